@@ -1,0 +1,149 @@
+//! Bodies of the HTTP API as deployd's clients read them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::runtime::ContainerDetail;
+use crate::spec::{PodGroupSpec, PrevState};
+use crate::state::{HealthState, RunState, TargetState};
+use crate::time::{Timestamp, rfc3339};
+
+/// `GET /api/podgroups`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PodGroupWithSpec {
+    /// Desired state.
+    pub spec: PodGroupSpec,
+    /// Last known node and addresses, by instance.
+    pub prev_state: Vec<PrevState>,
+    /// The instances; index k is instance k + 1.
+    pub pods: Vec<Pod>,
+    /// Health of the whole.
+    pub healthst: HealthState,
+    /// State of the whole.
+    pub state: RunState,
+    /// Always false for a group.
+    #[serde(rename = "OOMkilled")]
+    pub oom_killed: bool,
+    /// What went wrong last; empty when nothing did.
+    pub last_error: String,
+    /// Last operation.
+    #[serde(with = "rfc3339")]
+    pub updated_at: Timestamp,
+}
+
+/// One instance.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Pod {
+    /// Instance number.
+    pub instance_no: u32,
+    /// Containers; never empty, because clients take the first unasked.
+    pub containers: Vec<Container>,
+    /// Health.
+    pub healthst: HealthState,
+    /// State.
+    pub state: RunState,
+    /// Ended for memory.
+    #[serde(rename = "OOMkilled")]
+    pub oom_killed: bool,
+    /// What went wrong last.
+    pub last_error: String,
+    /// Last change.
+    #[serde(with = "rfc3339")]
+    pub updated_at: Timestamp,
+    /// What the user wants.
+    pub target_state: TargetState,
+    /// How often it was created anew.
+    pub drift_count: u32,
+    /// Restarts in the present window.
+    pub restart_count: u32,
+    /// Last restart.
+    #[serde(with = "rfc3339")]
+    pub restart_at: Timestamp,
+}
+
+/// One container.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Container {
+    /// The engine's id.
+    pub id: String,
+    /// The engine's own view.
+    pub runtime: ContainerDetail,
+    /// Node.
+    pub node_name: String,
+    /// Address of the node.
+    pub node_ip: String,
+    /// Address on the pod's network.
+    pub container_ip: String,
+    /// Published port; 0 when none.
+    pub node_port: u16,
+    /// Exposed port of the spec.
+    pub container_port: i64,
+    /// Always `tcp`.
+    pub protocol: String,
+}
+
+/// One row of `GET /api/nodes`; the members after `UsedMemory` are additions of ours.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Node {
+    /// Name.
+    #[serde(rename = "Name")]
+    pub name: String,
+    /// Address of the engine.
+    #[serde(rename = "Address")]
+    pub address: String,
+    /// Containers placed there.
+    #[serde(rename = "Containers")]
+    pub containers: u32,
+    /// Cores.
+    #[serde(rename = "CPUs")]
+    pub cpus: u32,
+    /// Cores given away, rounded up.
+    #[serde(rename = "UsedCPUs")]
+    pub used_cpus: u64,
+    /// Memory in bytes.
+    #[serde(rename = "Memory")]
+    pub memory: u64,
+    /// Memory given away in bytes.
+    #[serde(rename = "UsedMemory")]
+    pub used_memory: u64,
+    /// `alive`, `suspect`, `lost` or `unknown`.
+    #[serde(rename = "State")]
+    pub state: String,
+    /// `up`, `hung` or `down`.
+    #[serde(rename = "Engine")]
+    pub engine: String,
+    /// Labels that constraints match.
+    #[serde(rename = "Labels")]
+    pub labels: BTreeMap<String, String>,
+}
+
+/// Body of an accepted mutation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Accepted {
+    /// Where to look.
+    pub check_url: String,
+    /// What will happen.
+    pub message: String,
+    /// Id of the operation, for `GET /api/operations?id=`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub operation: String,
+    /// Durable, but no leader has decided yet.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub queued: bool,
+}
+
+/// Body of every error.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Failure {
+    /// What is wrong and what to do.
+    pub message: String,
+    /// The same text again, as clients expect.
+    pub data: String,
+}

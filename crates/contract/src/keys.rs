@@ -1,0 +1,90 @@
+//! Every etcd key. Nobody else writes one.
+
+use crate::name::{CommandId, GroupName, NodeName};
+
+/// Everything of ours.
+pub const ROOT: &str = "/deployd/";
+/// Everything a leader loads: intents, plans, nodes, cursor. Outcomes and the election live outside it.
+pub const STATE: &str = "/deployd/state/";
+/// The election: one key per candidate, the oldest leads.
+pub const LEADER: &str = "/deployd/leader/";
+/// Outcomes of commands; leased.
+pub const OUTCOMES: &str = "/deployd/outcome/";
+/// Cursor of the command stream.
+pub const CURSOR: &str = "/deployd/state/cursor";
+/// Schema version.
+pub const SCHEMA: &str = "/deployd/schema";
+/// Callback URLs.
+pub const CALLBACKS: &str = "/deployd/state/intent/callbacks";
+
+const GROUPS: &str = "/deployd/state/intent/group/";
+const PLACEMENTS: &str = "/deployd/state/plan/group/";
+const NODES: &str = "/deployd/state/node/";
+
+/// What is wanted of a group.
+pub fn group(name: &GroupName) -> String {
+    format!("{GROUPS}{name}")
+}
+/// Where a group's instances are.
+pub fn placement(name: &GroupName) -> String {
+    format!("{PLACEMENTS}{name}")
+}
+/// Last known facts of a node.
+pub fn node(name: &NodeName) -> String {
+    format!("{NODES}{name}")
+}
+/// What became of a command.
+pub fn outcome(id: &CommandId) -> String {
+    format!("{OUTCOMES}{id}")
+}
+
+/// What a key under [`ROOT`] is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Key {
+    /// A group.
+    Group(GroupName),
+    /// A placement.
+    Placement(GroupName),
+    /// A node.
+    Node(NodeName),
+    /// An outcome.
+    Outcome(CommandId),
+    /// The cursor.
+    Cursor,
+    /// The callbacks.
+    Callbacks,
+    /// Not ours, or of a newer version.
+    Unknown,
+}
+
+/// Reads a key.
+pub fn parse(key: &str) -> Key {
+    let known = match key {
+        CURSOR => return Key::Cursor,
+        CALLBACKS => return Key::Callbacks,
+        _ => None
+            .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
+            .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
+            .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
+            .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
+    };
+    known.unwrap_or(Key::Unknown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_is_read_back() {
+        let group_name: GroupName = "hello.web.web".parse().expect("a name");
+        let node_name: NodeName = "n.1".parse().expect("a name");
+        let id: CommandId = "01ABC".parse().expect("an id");
+        assert_eq!(parse(&group(&group_name)), Key::Group(group_name.clone()));
+        assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));
+        assert_eq!(parse(&node(&node_name)), Key::Node(node_name));
+        assert_eq!(parse(&outcome(&id)), Key::Outcome(id));
+        assert_eq!(parse(CURSOR), Key::Cursor);
+        assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
+    }
+}

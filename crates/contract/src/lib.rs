@@ -1,0 +1,32 @@
+//! The words of deployd: everything two processes, or two versions of one process, must agree on.
+//!
+//! Ids, specs, commands, orders, reports, notices, every NATS subject, every etcd key, every container
+//! label and every HTTP body live here, and nothing else does: no clock, no runtime, no decision.
+
+#![deny(missing_docs)]
+
+pub mod api;
+pub mod command;
+pub mod digest;
+pub mod fence;
+pub mod go_json;
+pub mod keys;
+pub mod labels;
+pub mod name;
+pub mod notice;
+pub mod order;
+pub mod pod_id;
+pub mod query;
+pub mod record;
+pub mod report;
+pub mod runtime;
+pub mod spec;
+pub mod state;
+pub mod subjects;
+pub mod time;
+pub mod travel;
+pub mod validate;
+
+/// Version of the wire: the shape of every message in this crate. Raised when an older process could
+/// misread a newer one's message; additions with a default do not raise it.
+pub const WIRE_VERSION: u32 = 1;

@@ -1,0 +1,132 @@
+//! What a node must run: the scheduler's word to an agent.
+//!
+//! An order is everything the node must run; what is not in it and carries our labels is removed. It travels as
+//! `Whole`, or as `Delta` against the fence the agent last acknowledged.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::fence::Fence;
+use crate::pod_id::{PodId, SpecKey};
+use crate::spec::PodSpec;
+use crate::state::{RestartPolicy, TargetState};
+use crate::travel::Changes;
+
+/// Everything one node must run.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// Whose decision this is, and which.
+    pub fence: Fence,
+    /// The pods.
+    pub pods: BTreeMap<PodId, Assignment>,
+    /// The specs the pods refer to, each once.
+    pub specs: BTreeMap<SpecKey, Arc<PodSpec>>,
+}
+
+/// What one pod shall do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Assignment {
+    /// Run or stay stopped.
+    pub target: TargetState,
+    /// When to start it again.
+    pub restart_policy: RestartPolicy,
+}
+
+/// An order on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OrderMessage {
+    /// The order itself.
+    Whole(Order),
+    /// The order as a change of the one at `base`.
+    Delta(OrderDelta),
+}
+
+/// A change of the order the agent acknowledged at `base`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderDelta {
+    /// The fence this is a change of.
+    pub base: Fence,
+    /// The fence of the result.
+    pub fence: Fence,
+    /// Changed pods.
+    pub pods: Changes<PodId, Assignment>,
+    /// Changed specs.
+    pub specs: Changes<SpecKey, Arc<PodSpec>>,
+    /// What the result must digest to.
+    pub digest: Digest,
+}
+
+/// An agent's answer to an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum OrderReply {
+    /// On disk; `digest` is what the agent now holds.
+    Accepted {
+        /// The order's fence.
+        fence: Fence,
+        /// Digest of the order as held.
+        digest: Digest,
+    },
+    /// The delta does not fit what the agent holds.
+    NeedWhole {
+        /// What it holds.
+        have: Fence,
+    },
+    /// The order is older than what the agent obeys: its sender does not lead any more.
+    Stale {
+        /// What it obeys.
+        have: Fence,
+    },
+    /// Same fence, other content: a bug of the sender.
+    Conflict {
+        /// The fence in question.
+        have: Fence,
+    },
+    /// The agent could not keep the order.
+    Failed {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Order {
+    /// Digest of everything but the fence.
+    pub fn digest(&self) -> Digest {
+        Digest::of_map(&self.pods).with(Digest::of_map(&self.specs))
+    }
+
+    /// This order as a change of `base`.
+    pub fn since(&self, base: &Self) -> OrderDelta {
+        OrderDelta {
+            base: base.fence,
+            fence: self.fence,
+            pods: Changes::between(&base.pods, &self.pods),
+            specs: Changes::between(&base.specs, &self.specs),
+            digest: self.digest(),
+        }
+    }
+
+    /// The order `delta` describes, when it is a change of this one and comes out as its sender meant.
+    pub fn changed_by(&self, delta: &OrderDelta) -> Option<Self> {
+        if delta.base != self.fence {
+            return None;
+        }
+        let mut next = self.clone();
+        next.fence = delta.fence;
+        delta.pods.apply(&mut next.pods);
+        delta.specs.apply(&mut next.specs);
+        (next.digest() == delta.digest).then_some(next)
+    }
+}
+
+impl OrderMessage {
+    /// The fence of the order this message brings.
+    pub fn fence(&self) -> Fence {
+        match self {
+            Self::Whole(order) => order.fence,
+            Self::Delta(delta) => delta.fence,
+        }
+    }
+}

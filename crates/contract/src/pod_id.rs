@@ -1,0 +1,179 @@
+//! Which pod: group, instance number, version and drift count, written as deployd writes container names.
+//!
+//! The text `<group>.v<version>-i<instance>-d<drift>` is the container's name, the key in orders and reports
+//! and what lainctl parses, so it has one reader and one writer, here.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::GroupName;
+
+/// One incarnation of one instance.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PodId {
+    /// Group it belongs to.
+    pub group: GroupName,
+    /// Instance number, from 1.
+    pub instance: u32,
+    /// Version of the spec it runs.
+    pub version: u32,
+    /// How often the instance was created anew.
+    pub drift: u32,
+}
+
+/// Instance of a group, whatever its version: what one lane of an agent works on.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceKey {
+    /// Group.
+    pub group: GroupName,
+    /// Instance number.
+    pub instance: u32,
+}
+
+/// Version of a group's pod spec, written `<group>.v<version>`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct SpecKey {
+    /// Group.
+    pub group: GroupName,
+    /// Version.
+    pub version: u32,
+}
+
+/// A text that names no pod.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form <group>.v<version>-i<instance>-d<drift>")]
+pub struct Malformed(String);
+
+/// A text that names no spec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is not of the form <group>.v<version>")]
+pub struct MalformedSpecKey(String);
+
+impl PodId {
+    /// The instance this is an incarnation of.
+    pub fn key(&self) -> InstanceKey {
+        InstanceKey { group: self.group.clone(), instance: self.instance }
+    }
+    /// The spec this pod runs.
+    pub fn spec_key(&self) -> SpecKey {
+        SpecKey { group: self.group.clone(), version: self.version }
+    }
+    /// Name of the pod's container `index`, of `count` in all.
+    pub fn container_name(&self, index: usize, count: usize) -> String {
+        if count > 1 { format!("{self}-c{index}") } else { self.to_string() }
+    }
+}
+
+fn digits(text: &str) -> Option<u32> {
+    // Only the one way of writing a number: the text must come back equal.
+    let number: u32 = text.parse().ok()?;
+    (number.to_string() == text).then_some(number)
+}
+
+impl FromStr for PodId {
+    type Err = Malformed;
+    fn from_str(text: &str) -> Result<Self, Malformed> {
+        let parse = || {
+            let (group, tail) = text.rsplit_once(".v")?;
+            let (version, tail) = tail.split_once("-i")?;
+            let (instance, drift) = tail.split_once("-d")?;
+            Some(Self {
+                group: group.parse().ok()?,
+                instance: digits(instance)?,
+                version: digits(version)?,
+                drift: digits(drift)?,
+            })
+        };
+        parse().ok_or_else(|| Malformed(text.to_owned()))
+    }
+}
+impl TryFrom<String> for PodId {
+    type Error = Malformed;
+    fn try_from(text: String) -> Result<Self, Malformed> {
+        text.parse()
+    }
+}
+impl From<PodId> for String {
+    fn from(id: PodId) -> Self {
+        id.to_string()
+    }
+}
+impl fmt::Display for PodId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.v{}-i{}-d{}", self.group, self.version, self.instance, self.drift)
+    }
+}
+impl fmt::Debug for PodId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+impl fmt::Display for InstanceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.group, self.instance)
+    }
+}
+
+impl FromStr for SpecKey {
+    type Err = MalformedSpecKey;
+    fn from_str(text: &str) -> Result<Self, MalformedSpecKey> {
+        let parse = || {
+            let (group, version) = text.rsplit_once(".v")?;
+            Some(Self { group: group.parse().ok()?, version: digits(version)? })
+        };
+        parse().ok_or_else(|| MalformedSpecKey(text.to_owned()))
+    }
+}
+impl TryFrom<String> for SpecKey {
+    type Error = MalformedSpecKey;
+    fn try_from(text: String) -> Result<Self, MalformedSpecKey> {
+        text.parse()
+    }
+}
+impl From<SpecKey> for String {
+    fn from(key: SpecKey) -> Self {
+        key.to_string()
+    }
+}
+impl fmt::Display for SpecKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.v{}", self.group, self.version)
+    }
+}
+impl fmt::Debug for SpecKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pod_id_is_the_container_name_lainctl_parses() {
+        let id: PodId = "webrouter.worker.worker.v3-i1-d0".parse().expect("a container name");
+        assert_eq!((id.group.as_str(), id.instance, id.version, id.drift), ("webrouter.worker.worker", 1, 3, 0));
+        assert_eq!(id.container_name(0, 1), "webrouter.worker.worker.v3-i1-d0");
+        assert_eq!(id.container_name(1, 2), "webrouter.worker.worker.v3-i1-d0-c1");
+    }
+
+    #[test]
+    fn near_misses_are_refused() {
+        for text in
+            ["", "a", "a.v1", "a.v1-i1", "a.v01-i1-d0", "a.v1-i1-d0-c1", ".v1-i1-d0", "a.v-1-i1-d0", "a b.v1-i1-d0"]
+        {
+            assert!(text.parse::<PodId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_group_whose_name_looks_like_a_version_comes_back() {
+        let id = PodId { group: "a.v1-i1-d0".parse().expect("a name"), instance: 2, version: 3, drift: 4 };
+        assert_eq!(id.to_string().parse(), Ok(id));
+    }
+}

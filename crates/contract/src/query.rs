@@ -1,0 +1,189 @@
+//! Questions an apiserver asks a scheduler or an agent, and the answers.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::command::{Operation, Outcome};
+use crate::fence::Term;
+use crate::name::{CommandId, GroupName, NodeName};
+use crate::pod_id::PodId;
+use crate::report::{EngineState, NodeFacts, PodFacts};
+use crate::runtime::ContainerDetail;
+use crate::spec::PodGroupSpec;
+use crate::state::{HealthState, RunState, TargetState};
+use crate::time::Timestamp;
+
+/// A question to the leader; a standby answers it when there is no leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Query {
+    /// One group.
+    Group {
+        /// Which.
+        name: GroupName,
+    },
+    /// Groups in name order.
+    Groups {
+        /// Only of this namespace.
+        namespace: Option<String>,
+        /// Only after this name.
+        after: Option<GroupName>,
+        /// At most so many.
+        limit: u32,
+    },
+    /// All nodes.
+    Nodes,
+    /// Who leads, and how much there is.
+    Cluster,
+    /// What became of a command.
+    Operation {
+        /// Which.
+        id: CommandId,
+    },
+    /// The registered callbacks.
+    Callbacks,
+}
+
+/// An answer with its freshness.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reply {
+    /// A standby answered because nobody leads: the answer may be behind.
+    pub stale: bool,
+    /// The answer.
+    pub answer: Answer,
+}
+
+/// The answer to a [`Query`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Answer {
+    /// To `Group`; none when there is no such group.
+    Group(Option<Box<GroupView>>),
+    /// To `Groups`.
+    Groups(Vec<GroupLine>),
+    /// To `Nodes`.
+    Nodes(Vec<NodeView>),
+    /// To `Cluster`.
+    Cluster(ClusterView),
+    /// To `Operation`; none when the id is unknown.
+    Operation(Option<Outcome>),
+    /// To `Callbacks`.
+    Callbacks(Vec<String>),
+}
+
+/// One group as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupView {
+    /// What is wanted.
+    pub spec: PodGroupSpec,
+    /// State of the whole.
+    pub state: RunState,
+    /// Health of the whole.
+    pub health: HealthState,
+    /// What went wrong last; empty when nothing did.
+    pub last_error: String,
+    /// Last operation.
+    pub updated_at: Timestamp,
+    /// The operation that holds the lock.
+    pub operation: Option<Operation>,
+    /// The instances in number order.
+    pub pods: Vec<PodView>,
+}
+
+/// One instance as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PodView {
+    /// Which pod.
+    pub id: PodId,
+    /// Where it was placed.
+    pub node: Option<NodeName>,
+    /// Address of that node.
+    pub node_ip: String,
+    /// What the user wants of it.
+    pub target: TargetState,
+    /// State, health, containers as reported; what no node told is derived from the placement.
+    pub facts: PodFacts,
+}
+
+/// One group in a list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupLine {
+    /// Name.
+    pub name: GroupName,
+    /// Namespace.
+    pub namespace: String,
+    /// Version.
+    pub version: u32,
+    /// Instances wanted.
+    pub wanted: u32,
+    /// Instances running.
+    pub running: u32,
+    /// State of the whole.
+    pub state: RunState,
+    /// What went wrong last.
+    pub last_error: String,
+}
+
+/// One node as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Name.
+    pub name: NodeName,
+    /// Whether it is heard.
+    pub liveness: Liveness,
+    /// How its engine is.
+    pub engine: EngineState,
+    /// What it has.
+    pub facts: NodeFacts,
+    /// CPU given away, in thousandths of a core.
+    pub used_cpu_millis: u64,
+    /// Memory given away, in bytes.
+    pub used_memory: u64,
+    /// Containers placed there.
+    pub containers: u32,
+}
+
+/// Whether a node is heard.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Liveness {
+    /// Heard in time.
+    Alive,
+    /// Silent for longer than a few heartbeats.
+    Suspect,
+    /// Silent for so long that its work is given to others.
+    Lost,
+    /// Known from the store, not heard since this leader began to listen.
+    Unknown,
+}
+
+/// The cluster at a glance.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClusterView {
+    /// Name of the scheduler that answered.
+    pub scheduler: String,
+    /// Its term when it leads.
+    pub term: Option<Term>,
+    /// Groups.
+    pub groups: u64,
+    /// Instances wanted.
+    pub instances: u64,
+    /// Instances running.
+    pub running: u64,
+    /// Nodes by liveness.
+    pub nodes_alive: u64,
+    /// All nodes.
+    pub nodes: u64,
+}
+
+/// A question to an agent: the engine's own view of these pods.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InspectRequest {
+    /// Which pods.
+    pub pods: Vec<PodId>,
+}
+
+/// The engine's own view, by pod; containers in index order.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct InspectReply {
+    /// Pods found.
+    pub pods: BTreeMap<PodId, Vec<ContainerDetail>>,
+}

@@ -1,0 +1,225 @@
+//! What a node sees: the agent's word to every scheduler, leader and standbys alike.
+//!
+//! A report is everything the node has. It travels whole, as a delta against the sequence number before it, or as a
+//! heartbeat that only carries the digest; a scheduler whose own sum differs asks for the whole.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::digest::Digest;
+use crate::fence::Fence;
+use crate::name::NodeName;
+use crate::pod_id::PodId;
+use crate::state::{HealthState, RunState};
+use crate::time::Timestamp;
+use crate::travel::Changes;
+
+/// Everything one node has.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// About the node.
+    pub head: ReportHead,
+    /// The pods it has, wanted or leaving.
+    pub pods: BTreeMap<PodId, PodFacts>,
+}
+
+/// The part of a report that is about the node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportHead {
+    /// Which state of the node's world this is.
+    pub stamp: Stamp,
+    /// The order it obeys.
+    pub applied: Fence,
+    /// Digest of that order.
+    pub order_digest: Digest,
+    /// How the engine is.
+    pub engine: EngineState,
+    /// Capacity, labels, addresses.
+    pub facts: NodeFacts,
+}
+
+/// Names one state of one agent's world.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stamp {
+    /// The node.
+    pub node: NodeName,
+    /// Run of the agent process; a new one starts a new count.
+    pub incarnation: String,
+    /// Raised by each change.
+    pub sequence: u64,
+}
+
+/// How the local Docker engine is doing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EngineState {
+    /// Answers.
+    #[default]
+    Up,
+    /// Does not answer in time.
+    Hung,
+    /// Cannot be reached.
+    Down,
+}
+
+/// What a node is and has.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeFacts {
+    /// Address of the engine, `host:port`.
+    pub address: String,
+    /// Address where published ports are reached.
+    pub ip: String,
+    /// Schedulable CPU in thousandths of a core, overcommitment included.
+    pub cpu_millis: u64,
+    /// Cores the machine has.
+    pub cores: u32,
+    /// Schedulable memory in bytes.
+    pub memory: u64,
+    /// Labels that constraints match.
+    pub labels: BTreeMap<String, String>,
+    /// The engine's version.
+    pub engine_version: String,
+    /// The agent's version.
+    pub agent_version: String,
+    /// Wire version the agent speaks.
+    pub wire: u32,
+}
+
+/// Compact facts of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodFacts {
+    /// State of the pod: the worst of its containers.
+    pub state: RunState,
+    /// Worst health of its containers.
+    #[serde(skip_serializing_if = "is_default")]
+    pub health: HealthState,
+    /// It is not in the order and on its way out.
+    #[serde(skip_serializing_if = "is_default")]
+    pub leaving: bool,
+    /// Its containers, by index.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub containers: Vec<ContainerFacts>,
+    /// Restarts counted in the present window.
+    #[serde(skip_serializing_if = "is_default")]
+    pub restarts: u32,
+    /// When it was last restarted.
+    #[serde(skip_serializing_if = "is_default")]
+    pub restarted_at: Timestamp,
+    /// The restart budget is spent: it is left down.
+    #[serde(skip_serializing_if = "is_default")]
+    pub let_go: bool,
+    /// What went wrong last.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub last_error: String,
+    /// When these facts last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Compact facts of one container.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ContainerFacts {
+    /// The engine's id.
+    pub id: String,
+    /// Runs now.
+    pub running: bool,
+    /// Address on the pod's network; empty when down.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub ip: String,
+    /// Published port on the node; 0 when none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub node_port: u16,
+    /// Exit code of the last end.
+    #[serde(skip_serializing_if = "is_default")]
+    pub exit_code: i64,
+    /// The kernel ended it for memory.
+    #[serde(skip_serializing_if = "is_default")]
+    pub oom_killed: bool,
+    /// The engine's own error text.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
+    /// Last start.
+    #[serde(skip_serializing_if = "is_default")]
+    pub started_at: Timestamp,
+    /// Last end.
+    #[serde(skip_serializing_if = "is_default")]
+    pub finished_at: Timestamp,
+    /// Digest of the spec it was created from, from its label.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub spec_digest: String,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// A report on the wire.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ReportMessage {
+    /// The report itself.
+    Whole(Report),
+    /// The report as a change of the one at sequence `base`.
+    Delta(ReportDelta),
+    /// Still here, nothing changed.
+    Heartbeat(Heartbeat),
+}
+
+/// A change of the report at sequence `base` of the same incarnation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReportDelta {
+    /// Sequence number this is a change of.
+    pub base: u64,
+    /// The node after the change.
+    pub head: ReportHead,
+    /// Changed pods.
+    pub pods: Changes<PodId, PodFacts>,
+}
+
+/// Sign of life with a sum to compare.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Which state of the node's world is current.
+    pub stamp: Stamp,
+    /// Digest of its pods.
+    pub digest: Digest,
+}
+
+impl Report {
+    /// This report as a change of `base`.
+    pub fn since(&self, base: &Self) -> ReportDelta {
+        ReportDelta {
+            base: base.head.stamp.sequence,
+            head: self.head.clone(),
+            pods: Changes::between(&base.pods, &self.pods),
+        }
+    }
+
+    /// Makes the change, when it is one of this report.
+    pub fn apply(&mut self, delta: &ReportDelta) -> bool {
+        let (mine, theirs) = (&self.head.stamp, &delta.head.stamp);
+        if mine.node != theirs.node || mine.incarnation != theirs.incarnation || mine.sequence != delta.base {
+            return false;
+        }
+        self.head = delta.head.clone();
+        delta.pods.apply(&mut self.pods);
+        true
+    }
+
+    /// Digest of the pods.
+    pub fn digest(&self) -> Digest {
+        Digest::of_map(&self.pods)
+    }
+}
+
+impl ReportMessage {
+    /// The stamp of the state this message tells about.
+    pub fn stamp(&self) -> &Stamp {
+        match self {
+            Self::Whole(report) => &report.head.stamp,
+            Self::Delta(delta) => &delta.head.stamp,
+            Self::Heartbeat(heartbeat) => &heartbeat.stamp,
+        }
+    }
+}

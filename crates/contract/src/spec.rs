@@ -1,0 +1,250 @@
+//! What a user asks for: PodGroupSpec and its parts, with the field names deployd's clients send and read.
+//!
+//! Every field may be absent or `null` on input (see [`crate::go_json`]); on output every field is
+//! present, because the Python clients index without asking.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::{DependencyPolicy, RestartPolicy};
+use crate::time::{Timestamp, rfc3339};
+
+/// N numbered instances of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PodGroupSpec {
+    /// Unique name, by convention `<app>.<proctype>.<proc>`.
+    pub name: String,
+    /// Namespace, by convention the app.
+    pub namespace: String,
+    /// Version; ours, whatever the client sends.
+    pub version: u32,
+    /// When the group was created.
+    #[serde(with = "rfc3339")]
+    pub created_at: Timestamp,
+    /// When its spec last changed.
+    #[serde(with = "rfc3339")]
+    pub updated_at: Timestamp,
+    /// What each instance is.
+    pub pod: PodSpec,
+    /// How many instances.
+    pub num_instances: i64,
+    /// When a container that ended is started again.
+    pub restart_policy: RestartPolicy,
+}
+
+/// Containers that are placed together.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PodSpec {
+    /// Equal to the group's name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Equal to the group's version.
+    pub version: u32,
+    /// When it was created.
+    #[serde(with = "rfc3339")]
+    pub created_at: Timestamp,
+    /// When it last changed.
+    #[serde(with = "rfc3339")]
+    pub updated_at: Timestamp,
+    /// Docker network; empty means the one called like the namespace.
+    pub network: String,
+    /// The containers, in the order they are created.
+    pub containers: Vec<ContainerSpec>,
+    /// Placement expressions such as `constraint:group==default`.
+    pub filters: Vec<String>,
+    /// Extra container labels.
+    pub labels: BTreeMap<String, String>,
+    /// Dependency pods this pod needs beside it.
+    pub dependencies: Vec<Dependency>,
+    /// A JSON object as text.
+    pub annotation: String,
+    /// Bound to its node for good.
+    pub stateful: bool,
+    /// Seconds until an instance without health check counts as ready.
+    pub setup_time: i64,
+    /// Seconds between the request to stop and the kill.
+    pub kill_timeout: i64,
+    /// Echoed as the client sent it.
+    pub prev_state: PrevState,
+    /// Health check.
+    pub health_config: HealthConfig,
+}
+
+/// One container of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ContainerSpec {
+    /// Informational.
+    pub name: String,
+    /// Informational.
+    pub namespace: String,
+    /// Informational.
+    pub version: u32,
+    /// Informational.
+    #[serde(with = "rfc3339")]
+    pub created_at: Timestamp,
+    /// Informational.
+    #[serde(with = "rfc3339")]
+    pub updated_at: Timestamp,
+    /// Image reference.
+    pub image: String,
+    /// `KEY=value` entries.
+    pub env: Vec<String>,
+    /// User to run as; empty means the image's.
+    pub user: String,
+    /// Working directory; empty means the image's.
+    pub working_dir: String,
+    /// DNS search domains.
+    pub dns_search: Vec<String>,
+    /// Container paths that live on the node per instance.
+    pub volumes: Vec<String>,
+    /// `host:container` binds taken verbatim.
+    pub system_volumes: Vec<String>,
+    /// Directories on shared storage.
+    pub cloud_volumes: Vec<CloudVolume>,
+    /// Command; empty means the image's.
+    pub command: Vec<String>,
+    /// Entrypoint; `null` means the image's.
+    pub entrypoint: Option<Vec<String>>,
+    /// CPU level 0..8.
+    pub cpu_limit: i64,
+    /// Memory in bytes; 0 means unlimited.
+    pub memory_limit: i64,
+    /// The one TCP port; 0 means none.
+    pub expose: i64,
+    /// Log driver.
+    pub log_config: LogConfig,
+}
+
+/// A dependency pod by name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Dependency {
+    /// Name of the dependency pod.
+    pub pod_name: String,
+    /// How far it is shared.
+    pub policy: DependencyPolicy,
+}
+
+/// Where an instance last was.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PrevState {
+    /// Node.
+    #[serde(rename = "NodeName")]
+    pub node_name: String,
+    /// Addresses, one per container.
+    #[serde(rename = "IPs")]
+    pub ips: Vec<String>,
+}
+
+/// Health check of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthConfig {
+    /// Shell command; `none` switches the image's own check off.
+    pub cmd: String,
+    /// Timing.
+    pub options: HealthOptions,
+}
+
+/// Timing of a health check, in seconds; values below the minimum are raised to it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HealthOptions {
+    /// Between two checks.
+    pub interval: i64,
+    /// Of one check.
+    pub timeout: i64,
+    /// Failures in a row until unhealthy.
+    pub retries: i64,
+}
+
+/// Directories on shared storage.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct CloudVolume {
+    /// `multi`: one directory per instance; `single`: one for all.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Container paths.
+    pub dirs: Vec<String>,
+}
+
+/// Docker log driver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct LogConfig {
+    /// Driver; empty means the engine's default.
+    #[serde(rename = "Type")]
+    pub kind: String,
+    /// Driver options.
+    pub config: BTreeMap<String, String>,
+}
+
+impl PodSpec {
+    /// The Docker network the pod's containers join.
+    pub fn network_name(&self) -> &str {
+        if self.network.is_empty() { &self.namespace } else { &self.network }
+    }
+
+    /// Stateful in the wide sense: the flag, or a volume other than `/lain/logs`.
+    pub fn is_stateful(&self) -> bool {
+        let keeps_data = |c: &ContainerSpec| !c.volumes.is_empty() && c.volumes != ["/lain/logs"];
+        self.stateful || self.containers.iter().any(keeps_data)
+    }
+
+    /// Memory all containers may use together, in bytes.
+    pub fn memory(&self) -> u64 {
+        self.containers.iter().map(|c| u64::try_from(c.memory_limit).unwrap_or(0)).sum()
+    }
+
+    /// CPU all containers may use together, in thousandths of a core. Level 8 is half of `quota_cores`;
+    /// no level, or one below 1, counts as 2.
+    pub fn cpu_millis(&self, quota_cores: u32) -> u64 {
+        let level = |c: &ContainerSpec| if c.cpu_limit < 1 { 2 } else { c.cpu_limit.min(8).unsigned_abs() };
+        self.containers.iter().map(|c| level(c) * u64::from(quota_cores) * 1000 / 16).sum()
+    }
+
+    /// Seconds an instance gets between stop and kill: 10..120, and 10 when unset.
+    pub fn kill_grace(&self) -> std::time::Duration {
+        std::time::Duration::from_secs(self.kill_timeout.clamp(10, 120).unsigned_abs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(cpu: i64, volumes: &[&str]) -> ContainerSpec {
+        ContainerSpec {
+            cpu_limit: cpu,
+            volumes: volumes.iter().map(|v| (*v).to_owned()).collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn the_log_volume_alone_does_not_make_a_pod_stateful() {
+        let pod = |v: &[&str]| PodSpec { containers: vec![container(1, v)], ..Default::default() };
+        assert!(!pod(&["/lain/logs"]).is_stateful());
+        assert!(!pod(&[]).is_stateful());
+        assert!(pod(&["/lain/logs", "/data"]).is_stateful());
+        assert!(PodSpec { stateful: true, ..pod(&[]) }.is_stateful());
+    }
+
+    #[test]
+    fn cpu_levels_are_sixteenths_of_the_quota_cores_and_default_to_two() {
+        let pod = |levels: &[i64]| PodSpec {
+            containers: levels.iter().map(|l| container(*l, &[])).collect(),
+            ..Default::default()
+        };
+        assert_eq!(pod(&[1]).cpu_millis(8), 500);
+        assert_eq!(pod(&[0]).cpu_millis(8), 1000);
+        assert_eq!(pod(&[99, 1]).cpu_millis(8), 4500);
+    }
+}

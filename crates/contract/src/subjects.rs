@@ -1,0 +1,96 @@
+//! Every NATS subject, stream and header. Nobody else writes one.
+
+use crate::name::NodeName;
+
+/// Stream of commands, in the order they take effect.
+pub const COMMANDS_STREAM: &str = "COMMANDS";
+/// Subject of commands.
+pub const COMMANDS: &str = "deployd.command";
+
+/// Stream of notices.
+pub const NOTICES_STREAM: &str = "NOTICES";
+/// All notices.
+pub const ALL_NOTICES: &str = "deployd.notice.>";
+/// Durable consumer all notifiers share.
+pub const NOTICES_CONSUMER: &str = "notifier";
+
+/// Stream of messages nobody could read or deliver.
+pub const DEAD_LETTERS_STREAM: &str = "DEAD_LETTERS";
+/// All dead letters.
+pub const ALL_DEAD_LETTERS: &str = "deployd.dead.>";
+
+/// Questions to the leader.
+pub const QUERY_LEADER: &str = "deployd.query.leader";
+/// Questions any standby may answer.
+pub const QUERY_STANDBY: &str = "deployd.query.standby";
+/// Queue group of the standbys.
+pub const STANDBY_QUEUE: &str = "standby";
+
+/// Reports of all nodes.
+pub const ALL_REPORTS: &str = "deployd.report.*";
+
+/// Header with the inbox that waits for a command's outcome.
+pub const REPLY_HEADER: &str = "Deployd-Reply";
+/// Header with the wire version of the sender.
+pub const WIRE_HEADER: &str = "Deployd-Wire";
+
+/// Orders to one node.
+pub fn order(node: &NodeName) -> String {
+    format!("deployd.order.{}", token(node.as_str()))
+}
+/// Reports of one node.
+pub fn report(node: &NodeName) -> String {
+    format!("deployd.report.{}", token(node.as_str()))
+}
+/// Requests that a node report whole.
+pub fn resync(node: &NodeName) -> String {
+    format!("deployd.resync.{}", token(node.as_str()))
+}
+/// Questions to one node.
+pub fn inspect(node: &NodeName) -> String {
+    format!("deployd.inspect.{}", token(node.as_str()))
+}
+/// Notices for the callback with this digest.
+pub fn notice(callback_digest: &str) -> String {
+    format!("deployd.notice.{}", token(callback_digest))
+}
+/// Dead letters of one kind.
+pub fn dead_letter(kind: DeadLetterKind) -> String {
+    let kind = match kind {
+        DeadLetterKind::Command => "command",
+        DeadLetterKind::Report => "report",
+        DeadLetterKind::Order => "order",
+        DeadLetterKind::Notice => "notice",
+    };
+    format!("deployd.dead.{kind}")
+}
+
+/// What a dead letter was meant to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadLetterKind {
+    /// A command.
+    Command,
+    /// A report.
+    Report,
+    /// An order.
+    Order,
+    /// A notice that could not be delivered.
+    Notice,
+}
+
+/// One token of a subject: names may hold dots, tokens may not. `%` is in no name, so this cannot collide.
+fn token(name: &str) -> String {
+    name.replace('.', "%2e")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_with_dots_is_one_token() {
+        let node: NodeName = "node1.example.com".parse().expect("a name");
+        assert_eq!(order(&node), "deployd.order.node1%2eexample%2ecom");
+        assert_eq!(report(&node).matches('.').count(), 2);
+    }
+}

@@ -1,0 +1,52 @@
+//! How wholes travel: what changed between two maps, and how to make the change again on the other side.
+//!
+//! Orders and reports are logically wholes. This file and its two users are all the code that knows about deltas.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+/// The difference between two maps.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(bound(
+    serialize = "K: Serialize + Ord, V: Serialize",
+    deserialize = "K: serde::de::DeserializeOwned + Ord, V: serde::de::DeserializeOwned"
+))]
+pub struct Changes<K, V> {
+    /// Entries that are new or different.
+    #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
+    pub put: BTreeMap<K, V>,
+    /// Keys that are gone.
+    #[serde(default = "BTreeSet::new", skip_serializing_if = "BTreeSet::is_empty")]
+    pub gone: BTreeSet<K>,
+}
+
+impl<K: Ord, V> Default for Changes<K, V> {
+    fn default() -> Self {
+        Self { put: BTreeMap::new(), gone: BTreeSet::new() }
+    }
+}
+
+impl<K: Ord + Clone, V: Clone + PartialEq> Changes<K, V> {
+    /// What turns `before` into `after`.
+    pub fn between(before: &BTreeMap<K, V>, after: &BTreeMap<K, V>) -> Self {
+        let changed = |(key, value): &(&K, &V)| before.get(*key) != Some(*value);
+        Self {
+            put: after.iter().filter(changed).map(|(k, v)| (k.clone(), v.clone())).collect(),
+            gone: before.keys().filter(|key| !after.contains_key(*key)).cloned().collect(),
+        }
+    }
+
+    /// Makes the change on `map`.
+    pub fn apply(&self, map: &mut BTreeMap<K, V>) {
+        for key in &self.gone {
+            map.remove(key);
+        }
+        map.extend(self.put.iter().map(|(k, v)| (k.clone(), v.clone())));
+    }
+
+    /// True when nothing changed.
+    pub fn is_empty(&self) -> bool {
+        self.put.is_empty() && self.gone.is_empty()
+    }
+}

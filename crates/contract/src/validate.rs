@@ -1,0 +1,175 @@
+//! Checks a spec before anything is stored: every flaw at once, each with the field and what to do.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::labels::RESERVED_PREFIX;
+use crate::name;
+use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use crate::time::Timestamp;
+
+/// Most instances of one group: a group's placement is one etcd value.
+pub const MOST_INSTANCES: i64 = 5_000;
+/// Most containers of one pod.
+pub const MOST_CONTAINERS: usize = 16;
+/// Most volumes of one container.
+pub const MOST_VOLUMES: usize = 32;
+/// Most environment entries of one container.
+pub const MOST_ENV: usize = 256;
+/// Largest body the API reads; specs travel on the bus and into etcd whole.
+pub const LARGEST_BODY: usize = 256 * 1024;
+
+/// One thing wrong with one field.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Flaw {
+    /// Path of the field, such as `Pod.Containers[0].Image`.
+    pub field: String,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl fmt::Display for Flaw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+/// All flaws in one line.
+pub fn sentence(flaws: &[Flaw]) -> String {
+    flaws.iter().map(Flaw::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[derive(Default)]
+struct Flaws(Vec<Flaw>);
+
+impl Flaws {
+    fn add(&mut self, field: impl Into<String>, problem: impl Into<String>) {
+        self.0.push(Flaw { field: field.into(), problem: problem.into() });
+    }
+    fn name(&mut self, field: &str, text: &str) {
+        if let Err(error) = name::check(text) {
+            self.add(field, error.to_string());
+        }
+    }
+    fn not_negative(&mut self, field: String, number: i64) {
+        if number < 0 {
+            self.add(field, format!("must be 0 or more, is {number}"));
+        }
+    }
+    fn done(self) -> Result<(), Vec<Flaw>> {
+        if self.0.is_empty() { Ok(()) } else { Err(self.0) }
+    }
+}
+
+impl PodGroupSpec {
+    /// Checks everything the API promises about a stored group.
+    pub fn validate(&self) -> Result<(), Vec<Flaw>> {
+        let mut flaws = Flaws::default();
+        flaws.name("Name", &self.name);
+        flaws.name("Namespace", &self.namespace);
+        if !(0..=MOST_INSTANCES).contains(&self.num_instances) {
+            flaws.add("NumInstances", format!("must be 0..{MOST_INSTANCES}, is {}", self.num_instances));
+        }
+        if !self.pod.name.is_empty() && self.pod.name != self.name {
+            flaws.add("Pod.Name", format!("must equal Name, {:?}, is {:?}", self.name, self.pod.name));
+        }
+        check_pod(&self.pod, "Pod", &mut flaws);
+        flaws.done()
+    }
+
+    /// The spec as stored for a new group: our versions and times, an annotation that is JSON.
+    #[must_use]
+    pub fn for_creation(mut self, now: Timestamp) -> Self {
+        self.version = 0;
+        self.created_at = now;
+        self.updated_at = Timestamp::NEVER;
+        self.pod.version = 0;
+        self.pod.created_at = now;
+        self.pod.updated_at = Timestamp::NEVER;
+        if self.pod.annotation.trim().is_empty() {
+            self.pod.annotation = "{}".to_owned();
+        }
+        self
+    }
+}
+
+fn check_pod(pod: &PodSpec, at: &str, flaws: &mut Flaws) {
+    flaws.name(&format!("{at}.Name"), &pod.name);
+    flaws.name(&format!("{at}.Namespace"), &pod.namespace);
+    if !pod.network.is_empty() {
+        flaws.name(&format!("{at}.Network"), &pod.network);
+    }
+    if !pod.annotation.trim().is_empty() && !matches!(serde_json::from_str(&pod.annotation), Ok(Value::Object(_))) {
+        flaws.add(format!("{at}.Annotation"), "must be empty or a JSON object as text");
+    }
+    for label in pod.labels.keys().filter(|label| label.starts_with(RESERVED_PREFIX)) {
+        flaws.add(format!("{at}.Labels"), format!("{label:?} starts with {RESERVED_PREFIX:?}, which is reserved"));
+    }
+    if pod.containers.is_empty() {
+        flaws.add(format!("{at}.Containers"), "must not be empty");
+    }
+    if pod.containers.len() > MOST_CONTAINERS {
+        flaws.add(
+            format!("{at}.Containers"),
+            format!("{} are too many, at most {MOST_CONTAINERS}", pod.containers.len()),
+        );
+    }
+    for (index, container) in pod.containers.iter().enumerate() {
+        check_container(container, &format!("{at}.Containers[{index}]"), flaws);
+    }
+}
+
+fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
+    if container.image.is_empty() {
+        flaws.add(format!("{at}.Image"), "must not be empty");
+    } else if container.image.chars().any(|c| c.is_whitespace() || c.is_control()) || container.image.len() > 512 {
+        flaws.add(format!("{at}.Image"), "must be an image reference: no blanks, at most 512 bytes");
+    }
+    flaws.not_negative(format!("{at}.CpuLimit"), container.cpu_limit);
+    flaws.not_negative(format!("{at}.MemoryLimit"), container.memory_limit);
+    // Docker's own floor; a smaller limit would be accepted here and fail on every node.
+    if (1..6 * 1024 * 1024).contains(&container.memory_limit) {
+        flaws.add(
+            format!("{at}.MemoryLimit"),
+            format!("must be 0 (no limit) or at least 6 MiB, is {} bytes", container.memory_limit),
+        );
+    }
+    if !(0..=65_535).contains(&container.expose) {
+        flaws.add(format!("{at}.Expose"), format!("must be a port 0..65535, is {}", container.expose));
+    }
+    if container.env.len() > MOST_ENV {
+        flaws.add(format!("{at}.Env"), format!("{} entries are too many, at most {MOST_ENV}", container.env.len()));
+    }
+    for (index, entry) in container.env.iter().enumerate() {
+        if entry.starts_with('=') || !entry.contains('=') || entry.contains('\0') {
+            flaws.add(format!("{at}.Env[{index}]"), "must be of the form KEY=value");
+        }
+    }
+    if container.volumes.len() > MOST_VOLUMES {
+        flaws.add(format!("{at}.Volumes"), format!("{} are too many, at most {MOST_VOLUMES}", container.volumes.len()));
+    }
+    for (index, path) in container.volumes.iter().enumerate() {
+        check_path(path, format!("{at}.Volumes[{index}]"), flaws);
+    }
+    for (index, volume) in container.cloud_volumes.iter().enumerate() {
+        if !matches!(volume.kind.as_str(), "multi" | "single") {
+            flaws.add(
+                format!("{at}.CloudVolumes[{index}].Type"),
+                format!("must be \"multi\" or \"single\", is {:?}", volume.kind),
+            );
+        }
+        for (dir, path) in volume.dirs.iter().enumerate() {
+            check_path(path, format!("{at}.CloudVolumes[{index}].Dirs[{dir}]"), flaws);
+        }
+    }
+}
+
+/// A path inside the container that also names a directory below the volume root.
+fn check_path(path: &str, field: String, flaws: &mut Flaws) {
+    let leaves = path.split('/').any(|part| part == "..");
+    if !path.starts_with('/') || path.trim_matches('/').is_empty() || leaves || path.contains([':', ',', '\0']) {
+        flaws.add(field, format!("must be an absolute path without '..', ':' or ',', is {path:?}"));
+    }
+}
