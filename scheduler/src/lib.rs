@@ -1,1 +1,3 @@
-//! .
+//! The scheduler: one leader turns commands and reports into placements and orders.
+
+pub mod core;

@@ -1,0 +1,246 @@
+//! What goes into the agent's core and what comes out.
+//!
+//! The core is a value: `core.on(input, now) -> Vec<Effect>`. It owns the order, the memory of restarts and the
+//! last known containers; the shell (or the simulator) owns Docker, the disk and the bus.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::labels::{Identity, Owner};
+use contract::order::{Order, OrderMessage, OrderReply};
+use contract::pod_id::{InstanceKey, PodId};
+use contract::report::{EngineState, NodeFacts, ReportMessage};
+use contract::spec::PodSpec;
+use contract::state::HealthState;
+use contract::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+
+/// Where an answer is awaited: a NATS inbox, opaque to the core.
+pub type Inbox = String;
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// An order arrived.
+    Order {
+        /// The order.
+        message: OrderMessage,
+        /// Where the answer goes.
+        reply: Inbox,
+    },
+    /// A ledger is on disk, or could not be written.
+    Persisted {
+        /// Which: the id in [`Effect::Persist`].
+        id: u64,
+        /// Why not.
+        result: Result<(), String>,
+    },
+    /// Every container of ours the engine has. Anything the core knew and does not find here is gone.
+    Inventory(Vec<ContainerSeen>),
+    /// One container was looked at again; none when it is gone.
+    Looked {
+        /// The engine's id.
+        id: String,
+        /// What it looks like.
+        seen: Option<ContainerSeen>,
+    },
+    /// A step ended. What it left behind is in `seen`, by container id.
+    Stepped {
+        /// The lane that worked.
+        lane: InstanceKey,
+        /// The step.
+        step: Step,
+        /// How it went; on success the container afterwards (none when it is gone).
+        result: Result<Option<ContainerSeen>, StepFailure>,
+    },
+    /// The engine answers, hangs or is away.
+    Engine(EngineState),
+    /// The bus can be reached, or not.
+    Bus {
+        /// It can.
+        connected: bool,
+    },
+    /// A scheduler asks for the whole report.
+    WholeAsked,
+    /// The time the core asked to be woken at has come.
+    Tick,
+}
+
+/// One container of ours as the engine shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ContainerSeen {
+    /// The engine's id.
+    pub id: String,
+    /// Which container of which pod, from its labels.
+    pub identity: Identity,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Health check's word.
+    pub health: HealthState,
+    /// Exit code of the last end.
+    pub exit_code: i64,
+    /// Ended for memory.
+    pub oom_killed: bool,
+    /// The engine's own error text.
+    pub error: String,
+    /// Last start.
+    pub started_at: Timestamp,
+    /// Last end.
+    pub finished_at: Timestamp,
+    /// Address on the pod's network.
+    pub ip: String,
+    /// Published port; 0 when none.
+    pub node_port: u16,
+    /// Digest of the spec it was created from, from its label.
+    pub spec_digest: String,
+}
+
+/// What a container is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Made, never started.
+    Created,
+    /// Runs (a paused container counts as running).
+    Running,
+    /// Ended.
+    Exited,
+    /// The engine is removing it.
+    Removing,
+    /// The engine failed to remove it.
+    Dead,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Put the ledger on disk, fsync, answer with `Persisted`. A newer one may overtake an older one that waits.
+    Persist {
+        /// Names the write.
+        id: u64,
+        /// What to write.
+        ledger: Box<Ledger>,
+    },
+    /// Answer an order.
+    Reply {
+        /// Where.
+        inbox: Inbox,
+        /// What.
+        reply: OrderReply,
+    },
+    /// Do one step in a lane; answer with `Stepped`. A lane has at most one step under way.
+    Perform {
+        /// The lane.
+        lane: InstanceKey,
+        /// The step.
+        step: Step,
+    },
+    /// List all containers of ours; answer with `Inventory`.
+    TakeInventory,
+    /// Publish a report.
+    Publish(ReportMessage),
+}
+
+/// One thing to do to the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Make the container and start it. A container of that name that is already there is adopted.
+    Create {
+        /// Which pod.
+        pod: PodId,
+        /// Which of its containers.
+        index: usize,
+        /// What it is.
+        spec: Arc<PodSpec>,
+    },
+    /// Start a container that is there and not running.
+    Start {
+        /// The engine's id.
+        id: String,
+    },
+    /// Ask it to end, kill it after the grace.
+    Stop {
+        /// The engine's id.
+        id: String,
+        /// The grace.
+        grace: Duration,
+    },
+    /// Remove it; a running one is stopped first with the grace.
+    Remove {
+        /// The engine's id.
+        id: String,
+        /// The grace.
+        grace: Duration,
+    },
+}
+
+/// Why a step did not work.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StepFailure {
+    /// The engine refused: trying the same again at once is no use.
+    Refused(String),
+    /// The engine could not be asked, or did not answer in time: nothing is known.
+    Unreachable(String),
+}
+
+/// What survives a restart of the agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Ledger {
+    /// The order obeyed; its fence is the highest ever accepted.
+    pub order: Order,
+    /// What is remembered of pods in the order.
+    pub memory: BTreeMap<PodId, PodMemory>,
+}
+
+/// What is remembered of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodMemory {
+    /// Its containers were made once: if one is not there it is missing, not new.
+    pub created: bool,
+    /// Restarts counted in the present window.
+    pub restarts: u32,
+    /// When it was last restarted.
+    pub restarted_at: Timestamp,
+    /// The restart budget is spent.
+    pub let_go: bool,
+    /// Attempts in a row that failed.
+    pub failures: u32,
+    /// Not tried again before this.
+    pub retry_at: Timestamp,
+    /// What went wrong last.
+    pub last_error: String,
+}
+
+/// Timing and limits of the core.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which containers are ours.
+    pub owner: Owner,
+    /// Run of this process.
+    pub incarnation: String,
+    /// What the node is and has.
+    pub facts: NodeFacts,
+    /// Between two signs of life.
+    pub heartbeat: Duration,
+    /// Between two full looks at the engine.
+    pub reread: Duration,
+    /// Restarts within `restart_window` after which a pod is let go.
+    pub most_restarts: u32,
+    /// See `most_restarts`.
+    pub restart_window: Duration,
+    /// Without a word from a scheduler for so long the agent repairs missing containers itself.
+    pub alone_after: Duration,
+    /// Switches off one guard, to show that the simulator would notice. Never set outside it.
+    pub mutant: Option<Mutant>,
+}
+
+/// A guard that can be switched off to prove that it is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// Orders of deposed leaders are obeyed.
+    NoFence,
+    /// Orders are obeyed and acknowledged without being kept on disk.
+    NoLedger,
+}

@@ -1,0 +1,3 @@
+//! Decides what the agent does.
+
+pub mod io;

@@ -1,0 +1,229 @@
+//! What goes into the scheduler's core and what comes out.
+//!
+//! The core is a value: `core.on(input, now) -> Vec<Effect>`. The shell, and the simulator in its place, feeds it
+//! and performs the effects in the order given. Nothing here waits; whatever takes time comes back as an input.
+
+use std::time::Duration;
+
+use contract::command::{Command, Outcome};
+use contract::fence::{Fence, Term};
+use contract::name::NodeName;
+use contract::notice::{DeadLetter, NoticeBody};
+use contract::order::{OrderMessage, OrderReply};
+use contract::query::{Query, Reply};
+use contract::report::ReportMessage;
+
+/// Where an answer is awaited: a NATS inbox, opaque to the core.
+pub type Inbox = String;
+
+/// What happened.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// The stored state changed under a standby (or was read for the first time). Ignored while leading: the
+    /// leader is the one writer and knows.
+    Mirror(Mirror),
+    /// This process leads now. `stored` was read after the election was won, so it holds everything any
+    /// earlier leader managed to write.
+    Elected {
+        /// The new term.
+        term: Term,
+        /// Every stored key and value.
+        stored: Vec<(String, Vec<u8>)>,
+    },
+    /// This process does not lead any more.
+    Deposed,
+    /// The next command of the stream, in stream order.
+    Command(Delivery),
+    /// An agent reported.
+    Report(ReportMessage),
+    /// Somebody asks.
+    Query {
+        /// What.
+        query: Query,
+        /// Where the answer goes.
+        reply: Inbox,
+    },
+    /// A commit ended.
+    Committed {
+        /// Which: [`Commit::id`].
+        id: u64,
+        /// How.
+        result: CommitResult,
+    },
+    /// An order was answered, or not.
+    OrderReplied {
+        /// By whom.
+        node: NodeName,
+        /// The order's fence.
+        fence: Fence,
+        /// The answer; none when none came in time.
+        reply: Option<OrderReply>,
+    },
+    /// The time the core asked to be woken at has come.
+    Tick,
+}
+
+/// A change of the stored state as a standby sees it.
+#[derive(Debug, Clone)]
+pub enum Mirror {
+    /// Everything, anew: first read, or after a gap.
+    Reset(Vec<(String, Vec<u8>)>),
+    /// One key was written.
+    Put(String, Vec<u8>),
+    /// One key was removed.
+    Delete(String),
+}
+
+/// One message of the command stream.
+#[derive(Debug, Clone)]
+pub struct Delivery {
+    /// Identity of the stream.
+    pub stream: String,
+    /// Its place in the stream.
+    pub sequence: u64,
+    /// Who waits for the outcome.
+    pub reply: Option<Inbox>,
+    /// The command, or why it cannot be read.
+    pub command: Result<Command, DeadLetter>,
+}
+
+/// How a commit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitResult {
+    /// All of it is stored.
+    Stored,
+    /// The guard failed: somebody else leads. Nothing is stored.
+    Fenced,
+    /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again: writing
+    /// the same values under the same guard twice is writing them once.
+    Unknown,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// Store these writes in one transaction guarded by the term. At most one commit is under way at a time.
+    Commit(Commit),
+    /// Send an order; answer with `OrderReplied`.
+    SendOrder {
+        /// To whom.
+        node: NodeName,
+        /// What.
+        message: OrderMessage,
+    },
+    /// Ask a node to report whole.
+    AskWhole {
+        /// Whom.
+        node: NodeName,
+    },
+    /// Tell whoever waits what became of a command.
+    Resolve {
+        /// Where.
+        inbox: Inbox,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// Answer a query.
+    Answer {
+        /// Where.
+        inbox: Inbox,
+        /// The answer.
+        reply: Box<Reply>,
+    },
+    /// Tell every callback.
+    Notify {
+        /// Where to.
+        callbacks: Vec<String>,
+        /// What.
+        body: NoticeBody,
+    },
+    /// Keep a message nobody could read.
+    Bury(DeadLetter),
+    /// Give up leadership now: the election key goes, another leads.
+    StepDown {
+        /// Why, for the log.
+        reason: String,
+    },
+}
+
+/// Writes that are stored together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Names the commit in `Committed`.
+    pub id: u64,
+    /// The term every write is guarded by.
+    pub term: Term,
+    /// The writes; fewer than [`Commit::MOST_WRITES`].
+    pub writes: Vec<Write>,
+}
+
+impl Commit {
+    /// etcd takes 128 operations in a transaction; the guard and some room are kept free.
+    pub const MOST_WRITES: usize = 120;
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Write {
+    /// Store a value.
+    Put {
+        /// Key, from `contract::keys`.
+        key: String,
+        /// JSON.
+        value: Vec<u8>,
+        /// It may be forgotten after [`OUTCOME_KEPT`].
+        expires: bool,
+    },
+    /// Remove a key.
+    Delete {
+        /// Key.
+        key: String,
+    },
+}
+
+/// How long the outcome of a command is remembered.
+pub const OUTCOME_KEPT: Duration = Duration::from_secs(3600);
+
+/// Timing and limits of the core.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Name of this scheduler, for people.
+    pub name: String,
+    /// A node silent for so long is suspect: nothing new is placed there.
+    pub suspect_after: Duration,
+    /// A node silent for so long is lost: its stateless instances are placed elsewhere.
+    pub lost_after: Duration,
+    /// A fresh leader calls no node lost before it has listened for so long.
+    pub failover_grace: Duration,
+    /// An operation gives its lock back after so long, done or not.
+    pub operation_limit: Duration,
+    /// Cores a CPU level is a share of (deployd's `resources.cpu`).
+    pub quota_cores: u32,
+    /// Switches off one guard, to show that the simulator would notice. Never set outside it.
+    pub mutant: Option<Mutant>,
+}
+
+/// A guard that can be switched off to prove that it is needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mutant {
+    /// Effects are let go before their commit is stored.
+    EffectsBeforeCommit,
+    /// A command seen twice takes effect twice.
+    NoDeduplication,
+    /// A fresh leader calls silent nodes lost at once.
+    NoFailoverGrace,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            name: "scheduler".to_owned(),
+            suspect_after: Duration::from_secs(15),
+            lost_after: Duration::from_secs(300),
+            failover_grace: Duration::from_secs(30),
+            operation_limit: Duration::from_secs(600),
+            quota_cores: 8,
+            mutant: None,
+        }
+    }
+}

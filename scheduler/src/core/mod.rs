@@ -1,0 +1,3 @@
+//! Decides what the scheduler does.
+
+pub mod io;
