@@ -1,2 +1,54 @@
-//! .
-fn main() {}
+//! The demo workload: a small HTTP server that says which instance answered.
+//!
+//! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
+//! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
+//! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself.
+
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::exit;
+use std::thread;
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+fn main() -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM, SIGINT])?;
+    thread::spawn(move || {
+        if signals.forever().next().is_some() {
+            exit(0);
+        }
+    });
+    if let Some(millis) = number("DEMO_EXIT_AFTER_MS") {
+        let code = number("DEMO_EXIT_CODE").and_then(|n| i32::try_from(n).ok()).unwrap_or(0);
+        thread::spawn(move || {
+            thread::park_timeout(Duration::from_millis(millis));
+            exit(code);
+        });
+    }
+    let port = number("PORT").and_then(|n| u16::try_from(n).ok()).unwrap_or(8080);
+    let listener = TcpListener::bind(("0.0.0.0", port))?;
+    println!("demo listens on {port}");
+    for stream in listener.incoming() {
+        // A client that goes away early is its own business.
+        let _ = stream.and_then(answer);
+    }
+    Ok(())
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+fn answer(mut stream: TcpStream) -> io::Result<()> {
+    stream.set_read_timeout(Some(Duration::from_secs(2)))?;
+    let mut request = [0; 1024];
+    let _ = stream.read(&mut request)?;
+    let name = std::env::var("DEPLOYD_POD_NAME").unwrap_or_else(|_| "demo".to_owned());
+    let instance = std::env::var("DEPLOYD_POD_INSTANCE_NO").unwrap_or_else(|_| "?".to_owned());
+    let body = format!("hello from {name} instance {instance}\n");
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    stream.write_all(head.as_bytes())?;
+    stream.write_all(body.as_bytes())
+}
