@@ -1,0 +1,94 @@
+//! One golden JSON file per message and stored record.
+//!
+//! A change of a file here is a change of the wire or of stored data: older processes and older data must still be
+//! readable. Rewrite them with `deploy/golden` and read the difference in review.
+
+use std::fmt::Debug;
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::samples;
+
+fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
+    let written = serde_json::to_string_pretty(value).expect("serialises") + "\n";
+    if std::env::var_os("DEPLOYD_WRITE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().expect("a folder")).expect("golden folder");
+        std::fs::write(&path, &written).expect("golden file is written");
+    }
+    let golden = std::fs::read_to_string(&path)
+        .unwrap_or_else(|error| panic!("{}: {error}; run deploy/golden and read the result", path.display()));
+    assert_eq!(written, golden, "{name}: the message changed; if that is meant, run deploy/golden");
+    let read: T = serde_json::from_str(&golden).expect("the golden file is read");
+    assert_eq!(&read, value, "{name}: what is read is not what was written");
+}
+
+#[test]
+fn commands() {
+    for (name, verb) in samples::verbs() {
+        check(&format!("command-{name}"), &samples::command(verb));
+    }
+}
+
+#[test]
+fn outcomes() {
+    for (name, verdict) in samples::verdicts() {
+        check(&format!("outcome-{name}"), &samples::outcome(verdict));
+    }
+}
+
+#[test]
+fn orders() {
+    let (before, after) = samples::orders();
+    check("order-delta", &contract::order::OrderMessage::Delta(after.since(&before)));
+    check("order-whole", &contract::order::OrderMessage::Whole(after));
+    for (name, reply) in samples::order_replies() {
+        check(&format!("order-reply-{name}"), &reply);
+    }
+}
+
+#[test]
+fn reports() {
+    let (before, after) = samples::reports();
+    check("report-delta", &contract::report::ReportMessage::Delta(after.since(&before)));
+    check("report-heartbeat", &samples::heartbeat(&after));
+    check("report-whole", &contract::report::ReportMessage::Whole(after));
+}
+
+#[test]
+fn queries_and_answers() {
+    for (name, query) in samples::queries() {
+        check(&format!("query-{name}"), &query);
+    }
+    for (name, answer) in samples::answers() {
+        check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
+    }
+    check("inspect-request", &samples::inspect_request());
+    check("inspect-reply", &samples::inspect_reply());
+}
+
+#[test]
+fn notices() {
+    check("notice", &samples::notice());
+    check("dead-letter", &samples::dead_letter());
+}
+
+#[test]
+fn records() {
+    check("record-group", &samples::group_record());
+    check("record-placement", &samples::placement_record());
+    check("record-node", &samples::node_record());
+    check("record-cursor", &samples::cursor());
+    check("record-callbacks", &samples::callbacks());
+    check("record-schema", &contract::record::SchemaRecord { version: contract::record::SCHEMA_VERSION });
+}
+
+#[test]
+fn bodies_of_the_api() {
+    check("api-podgroup", &samples::api_group());
+    check("api-node", &samples::api_node());
+    check("api-accepted", &samples::api_accepted());
+    check("api-failure", &samples::api_failure());
+}

@@ -1,0 +1,362 @@
+//! One value of every message, with every optional part present somewhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contract::api;
+use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
+use contract::fence::{Fence, Term};
+use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
+use contract::order::{Assignment, Order, OrderReply};
+use contract::pod_id::PodId;
+use contract::query::{
+    Answer, ClusterView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView, PodView, Query,
+};
+use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, OperationRecord, PlacementRecord, Slot};
+use contract::report::{
+    ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
+};
+use contract::runtime::ContainerDetail;
+use contract::spec::{ContainerSpec, Dependency, PodGroupSpec, PodSpec};
+use contract::state::{DependencyPolicy, HealthState, RestartPolicy, RunState, TargetState};
+use contract::time::Timestamp;
+
+pub(crate) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_794_794_630_000 + seconds * 1000)
+}
+fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+    text.parse().expect("a name")
+}
+pub(crate) fn pod(text: &str) -> PodId {
+    text.parse().expect("a pod id")
+}
+fn fence(generation: u64) -> Fence {
+    Fence { term: Term(812), generation }
+}
+
+pub(crate) fn spec() -> PodGroupSpec {
+    let container = ContainerSpec {
+        image: "registry/hello:1".to_owned(),
+        env: vec!["A=1".to_owned()],
+        command: vec!["./run".to_owned()],
+        entrypoint: Some(vec!["/init".to_owned()]),
+        volumes: vec!["/lain/logs".to_owned()],
+        cpu_limit: 1,
+        memory_limit: 33_554_432,
+        expose: 8080,
+        ..Default::default()
+    };
+    let pod = PodSpec {
+        name: "hello.web.web".to_owned(),
+        namespace: "hello".to_owned(),
+        created_at: at(0),
+        containers: vec![container],
+        filters: vec!["constraint:group==default".to_owned()],
+        labels: BTreeMap::from([("team".to_owned(), "x".to_owned())]),
+        dependencies: vec![Dependency {
+            pod_name: "svc.portal.portal".to_owned(),
+            policy: DependencyPolicy::Namespace,
+        }],
+        annotation: "{\"mountpoint\":[\"hello.local\"]}".to_owned(),
+        setup_time: 5,
+        kill_timeout: 15,
+        ..Default::default()
+    };
+    PodGroupSpec {
+        name: "hello.web.web".to_owned(),
+        namespace: "hello".to_owned(),
+        created_at: at(0),
+        pod,
+        num_instances: 2,
+        restart_policy: RestartPolicy::Always,
+        ..Default::default()
+    }
+}
+
+pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
+    vec![
+        ("create-group", Verb::CreateGroup { spec: Box::new(spec()) }),
+        ("remove-group", Verb::RemoveGroup { name: name("hello.web.web") }),
+        (
+            "replica",
+            Verb::Replica {
+                name: name("hello.web.web"),
+                num_instances: 3,
+                restart_policy: Some(RestartPolicy::OnFail),
+            },
+        ),
+        ("add-callback", Verb::AddCallback { url: "http://hagrid.example/callback".to_owned() }),
+        ("remove-callback", Verb::RemoveCallback { url: "http://hagrid.example/callback".to_owned() }),
+    ]
+}
+
+pub(crate) fn command(verb: Verb) -> Command {
+    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb }
+}
+
+pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
+    vec![
+        ("accepted", Verdict::Accepted),
+        ("group-unknown", Verdict::Refused(Refusal::GroupUnknown)),
+        ("group-exists", Verdict::Refused(Refusal::GroupExists)),
+        ("group-removing", Verdict::Refused(Refusal::GroupRemoving)),
+        ("locked", Verdict::Refused(Refusal::Locked { operation: Operation::Scheduling })),
+        ("callback-unknown", Verdict::Refused(Refusal::CallbackUnknown)),
+        ("limit", Verdict::Refused(Refusal::Limit { what: "callbacks".to_owned(), limit: 64 })),
+        ("malformed", Verdict::Refused(Refusal::Malformed { reason: "EOF".to_owned() })),
+    ]
+}
+
+pub(crate) fn outcome(verdict: Verdict) -> Outcome {
+    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict }
+}
+
+pub(crate) fn orders() -> (Order, Order) {
+    let run = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always };
+    let stop = Assignment { target: TargetState::Stop, ..run };
+    let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
+    let specs = BTreeMap::from([(first.spec_key(), Arc::new(spec().pod))]);
+    let before = Order { fence: fence(3), pods: BTreeMap::from([(first, run)]), specs: specs.clone() };
+    let after = Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs };
+    (before, after)
+}
+
+pub(crate) fn order_replies() -> Vec<(&'static str, OrderReply)> {
+    let (_, order) = orders();
+    vec![
+        ("accepted", OrderReply::Accepted { fence: order.fence, digest: order.digest() }),
+        ("need-whole", OrderReply::NeedWhole { have: fence(2) }),
+        ("stale", OrderReply::Stale { have: fence(9) }),
+        ("conflict", OrderReply::Conflict { have: fence(4) }),
+        ("failed", OrderReply::Failed { reason: "no space left on device".to_owned() }),
+    ]
+}
+
+pub(crate) fn node_facts() -> NodeFacts {
+    NodeFacts {
+        address: "10.0.0.1:2375".to_owned(),
+        ip: "10.0.0.1".to_owned(),
+        cpu_millis: 32_000,
+        cores: 4,
+        memory: 8_000_000_000,
+        labels: BTreeMap::from([("group".to_owned(), "default".to_owned())]),
+        engine_version: "20.10.24".to_owned(),
+        agent_version: "0.1.0".to_owned(),
+        wire: 1,
+    }
+}
+
+pub(crate) fn running() -> PodFacts {
+    let container = ContainerFacts {
+        id: "c680afaba34e".to_owned(),
+        running: true,
+        ip: "172.20.0.2".to_owned(),
+        node_port: 32_768,
+        started_at: at(3),
+        spec_digest: "00000000deadbeef".to_owned(),
+        ..Default::default()
+    };
+    PodFacts {
+        state: RunState::Success,
+        health: HealthState::Healthy,
+        containers: vec![container],
+        updated_at: at(3),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn let_go() -> PodFacts {
+    let container = ContainerFacts {
+        id: "0badcafe".to_owned(),
+        exit_code: 137,
+        oom_killed: true,
+        error: "oom".to_owned(),
+        finished_at: at(4),
+        ..Default::default()
+    };
+    PodFacts {
+        state: RunState::Fail,
+        leaving: true,
+        containers: vec![container],
+        restarts: 3,
+        restarted_at: at(4),
+        let_go: true,
+        last_error: "oom".to_owned(),
+        updated_at: at(5),
+        ..Default::default()
+    }
+}
+
+pub(crate) fn reports() -> (Report, Report) {
+    let (_, order) = orders();
+    let head = |sequence| ReportHead {
+        stamp: Stamp { node: name("node1"), incarnation: "01JCN5".to_owned(), sequence },
+        applied: order.fence,
+        order_digest: order.digest(),
+        engine: EngineState::Up,
+        facts: node_facts(),
+    };
+    let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
+    let before = Report { head: head(7), pods: BTreeMap::from([(first, running())]) };
+    let after = Report { head: head(8), pods: BTreeMap::from([(second, let_go())]) };
+    (before, after)
+}
+
+pub(crate) fn heartbeat(report: &Report) -> ReportMessage {
+    ReportMessage::Heartbeat(Heartbeat { stamp: report.head.stamp.clone(), digest: report.digest() })
+}
+
+pub(crate) fn queries() -> Vec<(&'static str, Query)> {
+    vec![
+        ("group", Query::Group { name: name("hello.web.web") }),
+        ("groups", Query::Groups { namespace: Some("hello".to_owned()), after: Some(name("a.web.web")), limit: 100 }),
+        ("nodes", Query::Nodes),
+        ("cluster", Query::Cluster),
+        ("operation", Query::Operation { id: name("01JCN5XR9Q0000000000000000") }),
+        ("callbacks", Query::Callbacks),
+    ]
+}
+
+pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
+    let pod = PodView {
+        id: pod("hello.web.web.v0-i1-d0"),
+        node: Some(name("node1")),
+        node_ip: "10.0.0.1".to_owned(),
+        target: TargetState::Run,
+        facts: running(),
+    };
+    let group = GroupView {
+        spec: spec(),
+        state: RunState::Success,
+        health: HealthState::Healthy,
+        last_error: String::new(),
+        updated_at: at(6),
+        operation: Some(Operation::Deploying),
+        pods: vec![pod],
+    };
+    let line = GroupLine {
+        name: name("hello.web.web"),
+        namespace: "hello".to_owned(),
+        version: 0,
+        wanted: 2,
+        running: 1,
+        state: RunState::Pending,
+        last_error: "no node fits".to_owned(),
+    };
+    let node = NodeView {
+        name: name("node1"),
+        liveness: Liveness::Alive,
+        engine: EngineState::Up,
+        facts: node_facts(),
+        used_cpu_millis: 500,
+        used_memory: 33_554_432,
+        containers: 1,
+    };
+    let cluster = ClusterView {
+        scheduler: "s1".to_owned(),
+        term: Some(Term(812)),
+        groups: 1,
+        instances: 2,
+        running: 1,
+        nodes_alive: 1,
+        nodes: 1,
+    };
+    vec![
+        ("group", Answer::Group(Some(Box::new(group)))),
+        ("group-unknown", Answer::Group(None)),
+        ("groups", Answer::Groups(vec![line])),
+        ("nodes", Answer::Nodes(vec![node])),
+        ("cluster", Answer::Cluster(cluster)),
+        ("operation", Answer::Operation(Some(outcome(Verdict::Accepted)))),
+        ("callbacks", Answer::Callbacks(vec!["http://hagrid.example/callback".to_owned()])),
+    ]
+}
+
+pub(crate) fn inspect_request() -> InspectRequest {
+    InspectRequest { pods: vec![pod("hello.web.web.v0-i1-d0")] }
+}
+
+pub(crate) fn inspect_reply() -> InspectReply {
+    let detail = ContainerDetail {
+        id: "c680afaba34e".to_owned(),
+        name: "/hello.web.web.v0-i1-d0".to_owned(),
+        ..Default::default()
+    };
+    InspectReply { pods: BTreeMap::from([(pod("hello.web.web.v0-i1-d0"), vec![detail])]) }
+}
+
+pub(crate) fn notice() -> Notice {
+    let body = NoticeBody {
+        level: "Error".to_owned(),
+        namespace: "hello".to_owned(),
+        pod_name: "hello.web.web".to_owned(),
+        instance_no: 2,
+        timestamp: at(7),
+        message: Incident::Down.text().to_owned(),
+    };
+    Notice { callback: "http://hagrid.example/callback".to_owned(), body }
+}
+
+pub(crate) fn dead_letter() -> DeadLetter {
+    DeadLetter::new("deployd.example", "EOF".to_owned(), b"{", at(8))
+}
+
+pub(crate) fn group_record() -> GroupRecord {
+    let operation = Some(OperationRecord { kind: Operation::Deploying, since: at(9) });
+    GroupRecord { spec: spec(), operation, updated_at: at(9) }
+}
+
+pub(crate) fn placement_record() -> PlacementRecord {
+    let placed = Slot { node: Some(name("node1")), ..Default::default() };
+    let waiting = Slot {
+        drift: 2,
+        failures: 2,
+        retry_at: at(10),
+        target: TargetState::Stop,
+        why: "no node fits: node1: memory 1 MiB short".to_owned(),
+        ..Default::default()
+    };
+    PlacementRecord { slots: vec![placed, waiting] }
+}
+
+pub(crate) fn node_record() -> NodeRecord {
+    NodeRecord { facts: node_facts(), lost: true }
+}
+pub(crate) fn cursor() -> Cursor {
+    Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42 }
+}
+pub(crate) fn callbacks() -> CallbacksRecord {
+    CallbacksRecord { urls: BTreeSet::from(["http://hagrid.example/callback".to_owned()]) }
+}
+
+pub(crate) fn api_group() -> api::PodGroupWithSpec {
+    let container = api::Container { id: "c680afaba34e".to_owned(), protocol: "tcp".to_owned(), ..Default::default() };
+    let pod = api::Pod { instance_no: 1, containers: vec![container], state: RunState::Success, ..Default::default() };
+    api::PodGroupWithSpec {
+        spec: spec(),
+        pods: vec![pod],
+        state: RunState::Success,
+        updated_at: at(6),
+        ..Default::default()
+    }
+}
+pub(crate) fn api_node() -> api::Node {
+    api::Node {
+        name: "node1".to_owned(),
+        cpus: 4,
+        memory: 8_000_000_000,
+        state: "alive".to_owned(),
+        ..Default::default()
+    }
+}
+pub(crate) fn api_accepted() -> api::Accepted {
+    api::Accepted {
+        check_url: "/api/podgroups?name=hello.web.web".to_owned(),
+        message: "PodGroupSpec added into the orc engine.".to_owned(),
+        operation: "01JCN5XR9Q0000000000000000".to_owned(),
+        queued: true,
+    }
+}
+pub(crate) fn api_failure() -> api::Failure {
+    api::Failure { message: "PodGroup not existed".to_owned(), data: "PodGroup not existed".to_owned() }
+}

@@ -1,0 +1,94 @@
+//! The laws of travelling: whatever was sent as a difference arrives as the whole, and what does not fit is refused.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::fence::{Fence, Term};
+use contract::order::{Assignment, Order};
+use contract::pod_id::PodId;
+use contract::report::{PodFacts, Report};
+use contract::spec::PodSpec;
+use contract::state::{RestartPolicy, RunState, TargetState};
+use contract::travel::Changes;
+use proptest::prelude::*;
+
+use crate::samples;
+
+fn fences() -> impl Strategy<Value = Fence> {
+    (0..5u64, 0..50u64).prop_map(|(term, generation)| Fence { term: Term(term), generation })
+}
+
+fn pod_ids() -> impl Strategy<Value = PodId> {
+    (0..3u8, 1..6u32, 0..3u32, 0..3u32).prop_map(|(group, instance, version, drift)| PodId {
+        group: format!("g{group}.web.web").parse().expect("a name"),
+        instance,
+        version,
+        drift,
+    })
+}
+
+fn assignments() -> impl Strategy<Value = Assignment> {
+    (any::<bool>(), any::<bool>()).prop_map(|(stop, always)| Assignment {
+        target: if stop { TargetState::Stop } else { TargetState::Run },
+        restart_policy: if always { RestartPolicy::Always } else { RestartPolicy::Never },
+    })
+}
+
+fn orders() -> impl Strategy<Value = Order> {
+    (fences(), prop::collection::btree_map(pod_ids(), assignments(), 0..12), 0..4i64).prop_map(
+        |(fence, pods, setup_time)| {
+            let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
+            let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();
+            Order { fence, pods, specs }
+        },
+    )
+}
+
+fn facts() -> impl Strategy<Value = BTreeMap<PodId, PodFacts>> {
+    let one = (0..4u32).prop_map(|restarts| PodFacts { state: RunState::Success, restarts, ..Default::default() });
+    prop::collection::btree_map(pod_ids(), one, 0..12)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn an_order_sent_as_a_change_arrives_whole(before in orders(), after in orders()) {
+        prop_assert_eq!(before.changed_by(&after.since(&before)), Some(after));
+    }
+
+    #[test]
+    fn a_change_of_another_order_is_refused(before in orders(), after in orders(), other in orders()) {
+        prop_assume!(other.fence != before.fence);
+        prop_assert_eq!(other.changed_by(&after.since(&before)), None);
+    }
+
+    #[test]
+    fn a_change_applied_to_a_corrupted_order_is_refused(before in orders(), after in orders(), other in orders()) {
+        let corrupted = Order { fence: before.fence, ..other };
+        if let Some(result) = corrupted.changed_by(&after.since(&before)) {
+            prop_assert_eq!(result, after, "accepted only when it comes out right all the same");
+        }
+    }
+
+    #[test]
+    fn a_report_sent_as_a_change_arrives_whole(before in facts(), after in facts()) {
+        let (first, second) = samples::reports();
+        let mut standby = Report { pods: before, ..first };
+        let after = Report { pods: after, ..second };
+        let delta = after.since(&standby);
+        prop_assert!(standby.apply(&delta));
+        prop_assert_eq!(&standby, &after);
+        prop_assert!(!standby.apply(&delta), "the same change twice does not fit");
+    }
+
+    #[test]
+    fn no_change_is_an_empty_change(map in facts()) {
+        prop_assert!(Changes::between(&map, &map).is_empty());
+    }
+
+    #[test]
+    fn a_pod_id_is_read_back(id in pod_ids()) {
+        prop_assert_eq!(id.to_string().parse::<PodId>(), Ok(id));
+    }
+}
