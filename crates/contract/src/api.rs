@@ -147,3 +147,73 @@ pub struct Failure {
     /// The same text again, as clients expect.
     pub data: String,
 }
+
+/// `GET /api/podgroups?all=true` and `?namespace=`: one page of the groups in name order (ours).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PodGroupList {
+    /// The groups of this page.
+    pub pod_groups: Vec<PodGroupLine>,
+    /// Pass it as `after=` to get the next page; empty at the end.
+    pub next: String,
+}
+
+/// One group of a [`PodGroupList`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PodGroupLine {
+    /// Name.
+    pub name: String,
+    /// Namespace.
+    pub namespace: String,
+    /// Version.
+    pub version: u32,
+    /// Instances wanted.
+    pub num_instances: u32,
+    /// Instances running.
+    pub running: u32,
+    /// State of the whole.
+    pub state: RunState,
+    /// What went wrong last.
+    pub last_error: String,
+}
+
+/// `GET /api/operations?id=` (ours).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OperationStatus {
+    /// Id of the operation.
+    pub operation: String,
+    /// `accepted` or `refused`.
+    pub state: String,
+    /// Why it was refused; empty when it was not.
+    pub message: String,
+    /// When it was decided.
+    #[serde(with = "rfc3339")]
+    pub decided_at: Timestamp,
+}
+
+/// `GET /api/cluster` (ours).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterStatus {
+    /// The apiserver that answered.
+    pub apiserver: String,
+    /// Its version.
+    pub version: String,
+    /// The scheduler that leads; empty when a standby answered.
+    pub leader: String,
+    /// The leader's term; 0 when a standby answered.
+    pub term: u64,
+    /// The scheduler that answered.
+    pub answered_by: String,
+    /// Groups.
+    pub groups: u64,
+    /// Instances wanted.
+    pub instances: u64,
+    /// Instances running.
+    pub running: u64,
+    /// All nodes.
+    pub nodes: u64,
+    /// Nodes that are heard.
+    pub nodes_alive: u64,
+}

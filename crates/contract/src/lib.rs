@@ -22,6 +22,7 @@ pub mod report;
 pub mod runtime;
 pub mod spec;
 pub mod state;
+pub mod streams;
 pub mod subjects;
 pub mod time;
 pub mod travel;

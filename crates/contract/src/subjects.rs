@@ -61,6 +61,7 @@ pub fn dead_letter(kind: DeadLetterKind) -> String {
         DeadLetterKind::Report => "report",
         DeadLetterKind::Order => "order",
         DeadLetterKind::Notice => "notice",
+        DeadLetterKind::Record => "record",
     };
     format!("deployd.dead.{kind}")
 }
@@ -76,6 +77,8 @@ pub enum DeadLetterKind {
     Order,
     /// A notice that could not be delivered.
     Notice,
+    /// A stored record.
+    Record,
 }
 
 /// One token of a subject: names may hold dots, tokens may not. `%` is in no name, so this cannot collide.
