@@ -1,2 +1,14 @@
-//! .
-fn main() {}
+//! `deployd-apiserver`: reads the settings, builds the apiserver, runs it until told to stop.
+
+use apiserver::app::App;
+use apiserver::config::Config;
+use fabric::shutdown::Shutdown;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let config: Config = fabric::process::settings();
+    fabric::telemetry::init(&config.telemetry);
+    let shutdown = Shutdown::on_signals();
+    App::build(config).await?.run(shutdown).await;
+    Ok(())
+}

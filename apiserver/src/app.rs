@@ -1,0 +1,133 @@
+//! Puts the apiserver together and runs it.
+//!
+//! On shutdown it first says that it is not ready, then lets requests in flight finish, then ends.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::streams::{COMMANDS, WhenFull};
+use fabric::admin::{self, Readiness};
+use fabric::nats::{Bus, Discard, StreamSpec};
+use fabric::shutdown::Shutdown;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+
+use crate::commands::{Commands, Sender};
+use crate::config::Config;
+use crate::http::{self, Api};
+use crate::listen;
+use crate::metrics::Metrics;
+use crate::queries::Queries;
+use crate::waiters::Waiters;
+
+/// How long requests in flight may take to finish: above every deadline of a request.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// Why the apiserver cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bus cannot be used.
+    #[error("cannot use the message bus")]
+    Bus(#[source] fabric::nats::Error),
+    /// The address cannot be used.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// An apiserver that listens.
+#[derive(Debug)]
+pub struct App {
+    listener: TcpListener,
+    address: SocketAddr,
+    router: axum::Router,
+    readiness: Readiness,
+    bus: Bus,
+    /// Ends the listening on the inbox; raised last, because requests in flight still wait for outcomes.
+    inbox: Shutdown,
+}
+
+impl App {
+    /// Connects to the bus and binds the address.
+    pub async fn build(config: Config) -> Result<Self, Error> {
+        let listen = |source| Error::Listen { address: config.listen, source };
+        let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
+        let address = listener.local_addr().map_err(listen)?;
+        let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
+        bus.ensure_stream(&commands_stream()).await.map_err(Error::Bus)?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry);
+        let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
+        let waiters = Waiters::new(config.most_waiting, metrics.waiting.clone());
+        let sender = Sender {
+            by: config.name.clone(),
+            publish_deadline: config.publish_deadline,
+            outcome_deadline: config.outcome_deadline,
+            metrics: metrics.clone(),
+        };
+        let inbox = Shutdown::new();
+        let commands = Commands::start(bus.clone(), queries.clone(), waiters, sender, inbox.clone());
+        let commands = commands.await.map_err(Error::Bus)?;
+        let readiness = Readiness::new();
+        let api = Arc::new(Api { name: config.name, commands, queries, metrics });
+        let admin = admin::routes(readiness.clone(), Arc::new(registry));
+        let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
+        Ok(Self { listener, address, router, readiness, bus, inbox })
+    }
+
+    /// The address it listens on.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Answers requests until `shutdown`, then finishes those in flight.
+    pub async fn run(self, shutdown: Shutdown) {
+        tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
+        fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
+        listen::serve(self.listener, self.router, shutdown, GRACE).await;
+        self.inbox.trigger();
+    }
+}
+
+/// Ready while the bus is there and can take commands.
+async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
+    let mut connected = bus.connected();
+    loop {
+        let up = *connected.borrow_and_update();
+        if shutdown.is_triggered() {
+            return readiness.set(Err("shutting down".to_owned()));
+        }
+        readiness.set(if up { stream_is_there(&bus).await } else { Err("no connection to NATS".to_owned()) });
+        tokio::select! {
+            changed = connected.changed() => if changed.is_err() { return },
+            () = shutdown.wait() => {}
+        }
+    }
+}
+
+/// Looked at after each connect: the server may have come back without its data.
+async fn stream_is_there(bus: &Bus) -> Result<(), String> {
+    match bus.ensure_stream(&commands_stream()).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("commands cannot be stored: {error}")),
+    }
+}
+
+/// Ensured here too, so that commands can be taken before any scheduler ever ran.
+fn commands_stream() -> StreamSpec {
+    StreamSpec {
+        max_age: COMMANDS.max_age,
+        max_bytes: COMMANDS.max_bytes,
+        discard: match COMMANDS.when_full {
+            WhenFull::Refuse => Discard::New,
+            WhenFull::DropOldest => Discard::Old,
+        },
+        ..StreamSpec::new(COMMANDS.name, COMMANDS.subjects)
+    }
+}

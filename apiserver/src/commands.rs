@@ -1,0 +1,174 @@
+//! Carries a command to the leader and waits for what becomes of it.
+//!
+//! The command is durable when JetStream acknowledges it. From then on silence does not mean failure: the outcome may
+//! come by the inbox, or, when the leader changed between deciding and replying, by asking; or later.
+
+use std::time::Duration;
+
+use contract::WIRE_VERSION;
+use contract::command::{Command, Outcome, Verb};
+use contract::name::CommandId;
+use contract::subjects;
+use fabric::clock::Clock;
+use fabric::nats::Bus;
+use fabric::shutdown::Shutdown;
+use tokio::time::{Instant, interval_at, timeout_at};
+
+use crate::metrics::Metrics;
+use crate::queries::Queries;
+use crate::waiters::{Waiter, Waiters};
+
+/// How often the leader is asked while no outcome comes by the inbox.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+
+/// What is known when the waiting ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// The leader decided.
+    Decided(Outcome),
+    /// Durable; a leader will decide.
+    Queued,
+}
+
+/// Why a command may not be on its way.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Too many wait already.
+    #[error("too many changes wait for a decision, nothing was accepted; try again in a moment")]
+    Busy,
+    /// The bus is away.
+    #[error("the message bus cannot be reached, nothing was accepted; try again in a moment")]
+    Unreachable,
+    /// The bus did not confirm in time.
+    #[error(
+        "the outcome of operation {id} is unknown: the message bus did not confirm it in time; a retry with the header \
+         Idempotency-Key: {id} is safe"
+    )]
+    Unknown {
+        /// The command.
+        id: CommandId,
+        /// What the bus said.
+        #[source]
+        source: fabric::nats::Error,
+    },
+}
+
+/// Who sends, and how long it waits.
+#[derive(Debug, Clone)]
+pub struct Sender {
+    /// Name of this apiserver.
+    pub by: String,
+    /// Until the bus has stored the command.
+    pub publish_deadline: Duration,
+    /// Until the leader has decided, from the start.
+    pub outcome_deadline: Duration,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// Sends commands; clones share the inbox.
+#[derive(Debug, Clone)]
+pub struct Commands {
+    bus: Bus,
+    inbox: String,
+    sender: Sender,
+    waiters: Waiters,
+    queries: Queries,
+    clock: Clock,
+}
+
+impl Commands {
+    /// Subscribes the one inbox and listens to it until shutdown.
+    pub async fn start(
+        bus: Bus,
+        queries: Queries,
+        waiters: Waiters,
+        sender: Sender,
+        shutdown: Shutdown,
+    ) -> Result<Self, fabric::nats::Error> {
+        let inbox = bus.inbox();
+        let mut outcomes = bus.subscribe(&inbox).await?;
+        let table = waiters.clone();
+        fabric::tasks::spawn("outcomes", async move {
+            loop {
+                let message = tokio::select! {
+                    message = outcomes.next() => message,
+                    () = shutdown.wait() => None,
+                };
+                let Some(message) = message else { break };
+                match message.decode::<Outcome>() {
+                    Ok(outcome) => table.deliver(&outcome),
+                    Err(error) => tracing::warn!(%error, "an outcome that cannot be read"),
+                }
+            }
+        });
+        Ok(Self { bus, inbox, sender, waiters, queries, clock: Clock::start() })
+    }
+
+    /// The command that asks for `verb`.
+    pub fn command(&self, id: CommandId, verb: Verb) -> Command {
+        Command { id, at: self.clock.now(), by: self.sender.by.clone(), verb }
+    }
+
+    /// Publishes `command` and waits for its fate.
+    pub async fn send(&self, command: &Command) -> Result<Fate, Error> {
+        let until = Instant::now() + self.sender.outcome_deadline;
+        let mut waiter = self.waiters.wait_for(&command.id).ok_or(Error::Busy)?;
+        // A disconnected client would keep the message and send it later, after we said that nothing was accepted.
+        if !*self.bus.connected().borrow() {
+            return Err(Error::Unreachable);
+        }
+        let duplicate = self.publish(command).await?;
+        if duplicate && let Some(outcome) = self.queries.outcome(&command.id).await {
+            return Ok(Fate::Decided(outcome));
+        }
+        let fate = timeout_at(until, self.follow(&command.id, &mut waiter)).await;
+        Ok(fate.map_or_else(
+            |_| {
+                self.sender.metrics.queued.inc();
+                Fate::Queued
+            },
+            Fate::Decided,
+        ))
+    }
+
+    /// True when the bus has had it before.
+    async fn publish(&self, command: &Command) -> Result<bool, Error> {
+        let wire = WIRE_VERSION.to_string();
+        let headers = [(subjects::REPLY_HEADER, self.inbox.as_str()), (subjects::WIRE_HEADER, wire.as_str())];
+        let id = command.id.as_str();
+        match self.bus.publish_durable(subjects::COMMANDS, id, &headers, command, self.sender.publish_deadline).await {
+            Ok(ack) => {
+                tracing::info!(command = %command.id, sequence = ack.sequence, duplicate = ack.duplicate, "command stored");
+                Ok(ack.duplicate)
+            }
+            // These say that nothing was sent.
+            Err(
+                error @ (fabric::nats::Error::Disconnected
+                | fabric::nats::Error::Encode { .. }
+                | fabric::nats::Error::TooLarge { .. }),
+            ) => {
+                tracing::warn!(command = %command.id, %error, "command not sent");
+                Err(Error::Unreachable)
+            }
+            Err(source) => Err(Error::Unknown { id: command.id.clone(), source }),
+        }
+    }
+
+    async fn follow(&self, id: &CommandId, waiter: &mut Waiter) -> Outcome {
+        let mut ask = interval_at(Instant::now() + ASK_EVERY, ASK_EVERY);
+        loop {
+            tokio::select! {
+                outcome = waiter.outcome() => return outcome,
+                _ = ask.tick() => {}
+            }
+            let known = tokio::select! {
+                outcome = waiter.outcome() => Some(outcome),
+                known = self.queries.outcome(id) => known,
+            };
+            if let Some(outcome) = known {
+                return outcome;
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Settings of the apiserver.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fabric::duration;
+
+/// deployd-apiserver: the HTTP API of deployd. Run as many as you like, clients may use any of them.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "deployd-apiserver", version)]
+pub struct Config {
+    /// Address the API listens on; /healthz, /readyz and /metrics are served there too
+    #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9003")]
+    pub listen: SocketAddr,
+
+    /// Name of this apiserver, shown by /api/cluster and in commands
+    #[arg(long, env = "DEPLOYD_NAME", default_value = "apiserver")]
+    pub name: String,
+
+    /// How long a change waits for the leader's decision before it is answered as queued (clients give up after 10s)
+    #[arg(long, env = "DEPLOYD_OUTCOME_DEADLINE", default_value = "5s", value_parser = duration::parse)]
+    pub outcome_deadline: Duration,
+
+    /// How long a change waits for the bus to store it; after that its fate is unknown and the client is told so
+    #[arg(long, env = "DEPLOYD_PUBLISH_DEADLINE", default_value = "3s", value_parser = duration::parse)]
+    pub publish_deadline: Duration,
+
+    /// How long a question waits for the leader before a standby is asked
+    #[arg(long, env = "DEPLOYD_QUERY_DEADLINE", default_value = "3s", value_parser = duration::parse)]
+    pub query_deadline: Duration,
+
+    /// How long nodes may take to describe their containers before the answer is built without them
+    #[arg(long, env = "DEPLOYD_INSPECT_DEADLINE", default_value = "800ms", value_parser = duration::parse)]
+    pub inspect_deadline: Duration,
+
+    /// Most changes that may wait for a decision at once; more are answered 503 and not accepted
+    #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
+    pub most_waiting: usize,
+
+    /// The bus
+    #[command(flatten)]
+    pub nats: fabric::nats::Args,
+
+    /// The log
+    #[command(flatten)]
+    pub telemetry: fabric::telemetry::Args,
+}

@@ -1,0 +1,23 @@
+//! `/api/cluster`: who leads, how much there is, and which apiserver says so (ours).
+
+use axum::http::StatusCode;
+use contract::query::{Answer as Told, Query};
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::{Api, Call};
+use crate::{queries, view};
+
+/// Answers a request.
+pub async fn call(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api).await,
+        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api) -> Answer {
+    let reply = api.queries.ask(&Query::Cluster).await?;
+    let Told::Cluster(cluster) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    Ok(respond::stale(respond::json(StatusCode::OK, &view::cluster(&api.name, cluster)), reply.stale))
+}

@@ -1,0 +1,150 @@
+//! The HTTP side: one entry for every request, which routes, reads parameters, asks the resource, counts.
+//!
+//! A handler that panics or hangs still gives its client an answer.
+
+pub mod body;
+pub mod cluster;
+pub mod nodes;
+pub mod notifies;
+pub mod operations;
+pub mod params;
+pub mod podgroups;
+pub mod respond;
+pub mod router;
+pub mod status;
+pub mod writes;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::FutureExt;
+
+use crate::commands::Commands;
+use crate::metrics::{self, Metrics};
+use crate::queries::{self, Queries};
+use params::Params;
+use respond::{Answer, Refused};
+use router::{Resource, Route, Verb};
+
+/// Longest a request may take: above the sum of all our own deadlines, so only a fault reaches it.
+const LONGEST_REQUEST: Duration = Duration::from_secs(30);
+
+/// What handlers work with.
+#[derive(Debug)]
+pub struct Api {
+    /// Name of this apiserver.
+    pub name: String,
+    /// Changes.
+    pub commands: Commands,
+    /// Questions.
+    pub queries: Queries,
+    /// Counters.
+    pub metrics: Metrics,
+}
+
+/// One request, as handlers see it.
+#[derive(Debug)]
+pub struct Call {
+    /// Method.
+    pub verb: Verb,
+    /// Query string and form.
+    pub params: Params,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body; empty for methods without one.
+    pub body: Bytes,
+}
+
+/// Answers every request that is not for the admin routes.
+pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
+    let started = Instant::now();
+    let route = router::route(request.method(), request.uri().path());
+    let (path, method) = labels(&route, request.method());
+    let response = guarded(serve(&api, route, request)).await;
+    let status = response.status().as_u16();
+    api.metrics.requests.get_or_create(&metrics::Request { route: path, method, status }).inc();
+    let timed = metrics::Timed { route: path, method };
+    api.metrics.latency.get_or_create(&timed).observe(started.elapsed().as_secs_f64());
+    tracing::debug!(path, method, status, "request answered");
+    response
+}
+
+/// The answer of `work`, or one in its place when it panics or hangs.
+async fn guarded(work: impl Future<Output = Response>) -> Response {
+    match AssertUnwindSafe(tokio::time::timeout(LONGEST_REQUEST, work)).catch_unwind().await {
+        Ok(Ok(response)) => response,
+        Ok(Err(_)) => {
+            tracing::error!("a request took too long");
+            Refused::unavailable("the request took too long").into_response()
+        }
+        Err(_) => {
+            tracing::error!("a request handler panicked");
+            Refused::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error").into_response()
+        }
+    }
+}
+
+async fn serve(api: &Api, route: Route, request: Request) -> Response {
+    match route {
+        Route::Call(resource, verb) => match call(api, resource, verb, request).await {
+            Ok(response) => response,
+            Err(refused) => refused.into_response(),
+        },
+        Route::Head => Refused::unsupported("Head").into_response(),
+        Route::Options => respond::options(),
+        Route::NotAllowed => respond::method_not_allowed(),
+        Route::Redirect(path) => respond::redirect(request.method(), path, request.uri().query()),
+        Route::Unknown => Refused::by_router(StatusCode::NOT_FOUND, "Page not found").into_response(),
+    }
+}
+
+async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> Answer {
+    let (parts, body) = request.into_parts();
+    let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
+    let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let form = params::is_form(content_type).then_some(body.as_ref());
+    let call = Call { verb, params: Params::new(parts.uri.query(), form), headers: parts.headers, body };
+    match resource {
+        Resource::PodGroups => podgroups::call(api, call).await,
+        Resource::Nodes => nodes::call(api, &call).await,
+        Resource::Status => status::call(&call),
+        Resource::Notifies => notifies::call(api, call).await,
+        Resource::Operations => operations::call(api, &call).await,
+        Resource::Cluster => cluster::call(api, &call).await,
+    }
+}
+
+fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {
+    match route {
+        Route::Call(resource, verb) => (resource.path(), verb.word()),
+        Route::Head | Route::Options | Route::NotAllowed | Route::Redirect(_) | Route::Unknown => {
+            ("other", if *method == Method::GET { Verb::Get.word() } else { "other" })
+        }
+    }
+}
+
+impl From<queries::Error> for Refused {
+    fn from(error: queries::Error) -> Self {
+        tracing::warn!(%error, "question not answered");
+        Self::unavailable(format!("{error}; try again in a moment"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_handler_that_panics_or_hangs_still_gets_its_client_an_answer() {
+        let panics = guarded(async { panic!("a fault") }).await;
+        assert_eq!(panics.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        let hangs = guarded(std::future::pending()).await;
+        assert_eq!(hangs.status(), StatusCode::SERVICE_UNAVAILABLE);
+    }
+}

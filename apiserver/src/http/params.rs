@@ -1,0 +1,105 @@
+//! Parameters of a request, read by deployd's rules. Pure.
+//!
+//! Nothing is ever refused for its type: what is missing, empty or malformed is the default. Values of a form body
+//! come before those of the query string, and the first value of a name wins.
+
+use url::form_urlencoded;
+
+/// Parameters in the order they count.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Params(Vec<(String, String)>);
+
+impl Params {
+    /// The parameters of a query string and, before them, those of a form body.
+    pub fn new(query: Option<&str>, form: Option<&[u8]>) -> Self {
+        let pairs = |bytes| form_urlencoded::parse(bytes).into_owned();
+        Self(pairs(form.unwrap_or_default()).chain(pairs(query.unwrap_or_default().as_bytes())).collect())
+    }
+
+    /// A text; none when missing or empty.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    /// A whole number in base ten.
+    pub fn integer(&self, name: &str, default: i64) -> i64 {
+        self.text(name).and_then(|text| text.parse().ok()).unwrap_or(default)
+    }
+
+    /// A truth value.
+    pub fn boolean(&self, name: &str, default: bool) -> bool {
+        match self.text(name) {
+            Some("1" | "t" | "T" | "TRUE" | "true" | "True") => true,
+            Some("0" | "f" | "F" | "FALSE" | "false" | "False") => false,
+            _ => default,
+        }
+    }
+}
+
+/// True when a body of this content type is a form.
+pub fn is_form(content_type: Option<&str>) -> bool {
+    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
+    essence.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn query(text: &str) -> Params {
+        Params::new(Some(text), None)
+    }
+
+    #[test]
+    fn the_first_value_wins_and_the_body_comes_first() {
+        assert_eq!(query("a=1&a=2").text("a"), Some("1"));
+        assert_eq!(query("a=&a=2").text("a"), None);
+        let both = Params::new(Some("a=query&b=query"), Some(b"a=body"));
+        assert_eq!((both.text("a"), both.text("b")), (Some("body"), Some("query")));
+    }
+
+    #[test]
+    fn escapes_are_read() {
+        assert_eq!(query("name=a%2eb+c%20d").text("name"), Some("a.b c d"));
+        assert_eq!(query("name=%zz").text("name"), Some("%zz"));
+    }
+
+    #[test]
+    fn integers_are_base_ten_with_a_sign_or_the_default() {
+        for (text, expected) in [
+            ("n=5", 5),
+            ("n=%2B5", 5),
+            ("n=-3", -3),
+            ("n=", 7),
+            ("m=1", 7),
+            ("n=1.5", 7),
+            ("n=0x10", 7),
+            ("n=99999999999999999999", 7),
+            ("n=five", 7),
+        ] {
+            assert_eq!(query(text).integer("n", 7), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn booleans_are_go_words_or_the_default() {
+        for word in ["1", "t", "T", "TRUE", "true", "True"] {
+            assert!(query(&format!("b={word}")).boolean("b", false), "{word}");
+        }
+        for word in ["0", "f", "F", "FALSE", "false", "False"] {
+            assert!(!query(&format!("b={word}")).boolean("b", true), "{word}");
+        }
+        for word in ["yes", "tRUE", "", "2"] {
+            assert!(query(&format!("b={word}")).boolean("b", true), "{word}");
+            assert!(!query(&format!("b={word}")).boolean("b", false), "{word}");
+        }
+    }
+
+    #[test]
+    fn only_urlencoded_bodies_are_forms() {
+        assert!(is_form(Some("application/x-www-form-urlencoded; charset=utf-8")));
+        assert!(is_form(Some("Application/X-WWW-Form-Urlencoded")));
+        assert!(!is_form(Some("application/json")));
+        assert!(!is_form(None));
+    }
+}

@@ -1,0 +1,173 @@
+//! Writes answers the way deployd's clients read them: two-space JSON with a final newline, errors as
+//! `{"message", "data"}` where `data` repeats the message unless the router itself refused.
+
+use axum::body::Body;
+use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use contract::api::Failure;
+use serde::Serialize;
+
+use super::router;
+
+/// Header of answers that a standby gave because nobody leads.
+pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
+
+/// What a handler gives back.
+pub type Answer = Result<Response, Refused>;
+
+/// A request that is not done, with the reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// What is wrong and what to do.
+    pub message: String,
+    /// The router refused: `data` stays empty.
+    by_router: bool,
+    /// Seconds after which another try makes sense.
+    retry_after: Option<u32>,
+    /// A standby said so, and it may be behind.
+    stale: bool,
+}
+
+impl Refused {
+    /// A refusal of a handler.
+    pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into(), by_router: false, retry_after: None, stale: false }
+    }
+    /// 400.
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+    /// 404.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+    /// 405 for a method the resource does not implement.
+    pub fn unsupported(word: &str) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("{word} method is not supported"))
+    }
+    /// 503 with a hint when to come back.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        // A fail-over takes 5 to 8 s; most other troubles of the bus are over sooner.
+        Self { retry_after: Some(2), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+    /// The same refusal, marked as one that may be behind.
+    #[must_use]
+    pub fn stale(self, stale: bool) -> Self {
+        Self { stale, ..self }
+    }
+    /// The router's own refusal.
+    pub fn by_router(status: StatusCode, message: &str) -> Self {
+        Self { by_router: true, ..Self::new(status, message) }
+    }
+}
+
+impl IntoResponse for Refused {
+    fn into_response(self) -> Response {
+        let data = if self.by_router { String::new() } else { self.message.clone() };
+        let mut response = json(self.status, &Failure { message: self.message, data });
+        if let Some(seconds) = self.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        stale(response, self.stale)
+    }
+}
+
+/// A JSON answer.
+pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
+    let (status, text) = match serde_json::to_string_pretty(body) {
+        Ok(text) => (status, escaped(text)),
+        // Bodies are our own types with string keys; should one ever fail, a client still gets an answer.
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{{\"message\": {:?}}}", error.to_string())),
+    };
+    let mut response = Response::new(Body::from(text + "\n"));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response
+}
+
+/// The same answer, marked as one that may be behind.
+pub fn stale(mut response: Response, stale: bool) -> Response {
+    if stale {
+        response.headers_mut().insert(STALE, HeaderValue::from_static("true"));
+    }
+    response
+}
+
+/// The answer to OPTIONS.
+pub fn options() -> Response {
+    let mut response = Response::new(Body::empty());
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(router::ALLOW));
+    response
+}
+
+/// The answer to a method nobody knows.
+pub fn method_not_allowed() -> Response {
+    let mut response = Refused::by_router(StatusCode::METHOD_NOT_ALLOWED, "Method is not allowed").into_response();
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(router::ALLOW));
+    response
+}
+
+/// The way to the right path: 301 for GET, 307 for methods whose body must come along.
+pub fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() =
+        if *method == Method::GET { StatusCode::MOVED_PERMANENTLY } else { StatusCode::TEMPORARY_REDIRECT };
+    let target = query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}"));
+    // A query that came in as a URI is made of characters a header may hold; if not, the bare path still helps.
+    let target = HeaderValue::try_from(target).or_else(|_| HeaderValue::try_from(path));
+    if let Ok(target) = target {
+        response.headers_mut().insert(LOCATION, target);
+    }
+    response
+}
+
+/// Go's JSON escapes what could end an HTML script; these characters only occur inside strings.
+fn escaped(text: String) -> String {
+    if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 64);
+    for c in text.chars() {
+        match c {
+            '<' => out.push_str("\\u003c"),
+            '>' => out.push_str("\\u003e"),
+            '&' => out.push_str("\\u0026"),
+            '\u{2028}' => out.push_str("\\u2028"),
+            '\u{2029}' => out.push_str("\\u2029"),
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_keep_the_query_and_the_method() {
+        let location = |r: &Response| r.headers()[LOCATION].to_str().unwrap().to_owned();
+        let get = redirect(&Method::GET, "/api/nodes", Some("a=1&b=%20"));
+        assert_eq!((get.status().as_u16(), location(&get).as_str()), (301, "/api/nodes?a=1&b=%20"));
+        let patch = redirect(&Method::PATCH, "/api/nodes", None);
+        assert_eq!((patch.status().as_u16(), location(&patch).as_str()), (307, "/api/nodes"));
+    }
+
+    #[test]
+    fn html_is_escaped_like_go_does() {
+        assert_eq!(escaped("\"a<b>&c\"".to_owned()), "\"a\\u003cb\\u003e\\u0026c\"");
+        assert_eq!(escaped("plain".to_owned()), "plain");
+    }
+
+    #[test]
+    fn data_repeats_the_message_unless_the_router_refused() {
+        assert!(!Refused::bad_request("x").by_router);
+        assert!(Refused::by_router(StatusCode::NOT_FOUND, "Page not found").by_router);
+        assert_eq!(Refused::unsupported("Get").message, "Get method is not supported");
+    }
+}

@@ -1,0 +1,75 @@
+//! What the apiserver counts.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Which requests.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Request {
+    /// Path of the resource, or `other`.
+    pub route: &'static str,
+    /// Method, or `other`.
+    pub method: &'static str,
+    /// HTTP status.
+    pub status: u16,
+}
+
+/// Which latencies.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Timed {
+    /// Path of the resource, or `other`.
+    pub route: &'static str,
+    /// Method, or `other`.
+    pub method: &'static str,
+}
+
+/// The counters; clones share them.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    /// Requests answered.
+    pub requests: Family<Request, Counter>,
+    /// Time from the first byte of the request's body to the answer's headers.
+    pub latency: Family<Timed, Histogram, fn() -> Histogram>,
+    /// Changes that wait for a decision.
+    pub waiting: Gauge,
+    /// Changes answered as queued.
+    pub queued: Counter,
+    /// Answers that came from a standby.
+    pub stale: Counter,
+    /// Questions nobody answered.
+    pub unanswered: Counter,
+    /// Nodes that did not describe their containers in time.
+    pub silent_nodes: Counter,
+}
+
+impl Metrics {
+    /// Counters at zero, shown by `registry`.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            requests: Family::default(),
+            latency: Family::new_with_constructor(latency_histogram),
+            waiting: Gauge::default(),
+            queued: Counter::default(),
+            stale: Counter::default(),
+            unanswered: Counter::default(),
+            silent_nodes: Counter::default(),
+        };
+        let registry = registry.sub_registry_with_prefix("deployd_api");
+        registry.register("requests", "Requests answered", metrics.requests.clone());
+        registry.register("request_seconds", "Time until a request was answered", metrics.latency.clone());
+        registry.register("waiting", "Changes that wait for a decision", metrics.waiting.clone());
+        registry.register("queued", "Changes answered as queued", metrics.queued.clone());
+        registry.register("stale_answers", "Answers that came from a standby", metrics.stale.clone());
+        registry.register("unanswered", "Questions nobody answered", metrics.unanswered.clone());
+        registry.register("silent_nodes", "Nodes that did not answer in time", metrics.silent_nodes.clone());
+        metrics
+    }
+}
+
+fn latency_histogram() -> Histogram {
+    Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
+}

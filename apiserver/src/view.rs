@@ -1,0 +1,202 @@
+//! Turns what the scheduler and the agents know into the bodies deployd's clients read. Pure.
+//!
+//! Clients index without asking, so every field is there: each instance has at least one container, and where no
+//! node told the engine's own view it is built from the compact facts and the spec.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::api;
+use contract::command::{Outcome, Verdict};
+use contract::name::NodeName;
+use contract::pod_id::PodId;
+use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView};
+use contract::report::{ContainerFacts, EngineState};
+use contract::runtime::ContainerDetail;
+use contract::spec::{PodGroupSpec, PrevState};
+
+use crate::detail;
+
+/// The engines' own views, by pod; containers in index order.
+pub type Inspected = BTreeMap<PodId, Vec<ContainerDetail>>;
+
+/// Which pods to ask each node about.
+pub fn questions(view: &GroupView) -> BTreeMap<NodeName, Vec<PodId>> {
+    let mut questions: BTreeMap<NodeName, Vec<PodId>> = BTreeMap::new();
+    for pod in &view.pods {
+        if let Some(node) = &pod.node {
+            questions.entry(node.clone()).or_default().push(pod.id.clone());
+        }
+    }
+    questions
+}
+
+/// The body of `GET /api/podgroups`.
+pub fn pod_group(view: GroupView, mut inspected: Inspected) -> api::PodGroupWithSpec {
+    let known: BTreeMap<u32, PodView> = view.pods.into_iter().map(|pod| (pod.id.instance, pod)).collect();
+    let last = known.keys().next_back().copied().unwrap_or(0);
+    // Clients take Pods[k-1] for instance k, so an instance nobody knows still has its place.
+    let pods: Vec<api::Pod> = (1..=last)
+        .map(|instance| match known.get(&instance) {
+            Some(pod) => one_pod(&view.spec, pod, inspected.remove(&pod.id).unwrap_or_default()),
+            None => {
+                api::Pod { instance_no: instance, containers: vec![api::Container::default()], ..Default::default() }
+            }
+        })
+        .collect();
+    api::PodGroupWithSpec {
+        prev_state: pods.iter().map(prev_state).collect(),
+        pods,
+        healthst: view.health,
+        state: view.state,
+        oom_killed: false,
+        last_error: view.last_error,
+        updated_at: view.updated_at,
+        spec: view.spec,
+    }
+}
+
+fn prev_state(pod: &api::Pod) -> PrevState {
+    PrevState {
+        node_name: pod.containers.first().map(|container| container.node_name.clone()).unwrap_or_default(),
+        ips: pod.containers.iter().map(|container| container.container_ip.clone()).collect(),
+    }
+}
+
+fn one_pod(spec: &PodGroupSpec, pod: &PodView, inspected: Vec<ContainerDetail>) -> api::Pod {
+    let facts = &pod.facts;
+    let count = spec.pod.containers.len().max(facts.containers.len()).max(1);
+    let mut details = inspected.into_iter();
+    api::Pod {
+        instance_no: pod.id.instance,
+        containers: (0..count).map(|index| one_container(spec, pod, index, details.next())).collect(),
+        healthst: facts.health,
+        state: facts.state,
+        oom_killed: facts.containers.iter().any(|container| container.oom_killed),
+        last_error: facts.last_error.clone(),
+        updated_at: facts.updated_at,
+        target_state: pod.target,
+        drift_count: pod.id.drift,
+        restart_count: facts.restarts,
+        restart_at: facts.restarted_at,
+    }
+}
+
+fn one_container(
+    spec: &PodGroupSpec,
+    pod: &PodView,
+    index: usize,
+    inspected: Option<ContainerDetail>,
+) -> api::Container {
+    let node_name = pod.node.as_ref().map(NodeName::to_string).unwrap_or_default();
+    let placed = api::Container { node_name, node_ip: pod.node_ip.clone(), ..Default::default() };
+    let facts = pod.facts.containers.get(index).filter(|facts| !facts.id.is_empty());
+    let inspected = inspected.filter(|detail| !detail.id.is_empty());
+    if facts.is_none() && inspected.is_none() {
+        // Nothing was created yet.
+        return placed;
+    }
+    let network = spec.pod.network_name();
+    let seen = inspected.as_ref().map(|detail| detail::facts(detail, network)).unwrap_or_default();
+    let facts = facts.unwrap_or(&seen);
+    let expose = spec.pod.containers.get(index).map_or(0, |container| container.expose);
+    let mut runtime = inspected.unwrap_or_else(|| detail::from_facts(spec, pod, index, facts));
+    detail::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
+    api::Container {
+        id: facts.id.clone(),
+        runtime,
+        container_ip: first_of(&facts.ip, facts, &seen),
+        node_port: if facts.node_port == 0 { seen.node_port } else { facts.node_port },
+        container_port: expose,
+        protocol: "tcp".to_owned(),
+        ..placed
+    }
+}
+
+/// The reported address, or the inspected one when the report came before the address was given.
+fn first_of(reported: &str, facts: &ContainerFacts, seen: &ContainerFacts) -> String {
+    let same = facts.id == seen.id;
+    if reported.is_empty() && same { seen.ip.clone() } else { reported.to_owned() }
+}
+
+/// One page of groups; `limit` lines or more mean there may be another.
+pub fn group_list(lines: Vec<GroupLine>, limit: usize) -> api::PodGroupList {
+    let next = match lines.last() {
+        Some(last) if lines.len() >= limit => last.name.to_string(),
+        Some(_) | None => String::new(),
+    };
+    let line = |line: GroupLine| api::PodGroupLine {
+        name: line.name.to_string(),
+        namespace: line.namespace,
+        version: line.version,
+        num_instances: line.wanted,
+        running: line.running,
+        state: line.state,
+        last_error: line.last_error,
+    };
+    api::PodGroupList { pod_groups: lines.into_iter().map(line).collect(), next }
+}
+
+/// The body of `GET /api/nodes`, in name order.
+pub fn nodes(mut views: Vec<NodeView>) -> Vec<api::Node> {
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    views.into_iter().map(node).collect()
+}
+
+fn node(view: NodeView) -> api::Node {
+    api::Node {
+        name: view.name.to_string(),
+        address: view.facts.address,
+        containers: view.containers,
+        cpus: view.facts.cores,
+        used_cpus: view.used_cpu_millis.div_ceil(1000),
+        memory: view.facts.memory,
+        used_memory: view.used_memory,
+        state: match view.liveness {
+            Liveness::Alive => "alive",
+            Liveness::Suspect => "suspect",
+            Liveness::Lost => "lost",
+            Liveness::Unknown => "unknown",
+        }
+        .to_owned(),
+        engine: match view.engine {
+            EngineState::Up => "up",
+            EngineState::Hung => "hung",
+            EngineState::Down => "down",
+        }
+        .to_owned(),
+        labels: view.facts.labels,
+    }
+}
+
+/// The callbacks, each once, in order.
+pub fn callbacks(urls: Vec<String>) -> Vec<String> {
+    urls.into_iter().collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// The body of `GET /api/operations`.
+pub fn operation(outcome: &Outcome) -> api::OperationStatus {
+    let (state, message) = match &outcome.verdict {
+        Verdict::Accepted => ("accepted", String::new()),
+        Verdict::Refused(refusal) => ("refused", refusal.to_string()),
+    };
+    api::OperationStatus { operation: outcome.id.to_string(), state: state.to_owned(), message, decided_at: outcome.at }
+}
+
+/// The body of `GET /api/cluster`, as the apiserver `apiserver` tells it.
+pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
+    api::ClusterStatus {
+        apiserver: apiserver.to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        leader: if view.term.is_some() { view.scheduler.clone() } else { String::new() },
+        term: view.term.map_or(0, |term| term.0),
+        answered_by: view.scheduler,
+        groups: view.groups,
+        instances: view.instances,
+        running: view.running,
+        nodes: view.nodes,
+        nodes_alive: view.nodes_alive,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+//! Whole bodies, compared with golden files.
+
+use std::path::PathBuf;
+
+use contract::fence::Term;
+use contract::go_json;
+use contract::report::{NodeFacts, PodFacts};
+use contract::runtime::{Endpoint, NetworkSettings, PortBinding};
+use contract::state::{HealthState, RunState, TargetState};
+use contract::time::Timestamp;
+
+use super::*;
+
+const SPEC: &str = r#"{"Name":"hello.web.web","Namespace":"hello","NumInstances":3,"RestartPolicy":1,"Pod":{
+    "Name":"hello.web.web","Namespace":"hello","Containers":[{"Image":"registry/hello:1","Command":["./run","-v"],
+    "Env":["A=1"],"CpuLimit":1,"MemoryLimit":33554432,"Expose":8080,"Volumes":["/lain/logs"]}],
+    "Annotation":"{\"mountpoint\":[\"hello.lain.local\"]}","Labels":{"team":"x"}}}"#;
+
+fn spec() -> PodGroupSpec {
+    go_json::from_slice(SPEC.as_bytes()).unwrap()
+}
+
+fn facts(id: &str) -> PodFacts {
+    let container = ContainerFacts {
+        id: id.to_owned(),
+        running: true,
+        ip: "172.20.0.2".to_owned(),
+        node_port: 32_768,
+        started_at: Timestamp::from_millis(1_700_000_001_000),
+        ..Default::default()
+    };
+    PodFacts {
+        state: RunState::Success,
+        health: HealthState::Healthy,
+        containers: vec![container],
+        restarts: 1,
+        restarted_at: Timestamp::from_millis(1_700_000_001_000),
+        updated_at: Timestamp::from_millis(1_700_000_002_000),
+        ..Default::default()
+    }
+}
+
+fn pod(instance: u32, node: Option<&str>, facts: PodFacts) -> PodView {
+    PodView {
+        id: format!("hello.web.web.v0-i{instance}-d0").parse().unwrap(),
+        node: node.map(|name| name.parse().unwrap()),
+        node_ip: node.map(|_| "10.0.0.1".to_owned()).unwrap_or_default(),
+        target: TargetState::Run,
+        facts,
+    }
+}
+
+fn group(pods: Vec<PodView>) -> GroupView {
+    GroupView {
+        spec: spec(),
+        state: RunState::Success,
+        health: HealthState::Healthy,
+        last_error: String::new(),
+        updated_at: Timestamp::from_millis(1_700_000_003_000),
+        operation: None,
+        pods,
+    }
+}
+
+#[test]
+fn a_running_instance_is_whole_without_its_node() {
+    let body = pod_group(group(vec![pod(1, Some("node1"), facts("abc"))]), Inspected::new());
+    let written = serde_json::to_string_pretty(&body).unwrap() + "\n";
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden/podgroup-from-facts.json");
+    if std::env::var_os("DEPLOYD_WRITE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &written).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(written, golden, "what clients read changed; if that is meant, run deploy/golden");
+}
+
+#[test]
+fn an_instance_without_container_has_one_of_zeros_and_a_missing_instance_its_place() {
+    let body = pod_group(group(vec![pod(3, None, PodFacts::default())]), Inspected::new());
+    assert_eq!(body.pods.iter().map(|pod| pod.instance_no).collect::<Vec<_>>(), [1, 2, 3]);
+    for pod in &body.pods {
+        assert_eq!(pod.containers, [api::Container::default()]);
+    }
+    assert_eq!(body.prev_state.len(), 3);
+    assert_eq!(pod_group(group(Vec::new()), Inspected::new()).pods, []);
+}
+
+#[test]
+fn what_the_engine_says_stands_and_what_no_report_told_yet_comes_from_it() {
+    let endpoint = Endpoint { gateway: String::new(), ip_address: "172.20.0.9".to_owned() };
+    let binding = PortBinding { host_ip: String::new(), host_port: "31000".to_owned() };
+    let detail = ContainerDetail {
+        id: "def".to_owned(),
+        name: "/engine".to_owned(),
+        network_settings: NetworkSettings {
+            networks: BTreeMap::from([("hello".to_owned(), endpoint)]),
+            ports: BTreeMap::from([("8080/tcp".to_owned(), Some(vec![binding]))]),
+            ..Default::default()
+        },
+        ..Default::default()
+    };
+    let unreported = pod(1, Some("node1"), PodFacts::default());
+    let inspected = Inspected::from([(unreported.id.clone(), vec![detail])]);
+    let body = pod_group(group(vec![unreported]), inspected);
+    let container = &body.pods[0].containers[0];
+    assert_eq!((container.id.as_str(), container.runtime.name.as_str()), ("def", "/engine"));
+    assert_eq!((container.container_ip.as_str(), container.node_port), ("172.20.0.9", 31_000));
+    assert_eq!((container.runtime.node.name.as_str(), container.runtime.node.ip.as_str()), ("node1", "10.0.0.1"));
+    assert_eq!((container.container_port, container.protocol.as_str()), (8080, "tcp"));
+}
+
+#[test]
+fn each_node_is_asked_once_about_all_its_pods() {
+    let view = group(vec![
+        pod(1, Some("b"), PodFacts::default()),
+        pod(2, Some("a"), PodFacts::default()),
+        pod(3, Some("b"), PodFacts::default()),
+        pod(4, None, PodFacts::default()),
+    ]);
+    let asked: Vec<(String, usize)> =
+        questions(&view).into_iter().map(|(n, pods)| (n.to_string(), pods.len())).collect();
+    assert_eq!(asked, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
+}
+
+#[test]
+fn used_cores_are_rounded_up_and_nodes_sorted() {
+    let view = |name: &str| NodeView {
+        name: name.parse().unwrap(),
+        liveness: Liveness::Suspect,
+        engine: EngineState::Hung,
+        facts: NodeFacts { cores: 4, ..Default::default() },
+        used_cpu_millis: 1001,
+        used_memory: 0,
+        containers: 0,
+    };
+    let rows = nodes(vec![view("b"), view("a")]);
+    assert_eq!((rows[0].name.as_str(), rows[0].used_cpus, rows[0].cpus), ("a", 2, 4));
+    assert_eq!((rows[0].state.as_str(), rows[0].engine.as_str()), ("suspect", "hung"));
+}
+
+#[test]
+fn a_standby_is_not_called_leader() {
+    let view = |term| ClusterView {
+        scheduler: "s1".to_owned(),
+        term,
+        groups: 0,
+        instances: 0,
+        running: 0,
+        nodes_alive: 0,
+        nodes: 0,
+    };
+    assert_eq!(cluster("a", view(Some(Term(3)))).leader, "s1");
+    let standby = cluster("a", view(None));
+    assert_eq!((standby.leader.as_str(), standby.answered_by.as_str(), standby.term), ("", "s1", 0));
+}

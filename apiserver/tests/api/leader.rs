@@ -1,0 +1,215 @@
+//! The leader's side of the wire: reads commands, replies outcomes, answers questions. Knows just enough to decide.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
+use contract::fence::Term;
+use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query, Reply};
+use contract::report::{ContainerFacts, EngineState, NodeFacts, PodFacts};
+use contract::spec::PodGroupSpec;
+use contract::state::{HealthState, RunState, TargetState};
+use contract::subjects;
+use contract::time::Timestamp;
+use fabric::nats::Bus;
+use tokio::sync::oneshot;
+
+/// How the stand-in behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// Decides and tells.
+    Leads,
+    /// Decides, but its replies are lost: outcomes are learned only by asking.
+    LosesReplies,
+    /// Answers as a standby does and reads no commands.
+    StandsBy,
+}
+
+/// Ends with [`Leader::stop`], which gives back the commands it saw.
+pub(crate) struct Leader {
+    stop: oneshot::Sender<()>,
+    task: tokio::task::JoinHandle<Vec<Command>>,
+}
+
+impl Leader {
+    pub(crate) async fn start(bus: &Bus, manner: Manner) -> Self {
+        let subject = match manner {
+            Manner::Leads | Manner::LosesReplies => subjects::QUERY_LEADER,
+            Manner::StandsBy => subjects::QUERY_STANDBY,
+        };
+        let mut questions = bus.subscribe(subject).await.unwrap();
+        let mut commands = bus.read_stream(subjects::COMMANDS_STREAM, 0).await.unwrap();
+        let (stop, mut stopped) = oneshot::channel();
+        let bus = bus.clone();
+        let task = fabric::tasks::spawn("leader", async move {
+            let mut state = State::default();
+            loop {
+                tokio::select! {
+                    question = questions.next() => {
+                        let question = question.unwrap();
+                        let answer = state.answer(&question.decode().unwrap());
+                        let reply = Reply { stale: manner == Manner::StandsBy, answer };
+                        bus.answer(&question.reply.unwrap(), &reply).await.unwrap();
+                    }
+                    stored = commands.next(), if manner != Manner::StandsBy => {
+                        let stored = stored.unwrap();
+                        let command: Command = serde_json::from_slice(&stored.payload).unwrap();
+                        let outcome = state.decide(command);
+                        if manner == Manner::Leads {
+                            let inbox = stored.header(subjects::REPLY_HEADER).expect("commands carry an inbox");
+                            bus.answer(inbox, &outcome).await.unwrap();
+                        }
+                    }
+                    _ = &mut stopped => return state.seen,
+                }
+            }
+        });
+        Self { stop, task }
+    }
+
+    pub(crate) async fn stop(self) -> Vec<Command> {
+        self.stop.send(()).unwrap();
+        self.task.await.unwrap()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    seen: Vec<Command>,
+    groups: BTreeMap<String, PodGroupSpec>,
+    outcomes: BTreeMap<String, Outcome>,
+    callbacks: BTreeSet<String>,
+}
+
+impl State {
+    fn decide(&mut self, command: Command) -> Outcome {
+        if let Some(known) = self.outcomes.get(command.id.as_str()) {
+            return known.clone();
+        }
+        let verdict = self.verdict(&command.verb).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
+        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict };
+        self.outcomes.insert(command.id.to_string(), outcome.clone());
+        self.seen.push(command);
+        outcome
+    }
+
+    /// Names that start with `locked`, `removing`, `limit` are refused as the real leader would in that state.
+    fn verdict(&mut self, verb: &Verb) -> Result<(), Refusal> {
+        match verb {
+            Verb::CreateGroup { spec } if spec.name.starts_with("removing") => Err(Refusal::GroupRemoving),
+            Verb::CreateGroup { spec } if spec.name.starts_with("limit") => {
+                Err(Refusal::Limit { what: "the number of groups".to_owned(), limit: 1 })
+            }
+            Verb::CreateGroup { spec } if self.groups.contains_key(&spec.name) => Err(Refusal::GroupExists),
+            Verb::CreateGroup { spec } => {
+                self.groups.insert(spec.name.clone(), (**spec).clone());
+                Ok(())
+            }
+            Verb::RemoveGroup { name } | Verb::Replica { name, .. } if name.as_str().starts_with("locked") => {
+                Err(Refusal::Locked { operation: Operation::Scheduling })
+            }
+            Verb::RemoveGroup { name } => self.groups.remove(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
+            Verb::Replica { name, num_instances, restart_policy } => {
+                let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
+                group.num_instances = i64::from(*num_instances);
+                group.restart_policy = restart_policy.unwrap_or(group.restart_policy);
+                Ok(())
+            }
+            Verb::AddCallback { url } => {
+                self.callbacks.insert(url.clone());
+                Ok(())
+            }
+            Verb::RemoveCallback { url } => {
+                if self.callbacks.remove(url) {
+                    Ok(())
+                } else {
+                    Err(Refusal::CallbackUnknown)
+                }
+            }
+        }
+    }
+
+    fn answer(&self, query: &Query) -> Answer {
+        match query {
+            Query::Group { name } => Answer::Group(self.groups.get(name.as_str()).map(|spec| Box::new(group(spec)))),
+            Query::Groups { namespace, after, limit } => {
+                let lines = self.groups.values().filter(|spec| namespace.as_ref().is_none_or(|n| *n == spec.namespace));
+                let lines = lines.filter(|spec| after.as_ref().is_none_or(|after| spec.name.as_str() > after.as_str()));
+                Answer::Groups(lines.take(usize::try_from(*limit).unwrap()).map(line).collect())
+            }
+            Query::Nodes => Answer::Nodes(vec![node("n2"), node("n1")]),
+            Query::Cluster => Answer::Cluster(ClusterView {
+                scheduler: "scheduler-1".to_owned(),
+                term: Some(Term(7)),
+                groups: 1,
+                instances: 2,
+                running: 2,
+                nodes_alive: 2,
+                nodes: 2,
+            }),
+            Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
+            Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
+        }
+    }
+}
+
+/// Instance k runs on node n<k>; the last instance of a group of three or more was not created yet.
+fn group(spec: &PodGroupSpec) -> GroupView {
+    let count = u32::try_from(spec.num_instances).unwrap();
+    GroupView {
+        spec: spec.clone(),
+        state: RunState::Success,
+        health: HealthState::None,
+        last_error: String::new(),
+        updated_at: Timestamp::from_millis(1_700_000_000_000),
+        operation: None,
+        // In another order than clients want.
+        pods: (1..=count).rev().map(|instance| pod(spec, instance, instance > 2 && instance == count)).collect(),
+    }
+}
+
+fn pod(spec: &PodGroupSpec, instance: u32, pending: bool) -> PodView {
+    let running = ContainerFacts {
+        id: format!("{instance:064}"),
+        running: true,
+        ip: format!("172.20.0.{instance}"),
+        node_port: 30_000,
+        started_at: Timestamp::from_millis(1_700_000_001_000),
+        ..Default::default()
+    };
+    PodView {
+        id: format!("{}.v0-i{instance}-d0", spec.name).parse().unwrap(),
+        node: (!pending).then(|| format!("n{instance}").parse().unwrap()),
+        node_ip: if pending { String::new() } else { format!("10.0.0.{instance}") },
+        target: TargetState::Run,
+        facts: PodFacts {
+            state: if pending { RunState::Pending } else { RunState::Success },
+            containers: if pending { Vec::new() } else { vec![running] },
+            updated_at: Timestamp::from_millis(1_700_000_001_000),
+            ..Default::default()
+        },
+    }
+}
+
+fn line(spec: &PodGroupSpec) -> GroupLine {
+    GroupLine {
+        name: spec.name.parse().unwrap(),
+        namespace: spec.namespace.clone(),
+        version: 0,
+        wanted: u32::try_from(spec.num_instances).unwrap(),
+        running: 0,
+        state: RunState::Pending,
+        last_error: String::new(),
+    }
+}
+
+fn node(name: &str) -> NodeView {
+    NodeView {
+        name: name.parse().unwrap(),
+        liveness: Liveness::Alive,
+        engine: EngineState::Up,
+        facts: NodeFacts { address: "10.0.0.1:2375".to_owned(), cores: 4, memory: 8 << 30, ..Default::default() },
+        used_cpu_millis: 1500,
+        used_memory: 1 << 30,
+        containers: 3,
+    }
+}

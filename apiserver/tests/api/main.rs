@@ -1,0 +1,12 @@
+//! The API as clients see it: a real apiserver on a real nats-server, with a stand-in for the leader that speaks its
+//! side of the contract over the bus.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod bodies;
+mod leader;
+mod outage;
+mod reads;
+mod routing;
+mod world;
+mod writes;

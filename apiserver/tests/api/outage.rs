@@ -1,0 +1,119 @@
+//! Nobody leads, nobody answers, the bus is away, too many wait.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::bodies::spec_with;
+use crate::leader::{Leader, Manner};
+use crate::world::{World, eventually, seen};
+
+const QUICK: [&str; 4] = ["--outcome-deadline", "300ms", "--query-deadline", "300ms"];
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_leader_a_change_is_queued_and_the_next_leader_does_it() {
+    let world = World::start_with(&QUICK).await;
+    let queued = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
+    let body = queued.json();
+    assert_eq!((queued.status, &body["queued"]), (202, &json!(true)));
+    let operation = body["operation"].as_str().unwrap();
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let decided = async || {
+        let seen = world.get(&format!("/api/operations?id={operation}")).await;
+        (seen.status == 200).then(|| seen.json())
+    };
+    assert_eq!(eventually("the queued change is decided", decided).await["state"], "accepted");
+    assert_eq!(leader.stop().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_leader_a_standby_answers_and_the_answer_says_so() {
+    let world = World::start_with(&QUICK).await;
+    let nobody = world.get("/api/nodes").await;
+    assert_eq!(nobody.status, 503);
+    assert!(nobody.retry_after && nobody.message().contains("no scheduler answered"), "{}", nobody.text);
+    let _standby = Leader::start(&world.bus, Manner::StandsBy).await;
+    let stale = world.get("/api/nodes").await;
+    assert_eq!((stale.status, stale.stale), (202, true));
+    let unknown = world.get("/api/podgroups?name=unknown").await;
+    assert_eq!((unknown.status, unknown.stale), (404, true), "also what it does not know may be behind");
+    assert!(world.get("/metrics").await.text.contains("deployd_api_stale_answers_total 2"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_the_bus_nothing_is_accepted_and_it_recovers_by_itself() {
+    let mut world = World::start_with(&QUICK).await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    eventually("ready", async || (world.get("/readyz").await.status == 200).then_some(())).await;
+    world.nats.kill();
+    eventually("not ready", async || (world.get("/readyz").await.status == 503).then_some(())).await;
+    let started = Instant::now();
+    let post = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
+    assert!(post.status == 503 && post.retry_after && post.message().contains("nothing was accepted"), "{}", post.text);
+    let get = world.get("/api/podgroups?name=hello.web.web").await;
+    assert!(get.status == 503 && get.retry_after, "{}", get.text);
+    assert!(started.elapsed() < Duration::from_secs(2), "answers at once: {:?}", started.elapsed());
+    assert_eq!(world.get("/api/status").await.status, 200);
+    world.nats.restart().await.unwrap();
+    let created = async || {
+        let seen = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
+        (seen.status == 202).then(|| seen.json())
+    };
+    eventually("a change is accepted again", created).await;
+    eventually("and seen", async || (world.get("/api/podgroups?name=hello.web.web").await.status == 200).then_some(()))
+        .await;
+    assert_eq!(leader.stop().await.len(), 1, "what was answered 503 was not sent later");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_the_bus_does_not_confirm_is_answered_as_unknown_with_a_safe_retry() {
+    let mut world = World::start_with(&["--publish-deadline", "500ms"]).await;
+    // A stopped process keeps its connections: the apiserver still believes that it is connected.
+    let pid = world.nats.pid().to_string();
+    let signal = |name: &str| std::process::Command::new("kill").args([name, &pid]).status().unwrap();
+    assert!(signal("-STOP").success());
+    let body = spec_with(":2,", ":2,");
+    let request = world.client.post(world.at("/api/podgroups")).header("Idempotency-Key", "once").body(body.clone());
+    let unknown = seen(request.send().await.unwrap()).await;
+    assert!(signal("-CONT").success());
+    assert_eq!(unknown.status, 503);
+    let message = unknown.message();
+    assert!(message.contains("once is unknown") && message.contains("Idempotency-Key: once"), "{message}");
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let retried = async || {
+        let retry = world.client.post(world.at("/api/podgroups")).header("Idempotency-Key", "once").body(body.clone());
+        let seen = seen(retry.send().await.unwrap()).await;
+        (seen.status == 202).then_some(seen)
+    };
+    assert_eq!(eventually("the retry", retried).await.json()["operation"], "once");
+    assert_eq!(leader.stop().await.len(), 1);
+    world.nats.kill();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_changes_than_may_wait_are_refused_and_not_accepted() {
+    let world = World::start_with(&["--most-waiting", "3", "--outcome-deadline", "2s"]).await;
+    let requests = (0..8).map(|n| world.client.delete(world.at(&format!("/api/podgroups?name=g{n}"))).send());
+    let answers = futures_util::future::join_all(requests).await;
+    let statuses: Vec<u16> = answers.into_iter().map(|answer| answer.unwrap().status().as_u16()).collect();
+    assert_eq!(statuses.iter().filter(|status| **status == 202).count(), 3, "{statuses:?}");
+    assert_eq!(statuses.iter().filter(|status| **status == 503).count(), 5, "{statuses:?}");
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let drained = async || (world.call("DELETE", "/api/podgroups?name=last", None).await.status == 404).then_some(());
+    eventually("places come back", drained).await;
+    assert_eq!(leader.stop().await.len(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bus_that_lost_its_data_takes_commands_again_without_a_scheduler() {
+    let mut world = World::start_with(&QUICK).await;
+    assert_eq!(world.post("/api/podgroups", &spec_with(":2,", ":2,")).await.status, 202);
+    world.nats.kill();
+    std::fs::remove_dir_all(world.directory.path().join("jetstream")).unwrap();
+    world.nats.restart().await.unwrap();
+    let queued = async || {
+        let seen = world.post("/api/podgroups", &spec_with(":2,", ":2,")).await;
+        (seen.status == 202).then(|| seen.json())
+    };
+    assert_eq!(eventually("a change is stored", queued).await["queued"], true);
+}

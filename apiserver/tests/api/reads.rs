@@ -1,0 +1,134 @@
+//! Questions: 1.3 GET, 1.5 GET, 1.9 GET, and ours.
+
+use contract::query::{InspectReply, InspectRequest};
+use contract::runtime::ContainerDetail;
+use contract::subjects;
+use serde_json::{Value, json};
+
+use crate::bodies::spec_with;
+use crate::leader::{Leader, Manner};
+use crate::world::World;
+
+async fn with_group(flags: &[&str], instances: u32) -> (World, Leader) {
+    let world = World::start_with(flags).await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let created = world.post("/api/podgroups", &spec_with(":2,", &format!(":{instances},"))).await;
+    assert_eq!(created.status, 202, "{}", created.text);
+    (world, leader)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn questions_about_groups_have_the_contracts_answers() {
+    let (world, _leader) = with_group(&["--inspect-deadline", "100ms"], 2).await;
+    for (path, status, message) in [
+        ("/api/podgroups", 400, "No pod group name provided."),
+        ("/api/podgroups?name=", 400, "No pod group name provided."),
+        ("/api/podgroups?all=false", 400, "No pod group name provided."),
+        ("/api/podgroups?name=unknown", 404, "No such pod group name=unknown"),
+        ("/api/podgroups?name=unknown&force_update=true", 404, "PodGroup not existed"),
+        ("/api/podgroups?name=unknown&force_update=maybe", 404, "No such pod group name=unknown"),
+        ("/api/operations", 400, "No operation id provided."),
+        ("/api/operations?id=unknown", 404, "No such operation, or not decided yet, or decided long ago"),
+        ("/api/notifies", 404, "No notify found"),
+    ] {
+        let seen = world.get(path).await;
+        assert_eq!((seen.status, seen.message().as_str()), (status, message), "{path}");
+    }
+    for path in ["/api/podgroups?name=hello.web.web", "/api/podgroups?name=hello.web.web&force_update=true"] {
+        let seen = world.get(path).await;
+        assert_eq!((seen.status, &seen.json()["Spec"]["Name"]), (200, &json!("hello.web.web")));
+        assert!(!seen.stale);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_field_console_reads_is_there_whether_the_node_answers_or_not() {
+    // Node n1 describes its container, n2 is silent, instance 3 has not been created.
+    let (world, _leader) = with_group(&["--inspect-deadline", "300ms"], 3).await;
+    let mut questions = world.bus.subscribe(&subjects::inspect(&"n1".parse().unwrap())).await.unwrap();
+    let bus = world.bus.clone();
+    fabric::tasks::spawn("n1", async move {
+        while let Some(question) = questions.next().await {
+            let request: InspectRequest = question.decode().unwrap();
+            let detail =
+                ContainerDetail { id: "1".repeat(64), name: "/from-the-engine".to_owned(), ..Default::default() };
+            let reply =
+                InspectReply { pods: request.pods.into_iter().map(|pod| (pod, vec![detail.clone()])).collect() };
+            bus.answer(&question.reply.unwrap(), &reply).await.unwrap();
+        }
+    });
+    let body = world.get("/api/podgroups?name=hello.web.web").await.json();
+    let pods = body["Pods"].as_array().unwrap();
+    assert_eq!(pods.iter().map(|pod| &pod["InstanceNo"]).collect::<Vec<_>>(), [1, 2, 3]);
+    for pod in pods {
+        for field in ["Id", "ContainerIp", "ContainerPort", "NodeIp", "NodeName", "NodePort", "Protocol"] {
+            assert!(!pod["Containers"][0][field].is_null(), "{field}");
+        }
+        let runtime = &pod["Containers"][0]["Runtime"];
+        assert!(runtime["Name"].is_string() && runtime["State"]["Running"].is_boolean());
+        assert!(runtime["State"]["StartedAt"].as_str().unwrap().contains('T'));
+        assert!(runtime["Config"].as_object().unwrap().contains_key("Env"));
+    }
+    assert_eq!(pods[0]["Containers"][0]["Runtime"]["Name"], "/from-the-engine");
+    assert_eq!(pods[0]["Containers"][0]["Runtime"]["Node"]["Name"], "n1");
+    let silent = &pods[1]["Containers"][0];
+    assert_eq!(silent["Runtime"]["Name"], "/hello.web.web.v0-i2-d0");
+    assert_eq!(silent["Runtime"]["State"]["Running"], true);
+    assert_eq!(silent["Runtime"]["Config"]["Image"], "registry/hello:1");
+    let env = ["A=1", "DEPLOYD_POD_INSTANCE_NO=2", "DEPLOYD_POD_NAME=hello.web.web", "DEPLOYD_POD_NAMESPACE=hello"];
+    assert_eq!(silent["Runtime"]["Config"]["Env"], json!(env));
+    assert_eq!((&silent["NodePort"], &silent["ContainerPort"]), (&json!(30_000), &json!(8080)));
+    assert_eq!(pods[2]["Containers"][0]["Id"], "");
+    assert_eq!(body["Spec"]["Pod"]["Containers"][0]["LogConfig"]["Type"], "");
+    assert_eq!(body["LastError"], "");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_of_a_thousand_instances_is_readable() {
+    let (world, _leader) = with_group(&["--inspect-deadline", "300ms"], 1000).await;
+    let body = world.get("/api/podgroups?name=hello.web.web").await.json();
+    let pods = body["Pods"].as_array().unwrap();
+    assert_eq!((pods.len(), &pods[999]["InstanceNo"]), (1000, &json!(1000)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn groups_are_listed_in_pages() {
+    let (world, _leader) = with_group(&[], 1).await;
+    for name in ["a.x.y", "b.x.y"] {
+        let body = spec_with("hello.web.web", name);
+        assert_eq!(world.post("/api/podgroups", &body).await.status, 202);
+    }
+    let names = |page: &Value| {
+        page["PodGroups"].as_array().unwrap().iter().map(|g| g["Name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let first = world.get("/api/podgroups?all=true&limit=2").await.json();
+    assert_eq!((names(&first), &first["Next"]), (vec!["a.x.y".to_owned(), "b.x.y".to_owned()], &json!("b.x.y")));
+    let second = world.get("/api/podgroups?all=true&limit=2&after=b.x.y").await.json();
+    assert_eq!((names(&second), &second["Next"]), (vec!["hello.web.web".to_owned()], &json!("")));
+    assert_eq!(names(&world.get("/api/podgroups?namespace=hello").await.json()).len(), 3);
+    assert_eq!(names(&world.get("/api/podgroups?namespace=other").await.json()).len(), 0);
+    assert_eq!(world.get("/api/podgroups?all=true&after=a%2Fb").await.status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_listed_by_name_with_202() {
+    let (world, _leader) = with_group(&[], 1).await;
+    let seen = world.get("/api/nodes").await;
+    assert_eq!(seen.status, 202);
+    assert_eq!(
+        seen.json()[0],
+        json!({"Name": "n1", "Address": "10.0.0.1:2375", "Containers": 3, "CPUs": 4, "UsedCPUs": 2,
+            "Memory": 8_589_934_592_u64, "UsedMemory": 1_073_741_824, "State": "alive", "Engine": "up", "Labels": {}})
+    );
+    assert_eq!(seen.json()[1]["Name"], "n2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_cluster_says_who_leads_and_who_answered() {
+    let (world, _leader) = with_group(&[], 1).await;
+    let body = world.get("/api/cluster").await.json();
+    assert_eq!(
+        (&body["apiserver"], &body["leader"], &body["term"]),
+        (&json!("api-1"), &json!("scheduler-1"), &json!(7))
+    );
+}
