@@ -1,2 +1,14 @@
-//! .
-fn main() {}
+//! `deployd-notifier`: reads the settings, builds the notifier, runs it until told to stop.
+
+use fabric::shutdown::Shutdown;
+use notifier::app::App;
+use notifier::config::Config;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let config: Config = fabric::process::settings();
+    fabric::telemetry::init(&config.telemetry);
+    let shutdown = Shutdown::on_signals();
+    App::build(config).await?.run(shutdown).await?;
+    Ok(())
+}

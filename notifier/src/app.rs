@@ -1,0 +1,140 @@
+//! Puts the notifier together and runs it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::streams::{DEAD_LETTERS, NOTICES, Stream, WhenFull};
+use contract::subjects;
+use fabric::admin::{self, Readiness};
+use fabric::clock::Clock;
+use fabric::nats::{Bus, Consumer, Discard, StreamSpec};
+use fabric::shutdown::Shutdown;
+use planner::webhook::Schedule;
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::desk::Desk;
+use crate::lane::Tools;
+use crate::metrics::Metrics;
+use crate::post::Poster;
+
+/// No limit: notices that wait for their next attempt count as pending, so any limit would let one dead callback with
+/// many notices hold up all others. The stream's size bounds it.
+const MAX_ACK_PENDING: i64 = -1;
+
+/// Why the notifier cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bus cannot be used.
+    #[error("cannot use the message bus")]
+    Bus(#[source] fabric::nats::Error),
+    /// The admin address cannot be used.
+    #[error("cannot serve on {address}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A notifier that is connected.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    registry: Registry,
+    consumer: Consumer,
+    tools: Arc<Tools>,
+}
+
+impl App {
+    /// Connects to the bus and joins the consumer.
+    pub async fn build(config: Config) -> Result<Self, Error> {
+        let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
+        ensure_streams(&bus).await.map_err(Error::Bus)?;
+        let (stream, durable, filter) = (NOTICES.name, subjects::NOTICES_CONSUMER, subjects::ALL_NOTICES);
+        let consumer = bus.consume(stream, durable, filter, config.ack_wait, MAX_ACK_PENDING);
+        let consumer = consumer.await.map_err(Error::Bus)?;
+        let mut registry = Registry::default();
+        let tools = Arc::new(Tools {
+            bus,
+            poster: Poster::new(config.timeout),
+            schedule: Schedule::new(config.retry_delays.clone()),
+            // Three chances to be heard before the bus gives the job to another.
+            progress_every: (config.ack_wait / 3).max(Duration::from_millis(10)),
+            metrics: Metrics::register(&mut registry),
+            clock: Clock::start(),
+        });
+        Ok(Self { config, registry, consumer, tools })
+    }
+
+    /// Delivers notices until `shutdown`, then puts back what it holds.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { config, registry, mut consumer, tools } = self;
+        let readiness = Readiness::new();
+        let mut serving = fabric::tasks::spawn(
+            "admin",
+            admin::serve(config.listen, readiness.clone(), Arc::new(registry), shutdown.clone()),
+        );
+        fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness, shutdown.clone()));
+        let mut desk = Desk::new(tools, shutdown.clone());
+        tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier takes notices");
+        let failed = loop {
+            tokio::select! {
+                job = consumer.next() => match job {
+                    Some(job) => desk.take(job).await,
+                    None => break None,
+                },
+                ended = &mut serving => break ended.ok().and_then(Result::err),
+                () = shutdown.wait() => break None,
+            }
+        };
+        shutdown.trigger();
+        desk.close().await;
+        match failed {
+            Some(source) => Err(Error::Listen { address: config.listen, source }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Ready while the bus is there and has the streams.
+async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
+    let mut connected = bus.connected();
+    loop {
+        let up = *connected.borrow_and_update();
+        if shutdown.is_triggered() {
+            return readiness.set(Err("shutting down".to_owned()));
+        }
+        // Looked at after each connect: the server may have come back without its data.
+        readiness.set(match up {
+            true => ensure_streams(&bus).await.map_err(|error| format!("the streams are not there: {error}")),
+            false => Err("no connection to NATS".to_owned()),
+        });
+        tokio::select! {
+            changed = connected.changed() => if changed.is_err() { return },
+            () = shutdown.wait() => {}
+        }
+    }
+}
+
+async fn ensure_streams(bus: &Bus) -> Result<(), fabric::nats::Error> {
+    for stream in [&NOTICES, &DEAD_LETTERS] {
+        bus.ensure_stream(&spec(stream)).await?;
+    }
+    Ok(())
+}
+
+fn spec(stream: &Stream) -> StreamSpec {
+    StreamSpec {
+        max_age: stream.max_age,
+        max_bytes: stream.max_bytes,
+        discard: match stream.when_full {
+            WhenFull::Refuse => Discard::New,
+            WhenFull::DropOldest => Discard::Old,
+        },
+        ..StreamSpec::new(stream.name, stream.subjects)
+    }
+}

@@ -1,0 +1,170 @@
+//! Delivery as receivers see it: a real notifier on a real nats-server, posting to real HTTP servers.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+
+mod receiver;
+mod world;
+
+use std::time::{Duration, Instant};
+
+use contract::notice::DeadLetter;
+use contract::subjects;
+use receiver::{Manner, Receiver};
+use world::{World, eventually, notice};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_is_posted_as_receivers_know_it() {
+    let world = World::start().await;
+    let receiver = Receiver::start(Manner::Takes).await;
+    let notifier = world.notifier(&[]).await;
+    world.publish(&notice(&receiver.url(), 2)).await;
+    let posted = receiver.wait_for(1).await;
+    assert_eq!(posted[0].content_type, "application/json");
+    assert_eq!(
+        posted[0].body,
+        r#"{"Level":"Error","Namespace":"hello","PodName":"hello.web.web","InstanceNo":2,"Timestamp":"2023-11-14T22:13:20Z","Message":"LAIN found pod down, ready to restart it"}"#
+    );
+    eventually("acknowledged", async || (world.unsettled().await == 0).then_some(())).await;
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_and_a_hanging_callback_delay_nobody_else() {
+    let world = World::start().await;
+    let (hanging, good) = (Receiver::start(Manner::Hangs).await, Receiver::start(Manner::Takes).await);
+    let dead = format!("http://127.0.0.1:{}/", fabric::local::free_port());
+    // More for the hanging one than its lane has places.
+    for n in 0..150 {
+        world.publish(&notice(&hanging.url(), n)).await;
+        world.publish(&notice(&dead, n)).await;
+    }
+    let notifier = world.notifier(&["--timeout", "30s", "--retry-delays", "5m"]).await;
+    hanging.wait_for(1).await;
+    let started = Instant::now();
+    for n in 0..20 {
+        world.publish(&notice(&good.url(), n)).await;
+    }
+    good.wait_for(20).await;
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(hanging.posted().len(), 1, "its lane works on one at a time");
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_callback_is_tried_by_the_schedule_and_then_given_up() {
+    let world = World::start().await;
+    let receiver = Receiver::start(Manner::Refuses).await;
+    let notifier = world.notifier(&["--retry-delays", "100ms,300ms,500ms"]).await;
+    world.publish(&notice(&receiver.url(), 1)).await;
+    let letter = world.dead_letter(1).await;
+    assert!(letter.reason.contains("500 Internal Server Error: out of order"), "{}", letter.reason);
+    assert!(
+        letter.payload.contains("hello.web.web")
+            && letter.subject.starts_with(subjects::ALL_NOTICES.trim_end_matches('>'))
+    );
+    let posted = receiver.posted();
+    assert_eq!(posted.len(), 4);
+    for (pair, delay) in posted.windows(2).zip([100, 300, 500]) {
+        let waited = pair[1].at.duration_since(pair[0].at);
+        assert!(waited >= Duration::from_millis(delay), "{waited:?} is less than {delay} ms");
+    }
+    eventually("taken off the queue", async || (world.unsettled().await == 0).then_some(())).await;
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_can_never_be_delivered_is_given_up_at_once() {
+    let world = World::start().await;
+    let notifier = world.notifier(&[]).await;
+    world.publish(&notice("file:///etc/passwd", 1)).await;
+    world.publish(&"not a notice").await;
+    let reasons = [world.dead_letter(1).await.reason, world.dead_letter(2).await.reason];
+    assert!(reasons.iter().any(|reason| reason.contains("neither http nor https")), "{reasons:?}");
+    assert!(reasons.iter().any(|reason| reason.contains("cannot be read")), "{reasons:?}");
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redirect_is_not_followed() {
+    let world = World::start().await;
+    let target = Receiver::start(Manner::Takes).await;
+    let receiver = Receiver::start(Manner::Redirects(target.url())).await;
+    let notifier = world.notifier(&["--retry-delays", "100ms"]).await;
+    world.publish(&notice(&receiver.url(), 1)).await;
+    assert!(world.dead_letter(1).await.reason.contains("307"));
+    assert_eq!((receiver.posted().len(), target.posted().len()), (2, 0));
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_of_the_notifier_loses_nothing() {
+    let world = World::start().await;
+    let receiver = Receiver::start(Manner::Takes).await;
+    let refusing = Receiver::start(Manner::Refuses).await;
+    let first = world.notifier(&["--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"]).await;
+    for n in 0..50 {
+        world.publish(&notice(&receiver.url(), n)).await;
+    }
+    world.publish(&notice(&refusing.url(), 1)).await;
+    refusing.wait_for(1).await;
+    receiver.wait_for(5).await;
+    first.stop().await;
+    refusing.change(Manner::Takes);
+    let before = refusing.posted().len();
+    let second = world.notifier(&["--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"]).await;
+    eventually("everything settled", async || (world.unsettled().await == 0).then_some(())).await;
+    let mut instances: Vec<u64> = receiver.posted().iter().map(receiver::Post::instance).collect();
+    instances.sort_unstable();
+    instances.dedup();
+    assert_eq!(instances, (0..50).collect::<Vec<_>>());
+    assert!(refusing.posted().len() > before, "the retry that waited on the bus came to the second notifier");
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_whose_notifier_died_is_taken_by_another() {
+    let world = World::start().await;
+    let receiver = Receiver::start(Manner::Hangs).await;
+    let first = world.notifier(&["--ack-wait", "1s"]).await;
+    world.publish(&notice(&receiver.url(), 1)).await;
+    receiver.wait_for(1).await;
+    let second = world.notifier(&["--ack-wait", "1s"]).await;
+    receiver.change(Manner::Takes);
+    first.die();
+    receiver.wait_for(2).await;
+    eventually("acknowledged", async || (world.unsettled().await == 0).then_some(())).await;
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn notices_wait_out_a_restart_of_the_bus() {
+    let mut world = World::start().await;
+    let receiver = Receiver::start(Manner::Takes).await;
+    let notifier = world.notifier(&[]).await;
+    world.nats.kill();
+    world.nats.restart().await.unwrap();
+    world.publish(&notice(&receiver.url(), 1)).await;
+    receiver.wait_for(1).await;
+    notifier.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bus_that_lost_its_data_is_put_in_order_and_served_again() {
+    let mut world = World::start().await;
+    let receiver = Receiver::start(Manner::Takes).await;
+    let notifier = world.notifier(&[]).await;
+    world.nats.kill();
+    std::fs::remove_dir_all(world.directory.path().join("jetstream")).unwrap();
+    world.nats.restart().await.unwrap();
+    let notice = notice(&receiver.url(), 1);
+    eventually("a stream for the notice", async || world.try_publish(&notice).await.ok()).await;
+    receiver.wait_for(1).await;
+    notifier.stop().await;
+}
+
+/// Reads dead letters as a person would.
+async fn read_dead_letter(world: &World, number: u64) -> DeadLetter {
+    let mut reader = world.bus.read_stream(subjects::DEAD_LETTERS_STREAM, number - 1).await.unwrap();
+    let stored = tokio::time::timeout(Duration::from_secs(15), reader.next()).await.unwrap().unwrap();
+    serde_json::from_slice(&stored.payload).unwrap()
+}

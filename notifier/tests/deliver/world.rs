@@ -1,0 +1,126 @@
+//! A nats-server and notifiers on it.
+
+use std::time::Duration;
+
+use clap::Parser;
+use contract::digest::Digest;
+use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
+use contract::subjects;
+use contract::time::Timestamp;
+use fabric::local::NatsServer;
+use fabric::nats::{Args, Bus, StreamSpec};
+use fabric::shutdown::Shutdown;
+use notifier::app::{App, Error};
+use notifier::config::Config;
+use serde::Serialize;
+
+pub(crate) struct World {
+    pub(crate) nats: NatsServer,
+    pub(crate) bus: Bus,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+/// A notifier as a process would run it, on a runtime of its own so that it can die at once.
+pub(crate) struct Running {
+    shutdown: Shutdown,
+    runtime: Option<tokio::runtime::Runtime>,
+    task: tokio::task::JoinHandle<Result<(), Error>>,
+}
+
+impl Running {
+    /// As SIGTERM.
+    pub(crate) async fn stop(mut self) {
+        self.shutdown.trigger();
+        self.task.await.unwrap().unwrap();
+        self.runtime.take().unwrap().shutdown_background();
+    }
+
+    /// As SIGKILL: nothing it holds is put back.
+    pub(crate) fn die(mut self) {
+        self.runtime.take().unwrap().shutdown_background();
+    }
+}
+
+impl World {
+    pub(crate) async fn start() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let nats = NatsServer::start(directory.path(), 0).await.unwrap();
+        let bus = Bus::connect(&Args::at(nats.url()), "test").await.unwrap();
+        bus.ensure_stream(&StreamSpec::new(subjects::NOTICES_STREAM, &[subjects::ALL_NOTICES])).await.unwrap();
+        Self { nats, bus, directory }
+    }
+
+    pub(crate) async fn notifier(&self, flags: &[&str]) -> Running {
+        let url = self.nats.url();
+        let mut arguments = vec!["deployd-notifier", "--listen", "127.0.0.1:0", "--nats", &url];
+        arguments.extend(flags);
+        let config = Config::parse_from(arguments);
+        let shutdown = Shutdown::new();
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let (ready, built) = tokio::sync::oneshot::channel();
+        let stop = shutdown.clone();
+        let task = runtime.spawn(async move {
+            let app = App::build(config).await?;
+            ready.send(()).unwrap();
+            app.run(stop).await
+        });
+        built.await.unwrap();
+        Running { shutdown, runtime: Some(runtime), task }
+    }
+
+    pub(crate) async fn publish<T: Serialize>(&self, value: &T) {
+        self.try_publish(value).await.unwrap();
+    }
+
+    pub(crate) async fn try_publish<T: Serialize>(&self, value: &T) -> Result<(), fabric::nats::Error> {
+        let digest = Digest::of(value).to_string();
+        let subject = subjects::notice(&digest);
+        self.bus.publish_durable(&subject, &digest, &[], value, Duration::from_secs(5)).await.map(drop)
+    }
+
+    /// Notices that are not acknowledged: none when a fresh look finds nothing waiting and nothing pending.
+    pub(crate) async fn unsettled(&self) -> u64 {
+        let question = serde_json::json!({});
+        let info: serde_json::Value = self
+            .bus
+            .request(
+                &format!("$JS.API.CONSUMER.INFO.{}.{}", subjects::NOTICES_STREAM, subjects::NOTICES_CONSUMER),
+                &question,
+                Duration::from_secs(5),
+            )
+            .await
+            .unwrap();
+        let count = |name: &str| info[name].as_u64().unwrap();
+        count("num_pending") + count("num_ack_pending")
+    }
+
+    pub(crate) async fn dead_letter(&self, number: u64) -> DeadLetter {
+        crate::read_dead_letter(self, number).await
+    }
+}
+
+pub(crate) fn notice(callback: &str, instance: u32) -> Notice {
+    Notice {
+        callback: callback.to_owned(),
+        body: NoticeBody {
+            level: "Error".to_owned(),
+            namespace: "hello".to_owned(),
+            pod_name: "hello.web.web".to_owned(),
+            instance_no: instance,
+            timestamp: Timestamp::from_millis(1_700_000_000_000),
+            message: Incident::Down.text().to_owned(),
+        },
+    }
+}
+
+/// Polls until `check` gives a value; the limit only ends a test that fails.
+pub(crate) async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut check: impl FnMut() -> F) -> T {
+    let until = tokio::time::Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(value) = check().await {
+            return value;
+        }
+        assert!(tokio::time::Instant::now() < until, "never happened: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
