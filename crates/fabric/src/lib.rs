@@ -1,1 +1,17 @@
-//! .
+//! The hands: how every process speaks NATS and etcd, keeps time, runs tasks, stops, and tells how it is.
+//!
+//! Nothing here knows what a pod or a group is. Every call that leaves the process has a deadline.
+
+pub mod admin;
+pub mod backoff;
+pub mod clock;
+pub mod duration;
+pub mod election;
+pub mod etcd;
+pub mod http;
+pub mod local;
+pub mod nats;
+pub mod process;
+pub mod shutdown;
+pub mod tasks;
+pub mod telemetry;

@@ -1,3 +1,288 @@
-//! Decides what the scheduler does.
+//! The scheduler's decisions: a value that is fed inputs and answers with effects.
+//!
+//! A follower folds the stored state and every report; a leader also decides. `Elected` brings everything stored,
+//! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
 
+mod alarms;
+mod commands;
+mod commit;
 pub mod io;
+mod leader;
+mod load;
+mod nodes;
+mod orders;
+mod planning;
+mod queries;
+mod reports;
+mod state;
+#[cfg(test)]
+mod tests;
+
+use contract::fence::Term;
+use contract::keys;
+use contract::query::{Query, Reply};
+use contract::record::Cursor;
+use contract::report::{EngineState, NodeFacts, ReportMessage};
+use contract::time::Timestamp;
+use planner::liveness::{self, Hearing, Limits};
+
+use self::alarms::Alarm;
+use self::io::{Effect, Inbox, Input, Mirror, Settings};
+use self::leader::{Leader, Leading};
+use self::load::Stored;
+use self::planning::assignments;
+use self::queries::Library;
+use self::reports::Ears;
+use self::state::State;
+
+/// The core.
+#[derive(Debug)]
+pub struct Core {
+    settings: Settings,
+    role: Role,
+    state: State,
+    /// What is stored, as far as this process was told.
+    stored: Stored,
+    ears: Ears,
+    /// The latest time seen: time does not go back in here, whatever a clock says.
+    now: Timestamp,
+    /// Since when this process listens.
+    listening_since: Option<Timestamp>,
+    disagreements: u64,
+    unreadable: u64,
+}
+
+#[derive(Debug)]
+enum Role {
+    Follower,
+    Leader(Box<Leader>),
+}
+
+impl Core {
+    /// A follower that knows nothing yet.
+    pub fn new(settings: Settings) -> Self {
+        Self {
+            settings,
+            role: Role::Follower,
+            state: State::default(),
+            stored: Stored::new(),
+            ears: Ears::default(),
+            now: Timestamp::NEVER,
+            listening_since: None,
+            disagreements: 0,
+            unreadable: 0,
+        }
+    }
+
+    /// Takes an input and says what to do, in the order to do it.
+    pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
+        self.now = self.now.max(now);
+        self.listening_since.get_or_insert(self.now);
+        match input {
+            Input::Mirror(mirror) => self.mirror(mirror),
+            Input::Elected { term, stored } => return self.elected(term, stored),
+            Input::Deposed => self.follow(),
+            Input::Command(delivery) => return self.lead(|leading| leading.command(delivery)),
+            Input::Report(message) => return self.report(message),
+            Input::Query { query, reply } => return self.query(query, reply),
+            Input::Committed { id, result } => return self.lead(|leading| leading.committed(id, result)),
+            Input::OrderReplied { node, fence, reply } => {
+                return self.lead(|leading| leading.order_replied(&node, fence, reply.as_ref()));
+            }
+            Input::Tick => return self.lead(|_| {}),
+        }
+        Vec::new()
+    }
+
+    /// When the core wants [`Input::Tick`] if nothing else happens before.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        let Role::Leader(lead) = &self.role else { return None };
+        if lead.dirty.is_empty() { lead.alarms.next() } else { Some(self.now) }
+    }
+
+    /// The term while this process leads.
+    pub fn term(&self) -> Option<Term> {
+        match &self.role {
+            Role::Follower => None,
+            Role::Leader(lead) => Some(lead.term),
+        }
+    }
+    /// How far which command stream is in effect: a new leader reads on from here.
+    pub fn cursor(&self) -> &Cursor {
+        &self.state.cursor
+    }
+    /// Orders an agent found to differ under one fence; anything but 0 is a bug.
+    pub fn disagreements(&self) -> u64 {
+        self.disagreements
+    }
+    /// Stored values nobody could read.
+    pub fn unreadable(&self) -> u64 {
+        self.unreadable
+    }
+
+    /// Lets the leader do something and everything that follows from it; a follower does nothing.
+    fn lead(&mut self, act: impl FnOnce(&mut Leading<'_>)) -> Vec<Effect> {
+        let Role::Leader(lead) = &mut self.role else { return Vec::new() };
+        let mut leading = Leading {
+            settings: &self.settings,
+            state: &mut self.state,
+            stored: &mut self.stored,
+            ears: &mut self.ears,
+            lead,
+            disagreements: &mut self.disagreements,
+            now: self.now,
+            effects: Vec::new(),
+        };
+        act(&mut leading);
+        if leading.lead.resigned.is_none() {
+            leading.work();
+        }
+        let effects = leading.effects;
+        let Some(reason) = lead.resigned.take() else { return effects };
+        self.follow();
+        vec![Effect::StepDown { reason }]
+    }
+
+    fn mirror(&mut self, mirror: Mirror) {
+        let changed = match mirror {
+            Mirror::Reset(pairs) => {
+                self.stored = pairs.into_iter().collect();
+                None
+            }
+            Mirror::Put(key, value) => {
+                self.stored.insert(key.clone(), value);
+                Some(key)
+            }
+            Mirror::Delete(key) => {
+                self.stored.remove(&key);
+                Some(key)
+            }
+        };
+        // A leader is the one writer: what it hears back is at best what it knows. The stored view is kept all the same,
+        // for the moment it does not lead any more.
+        match (&self.role, changed) {
+            (Role::Leader(_), _) => {}
+            (Role::Follower, None) => drop(self.rebuild()),
+            (Role::Follower, Some(key)) => {
+                let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
+                self.unreadable += u64::from(result.is_err());
+                if let keys::Key::Node(_) = keys::parse(&key) {
+                    self.hear_again();
+                }
+            }
+        }
+    }
+
+    /// Makes the state anew from what is stored and reported.
+    fn rebuild(&mut self) -> Vec<Effect> {
+        let (state, unread) = load::load(&self.stored, self.settings.quota_cores, self.now);
+        self.state = state;
+        self.unreadable += unread.len() as u64;
+        self.hear_again();
+        unread.into_iter().map(Effect::Bury).collect()
+    }
+
+    /// Reports know better than records what a node has.
+    fn hear_again(&mut self) {
+        for (node, report) in self.ears.reports() {
+            self.state.put_host(node, &report.head.facts, report.head.engine);
+        }
+    }
+
+    /// Leads no more: whatever was not stored is forgotten.
+    fn follow(&mut self) {
+        if let Role::Leader(_) = self.role {
+            self.role = Role::Follower;
+            self.rebuild();
+        }
+    }
+
+    fn elected(&mut self, term: Term, stored: Vec<(String, Vec<u8>)>) -> Vec<Effect> {
+        self.stored = stored.into_iter().collect();
+        let mut effects = self.rebuild();
+        self.role = Role::Leader(Box::new(Leader::new(term, self.now)));
+        effects.extend(self.lead(|leading| leading.begin()));
+        effects
+    }
+
+    fn report(&mut self, message: ReportMessage) -> Vec<Effect> {
+        if let Role::Leader(_) = self.role {
+            return self.lead(|leading| leading.report(message));
+        }
+        let node = message.stamp().node.clone();
+        let folded = self.ears.fold(message, self.now);
+        if let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()) {
+            self.state.put_host(&node, &report.head.facts, report.head.engine);
+        }
+        if folded.ask { vec![Effect::AskWhole { node }] } else { Vec::new() }
+    }
+
+    fn query(&mut self, query: Query, inbox: Inbox) -> Vec<Effect> {
+        let term = self.term();
+        if term.is_none() {
+            self.judge_all();
+        }
+        let library = Library { scheduler: &self.settings.name, term, state: &self.state, ears: &self.ears };
+        let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
+        let answer = Effect::Answer { inbox, reply };
+        match self.role {
+            Role::Follower => vec![answer],
+            // What is known may not be stored yet: the answer leaves with the commit it depends on.
+            Role::Leader(_) => self.lead(|leading| leading.tell(vec![answer])),
+        }
+    }
+
+    /// A standby has no alarms: it judges the nodes when it is asked.
+    fn judge_all(&mut self) {
+        let limits = Limits {
+            suspect_after: self.settings.suspect_after,
+            lost_after: self.settings.lost_after,
+            grace: self.settings.failover_grace,
+        };
+        let listening_since = self.listening_since.unwrap_or(self.now);
+        for (name, host) in &mut self.state.hosts {
+            let heard_at = self.ears.get(name).and_then(|ear| ear.heard_at);
+            let found_lost = self.state.records.get(name).is_some_and(|record| record.lost);
+            let hearing = Hearing { heard_at, found_lost, listening_since };
+            host.liveness = liveness::judge(hearing, &limits, self.now).liveness;
+        }
+    }
+}
+
+impl Leading<'_> {
+    /// The first moment of a leadership: every node gets its order, every group is looked at.
+    fn begin(&mut self) {
+        for (name, group) in &self.state.groups {
+            for change in assignments(name, group).all() {
+                self.lead.desks.entry(change.node.clone()).or_default().change(&change);
+            }
+        }
+        for node in
+            self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
+        {
+            // Its record could not be read: it is unknown until it reports, and lost if it never does.
+            self.state.put_host(&node, &NodeFacts::default(), EngineState::Up);
+        }
+        let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
+        for node in &nodes {
+            let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
+            self.lead.desks.entry(node.clone()).or_default().begin(report.map(|report| &report.head));
+            self.lead.due.insert(node.clone());
+            if report.is_none() {
+                self.effects.push(Effect::AskWhole { node: node.clone() });
+            }
+            self.judge_node(node);
+        }
+        for (name, group) in &mut self.state.groups {
+            self.lead.dirty.insert(name.clone());
+            if group.is_removing() {
+                // Which nodes had it is not stored: every node must say that it obeys.
+                group.draining = nodes.iter().cloned().collect();
+                for node in &nodes {
+                    self.lead.draining.entry(node.clone()).or_default().insert(name.clone());
+                }
+            }
+        }
+        self.lead.alarms.set(Alarm::Sweep, Some(self.now + leader::SWEEP_EVERY));
+    }
+}

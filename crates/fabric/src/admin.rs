@@ -1,0 +1,100 @@
+//! What every process shows about itself: `/healthz`, `/readyz`, `/metrics`.
+//!
+//! Health means the process answers; readiness means it can do its work now, and otherwise says why not.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+use crate::shutdown::Shutdown;
+
+/// Whether the process can do its work; clones share one value.
+#[derive(Debug, Clone)]
+pub struct Readiness {
+    state: Arc<watch::Sender<Result<(), String>>>,
+}
+
+impl Default for Readiness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Readiness {
+    /// Not ready: starting.
+    pub fn new() -> Self {
+        Self { state: Arc::new(watch::Sender::new(Err("starting".to_owned()))) }
+    }
+
+    /// Tells whether the process is ready, or why it is not. A change is logged.
+    pub fn set(&self, state: Result<(), String>) {
+        self.state.send_if_modified(|current| {
+            let changed = *current != state;
+            if changed {
+                match &state {
+                    Ok(()) => tracing::info!("ready"),
+                    Err(reason) => tracing::warn!(%reason, "not ready"),
+                }
+                *current = state;
+            }
+            changed
+        });
+    }
+
+    /// The state now.
+    pub fn get(&self) -> Result<(), String> {
+        self.state.borrow().clone()
+    }
+
+    /// A receiver that follows the state.
+    pub fn subscribe(&self) -> watch::Receiver<Result<(), String>> {
+        self.state.subscribe()
+    }
+}
+
+/// The three routes, to serve alone or to merge into a router.
+pub fn routes(readiness: Readiness, registry: Arc<Registry>) -> axum::Router {
+    axum::Router::new()
+        .route("/healthz", get(async || "ok\n"))
+        .route("/readyz", get(ready).with_state(readiness))
+        .route("/metrics", get(metrics).with_state(registry))
+}
+
+/// Serves the three routes on `address` until shutdown. An address that cannot be bound is an error at once.
+pub async fn serve(
+    address: SocketAddr,
+    readiness: Readiness,
+    registry: Arc<Registry>,
+    shutdown: Shutdown,
+) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::bind(address).await?;
+    tracing::info!(address = %listener.local_addr()?, "admin endpoints listen");
+    axum::serve(listener, routes(readiness, registry))
+        .with_graceful_shutdown(async move { shutdown.wait().await })
+        .await
+}
+
+async fn ready(State(readiness): State<Readiness>) -> impl IntoResponse {
+    match readiness.get() {
+        Ok(()) => (StatusCode::OK, "ready\n".to_owned()),
+        Err(reason) => (StatusCode::SERVICE_UNAVAILABLE, format!("{reason}\n")),
+    }
+}
+
+async fn metrics(State(registry): State<Arc<Registry>>) -> impl IntoResponse {
+    let mut text = String::new();
+    match prometheus_client::encoding::text::encode(&mut text, &registry) {
+        Ok(()) => (
+            StatusCode::OK,
+            [(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")],
+            text,
+        ),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, [(header::CONTENT_TYPE, "text/plain")], error.to_string()),
+    }
+}

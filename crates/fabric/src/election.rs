@@ -1,0 +1,307 @@
+//! Who leads.
+//!
+//! Every candidate puts one key under the prefix, tied to a fresh lease; the oldest key leads, and its create revision is
+//! the term. A leader that cannot renew its lease steps down by its own monotonic clock well before the lease can end, so
+//! two processes do not both believe that they lead; and even if they did, every write is guarded by the term.
+//!
+//! The campaign call of etcd is not used: it blocks without limit.
+
+use std::time::Duration;
+
+use etcd_client::{Compare, CompareOp, GetOptions, PutOptions, SortOrder, SortTarget, Txn, TxnOp, TxnOpResponse};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+use crate::backoff;
+use crate::etcd::{Change, Effort, Error, Store};
+use crate::shutdown::Shutdown;
+use crate::tasks::Scoped;
+
+/// One try of a call that must not take long; the renewal is tried again at once.
+const SHORT: Effort = Effort { per_try: Duration::from_secs(1), tries: 1 };
+
+/// Timing of an election.
+#[derive(Debug, Clone, Copy)]
+pub struct Settings {
+    /// The lease ends so long after its last renewal. etcd rounds up to whole seconds, 2 at least.
+    pub ttl: Duration,
+    /// The lease is renewed so often.
+    pub renew: Duration,
+    /// A leader steps down so long after it sent the last renewal that was answered. Less than `ttl`.
+    pub step_down_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        // A killed leader is replaced after 5 s; a cut-off one has stopped 1.5 s before that.
+        Self {
+            ttl: Duration::from_secs(5),
+            renew: Duration::from_secs(1),
+            step_down_after: Duration::from_millis(3500),
+        }
+    }
+}
+
+/// What this process is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Role {
+    /// Somebody else leads, or nobody.
+    Follower,
+    /// This process leads; the guard goes with every write.
+    Leader(Guard),
+}
+
+/// Proof of leadership for one write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guard {
+    /// The election key.
+    pub key: String,
+    /// Its create revision.
+    pub term: u64,
+}
+
+/// This process's part in an election. Dropped without shutdown it is like a crash: the lease ends by itself.
+#[derive(Debug)]
+pub struct Election {
+    role: watch::Receiver<Role>,
+    /// Holds one: more resignations before the first is heard are the same resignation.
+    resign: mpsc::Sender<()>,
+    _task: Scoped,
+}
+
+impl Election {
+    /// Takes part until shutdown.
+    pub fn start(store: Store, prefix: &str, name: &str, settings: Settings, shutdown: Shutdown) -> Self {
+        let (role_sender, role) = watch::channel(Role::Follower);
+        let (resign, resigned) = mpsc::channel(1);
+        let candidate = Candidate {
+            store,
+            prefix: prefix.to_owned(),
+            name: name.to_owned(),
+            settings,
+            role: role_sender,
+            resigned,
+            shutdown,
+        };
+        Self { role, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
+    }
+
+    /// The role, now and as it changes. Closed once the election ended and the lease is given back.
+    pub fn role(&self) -> watch::Receiver<Role> {
+        self.role.clone()
+    }
+
+    /// Gives the key up at once, so that another can lead, and stands again with a fresh lease.
+    pub fn resign(&self) {
+        if self.resign.try_send(()).is_err() {
+            tracing::debug!("a resignation is already under way");
+        }
+    }
+
+    /// Returns when the election has ended after shutdown.
+    pub async fn ended(&self) {
+        let mut role = self.role.clone();
+        while role.changed().await.is_ok() {}
+    }
+}
+
+struct Candidate {
+    store: Store,
+    prefix: String,
+    name: String,
+    settings: Settings,
+    role: watch::Sender<Role>,
+    resigned: mpsc::Receiver<()>,
+    shutdown: Shutdown,
+}
+
+/// One candidacy: a lease and the key tied to it.
+struct Candidacy {
+    lease: i64,
+    guard: Guard,
+    /// Leading is safe until then, by our own clock.
+    safe_until: Instant,
+}
+
+/// Why a candidacy ended, in words for the log.
+struct End(&'static str);
+
+/// What became of a renewal.
+#[derive(Debug, Clone, Copy)]
+enum Renewal {
+    Sent(Instant),
+    LeaseGone,
+}
+
+impl Candidate {
+    async fn run(mut self) {
+        let mut attempt = 0;
+        while !self.shutdown.is_triggered() {
+            let candidacy = tokio::select! {
+                candidacy = self.stand() => candidacy,
+                () = self.shutdown.wait() => return,
+            };
+            match candidacy {
+                Ok(candidacy) => {
+                    attempt = 0;
+                    self.serve(candidacy).await;
+                }
+                Err(error) => {
+                    attempt += 1;
+                    tracing::warn!(%error, attempt, "cannot stand for election yet");
+                    let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1));
+                    tokio::select! { () = tokio::time::sleep(wait) => {}, () = self.shutdown.wait() => {} }
+                }
+            }
+        }
+    }
+
+    /// Gets a fresh lease and puts the key. The key's name holds the lease, so a repeated put is the same put.
+    async fn stand(&self) -> Result<Candidacy, Error> {
+        let sent = Instant::now();
+        let lease = self.store.grant_lease(self.settings.ttl).await?;
+        let key = format!("{}{lease:x}", self.prefix);
+        let put = TxnOp::put(key.as_str(), self.name.as_str(), Some(PutOptions::new().with_lease(lease)));
+        let read = TxnOp::get(key.as_str(), None);
+        let transaction = Txn::new()
+            .when([Compare::create_revision(key.as_str(), CompareOp::Equal, 0)])
+            .and_then([put])
+            .or_else([read]);
+        let put = self
+            .store
+            .call("standing for election", self.store.effort(), |mut client| {
+                let transaction = transaction.clone();
+                async move { client.txn(transaction).await }
+            })
+            .await?;
+        let revision = match put.succeeded() {
+            true => put.header().map_or(0, etcd_client::ResponseHeader::revision),
+            false => put.op_responses().iter().find_map(created_at).unwrap_or(0),
+        };
+        let guard = Guard { key, term: u64::try_from(revision).unwrap_or(0) };
+        Ok(Candidacy { lease, guard, safe_until: sent + self.settings.step_down_after })
+    }
+
+    /// Waits for the candidacy's turn, leads, and cleans up when it is over.
+    async fn serve(&mut self, mut candidacy: Candidacy) {
+        let (renewals_sender, renewals) = watch::channel(Renewal::Sent(Instant::now()));
+        let keeper = keep_alive(self.store.clone(), candidacy.lease, self.settings.renew, renewals_sender);
+        // Scoped: dropping the candidate must not leave somebody behind who keeps the lease alive.
+        let _keeper = crate::tasks::spawn_scoped("election lease", keeper);
+        let end = self.hold(&mut candidacy, renewals).await;
+        let led = matches!(*self.role.borrow(), Role::Leader(_));
+        // First we stop to lead, then others may begin.
+        self.role.send_replace(Role::Follower);
+        if led {
+            tracing::info!(term = candidacy.guard.term, reason = end.0, "leads no more");
+        }
+        if let Err(error) = self.store.revoke_lease(candidacy.lease).await {
+            tracing::debug!(%error, "the lease could not be given back; it ends by itself");
+        }
+    }
+
+    async fn hold(&mut self, candidacy: &mut Candidacy, mut renewals: watch::Receiver<Renewal>) -> End {
+        let mut changes = self.store.watch(&self.prefix);
+        // The watch tells when to look; this looks also when it tells nothing.
+        let mut look = tokio::time::interval(self.settings.renew);
+        while self.resigned.try_recv().is_ok() {
+            // Resignations from before this candidacy.
+        }
+        loop {
+            let leads = matches!(*self.role.borrow(), Role::Leader(_));
+            let mut look_now = false;
+            tokio::select! {
+                biased;
+                () = self.shutdown.wait() => return End("shutting down"),
+                Some(()) = self.resigned.recv() => return End("resigned"),
+                () = tokio::time::sleep_until(candidacy.safe_until) => return End("no renewal was answered in time"),
+                Ok(()) = renewals.changed() => match *renewals.borrow_and_update() {
+                    Renewal::Sent(at) => candidacy.safe_until = at + self.settings.step_down_after,
+                    Renewal::LeaseGone => return End("the lease is gone"),
+                },
+                Some(change) = changes.recv() => {
+                    if takes_away(&change, &candidacy.guard.key) {
+                        return End("the key is gone");
+                    }
+                    // A put makes nobody older: a leader rewrites its key with every commit.
+                    look_now = !leads && !matches!(change, Change::Put(_, _));
+                }
+                _ = look.tick(), if !leads => look_now = true,
+            }
+            if look_now && self.is_oldest(&candidacy.guard).await && Instant::now() < candidacy.safe_until {
+                tracing::info!(term = candidacy.guard.term, name = self.name, "leads");
+                self.role.send_replace(Role::Leader(candidacy.guard.clone()));
+            }
+        }
+    }
+
+    /// Whether our key is the oldest. An unanswered question is a no: it is asked again soon.
+    async fn is_oldest(&self, guard: &Guard) -> bool {
+        let options = GetOptions::new()
+            .with_prefix()
+            .with_sort(SortTarget::Create, SortOrder::Ascend)
+            .with_limit(1)
+            .with_keys_only();
+        let asking = self.store.call("looking who leads", SHORT, |mut client| {
+            let (prefix, options) = (self.prefix.clone(), options.clone());
+            async move { client.get(prefix, Some(options)).await }
+        });
+        let oldest = tokio::select! {
+            oldest = asking => oldest,
+            () = self.shutdown.wait() => return false,
+        };
+        match oldest {
+            Ok(found) => found.kvs().first().is_some_and(|pair| {
+                pair.key() == guard.key.as_bytes() && u64::try_from(pair.create_revision()) == Ok(guard.term)
+            }),
+            Err(error) => {
+                tracing::debug!(%error, "cannot see who leads");
+                false
+            }
+        }
+    }
+}
+
+fn created_at(response: &TxnOpResponse) -> Option<i64> {
+    match response {
+        TxnOpResponse::Get(found) => found.kvs().first().map(etcd_client::KeyValue::create_revision),
+        TxnOpResponse::Put(_) | TxnOpResponse::Delete(_) | TxnOpResponse::Txn(_) => None,
+    }
+}
+
+fn takes_away(change: &Change, key: &str) -> bool {
+    match change {
+        Change::Delete(gone) => gone == key,
+        Change::Reset(pairs) => !pairs.iter().any(|(present, _)| present == key),
+        Change::Put(_, _) => false,
+    }
+}
+
+/// Renews the lease until it is gone. Counts from the moment a renewal is sent: the lease cannot end earlier than its
+/// time to live after that.
+async fn keep_alive(store: Store, lease: i64, renew: Duration, renewals: watch::Sender<Renewal>) {
+    loop {
+        let sent = Instant::now();
+        let answer = store
+            .call("renewing the lease", SHORT, |client| async move {
+                // An answer with a time to live of 0 means that the lease is gone; the client makes an error of it.
+                client.lease_client().keep_alive(lease).await.map(|_| ())
+            })
+            .await;
+        let next = match answer {
+            Ok(()) => {
+                renewals.send_replace(Renewal::Sent(sent));
+                sent + renew
+            }
+            Err(Error::Failed { source: etcd_client::Error::LeaseKeepAliveError(_), .. }) => {
+                renewals.send_replace(Renewal::LeaseGone);
+                return;
+            }
+            Err(error) => {
+                tracing::debug!(%error, "renewal failed, trying again");
+                Instant::now() + Duration::from_millis(100)
+            }
+        };
+        tokio::time::sleep_until(next).await;
+    }
+}

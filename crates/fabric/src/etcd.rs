@@ -1,0 +1,397 @@
+//! The store: typed etcd calls, each with a deadline and retried on another endpoint.
+//!
+//! One client per endpoint: etcd-client's own balancer keeps choosing a dead member (18 % of the calls failed with one
+//! of three members down). The endpoint that answered last is asked first. A write is only ever repeated with the same
+//! values under the same guard, so a repeat of one that did arrive changes nothing.
+
+mod watch;
+mod writer;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use etcd_client::{Client, Compare, CompareOp, ConnectOptions, GetOptions, PutOptions, Txn, TxnOp};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+pub use self::writer::Writer;
+
+use crate::backoff;
+use crate::election::Guard;
+
+/// etcd refuses a transaction with more operations than this.
+pub const MOST_OPERATIONS: usize = 127;
+/// How long a starting process waits for its store.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Keys per page of a list: with values up to 1.5 MiB a page must still fit `LARGEST_ANSWER`.
+const PAGE: i64 = 128;
+/// Largest answer we take; the client's default of 4 MiB is less than a page of large values.
+const LARGEST_ANSWER: usize = 256 << 20;
+/// Changes a watcher may be behind. When it is full the watch waits, and etcd keeps the rest.
+const WATCH_QUEUE: usize = 1024;
+
+/// Where etcd is.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// etcd endpoints, comma separated; a call that fails on one is tried on the next
+    #[arg(
+        long = "etcd",
+        env = "DEPLOYD_ETCD",
+        default_value = "http://127.0.0.1:2379",
+        value_delimiter = ',',
+        value_name = "URL"
+    )]
+    pub endpoints: Vec<String>,
+}
+
+impl Args {
+    /// The given endpoint and nothing else; for tests and tools.
+    pub fn at(endpoint: impl Into<String>) -> Self {
+        Self { endpoints: vec![endpoint.into()] }
+    }
+}
+
+/// What may go wrong with the store.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An endpoint is no endpoint.
+    #[error("{endpoint:?} is not an etcd endpoint such as http://host:2379")]
+    Endpoint {
+        /// What was given.
+        endpoint: String,
+        /// Why not.
+        #[source]
+        source: etcd_client::Error,
+    },
+    /// There is no endpoint at all.
+    #[error("no etcd endpoint is given")]
+    NoEndpoint,
+    /// No endpoint answered in time.
+    #[error("etcd did not answer in time while {doing}")]
+    TimedOut {
+        /// What we were doing.
+        doing: &'static str,
+    },
+    /// etcd answered with an error, on every endpoint that was tried.
+    #[error("etcd failed while {doing}")]
+    Failed {
+        /// What we were doing.
+        doing: &'static str,
+        /// Why.
+        #[source]
+        source: etcd_client::Error,
+    },
+    /// Too many operations for one transaction.
+    #[error("{count} operations do not fit one transaction of at most {MOST_OPERATIONS}")]
+    TooManyOperations {
+        /// How many.
+        count: usize,
+    },
+}
+
+/// Everything under a prefix at one revision.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// Keys and values in key order.
+    pub pairs: Vec<(String, Vec<u8>)>,
+    /// The revision all of it was read at.
+    pub revision: i64,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Op {
+    /// Store a value.
+    Put {
+        /// Key.
+        key: String,
+        /// Value.
+        value: Vec<u8>,
+        /// It goes when this lease ends.
+        lease: Option<i64>,
+    },
+    /// Remove a key.
+    Delete {
+        /// Key.
+        key: String,
+    },
+}
+
+/// How a commit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CommitResult {
+    /// All of it is stored.
+    Stored,
+    /// The guard failed: nothing is stored by this call.
+    Fenced,
+}
+
+/// A change under a watched prefix.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Everything anew: the first read, or after a gap.
+    Reset(Vec<(String, Vec<u8>)>),
+    /// A key was written.
+    Put(String, Vec<u8>),
+    /// A key was removed.
+    Delete(String),
+}
+
+/// How often and how long one call is tried.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    pub(crate) per_try: Duration,
+    pub(crate) tries: usize,
+}
+
+/// The store; clones share the connections.
+#[derive(Clone)]
+pub struct Store {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    endpoints: Vec<Endpoint>,
+    /// Index of the endpoint that answered last.
+    preferred: AtomicUsize,
+}
+
+struct Endpoint {
+    url: String,
+    client: Client,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.shared.endpoints.iter().map(|endpoint| &endpoint.url)).finish()
+    }
+}
+
+impl Store {
+    /// Connects and waits up to 30 s until one endpoint answers.
+    pub async fn connect(args: &Args) -> Result<Self, Error> {
+        let mut endpoints = Vec::new();
+        for url in args.endpoints.iter().map(|url| url.trim()).filter(|url| !url.is_empty()) {
+            let client = Client::connect([url], Some(options()))
+                .await
+                .map_err(|source| Error::Endpoint { endpoint: url.to_owned(), source })?;
+            endpoints.push(Endpoint { url: url.to_owned(), client });
+        }
+        if endpoints.is_empty() {
+            return Err(Error::NoEndpoint);
+        }
+        let store = Self { shared: Arc::new(Shared { endpoints, preferred: AtomicUsize::new(0) }) };
+        store.wait_answer().await?;
+        Ok(store)
+    }
+
+    async fn wait_answer(&self) -> Result<(), Error> {
+        let started = Instant::now();
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let effort = Effort { per_try: Duration::from_secs(1), tries: self.shared.endpoints.len() };
+            match self.call("asking for its status", effort, |mut client| async move { client.status().await }).await {
+                Ok(status) => {
+                    tracing::info!(version = status.version(), "connected to etcd");
+                    warn_of_corruption(status.version());
+                    return Ok(());
+                }
+                Err(error) if started.elapsed() >= PATIENCE => return Err(error),
+                Err(error) => {
+                    tracing::warn!(endpoints = ?self, %error, attempt, "etcd does not answer yet, trying again");
+                }
+            }
+            tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
+        }
+    }
+
+    /// Everything under a prefix, at one revision, no older than this call.
+    pub async fn list(&self, prefix: &str) -> Result<Listing, Error> {
+        let end = prefix_end(prefix);
+        let mut pairs: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut revision = 0;
+        loop {
+            let from = pairs.last().map_or_else(|| prefix.to_owned(), |(key, _)| format!("{key}\0"));
+            let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE).with_revision(revision);
+            let mut page = self
+                .call("listing keys", self.effort(), |client| {
+                    let mut keys = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+                    let (from, options) = (from.clone(), options.clone());
+                    async move { keys.get(from, Some(options)).await }
+                })
+                .await?;
+            if revision == 0 {
+                revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
+            }
+            let more = page.more();
+            pairs.extend(page.take_kvs().into_iter().map(|pair| {
+                let (key, value) = pair.into_key_value();
+                (String::from_utf8_lossy(&key).into_owned(), value)
+            }));
+            if !more {
+                return Ok(Listing { pairs, revision });
+            }
+        }
+    }
+
+    /// The value of a key, no older than this call.
+    pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
+        let mut found = self
+            .call("reading a key", self.effort(), |client| {
+                let mut keys = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
+                let key = key.to_owned();
+                async move { keys.get(key, None).await }
+            })
+            .await?;
+        Ok(found.take_kvs().into_iter().next().map(|pair| pair.into_key_value().1))
+    }
+
+    /// Writes all or nothing; with a guard only while its holder leads. Retried on other endpoints: an error means that
+    /// it is not known whether the writes are stored, and the same call may be made again. A leader that writes more than
+    /// once uses a [`Writer`], which also keeps its commits in turn.
+    pub async fn commit(&self, guard: Option<&Guard>, ops: &[Op]) -> Result<CommitResult, Error> {
+        if ops.len() > MOST_OPERATIONS {
+            return Err(Error::TooManyOperations { count: ops.len() });
+        }
+        let conditions: Vec<Compare> = guard.iter().map(|guard| guard.compare()).collect();
+        let transaction = Txn::new().when(conditions).and_then(ops.iter().map(operation).collect::<Vec<_>>());
+        let done = self
+            .call("committing", self.effort(), |mut client| {
+                let transaction = transaction.clone();
+                async move { client.txn(transaction).await }
+            })
+            .await?;
+        Ok(if done.succeeded() { CommitResult::Stored } else { CommitResult::Fenced })
+    }
+
+    /// A lease that ends after `ttl` unless it is kept alive.
+    pub async fn grant_lease(&self, ttl: Duration) -> Result<i64, Error> {
+        let seconds = i64::try_from(ttl.as_secs().max(1)).unwrap_or(i64::MAX);
+        let granted =
+            self.call("granting a lease", self.effort(), |mut client| async move {
+                client.lease_grant(seconds, None).await
+            })
+            .await?;
+        Ok(granted.id())
+    }
+
+    /// Ends a lease; everything attached to it goes.
+    pub async fn revoke_lease(&self, lease: i64) -> Result<(), Error> {
+        let effort = Effort { per_try: Duration::from_secs(1), tries: 1 };
+        self.call("revoking a lease", effort, |mut client| async move { client.lease_revoke(lease).await })
+            .await
+            .map(|_| ())
+    }
+
+    /// Follows everything under a prefix. Reads it all anew when the watch is cancelled, compacted away or silent. Ends
+    /// when the receiver is dropped.
+    pub fn watch(&self, prefix: &str) -> mpsc::Receiver<Change> {
+        let (changes, receiver) = mpsc::channel(WATCH_QUEUE);
+        crate::tasks::spawn("etcd watch", watch::follow(self.clone(), prefix.to_owned(), changes));
+        receiver
+    }
+
+    /// Makes one call with this effort, on the endpoint that answered last and then on the others in turn.
+    pub(crate) async fn call<T, F>(
+        &self,
+        doing: &'static str,
+        effort: Effort,
+        operation: impl Fn(Client) -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, etcd_client::Error>>,
+    {
+        let count = self.shared.endpoints.len();
+        let mut last = Error::TimedOut { doing };
+        for attempt in 0..effort.tries.max(1) {
+            if attempt > 0 && attempt % count == 0 {
+                // All were asked once: give them a moment.
+                let wait = backoff::delay(attempt / count, Duration::from_millis(50), Duration::from_millis(500));
+                tokio::time::sleep(wait).await;
+            }
+            let index = self.shared.preferred.load(Ordering::Relaxed) % count;
+            match tokio::time::timeout(effort.per_try, operation(self.shared.endpoints[index].client.clone())).await {
+                Ok(Ok(done)) => return Ok(done),
+                Ok(Err(source)) if is_final(&source) => return Err(Error::Failed { doing, source }),
+                Ok(Err(source)) => last = Error::Failed { doing, source },
+                Err(_) => last = Error::TimedOut { doing },
+            }
+            tracing::debug!(endpoint = self.shared.endpoints[index].url, error = %last, "asking the next endpoint");
+            self.shared.preferred.store((index + 1) % count, Ordering::Relaxed);
+        }
+        Err(last)
+    }
+
+    /// The usual effort: every endpoint twice, three tries at least.
+    pub(crate) fn effort(&self) -> Effort {
+        Effort { per_try: Duration::from_secs(2), tries: (2 * self.shared.endpoints.len()).max(3) }
+    }
+}
+
+impl Guard {
+    /// True while the key that was created at our term is still there.
+    fn compare(&self) -> Compare {
+        Compare::create_revision(self.key.as_str(), CompareOp::Equal, i64::try_from(self.term).unwrap_or(i64::MAX))
+    }
+}
+
+fn options() -> ConnectOptions {
+    ConnectOptions::new()
+        .with_connect_timeout(Duration::from_secs(1))
+        // etcd hangs up on clients that ping more than every 5 s.
+        .with_keep_alive(Duration::from_secs(6), Duration::from_secs(3))
+        .with_keep_alive_while_idle(true)
+        .with_require_leader(true)
+}
+
+fn operation(op: &Op) -> TxnOp {
+    match op {
+        Op::Put { key, value, lease } => {
+            let options = lease.map(|lease| PutOptions::new().with_lease(lease));
+            TxnOp::put(key.as_str(), value.clone(), options)
+        }
+        Op::Delete { key } => TxnOp::delete(key.as_str(), None),
+    }
+}
+
+/// Errors another endpoint would answer with too: bad arguments, unknown lease, no permission, no space.
+fn is_final(error: &etcd_client::Error) -> bool {
+    match error {
+        etcd_client::Error::GRpcStatus(status) => matches!(status.code() as i32, 3 | 5 | 7 | 8 | 9 | 11 | 16),
+        etcd_client::Error::InvalidArgs(_) | etcd_client::Error::LeaseKeepAliveError(_) => true,
+        _ => false,
+    }
+}
+
+/// The first key after everything with this prefix.
+fn prefix_end(prefix: &str) -> Vec<u8> {
+    let mut end = prefix.as_bytes().to_vec();
+    while let Some(last) = end.pop() {
+        if last < 0xff {
+            end.push(last + 1);
+            return end;
+        }
+    }
+    vec![0]
+}
+
+fn warn_of_corruption(version: &str) {
+    let patch = version.strip_prefix("3.5.").and_then(|patch| patch.parse::<u32>().ok());
+    if patch.is_some_and(|patch| patch <= 5) {
+        tracing::warn!(version, "etcd 3.5.0 to 3.5.5 can corrupt its data after a crash: run 3.5.6 or newer");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_next_key_after_it() {
+        assert_eq!(prefix_end("/a/"), b"/a0");
+        assert_eq!(prefix_end(""), [0]);
+    }
+}

@@ -1,0 +1,124 @@
+//! nats-server on this machine, with JetStream that syncs before it acknowledges.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+
+use super::server::{Error, Recipe, Server, make_directory};
+use crate::nats::SERVER_SETTINGS;
+
+/// When JetStream syncs to disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Syncing {
+    /// Before every acknowledgement.
+    Always,
+    /// Every two minutes, as the server does when nobody tells it; only to test that we notice.
+    NowAndThen,
+}
+
+/// A nats-server of ours.
+#[derive(Debug)]
+pub struct NatsServer {
+    server: Server,
+    port: u16,
+}
+
+impl NatsServer {
+    /// Starts it with its data in `dir` and waits until it answers; port 0 takes a free one.
+    pub async fn start(dir: &Path, port: u16) -> Result<Self, Error> {
+        Self::start_syncing(dir, port, Syncing::Always).await
+    }
+
+    /// Like [`NatsServer::start`], with a choice.
+    pub async fn start_syncing(dir: &Path, port: u16, syncing: Syncing) -> Result<Self, Error> {
+        let port = if port == 0 { super::free_port() } else { port };
+        make_directory(dir)?;
+        let file = dir.join("nats.conf");
+        std::fs::write(&file, configuration(dir, port, syncing))
+            .map_err(|source| Error::Prepare { path: file.clone(), source })?;
+        let recipe = Recipe {
+            program: "nats-server",
+            arguments: vec!["-c".into(), file.into_os_string()],
+            port,
+            log: dir.join("nats.log"),
+        };
+        let mut started = Self { server: Server::start(recipe)?, port };
+        started.wait().await?;
+        Ok(started)
+    }
+
+    /// Where clients connect.
+    pub fn url(&self) -> String {
+        format!("nats://127.0.0.1:{}", self.port)
+    }
+
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// Kills it with SIGKILL.
+    pub fn kill(&mut self) {
+        self.server.kill();
+    }
+
+    /// Starts it again on the same port and directory, after a kill if it still runs, and waits until it answers.
+    pub async fn restart(&mut self) -> Result<(), Error> {
+        self.server.respawn()?;
+        self.wait().await
+    }
+
+    /// Stops it in order.
+    pub async fn stop(&mut self) {
+        self.server.stop().await;
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
+        let port = self.port;
+        self.server.wait(async || greets(port).await).await
+    }
+}
+
+/// A NATS server speaks first.
+async fn greets(port: u16) -> bool {
+    let greeting = async {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+        let mut word = [0; 4];
+        stream.read_exact(&mut word).await.ok()?;
+        Some(word == *b"INFO")
+    };
+    matches!(tokio::time::timeout(Duration::from_secs(1), greeting).await, Ok(Some(true)))
+}
+
+/// One account for us, which may also ask the server whether it syncs always (see `nats::durability`).
+fn configuration(dir: &Path, port: u16, syncing: Syncing) -> String {
+    let store = dir.join("jetstream");
+    let sync = match syncing {
+        Syncing::Always => "sync_interval: always",
+        Syncing::NowAndThen => "",
+    };
+    format!(
+        r#"# Written at each start; changes here are lost.
+listen: "127.0.0.1:{port}"
+server_name: "local"
+jetstream {{
+  store_dir: {store:?}
+  {sync}
+}}
+accounts {{
+  SYS {{
+    exports: [ {{ service: "{SERVER_SETTINGS}" }} ]
+  }}
+  DEPLOYD {{
+    jetstream: enabled
+    users: [ {{ user: "local", password: "local" }} ]
+    imports: [ {{ service: {{ account: SYS, subject: "{SERVER_SETTINGS}" }} }} ]
+  }}
+}}
+system_account: SYS
+no_auth_user: "local"
+"#
+    )
+}

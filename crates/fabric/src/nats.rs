@@ -1,0 +1,233 @@
+//! The bus: one NATS connection per process, with deadlines on everything.
+//!
+//! The client reconnects for ever with jitter and pings every 5 s, so a dead server is noticed in seconds. A value
+//! larger than the server takes travels in parts (`parts`) and arrives whole; nobody above this file sees the parts.
+//! Streams are in `stream`, reading them in `reader`, shared consumers in `consumer`.
+
+mod connect;
+mod consumer;
+mod durability;
+mod error;
+mod parts;
+mod reader;
+mod stream;
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+pub use connect::Args;
+pub use consumer::{Consumer, Job};
+pub(crate) use durability::SERVER_SETTINGS;
+pub use error::{Error, RequestError};
+pub use reader::{Stored, StreamReader};
+pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
+
+/// A publish that cannot even be handed to the connection in this time is given up: the buffer is full because the
+/// server is away.
+const PUBLISH_LIMIT: Duration = Duration::from_secs(2);
+
+/// The connection of this process; clones share it.
+#[derive(Debug, Clone)]
+pub struct Bus {
+    client: async_nats::Client,
+    jetstream: async_nats::jetstream::Context,
+    connected: watch::Receiver<bool>,
+    /// Counts connections: a reader that sees it change knows that messages under way may be gone.
+    connections: watch::Receiver<u64>,
+}
+
+impl Bus {
+    /// Connects. Waits for the server with jittered back-off for up to 30 s and refuses one older than 2.10.
+    pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
+        connect::connect(args, name).await
+    }
+
+    /// Whether the connection stands.
+    pub fn connected(&self) -> watch::Receiver<bool> {
+        self.connected.clone()
+    }
+
+    /// Whether JetStream syncs to disk before it acknowledges; none when the server does not tell us.
+    pub async fn syncs_always(&self) -> Option<bool> {
+        match durability::check(&self.client).await {
+            durability::Durability::Always => Some(true),
+            durability::Durability::NowAndThen => Some(false),
+            durability::Durability::Unknown => None,
+        }
+    }
+
+    /// A subject nobody else uses, for answers.
+    pub fn inbox(&self) -> String {
+        self.client.new_inbox()
+    }
+
+    /// Sends a value as JSON to whoever listens now.
+    pub async fn publish<T: Serialize + ?Sized>(&self, subject: &str, value: &T) -> Result<(), Error> {
+        self.send(subject, None, encode(subject, value)?).await
+    }
+
+    /// Answers on an inbox; a large answer is split and arrives whole.
+    pub async fn answer<T: Serialize + ?Sized>(&self, inbox: &str, value: &T) -> Result<(), Error> {
+        self.publish(inbox, value).await
+    }
+
+    /// Asks and waits for the answer until the deadline. While the connection is down it waits for it, within the
+    /// deadline, before it sends.
+    pub async fn request<Q: Serialize + ?Sized, R: DeserializeOwned>(
+        &self,
+        subject: &str,
+        question: &Q,
+        deadline: Duration,
+    ) -> Result<R, RequestError> {
+        let until = Instant::now() + deadline;
+        let timed_out = || RequestError::TimedOut { subject: subject.to_owned() };
+        let payload = encode(subject, question)?;
+        self.wait_connected(until).await.map_err(|_| RequestError::Disconnected)?;
+        let inbox = self.inbox();
+        let mut answers = timeout_at(until, self.subscribe(&inbox)).await.map_err(|_| timed_out())??;
+        timeout_at(until, self.send(subject, Some(inbox), payload)).await.map_err(|_| timed_out())??;
+        match timeout_at(until, answers.next_or_no_responders()).await {
+            Err(_) => Err(timed_out()),
+            Ok(Answered::Message(message)) => message.decode().map_err(RequestError::Malformed),
+            Ok(Answered::NoResponders) => Err(RequestError::NoResponders { subject: subject.to_owned() }),
+            Ok(Answered::Closed) => Err(RequestError::Disconnected),
+        }
+    }
+
+    /// Hears everything sent to `subject`. Large messages arrive whole.
+    pub async fn subscribe(&self, subject: &str) -> Result<Subscription, Error> {
+        let doing = || format!("subscribing to {subject}");
+        let inner = tokio::time::timeout(PUBLISH_LIMIT, self.client.subscribe(subject.to_owned()))
+            .await
+            .map_err(|_| Error::TimedOut { doing: doing() })?
+            .map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;
+        Ok(Subscription { inner, assembler: parts::Assembler::default() })
+    }
+
+    /// Shares what is sent to `subject` with the other members of `queue`. Only for messages that fit one bus message:
+    /// the parts of a larger one would go to different members.
+    pub async fn queue_subscribe(&self, subject: &str, queue: &str) -> Result<Subscription, Error> {
+        let doing = || format!("subscribing to {subject} in {queue}");
+        let subscribing = self.client.queue_subscribe(subject.to_owned(), queue.to_owned());
+        let inner = tokio::time::timeout(PUBLISH_LIMIT, subscribing)
+            .await
+            .map_err(|_| Error::TimedOut { doing: doing() })?
+            .map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;
+        Ok(Subscription { inner, assembler: parts::Assembler::default() })
+    }
+
+    /// Returns once connected, or with an error at `until`.
+    async fn wait_connected(&self, until: Instant) -> Result<(), Error> {
+        let mut connected = self.connected.clone();
+        match timeout_at(until, connected.wait_for(|up| *up)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Error::Disconnected),
+        }
+    }
+
+    async fn send(&self, subject: &str, reply: Option<String>, payload: Bytes) -> Result<(), Error> {
+        let doing = || format!("publishing to {subject}");
+        let sending = async {
+            for part in parts::split(subject, payload, self.client.max_payload())? {
+                self.send_one(subject, reply.clone(), part)
+                    .await
+                    .map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(PUBLISH_LIMIT, sending).await {
+            Ok(result) => result,
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
+        }
+    }
+
+    async fn send_one(
+        &self,
+        subject: &str,
+        reply: Option<String>,
+        part: parts::Part,
+    ) -> Result<(), async_nats::PublishError> {
+        let subject = subject.to_owned();
+        match (reply, part.headers) {
+            (None, None) => self.client.publish(subject, part.payload).await,
+            (None, Some(headers)) => self.client.publish_with_headers(subject, headers, part.payload).await,
+            (Some(reply), None) => self.client.publish_with_reply(subject, reply, part.payload).await,
+            (Some(reply), Some(headers)) => {
+                self.client.publish_with_reply_and_headers(subject, reply, headers, part.payload).await
+            }
+        }
+    }
+}
+
+fn encode<T: Serialize + ?Sized>(subject: &str, value: &T) -> Result<Bytes, Error> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|source| Error::Encode { subject: subject.to_owned(), source })
+}
+
+/// What a subscription hears.
+#[derive(Debug)]
+pub struct Subscription {
+    inner: async_nats::Subscriber,
+    assembler: parts::Assembler,
+}
+
+enum Answered {
+    Message(Message),
+    NoResponders,
+    Closed,
+}
+
+impl Subscription {
+    /// The next message; none when the connection was closed for good. May be cancelled without loss.
+    pub async fn next(&mut self) -> Option<Message> {
+        loop {
+            match self.next_or_no_responders().await {
+                Answered::Message(message) => return Some(message),
+                Answered::NoResponders => {}
+                Answered::Closed => return None,
+            }
+        }
+    }
+
+    async fn next_or_no_responders(&mut self) -> Answered {
+        while let Some(message) = self.inner.next().await {
+            if message.status == Some(async_nats::StatusCode::NO_RESPONDERS) {
+                return Answered::NoResponders;
+            }
+            if let Some(whole) = self.assembler.add(message) {
+                return Answered::Message(whole);
+            }
+        }
+        Answered::Closed
+    }
+}
+
+/// One message, whole.
+#[derive(Debug, Clone)]
+pub struct Message {
+    /// Where it was sent.
+    pub subject: String,
+    /// Where an answer is awaited.
+    pub reply: Option<String>,
+    /// Its content.
+    pub payload: Bytes,
+    headers: Option<HeaderMap>,
+}
+
+impl Message {
+    /// Reads the content as JSON.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
+        serde_json::from_slice(&self.payload).map_err(|error| error.to_string())
+    }
+
+    /// A header's value.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.as_ref().and_then(|headers| headers.get(name)).map(async_nats::HeaderValue::as_str)
+    }
+}

@@ -1,0 +1,162 @@
+//! How the connection to NATS is made and kept.
+//!
+//! async-nats reconnects by itself but without jitter, and pings only once a minute: both are set here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_nats::{ConnectErrorKind, ConnectOptions, Event, ServerAddr};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::{Bus, Error, durability};
+use crate::backoff;
+
+/// How long a starting process waits for its server.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A silent server is noticed after two of these.
+const PING: Duration = Duration::from_secs(5);
+/// The oldest server that can sync before it acknowledges.
+const OLDEST: (i64, i64, i64) = (2, 10, 0);
+/// Bound of one JetStream API call.
+pub(super) const API_LIMIT: Duration = Duration::from_secs(5);
+
+/// Where NATS is.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// NATS servers, comma separated; any of them will do
+    #[arg(
+        long = "nats",
+        env = "DEPLOYD_NATS",
+        default_value = "nats://127.0.0.1:4222",
+        value_delimiter = ',',
+        value_name = "URL"
+    )]
+    pub urls: Vec<String>,
+    /// File with `user:password` or a token for NATS, so that neither shows in the process list
+    #[arg(long = "nats-credentials-file", env = "DEPLOYD_NATS_CREDENTIALS_FILE", value_name = "FILE")]
+    pub credentials_file: Option<PathBuf>,
+}
+
+impl Args {
+    /// The given server and nothing else; for tests and tools.
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { urls: vec![url.into()], credentials_file: None }
+    }
+
+    fn shown(&self) -> String {
+        // A user and password in the URL belong in no log.
+        let hide = |url: &String| match url.rsplit_once('@') {
+            Some((_, host)) => format!("nats://{host}"),
+            None => url.clone(),
+        };
+        self.urls.iter().map(hide).collect::<Vec<_>>().join(",")
+    }
+}
+
+pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
+    let addresses = addresses(args)?;
+    let credentials = match &args.credentials_file {
+        None => None,
+        Some(path) => Some(tokio::fs::read_to_string(path).await.map_err(|source| credentials_error(path, source))?),
+    };
+    let started = Instant::now();
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let (connected_tx, connected) = watch::channel(false);
+        let (connections_tx, connections) = watch::channel(0);
+        let options = identify(options(name, connected_tx, connections_tx), credentials.as_deref());
+        match options.connect(addresses.as_slice()).await {
+            Ok(client) => {
+                let jetstream =
+                    async_nats::jetstream::context::ContextBuilder::new().timeout(API_LIMIT).build(client.clone());
+                return accept(Bus { client, jetstream, connected, connections }).await;
+            }
+            Err(source) => {
+                let shown = args.shown();
+                if matches!(source.kind(), ConnectErrorKind::AuthorizationViolation | ConnectErrorKind::Authentication)
+                {
+                    return Err(Error::Refused { addresses: shown, source });
+                }
+                if started.elapsed() >= PATIENCE {
+                    return Err(Error::Unreachable { addresses: shown, waited: PATIENCE, source });
+                }
+                tracing::warn!(servers = %shown, error = %source, attempt, "NATS does not answer yet, trying again");
+            }
+        }
+        tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
+    }
+}
+
+fn identify(options: ConnectOptions, credentials: Option<&str>) -> ConnectOptions {
+    match credentials.map(|text| text.trim().split_once(':').ok_or_else(|| text.trim())) {
+        None => options,
+        Some(Ok((user, password))) => options.user_and_password(user.to_owned(), password.to_owned()),
+        Some(Err(token)) => options.token(token.to_owned()),
+    }
+}
+
+fn credentials_error(path: &std::path::Path, source: std::io::Error) -> Error {
+    Error::Credentials { path: path.display().to_string(), source }
+}
+
+fn addresses(args: &Args) -> Result<Vec<ServerAddr>, Error> {
+    let parse = |url: &String| url.trim().parse::<ServerAddr>();
+    let parsed: Result<Vec<_>, _> = args.urls.iter().filter(|url| !url.trim().is_empty()).map(parse).collect();
+    let parsed = parsed.and_then(|list| match list.is_empty() {
+        true => Err(std::io::Error::other("the list is empty")),
+        false => Ok(list),
+    });
+    parsed.map_err(|source| Error::Address { addresses: args.shown(), source })
+}
+
+fn options(name: &str, connected: watch::Sender<bool>, connections: watch::Sender<u64>) -> ConnectOptions {
+    crate::http::install_crypto();
+    let (connected, connections) = (std::sync::Arc::new(connected), std::sync::Arc::new(connections));
+    ConnectOptions::new()
+        .name(name)
+        .ping_interval(PING)
+        .connection_timeout(Duration::from_secs(2))
+        .request_timeout(Some(API_LIMIT))
+        .max_reconnects(None)
+        .reconnect_delay_callback(|attempt| backoff::delay(attempt, Duration::from_millis(50), Duration::from_secs(2)))
+        .event_callback(move |event| {
+            let (connected, connections) = (connected.clone(), connections.clone());
+            async move { observe(&event, &connected, &connections) }
+        })
+}
+
+fn observe(event: &Event, connected: &watch::Sender<bool>, connections: &watch::Sender<u64>) {
+    match event {
+        Event::Connected => {
+            connections.send_modify(|count| *count += 1);
+            connected.send_replace(true);
+            tracing::info!("connected to NATS");
+        }
+        Event::Disconnected | Event::Closed => {
+            connected.send_replace(false);
+            tracing::warn!("connection to NATS lost, reconnecting");
+        }
+        // The client dropped messages because we read too slowly: reports repair themselves, so this costs a heartbeat.
+        Event::SlowConsumer(subscription) => tracing::warn!(subscription, "messages were dropped: reading too slowly"),
+        Event::LameDuckMode => tracing::info!("the NATS server is about to stop"),
+        Event::Draining => tracing::debug!("draining"),
+        Event::ServerError(error) => tracing::warn!(%error, "the NATS server complains"),
+        Event::ClientError(error) => tracing::debug!(%error, "the NATS client complains"),
+    }
+}
+
+async fn accept(bus: Bus) -> Result<Bus, Error> {
+    let version = bus.client.server_info().version;
+    let (major, minor, patch) = OLDEST;
+    if !bus.client.is_server_compatible(major, minor, patch) {
+        return Err(Error::TooOld { version });
+    }
+    // The event that raises `connected` runs on its own task; a caller must not find the bus down right after `connect`.
+    bus.wait_connected(Instant::now() + API_LIMIT).await?;
+    tracing::debug!(%version, "NATS server accepted");
+    durability::check(&bus.client).await;
+    Ok(bus)
+}

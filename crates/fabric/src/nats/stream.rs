@@ -1,0 +1,233 @@
+//! Streams: what the server keeps, in order.
+//!
+//! A stream is ensured by update and never deleted. Its identity is the time it was created, so a lost and re-created
+//! stream is told apart from the one a cursor belongs to.
+
+use std::time::Duration;
+
+use async_nats::HeaderMap;
+use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
+use async_nats::jetstream::{self, ErrorCode};
+use serde::Serialize;
+use tokio::time::{Instant, timeout_at};
+
+use super::connect::API_LIMIT;
+use super::{Bus, Error, encode};
+use crate::backoff;
+
+/// How long a stream is tried to be ensured: a server that just started needs a moment for its JetStream.
+const ENSURE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// A stream as it shall be.
+#[derive(Debug, Clone)]
+pub struct StreamSpec {
+    /// Name.
+    pub name: String,
+    /// What it keeps.
+    pub subjects: Vec<String>,
+    /// For how long.
+    pub max_age: Duration,
+    /// How much of it.
+    pub max_bytes: i64,
+    /// What happens when it is full.
+    pub discard: Discard,
+    /// A second message with the same id within this time is the same message.
+    pub dedup_window: Duration,
+}
+
+/// What a full stream does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Discard {
+    /// Forgets the oldest message.
+    Old,
+    /// Refuses the new message.
+    New,
+}
+
+/// Tells a stream from another of the same name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct StreamIdentity(String);
+
+impl StreamIdentity {
+    /// As text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    pub(super) fn of(info: &Info) -> Self {
+        Self(format!("{}@{}", info.config.name, info.created.unix_timestamp_nanos()))
+    }
+}
+
+impl std::fmt::Display for StreamIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl StreamSpec {
+    /// A stream of `subjects` with a 2 minute dedup window, 24 hours, 256 MiB, oldest forgotten first.
+    pub fn new(name: &str, subjects: &[&str]) -> Self {
+        Self {
+            name: name.to_owned(),
+            subjects: subjects.iter().map(|&subject| subject.to_owned()).collect(),
+            max_age: Duration::from_secs(24 * 3600),
+            max_bytes: 256 << 20,
+            discard: Discard::Old,
+            dedup_window: Duration::from_secs(120),
+        }
+    }
+
+    /// Sets what is ours to set; replicas and placement stay the operator's.
+    fn apply(&self, config: &mut Config) {
+        config.name.clone_from(&self.name);
+        config.subjects.clone_from(&self.subjects);
+        config.max_age = self.max_age;
+        config.max_bytes = self.max_bytes;
+        config.duplicate_window = self.dedup_window;
+        config.discard = match self.discard {
+            Discard::Old => DiscardPolicy::Old,
+            Discard::New => DiscardPolicy::New,
+        };
+    }
+}
+
+/// What the server says of a durable message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DurableAck {
+    /// Its place in the stream.
+    pub sequence: u64,
+    /// A message with this id was there already.
+    pub duplicate: bool,
+}
+
+impl Bus {
+    /// Creates the stream or brings it up to date; never deletes. Waits for JetStream for up to 10 s.
+    pub async fn ensure_stream(&self, spec: &StreamSpec) -> Result<StreamIdentity, Error> {
+        let until = Instant::now() + ENSURE_PATIENCE;
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            match timeout_at(until, self.ensure_once(spec)).await {
+                Ok(Ok(info)) => return Ok(StreamIdentity::of(&info)),
+                Ok(Err(Ensure::Refused(source))) => return Err(failed_stream(&spec.name, source)),
+                Ok(Err(Ensure::Passing(source))) if Instant::now() >= until => {
+                    return Err(failed_stream(&spec.name, source));
+                }
+                Ok(Err(Ensure::Passing(error))) => {
+                    tracing::debug!(stream = spec.name, %error, "stream not ensured yet")
+                }
+                Err(_) => return Err(Error::TimedOut { doing: format!("ensuring stream {}", spec.name) }),
+            }
+            tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(50), Duration::from_secs(1))).await;
+        }
+    }
+
+    async fn ensure_once(&self, spec: &StreamSpec) -> Result<Info, Ensure> {
+        match self.jetstream.get_stream(&spec.name).await {
+            Ok(stream) => {
+                let have = stream.cached_info();
+                let mut want = have.config.clone();
+                spec.apply(&mut want);
+                if want == have.config {
+                    return Ok(have.clone());
+                }
+                tracing::info!(stream = spec.name, "stream settings are updated");
+                self.jetstream.update_stream(want).await.map_err(Ensure::create)
+            }
+            Err(error) if is_missing(&error.kind()) => {
+                let mut config = Config { storage: StorageType::File, num_replicas: 1, ..Config::default() };
+                spec.apply(&mut config);
+                tracing::info!(stream = spec.name, "stream is created");
+                let stream = self.jetstream.create_stream(config).await.map_err(Ensure::create)?;
+                Ok(stream.cached_info().clone())
+            }
+            Err(error) => Err(Ensure::Passing(error.into())),
+        }
+    }
+
+    /// Stores a value in the stream that keeps `subject` and waits until the server has it.
+    #[expect(clippy::too_many_arguments, reason = "each is one plain setting, named at the call")]
+    pub async fn publish_durable<T: Serialize + ?Sized>(
+        &self,
+        subject: &str,
+        id: &str,
+        headers: &[(&str, &str)],
+        value: &T,
+        deadline: Duration,
+    ) -> Result<DurableAck, Error> {
+        let until = Instant::now() + deadline;
+        let doing = || format!("storing a message on {subject}");
+        let payload = encode(subject, value)?;
+        let limit = self.client.max_payload();
+        if payload.len() >= limit {
+            return Err(Error::TooLarge { subject: subject.to_owned(), size: payload.len(), limit });
+        }
+        self.wait_connected(until).await?;
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, *value);
+        }
+        let message = jetstream::message::PublishMessage::build().payload(payload).headers(map).message_id(id);
+        let stored = async {
+            let ack = self.jetstream.send_publish(subject.to_owned(), message).await?;
+            ack.await
+        };
+        match timeout_at(until, stored).await {
+            Ok(Ok(ack)) => Ok(DurableAck { sequence: ack.sequence, duplicate: ack.duplicate }),
+            Ok(Err(source)) => Err(Error::Failed { doing: doing(), source: source.into() }),
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
+        }
+    }
+
+    /// Forgets everything up to and including `sequence`.
+    pub async fn purge_up_to(&self, stream: &str, sequence: u64) -> Result<(), Error> {
+        let doing = || format!("purging stream {stream}");
+        let purging = async {
+            let handle = self.jetstream.get_stream_no_info(stream).await.map_err(async_nats::Error::from)?;
+            // The server keeps the message with the given sequence.
+            handle.purge().sequence(sequence.saturating_add(1)).await.map_err(async_nats::Error::from)
+        };
+        match tokio::time::timeout(API_LIMIT, purging).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(source)) => Err(Error::Failed { doing: doing(), source }),
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
+        }
+    }
+}
+
+enum Ensure {
+    /// The server may say yes in a moment.
+    Passing(async_nats::Error),
+    /// It will not.
+    Refused(async_nats::Error),
+}
+
+impl Ensure {
+    fn create(error: jetstream::context::CreateStreamError) -> Self {
+        let refused = match error.kind() {
+            CreateStreamErrorKind::JetStream(reason) => reason.code() < 500,
+            CreateStreamErrorKind::EmptyStreamName
+            | CreateStreamErrorKind::InvalidStreamName
+            | CreateStreamErrorKind::DomainAndExternalSet => true,
+            CreateStreamErrorKind::JetStreamUnavailable
+            | CreateStreamErrorKind::TimedOut
+            | CreateStreamErrorKind::Response
+            | CreateStreamErrorKind::NotFound
+            | CreateStreamErrorKind::ResponseParse => false,
+        };
+        match refused {
+            true => Self::Refused(error.into()),
+            false => Self::Passing(error.into()),
+        }
+    }
+}
+
+fn failed_stream(stream: &str, source: async_nats::Error) -> Error {
+    Error::Failed { doing: format!("ensuring stream {stream}"), source }
+}
+
+pub(super) fn is_missing(kind: &GetStreamErrorKind) -> bool {
+    matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}

@@ -1,0 +1,42 @@
+//! How a process logs: to standard error, as text for people or JSON for machines.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Settings of the log.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct Args {
+    /// What is logged: a level, or a filter such as `info,fabric=debug`
+    #[arg(long, env = "DEPLOYD_LOG", default_value = "info", value_name = "FILTER")]
+    pub log: String,
+    /// How it is logged: text for people, json for machines
+    #[arg(long, env = "DEPLOYD_LOG_FORMAT", default_value = "text", value_enum)]
+    pub log_format: Format,
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For machines.
+    Json,
+}
+
+/// Starts logging; a second call changes nothing. A filter that cannot be read ends the process: it is a setting.
+pub fn init(args: &Args) {
+    let filter = match EnvFilter::try_new(&args.log) {
+        Ok(filter) => filter,
+        Err(error) => crate::process::exit_bad_config(format!("--log {:?}: {error}", args.log)),
+    };
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let started = match args.log_format {
+        Format::Text => logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
+        Format::Json => logs.json().flatten_event(true).try_init(),
+    };
+    if let Err(error) = started {
+        tracing::debug!(%error, "logging was already set up");
+    }
+}

@@ -1,0 +1,76 @@
+//! Shared consumers: each job to one, until it is acknowledged.
+
+use std::time::Duration;
+
+use fabric::nats::{Bus, Consumer, Job, StreamSpec};
+
+use crate::stage::Nats;
+
+const DEADLINE: Duration = Duration::from_secs(15);
+
+async fn give(bus: &Bus, number: u32) {
+    let stored = bus.publish_durable("jobs.a", &number.to_string(), &[], &number, DEADLINE).await.unwrap();
+    assert!(!stored.duplicate);
+}
+
+async fn take(bus: &Bus) -> Consumer {
+    bus.consume("JOBS", "workers", "jobs.>", Duration::from_secs(2), 10).await.unwrap()
+}
+
+async fn next(consumer: &mut Consumer) -> Job {
+    tokio::time::timeout(DEADLINE, consumer.next()).await.expect("in time").expect("a job")
+}
+
+#[tokio::test]
+async fn a_job_comes_again_until_it_is_acknowledged() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("worker").await;
+    bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
+    give(&bus, 1).await;
+    let mut consumer = take(&bus).await;
+    let first = next(&mut consumer).await;
+    assert_eq!((first.delivered, first.subject.as_str(), &*first.payload), (1, "jobs.a", b"1".as_slice()));
+    first.retry_after(Duration::from_millis(100)).await.unwrap();
+    let second = next(&mut consumer).await;
+    assert_eq!(second.delivered, 2);
+    second.progress().await.unwrap();
+    second.ack().await.unwrap();
+    let nothing = tokio::time::timeout(Duration::from_millis(2500), consumer.next()).await;
+    assert!(nothing.is_err(), "an acknowledged job came again");
+}
+
+#[tokio::test]
+async fn jobs_go_on_after_the_server_was_killed() {
+    let mut nats = Nats::start().await;
+    let bus = nats.bus("worker").await;
+    bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
+    let mut consumer = take(&bus).await;
+    give(&bus, 1).await;
+    next(&mut consumer).await.ack().await.unwrap();
+    nats.server.kill();
+    nats.server.restart().await.unwrap();
+    give(&bus, 2).await;
+    loop {
+        let job = next(&mut consumer).await;
+        job.ack().await.unwrap();
+        if &*job.payload == b"2" {
+            break;
+        }
+        assert_eq!(&*job.payload, b"1", "only what the killed server forgot may come again");
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_goes_on_when_the_stream_was_lost_and_made_anew() {
+    let mut nats = Nats::start().await;
+    let bus = nats.bus("worker").await;
+    let spec = StreamSpec::new("JOBS", &["jobs.>"]);
+    bus.ensure_stream(&spec).await.unwrap();
+    let mut consumer = take(&bus).await;
+    nats.server.kill();
+    std::fs::remove_dir_all(nats.dir.path().join("jetstream")).unwrap();
+    nats.server.restart().await.unwrap();
+    bus.ensure_stream(&spec).await.unwrap();
+    give(&bus, 3).await;
+    assert_eq!(&*next(&mut consumer).await.payload, b"3");
+}

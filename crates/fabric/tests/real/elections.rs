@@ -1,0 +1,123 @@
+//! Elections: one leader, quick hand-over, stepping down in time.
+
+use std::time::Duration;
+
+use fabric::election::{Election, Guard, Role, Settings};
+use fabric::etcd::{CommitResult, Op};
+use fabric::shutdown::Shutdown;
+use tokio::time::Instant;
+
+use crate::stage::{Etcd, within};
+
+const PREFIX: &str = "/election/";
+
+async fn candidate(etcd: &Etcd, name: &str, shutdown: &Shutdown) -> Election {
+    Election::start(etcd.store().await, PREFIX, name, Settings::default(), shutdown.clone())
+}
+
+fn guard(election: &Election) -> Option<Guard> {
+    match &*election.role().borrow() {
+        Role::Leader(guard) => Some(guard.clone()),
+        Role::Follower => None,
+    }
+}
+
+async fn leads(election: &Election, limit: Duration) -> Duration {
+    within(limit, "it leads", || guard(election).is_some()).await
+}
+
+#[tokio::test]
+async fn exactly_one_of_three_leads_and_its_term_guards_writes() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let mut all = Vec::new();
+    for name in ["a", "b", "c"] {
+        all.push(candidate(&etcd, name, &shutdown).await);
+    }
+    let leaders = |all: &[Election]| all.iter().filter(|one| guard(one).is_some()).count();
+    within(Duration::from_secs(3), "one leads", || leaders(&all) == 1).await;
+    let started = Instant::now();
+    while started.elapsed() < Duration::from_secs(2) {
+        assert_eq!(leaders(&all), 1);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let guard = all.iter().find_map(guard).unwrap();
+    let op = Op::Put { key: "/a".to_owned(), value: b"1".to_vec(), lease: None };
+    assert_eq!(etcd.store().await.commit(Some(&guard), &[op]).await.unwrap(), CommitResult::Stored);
+}
+
+#[tokio::test]
+async fn after_a_crash_of_the_leader_another_leads_within_the_ttl() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let first = candidate(&etcd, "first", &shutdown).await;
+    leads(&first, Duration::from_secs(3)).await;
+    let second = candidate(&etcd, "second", &shutdown).await;
+    let term = guard(&first).unwrap().term;
+    drop(first); // No revocation: like kill -9.
+    let took = leads(&second, Duration::from_millis(6500)).await;
+    assert!(took > Duration::from_secs(2), "nobody may lead while the lease of the dead lives: {took:?}");
+    assert!(guard(&second).unwrap().term > term);
+}
+
+#[tokio::test]
+async fn a_resignation_hands_over_within_a_second_and_the_old_guard_refuses() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let first = candidate(&etcd, "first", &shutdown).await;
+    leads(&first, Duration::from_secs(3)).await;
+    let second = candidate(&etcd, "second", &shutdown).await;
+    let store = etcd.store().await;
+    while store.list(PREFIX).await.unwrap().pairs.len() < 2 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let old = guard(&first).unwrap();
+    first.resign();
+    leads(&second, Duration::from_secs(1)).await;
+    assert!(guard(&first).is_none());
+    let op = Op::Put { key: "/a".to_owned(), value: b"stale".to_vec(), lease: None };
+    assert_eq!(store.commit(Some(&old), &[op]).await.unwrap(), CommitResult::Fenced);
+    second.resign();
+    leads(&first, Duration::from_secs(2)).await;
+    assert!(guard(&first).unwrap().term > old.term);
+}
+
+#[tokio::test]
+async fn a_shutdown_hands_over_within_a_second() {
+    let etcd = Etcd::start().await;
+    let (ours, theirs) = (Shutdown::new(), Shutdown::new());
+    let first = candidate(&etcd, "first", &ours).await;
+    leads(&first, Duration::from_secs(3)).await;
+    let second = candidate(&etcd, "second", &theirs).await;
+    ours.trigger();
+    leads(&second, Duration::from_secs(1)).await;
+    tokio::time::timeout(Duration::from_secs(2), first.ended()).await.expect("ends");
+    assert!(guard(&first).is_none());
+}
+
+#[tokio::test]
+async fn a_leader_cut_off_from_etcd_steps_down_before_its_lease_can_end() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let only = candidate(&etcd, "only", &shutdown).await;
+    leads(&only, Duration::from_secs(3)).await;
+    let term = guard(&only).unwrap().term;
+    etcd.signal(rustix::process::Signal::STOP);
+    within(Duration::from_secs(4), "it steps down", || guard(&only).is_none()).await;
+    etcd.signal(rustix::process::Signal::CONT);
+    leads(&only, Duration::from_secs(12)).await;
+    assert!(guard(&only).unwrap().term > term, "every campaign has a fresh term");
+}
+
+#[tokio::test]
+async fn a_leader_whose_lease_was_revoked_by_another_hand_steps_down_at_once() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let only = candidate(&etcd, "only", &shutdown).await;
+    leads(&only, Duration::from_secs(3)).await;
+    let old = guard(&only).unwrap();
+    let lease = i64::from_str_radix(old.key.strip_prefix(PREFIX).unwrap(), 16).unwrap();
+    etcd.store().await.revoke_lease(lease).await.unwrap();
+    within(Duration::from_secs(2), "the old term is over", || guard(&only).is_none_or(|new| new.term > old.term)).await;
+    leads(&only, Duration::from_secs(3)).await;
+}

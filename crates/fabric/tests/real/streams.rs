@@ -1,0 +1,153 @@
+//! Streams: durable publishing and reading in order through every restart.
+
+use std::time::Duration;
+
+use fabric::nats::{Bus, Error, StreamReader, StreamSpec};
+
+use crate::stage::Nats;
+
+const DEADLINE: Duration = Duration::from_secs(10);
+
+fn spec() -> StreamSpec {
+    StreamSpec::new("JOURNAL", &["journal"])
+}
+
+async fn store(bus: &Bus, number: u64) -> fabric::nats::DurableAck {
+    bus.publish_durable("journal", &format!("id-{number}"), &[("Kind", "test")], &number, DEADLINE).await.unwrap()
+}
+
+async fn next(reader: &mut StreamReader) -> u64 {
+    let stored = tokio::time::timeout(DEADLINE, reader.next()).await.expect("in time").unwrap();
+    serde_json::from_slice(&stored.payload).unwrap()
+}
+
+#[tokio::test]
+async fn a_second_message_with_the_same_id_is_flagged_and_not_stored() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("writer").await;
+    bus.ensure_stream(&spec()).await.unwrap();
+    let first = store(&bus, 1).await;
+    let again = store(&bus, 1).await;
+    assert!(!first.duplicate && again.duplicate);
+    assert_eq!(first.sequence, again.sequence);
+    assert_eq!(store(&bus, 2).await.sequence, first.sequence + 1);
+}
+
+#[tokio::test]
+async fn a_message_without_a_stream_is_refused() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("writer").await;
+    let refused = bus.publish_durable("journal", "1", &[], &1, Duration::from_secs(3)).await;
+    assert!(matches!(refused, Err(Error::Failed { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn headers_and_places_are_read_back() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    let identity = bus.ensure_stream(&spec()).await.unwrap();
+    store(&bus, 7).await;
+    let mut reader = bus.read_stream("JOURNAL", 0).await.unwrap();
+    assert_eq!(reader.identity(), Some(&identity));
+    let stored = reader.next().await.unwrap();
+    assert_eq!((stored.sequence, stored.header("Kind"), stored.subject.as_str()), (1, Some("test"), "journal"));
+}
+
+#[tokio::test]
+async fn a_stream_and_its_reader_survive_kill_nine_without_gap_or_repeat() {
+    let mut nats = Nats::start().await;
+    let (writer, reading) = (nats.bus("writer").await, nats.bus("reader").await);
+    let identity = writer.ensure_stream(&spec()).await.unwrap();
+    let mut reader = reading.read_stream("JOURNAL", 0).await.unwrap();
+    let mut seen = Vec::new();
+    for round in 0..3_u64 {
+        for number in 0..50 {
+            store(&writer, round * 100 + number).await;
+        }
+        for _ in 0..20 {
+            seen.push(next(&mut reader).await);
+        }
+        nats.server.kill();
+        nats.server.restart().await.unwrap();
+        assert!(!store(&writer, round * 100 + 50).await.duplicate);
+    }
+    while seen.len() < 3 * 51 {
+        seen.push(next(&mut reader).await);
+    }
+    let expected: Vec<u64> = (0..3).flat_map(|round| (0..=50).map(move |number| round * 100 + number)).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(writer.ensure_stream(&spec()).await.unwrap(), identity);
+    let nothing = tokio::time::timeout(Duration::from_millis(300), reader.next()).await;
+    assert!(nothing.is_err(), "a message came twice: {nothing:?}");
+}
+
+#[tokio::test]
+async fn a_reader_begins_after_its_place_and_skips_what_was_purged() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    bus.ensure_stream(&spec()).await.unwrap();
+    for number in 1..=10 {
+        store(&bus, number).await;
+    }
+    let mut reader = bus.read_stream("JOURNAL", 4).await.unwrap();
+    assert_eq!(next(&mut reader).await, 5);
+    bus.purge_up_to("JOURNAL", 7).await.unwrap();
+    let mut late = bus.read_stream("JOURNAL", 0).await.unwrap();
+    assert_eq!(next(&mut late).await, 8);
+}
+
+#[tokio::test]
+async fn a_removed_stream_is_noticed_and_the_next_one_has_another_identity() {
+    let mut nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    let before = bus.ensure_stream(&spec()).await.unwrap();
+    store(&bus, 1).await;
+    let mut reader = bus.read_stream("JOURNAL", 0).await.unwrap();
+    assert_eq!(next(&mut reader).await, 1);
+    nats.server.kill();
+    std::fs::remove_dir_all(nats.dir.path().join("jetstream")).unwrap();
+    nats.server.restart().await.unwrap();
+    let lost = tokio::time::timeout(DEADLINE, reader.next()).await.expect("in time");
+    assert!(matches!(lost, Err(Error::StreamLost { .. })), "{lost:?}");
+    let after = bus.ensure_stream(&spec()).await.unwrap();
+    assert_ne!(before, after);
+}
+
+#[tokio::test]
+async fn a_stream_that_was_replaced_while_nobody_looked_is_noticed() {
+    let mut nats = Nats::start().await;
+    let (reading, writing) = (nats.bus("reader").await, nats.bus("writer").await);
+    reading.ensure_stream(&spec()).await.unwrap();
+    store(&writing, 1).await;
+    let mut reader = reading.read_stream("JOURNAL", 0).await.unwrap();
+    assert_eq!(next(&mut reader).await, 1);
+    nats.server.kill();
+    std::fs::remove_dir_all(nats.dir.path().join("jetstream")).unwrap();
+    nats.server.restart().await.unwrap();
+    writing.ensure_stream(&spec()).await.unwrap();
+    store(&writing, 2).await;
+    let lost = tokio::time::timeout(DEADLINE, reader.next()).await.expect("in time");
+    assert!(matches!(lost, Err(Error::StreamLost { .. })), "{lost:?}");
+}
+
+#[tokio::test]
+async fn a_place_behind_the_end_of_the_stream_is_an_error_not_a_silence() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    bus.ensure_stream(&spec()).await.unwrap();
+    store(&bus, 1).await;
+    let behind = bus.read_stream("JOURNAL", 5).await;
+    assert!(matches!(behind, Err(Error::StreamBehind { after: 5, last: 1, .. })), "{behind:?}");
+}
+
+#[tokio::test]
+async fn ensuring_with_other_settings_updates_and_keeps_what_is_stored() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    let identity = bus.ensure_stream(&spec()).await.unwrap();
+    store(&bus, 1).await;
+    let longer = StreamSpec { max_age: Duration::from_secs(3600), ..spec() };
+    assert_eq!(bus.ensure_stream(&longer).await.unwrap(), identity);
+    let mut reader = bus.read_stream("JOURNAL", 0).await.unwrap();
+    assert_eq!(next(&mut reader).await, 1);
+}

@@ -1,0 +1,93 @@
+//! Puts a scheduler together and runs it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::keys;
+use fabric::admin::{self, Readiness};
+use fabric::clock::Clock;
+use fabric::election::Election;
+use fabric::etcd::Store;
+use fabric::nats::Bus;
+use fabric::shutdown::Shutdown;
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::core::Core;
+use crate::metrics::Metrics;
+use crate::shell::{self, Hands, Shell};
+
+/// How long an ending scheduler waits for etcd to take its lease back.
+const HAND_OVER: Duration = Duration::from_secs(2);
+
+/// Why a scheduler cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The bus.
+    #[error("cannot use NATS")]
+    Bus(#[source] fabric::nats::Error),
+    /// The store.
+    #[error("cannot use etcd")]
+    Store(#[source] fabric::etcd::Error),
+    /// What is stored is not for us.
+    #[error(transparent)]
+    Schema(#[from] shell::schema::Error),
+    /// The admin address.
+    #[error("cannot listen on {address}; is another process there? Choose one with --listen")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A scheduler that is connected and not yet running.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    bus: Bus,
+    store: Store,
+}
+
+impl App {
+    /// Connects to NATS and etcd, ensures the streams, checks the schema.
+    pub async fn build(config: Config) -> Result<Self, Error> {
+        let name = config.name();
+        let version = env!("CARGO_PKG_VERSION");
+        tracing::info!(version, %name, "deployd-scheduler starts");
+        let (bus, store) = tokio::join!(Bus::connect(&config.nats, &name), Store::connect(&config.etcd));
+        let (bus, store) = (bus.map_err(Error::Bus)?, store.map_err(Error::Store)?);
+        shell::streams::ensure_all(&bus).await.map_err(Error::Bus)?;
+        shell::schema::check(&store).await?;
+        Ok(Self { config, bus, store })
+    }
+
+    /// Runs until shutdown. The lease is given back at the end, so that another leads at once.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), Error> {
+        let Self { config, bus, store } = self;
+        let metrics = Metrics::default();
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let readiness = Readiness::new();
+        let listen = config.listen;
+        let admin = admin::serve(listen, readiness.clone(), Arc::new(registry), shutdown.clone());
+
+        let settings = config.election_settings();
+        let election = Election::start(store.clone(), keys::LEADER, &config.name(), settings, shutdown.clone());
+        let hands = Hands { name: config.name(), bus, store, clock: Clock::start(), metrics };
+        let shell = Shell::start(Core::new(config.core_settings()), hands, &election, readiness);
+        let result = tokio::select! {
+            served = admin => served.map_err(|source| Error::Listen { address: listen, source }),
+            () = shell.run(shutdown.clone()) => Ok(()),
+        };
+        shutdown.trigger();
+        if tokio::time::timeout(HAND_OVER, election.ended()).await.is_err() {
+            tracing::warn!("etcd did not take the lease back in time; it ends by itself");
+        }
+        tracing::info!("stopped");
+        result
+    }
+}

@@ -1,0 +1,142 @@
+//! Settings of the scheduler.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use fabric::{duration, election};
+
+use crate::core::io;
+
+/// deployd-scheduler: decides what runs where. Run two or three; one leads, the others stand by.
+#[derive(Debug, Clone, clap::Parser)]
+#[command(name = "deployd-scheduler", version)]
+pub struct Config {
+    /// Name of this scheduler, shown by /api/cluster and in the election; host name and process id when not given
+    #[arg(long, env = "DEPLOYD_NAME")]
+    pub name: Option<String>,
+
+    /// Address of /healthz, /readyz and /metrics
+    #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9012")]
+    pub listen: SocketAddr,
+
+    /// A node silent for so long is suspect: nothing new is placed there (five heartbeats)
+    #[arg(long, env = "DEPLOYD_SUSPECT_AFTER", default_value = "15s", value_parser = duration::parse)]
+    pub suspect_after: Duration,
+
+    /// A node silent for so long is lost: what has no local state is placed elsewhere (long enough for a reboot)
+    #[arg(long, env = "DEPLOYD_LOST_AFTER", default_value = "5m", value_parser = duration::parse)]
+    pub lost_after: Duration,
+
+    /// A fresh leader calls no node lost before it has listened for so long, so that a failover alone moves nothing
+    #[arg(long, env = "DEPLOYD_FAILOVER_GRACE", default_value = "30s", value_parser = duration::parse)]
+    pub failover_grace: Duration,
+
+    /// An operation gives the lock of its group back after so long, done or not
+    #[arg(long, env = "DEPLOYD_OPERATION_LIMIT", default_value = "10m", value_parser = duration::parse)]
+    pub operation_limit: Duration,
+
+    /// A killed leader is replaced after so long (whole seconds; etcd grants 2s at least)
+    #[arg(long, env = "DEPLOYD_LEASE_TTL", default_value = "5s", value_parser = duration::parse)]
+    pub lease_ttl: Duration,
+
+    /// The leader renews its lease so often
+    #[arg(long, env = "DEPLOYD_LEASE_RENEW", default_value = "1s", value_parser = duration::parse)]
+    pub lease_renew: Duration,
+
+    /// A leader that cannot renew stops leading after so long: less than the lease, or two would lead for a moment
+    #[arg(long, env = "DEPLOYD_LEASE_STEP_DOWN", default_value = "3500ms", value_parser = duration::parse)]
+    pub lease_step_down: Duration,
+
+    /// Cores that a CPU level of a pod is a share of
+    #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8)]
+    pub quota_cores: u32,
+
+    /// The bus
+    #[command(flatten)]
+    pub nats: fabric::nats::Args,
+
+    /// The store
+    #[command(flatten)]
+    pub etcd: fabric::etcd::Args,
+
+    /// The log
+    #[command(flatten)]
+    pub telemetry: fabric::telemetry::Args,
+}
+
+impl Config {
+    /// What is wrong with settings that are fine each by itself.
+    pub fn check(&self) -> Result<(), String> {
+        let order = [
+            ("--lease-renew", self.lease_renew, "--lease-step-down", self.lease_step_down),
+            ("--lease-step-down", self.lease_step_down, "--lease-ttl", self.lease_ttl),
+            ("--suspect-after", self.suspect_after, "--lost-after", self.lost_after),
+        ];
+        for (small, less, large, more) in order {
+            if less >= more {
+                return Err(format!("{small} ({less:?}) must be less than {large} ({more:?})"));
+            }
+        }
+        if self.quota_cores == 0 {
+            return Err("--quota-cores must be at least 1".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The name, given or made.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(|| {
+            let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+            let host = if host.trim().is_empty() { "scheduler" } else { host.trim() };
+            format!("{host}-{}", std::process::id())
+        })
+    }
+
+    pub(crate) fn core_settings(&self) -> io::Settings {
+        io::Settings {
+            name: self.name(),
+            suspect_after: self.suspect_after,
+            lost_after: self.lost_after,
+            failover_grace: self.failover_grace,
+            operation_limit: self.operation_limit,
+            quota_cores: self.quota_cores,
+            mutant: None,
+        }
+    }
+
+    pub(crate) fn election_settings(&self) -> election::Settings {
+        election::Settings { ttl: self.lease_ttl, renew: self.lease_renew, step_down_after: self.lease_step_down }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<Config, String> {
+        let all = ["deployd-scheduler"].iter().chain(arguments);
+        Config::try_parse_from(all).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_defaults_are_sound_and_those_of_the_core() {
+        let config = parse(&[]).unwrap();
+        assert_eq!(config.check(), Ok(()));
+        let (ours, core) = (config.core_settings(), io::Settings::default());
+        assert_eq!((ours.suspect_after, ours.lost_after), (core.suspect_after, core.lost_after));
+        assert_eq!((ours.failover_grace, ours.operation_limit), (core.failover_grace, core.operation_limit));
+        assert_eq!(ours.quota_cores, core.quota_cores);
+        let (lease, usual) = (config.election_settings(), election::Settings::default());
+        assert_eq!((lease.ttl, lease.renew, lease.step_down_after), (usual.ttl, usual.renew, usual.step_down_after));
+    }
+
+    #[test]
+    fn a_leader_that_would_outlive_its_lease_is_refused() {
+        let flaw = parse(&["--lease-step-down", "6s"]).unwrap().check().unwrap_err();
+        assert!(flaw.contains("--lease-step-down") && flaw.contains("--lease-ttl"), "{flaw}");
+        assert!(parse(&["--lost-after", "10s"]).unwrap().check().is_err());
+        assert!(parse(&["--lost-after", "soon"]).is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! When to look at what again: one time per subject, the earliest first.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::name::{GroupName, NodeName};
+use contract::time::Timestamp;
+
+/// What to look at.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Alarm {
+    /// Whether a node is still heard.
+    Node(NodeName),
+    /// A group whose plan waits for a time.
+    Group(GroupName),
+    /// A node's order that was not answered.
+    Order(NodeName),
+    /// The groups that wait for a place.
+    Waiting,
+    /// The next group of the slow sweep.
+    Sweep,
+    /// The commit that may or may not be stored.
+    Commit,
+}
+
+/// The alarms that are set.
+#[derive(Debug, Default)]
+pub(super) struct Alarms {
+    by_time: BTreeSet<(Timestamp, Alarm)>,
+    by_subject: BTreeMap<Alarm, Timestamp>,
+}
+
+impl Alarms {
+    /// Sets, moves or clears the alarm of a subject.
+    pub(super) fn set(&mut self, alarm: Alarm, at: Option<Timestamp>) {
+        if let Some(before) = self.by_subject.remove(&alarm) {
+            self.by_time.remove(&(before, alarm.clone()));
+        }
+        if let Some(at) = at {
+            self.by_time.insert((at, alarm.clone()));
+            self.by_subject.insert(alarm, at);
+        }
+    }
+    /// Sets the alarm unless it is set already.
+    pub(super) fn set_once(&mut self, alarm: Alarm, at: Timestamp) {
+        if !self.by_subject.contains_key(&alarm) {
+            self.set(alarm, Some(at));
+        }
+    }
+    /// Sets the alarm to `at` unless it is set to an earlier time.
+    pub(super) fn set_earlier(&mut self, alarm: Alarm, at: Timestamp) {
+        if self.by_subject.get(&alarm).is_none_or(|before| *before > at) {
+            self.set(alarm, Some(at));
+        }
+    }
+    /// Takes one alarm whose time has come.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Alarm> {
+        let (_, alarm) = self.by_time.first().filter(|(at, _)| *at <= now).cloned()?;
+        self.set(alarm.clone(), None);
+        Some(alarm)
+    }
+    /// The earliest time.
+    pub(super) fn next(&self) -> Option<Timestamp> {
+        self.by_time.first().map(|(at, _)| *at)
+    }
+}

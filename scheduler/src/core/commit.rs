@@ -1,0 +1,121 @@
+//! Holds back everything the outside may learn of a decision until the decision is stored.
+//!
+//! A decision is a bundle: its writes, the effects that tell of it, and what it changes in orders. Bundles leave in the
+//! order they were made; several share a commit, one commit is under way at a time, and a bundle is never split. When the
+//! commit is fenced everything still in here vanishes: nobody was told, so nobody must be corrected.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use contract::fence::Term;
+use contract::name::NodeName;
+use contract::order::Assignment;
+use contract::pod_id::PodId;
+use contract::spec::PodSpec;
+use serde::Serialize;
+use std::sync::Arc;
+
+use super::io::{Commit, Effect, Write};
+
+/// A commit whose end is not known is sent again after so long.
+pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// etcd refuses requests above 1.5 MiB.
+const MOST_BYTES: usize = 1024 * 1024;
+/// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
+/// does not answer, which also ends the leadership within seconds.
+const MOST_HELD: usize = 10_000;
+
+/// One decision.
+#[derive(Debug, Default)]
+pub(super) struct Bundle {
+    pub(super) writes: Vec<Write>,
+    pub(super) effects: Vec<Effect>,
+    pub(super) changes: Vec<OrderChange>,
+}
+
+/// A pod that a node must run from now on, or not any more.
+#[derive(Debug, Clone)]
+pub(super) struct OrderChange {
+    pub(super) node: NodeName,
+    pub(super) pod: PodId,
+    pub(super) what: Option<(Assignment, Arc<PodSpec>)>,
+}
+
+/// What may leave once stored.
+pub(super) type Released = (Vec<Effect>, Vec<OrderChange>);
+
+/// Decisions on their way into the store.
+#[derive(Debug, Default)]
+pub(super) struct Outbox {
+    waiting: VecDeque<Bundle>,
+    under_way: Option<(Commit, Vec<Released>)>,
+    next_id: u64,
+}
+
+/// A write of one record.
+pub(super) fn put<T: Serialize>(key: String, value: &T) -> Write {
+    // Records have string keys and no failing serializer.
+    let value = serde_json::to_vec(value).expect("records of the contract serialise");
+    Write::Put { key, value, expires: false }
+}
+
+impl Outbox {
+    /// No room for further answers.
+    pub(super) fn is_full(&self) -> bool {
+        self.waiting.len() >= MOST_HELD
+    }
+    pub(super) fn push(&mut self, bundle: Bundle) {
+        self.waiting.push_back(bundle);
+    }
+
+    /// Starts the next commit if none is under way; bundles without writes leave at once when nothing is before them.
+    pub(super) fn start(&mut self, term: Term) -> (Vec<Released>, Option<Commit>) {
+        let mut released = Vec::new();
+        if self.under_way.is_some() {
+            return (released, None);
+        }
+        let (mut writes, mut held, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+        while let Some(bundle) = self.waiting.front() {
+            let size: usize = bundle.writes.iter().map(weight).sum();
+            let full = writes.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            if full && !writes.is_empty() {
+                break;
+            }
+            let Some(bundle) = self.waiting.pop_front() else { break };
+            bytes += size;
+            // A key may be written once in a transaction: the later decision stands.
+            writes.extend(bundle.writes.into_iter().map(|write| (key(&write).to_owned(), write)));
+            let to = if writes.is_empty() { &mut released } else { &mut held };
+            to.push((bundle.effects, bundle.changes));
+        }
+        if writes.is_empty() {
+            return (released, None);
+        }
+        self.next_id += 1;
+        let commit = Commit { id: self.next_id, term, writes: writes.into_values().collect() };
+        self.under_way = Some((commit.clone(), held));
+        (released, Some(commit))
+    }
+
+    /// The commit `id` is stored: its writes and what may leave now.
+    pub(super) fn stored(&mut self, id: u64) -> Option<(Commit, Vec<Released>)> {
+        self.under_way.take_if(|(commit, _)| commit.id == id)
+    }
+    /// The commit under way.
+    pub(super) fn under_way(&self) -> Option<&Commit> {
+        self.under_way.as_ref().map(|(commit, _)| commit)
+    }
+}
+
+fn key(write: &Write) -> &str {
+    match write {
+        Write::Put { key, .. } | Write::Delete { key } => key,
+    }
+}
+
+fn weight(write: &Write) -> usize {
+    match write {
+        Write::Put { key, value, .. } => key.len() + value.len(),
+        Write::Delete { key } => key.len(),
+    }
+}

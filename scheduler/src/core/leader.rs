@@ -1,0 +1,247 @@
+//! What only a leader has, and the order in which it works: input, alarms, plans, commits, orders.
+//!
+//! [`Leading`] is the leader at work on one input. Its methods live in the files that answer their questions: commands,
+//! planning, nodes; here is what binds them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use contract::fence::{Fence, Term};
+use contract::name::{GroupName, NodeName};
+use contract::order::OrderReply;
+use contract::query::Liveness;
+use contract::time::Timestamp;
+
+use super::alarms::{Alarm, Alarms};
+use super::commit::{self, Bundle, OrderChange, Outbox, Released};
+use super::io::{CommitResult, Effect, Mutant, Settings, Write};
+use super::load::Stored;
+use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER};
+use super::reports::Ears;
+use super::state::State;
+
+/// One group of the slow sweep is planned so often, whatever happens.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
+/// Groups without a place are tried again so long after room may have appeared: many changes, one try.
+const TRY_WAITING_AFTER: Duration = Duration::from_millis(500);
+
+/// What only a leader has.
+#[derive(Debug)]
+pub(super) struct Leader {
+    pub(super) term: Term,
+    /// Since when it listens without a break.
+    pub(super) listening_since: Timestamp,
+    /// When anybody was heard last.
+    pub(super) anybody_heard_at: Timestamp,
+    pub(super) desks: BTreeMap<NodeName, Desk>,
+    /// Nodes whose desk may have something to send.
+    pub(super) due: BTreeSet<NodeName>,
+    /// Groups being removed that wait for a node to obey.
+    pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
+    pub(super) outbox: Outbox,
+    pub(super) alarms: Alarms,
+    /// Groups to plan.
+    pub(super) dirty: BTreeSet<GroupName>,
+    /// Groups with an instance that found no place.
+    pub(super) waiting: BTreeSet<GroupName>,
+    /// The group the slow sweep looked at last.
+    pub(super) swept: Option<GroupName>,
+    /// Why it will not lead any longer.
+    pub(super) resigned: Option<String>,
+}
+
+impl Leader {
+    pub(super) fn new(term: Term, now: Timestamp) -> Self {
+        Self {
+            term,
+            listening_since: now,
+            anybody_heard_at: now,
+            desks: BTreeMap::new(),
+            due: BTreeSet::new(),
+            draining: BTreeMap::new(),
+            outbox: Outbox::default(),
+            alarms: Alarms::default(),
+            dirty: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            swept: None,
+            resigned: None,
+        }
+    }
+}
+
+/// A leader at work on one input.
+pub(super) struct Leading<'a> {
+    pub(super) settings: &'a Settings,
+    pub(super) state: &'a mut State,
+    pub(super) stored: &'a mut Stored,
+    pub(super) ears: &'a mut Ears,
+    pub(super) lead: &'a mut Leader,
+    pub(super) disagreements: &'a mut u64,
+    pub(super) now: Timestamp,
+    pub(super) effects: Vec<Effect>,
+}
+
+impl Leading<'_> {
+    pub(super) fn has_mutant(&self, mutant: Mutant) -> bool {
+        self.settings.mutant == Some(mutant)
+    }
+
+    /// A decision was made: it is told once it is stored.
+    pub(super) fn decide(&mut self, mut bundle: Bundle) {
+        if self.has_mutant(Mutant::EffectsBeforeCommit) {
+            let released = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
+            self.release(released);
+        }
+        self.lead.outbox.push(bundle);
+    }
+
+    /// Something to tell that is true as soon as everything decided so far is stored.
+    pub(super) fn tell(&mut self, effects: Vec<Effect>) {
+        if !effects.is_empty() && !self.lead.outbox.is_full() {
+            self.decide(Bundle { effects, ..Bundle::default() });
+        }
+    }
+
+    /// Everything an input leaves to do.
+    pub(super) fn work(&mut self) {
+        while let Some(alarm) = self.lead.alarms.take_due(self.now) {
+            self.ring(alarm);
+        }
+        self.plan_dirty();
+        self.commit();
+        self.send_orders();
+    }
+
+    fn ring(&mut self, alarm: Alarm) {
+        match alarm {
+            Alarm::Node(node) => self.judge_node(&node),
+            Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
+            Alarm::Order(node) => self.wake_desk(&node),
+            Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
+            Alarm::Sweep => self.sweep(),
+            Alarm::Commit => {
+                if let Some(commit) = self.lead.outbox.under_way() {
+                    self.effects.push(Effect::Commit(commit.clone()));
+                }
+            }
+        }
+    }
+
+    /// Room may have appeared: whoever waits for a place is tried again soon.
+    pub(super) fn room_appeared(&mut self) {
+        if !self.lead.waiting.is_empty() {
+            self.lead.alarms.set_once(Alarm::Waiting, self.now + TRY_WAITING_AFTER);
+        }
+    }
+
+    fn commit(&mut self) {
+        let (released, commit) = self.lead.outbox.start(self.lead.term);
+        for part in released {
+            self.release(part);
+        }
+        self.effects.extend(commit.map(Effect::Commit));
+    }
+
+    /// A commit ended.
+    pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
+        if self.lead.outbox.under_way().is_none_or(|commit| commit.id != id) {
+            return;
+        }
+        match result {
+            CommitResult::Stored => {
+                let Some((commit, released)) = self.lead.outbox.stored(id) else { return };
+                self.lead.alarms.set(Alarm::Commit, None);
+                remember(self.stored, commit.writes);
+                for part in released {
+                    self.release(part);
+                }
+            }
+            CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
+            CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
+        }
+    }
+
+    fn release(&mut self, (effects, changes): Released) {
+        self.effects.extend(effects);
+        for change in changes {
+            self.hand_over(&change);
+        }
+    }
+
+    fn hand_over(&mut self, change: &OrderChange) {
+        self.lead.desks.entry(change.node.clone()).or_default().change(change);
+        self.lead.due.insert(change.node.clone());
+        let drains = |group: &super::state::Group| group.draining.contains(&change.node);
+        if self.state.groups.get(&change.pod.group).is_some_and(drains) {
+            self.lead.draining.entry(change.node.clone()).or_default().insert(change.pod.group.clone());
+        }
+    }
+
+    fn send_orders(&mut self) {
+        for node in std::mem::take(&mut self.lead.due) {
+            // A lost node is told when it is heard again.
+            let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
+            let Some(desk) = self.lead.desks.get_mut(&node).filter(|_| !lost) else { continue };
+            let Some(message) = desk.next(self.lead.term, self.now) else { continue };
+            self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
+            self.effects.push(Effect::SendOrder { node, message });
+        }
+    }
+
+    /// A node answered its order, or did not.
+    pub(super) fn order_replied(&mut self, node: &NodeName, fence: Fence, reply: Option<&OrderReply>) {
+        if fence.term != self.lead.term {
+            return;
+        }
+        let Some(desk) = self.lead.desks.get_mut(node) else { return };
+        match desk.replied(fence, reply, self.now) {
+            Conclusion::Settled => self.settled(node),
+            Conclusion::Again(at) => self.lead.alarms.set(Alarm::Order(node.clone()), Some(at)),
+            Conclusion::Disagreement(at) => {
+                *self.disagreements += 1;
+                self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
+            }
+            Conclusion::Deposed(have) => {
+                self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));
+            }
+            Conclusion::Nothing => {}
+        }
+    }
+
+    fn settled(&mut self, node: &NodeName) {
+        self.lead.alarms.set(Alarm::Order(node.clone()), None);
+        if self.lead.desks.get(node).is_some_and(|desk| !desk.is_settled()) {
+            self.lead.due.insert(node.clone());
+            return;
+        }
+        for group in self.lead.draining.remove(node).unwrap_or_default() {
+            if let Some(entry) = self.state.groups.get_mut(&group) {
+                entry.draining.remove(node);
+                self.lead.dirty.insert(group);
+            }
+        }
+    }
+
+    fn wake_desk(&mut self, node: &NodeName) {
+        let now = self.now;
+        let Some(desk) = self.lead.desks.get_mut(node) else { return };
+        if let Some(fence) = desk.forgotten(now) {
+            return self.order_replied(node, fence, None);
+        }
+        if desk.not_before() > now {
+            let at = desk.not_before();
+            self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
+        }
+        self.lead.due.insert(node.clone());
+    }
+}
+
+/// Folds own writes into the stored view, so that it is right the moment leadership ends.
+fn remember(stored: &mut Stored, writes: Vec<Write>) {
+    for write in writes {
+        match write {
+            Write::Put { key, value, .. } => drop(stored.insert(key, value)),
+            Write::Delete { key } => drop(stored.remove(&key)),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Turns stored keys and values into state: all of them for a new leader, one at a time for a standby.
+//!
+//! A group is made of two keys that may arrive in either order, so both are looked at when either changes. A value that
+//! cannot be read is set aside with its reason and blocks nothing.
+
+use std::collections::BTreeMap;
+
+use contract::keys::{self, Key};
+use contract::name::GroupName;
+use contract::notice::DeadLetter;
+use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, PlacementRecord};
+use contract::report::EngineState;
+use contract::time::Timestamp;
+use serde::de::DeserializeOwned;
+
+use super::state::State;
+
+/// Stored keys and values as they are.
+pub(super) type Stored = BTreeMap<String, Vec<u8>>;
+
+/// The state all stored values make, and the values nobody can read.
+pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State, Vec<DeadLetter>) {
+    let mut state = State::default();
+    let mut unread = Vec::new();
+    for key in stored.keys() {
+        // A group is loaded with its intent; its placement would only load it twice.
+        let twice = matches!(keys::parse(key), Key::Placement(name) if stored.contains_key(&keys::group(&name)));
+        if twice {
+            continue;
+        }
+        unread.extend(refresh(&mut state, key, stored, quota_cores).err().map(|flaw| flaw.letter(stored, now)));
+    }
+    (state, unread)
+}
+
+/// A value that cannot be read.
+pub(super) struct Flaw {
+    key: String,
+    reason: String,
+}
+
+impl Flaw {
+    pub(super) fn letter(&self, stored: &Stored, now: Timestamp) -> DeadLetter {
+        let value = stored.get(&self.key).map_or(&[][..], Vec::as_slice);
+        DeadLetter::new(&self.key, self.reason.clone(), value, now)
+    }
+}
+
+/// Brings the state up to date with what is stored under `key` now.
+pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
+    match keys::parse(key) {
+        Key::Group(name) | Key::Placement(name) => refresh_group(state, &name, stored, quota_cores)?,
+        Key::Node(name) => match read::<NodeRecord>(key, stored)? {
+            Some(record) => {
+                let engine = state.hosts.get(&name).map_or(EngineState::Up, |host| host.engine);
+                state.put_host(&name, &record.facts, engine);
+                state.records.insert(name, record);
+            }
+            None => drop(state.records.remove(&name)),
+        },
+        Key::Outcome(id) => match read(key, stored)? {
+            Some(outcome) => state.outcomes.insert(outcome),
+            None => state.outcomes.remove(&id),
+        },
+        Key::Cursor => state.cursor = read::<Cursor>(key, stored)?.unwrap_or_default(),
+        Key::Callbacks => state.callbacks = read::<CallbacksRecord>(key, stored)?.unwrap_or_default().urls,
+        Key::Unknown => {}
+    }
+    Ok(())
+}
+
+fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
+    let record: Result<Option<GroupRecord>, Flaw> = read(&keys::group(name), stored);
+    let Ok(Some(record)) = record else {
+        state.drop_group(name);
+        return record.map(|_| ());
+    };
+    let placement: Option<PlacementRecord> = read(&keys::placement(name), stored)?;
+    state.put_group(name, record, quota_cores);
+    state.set_slots(name, placement.unwrap_or_default().slots);
+    Ok(())
+}
+
+fn read<T: DeserializeOwned>(key: &str, stored: &Stored) -> Result<Option<T>, Flaw> {
+    let Some(value) = stored.get(key) else { return Ok(None) };
+    let flaw = |error: serde_json::Error| Flaw { key: key.to_owned(), reason: error.to_string() };
+    serde_json::from_slice(value).map(Some).map_err(flaw)
+}

@@ -1,0 +1,174 @@
+//! What follows from hearing a node, and from not hearing it.
+//!
+//! The surprise: when nobody at all is heard it is the leader who is cut off, so nobody is called lost meanwhile, and the
+//! grace starts again with the first report after the silence.
+
+use std::time::Duration;
+
+use contract::keys;
+use contract::name::NodeName;
+use contract::query::Liveness;
+use contract::record::NodeRecord;
+use contract::report::ReportMessage;
+use planner::liveness::{self, Hearing, Judgement, Limits};
+use planner::notices;
+
+use super::alarms::Alarm;
+use super::commit::{self, Bundle};
+use super::io::{Effect, Mutant};
+use super::leader::Leading;
+use super::reports::PodChange;
+
+/// While nobody is heard, nodes that would be lost are looked at again so often.
+const DEAF_CHECK: Duration = Duration::from_secs(5);
+
+impl Leading<'_> {
+    /// A node reported.
+    pub(super) fn report(&mut self, message: ReportMessage) {
+        let node = message.stamp().node.clone();
+        let folded = self.ears.fold(message, self.now);
+        if folded.ask {
+            self.effects.push(Effect::AskWhole { node: node.clone() });
+        }
+        if !folded.heard {
+            return;
+        }
+        self.note_hearing();
+        self.notify(&folded.pods);
+        for change in folded.pods {
+            self.reported(change.pod.group);
+        }
+        self.update_host(&node);
+        self.judge_node(&node);
+        self.register(&node);
+        self.check_order(&node);
+    }
+
+    fn note_hearing(&mut self) {
+        let deaf = self.now.since(self.lead.anybody_heard_at) >= self.settings.suspect_after;
+        if deaf && !self.has_mutant(Mutant::NoFailoverGrace) {
+            self.lead.listening_since = self.now;
+        }
+        self.lead.anybody_heard_at = self.now;
+    }
+
+    fn notify(&mut self, changes: &[PodChange]) {
+        let mut effects = Vec::new();
+        for change in changes {
+            let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
+            let Some(group) = self.state.groups.get(&change.pod.group).filter(|_| !self.state.callbacks.is_empty())
+            else {
+                continue;
+            };
+            for happening in notices::between(before, after) {
+                let body = notices::body(&group.record.spec.namespace, &change.pod, happening);
+                effects.push(Effect::Notify { callbacks: self.state.callbacks.iter().cloned().collect(), body });
+            }
+        }
+        self.tell(effects);
+    }
+
+    fn update_host(&mut self, node: &NodeName) {
+        let Some(report) = self.ears.get(node).and_then(|ear| ear.report.as_ref()) else { return };
+        let engine_before = self.state.hosts.get(node).map(|host| host.engine);
+        let engine = report.head.engine;
+        if !self.state.put_host(node, &report.head.facts, engine) {
+            return;
+        }
+        self.room_appeared();
+        if engine_before != Some(engine) {
+            self.lead.dirty.extend(self.state.groups_on(node));
+        }
+    }
+
+    /// Judges whether a node is alive and does what follows when that changed.
+    pub(super) fn judge_node(&mut self, node: &NodeName) {
+        let judgement = self.judgement(node);
+        self.lead.alarms.set(Alarm::Node(node.clone()), judgement.again_at);
+        let Some(host) = self.state.hosts.get_mut(node) else { return };
+        let before = std::mem::replace(&mut host.liveness, judgement.liveness);
+        if before == judgement.liveness {
+            return;
+        }
+        self.lead.dirty.extend(self.state.groups_on(node));
+        match judgement.liveness {
+            Liveness::Alive => {
+                self.room_appeared();
+                self.lead.due.insert(node.clone());
+            }
+            Liveness::Lost => self.lost(node),
+            Liveness::Suspect | Liveness::Unknown => {}
+        }
+    }
+
+    fn judgement(&self, node: &NodeName) -> Judgement {
+        let settings = self.settings;
+        let mut limits = Limits {
+            suspect_after: settings.suspect_after,
+            lost_after: settings.lost_after,
+            grace: settings.failover_grace,
+        };
+        let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
+        let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
+        let hearing = Hearing { heard_at, found_lost, listening_since: self.lead.listening_since };
+        if self.has_mutant(Mutant::NoFailoverGrace) {
+            limits.grace = Duration::ZERO;
+            let hearing = Hearing { found_lost: found_lost || heard_at.is_none(), ..hearing };
+            return liveness::judge(hearing, &limits, self.now);
+        }
+        let judgement = liveness::judge(hearing, &limits, self.now);
+        let deaf = self.now.since(self.lead.anybody_heard_at) >= settings.suspect_after;
+        let was_lost = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+        if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
+            return Judgement { liveness: Liveness::Suspect, again_at: Some(self.now + DEAF_CHECK) };
+        }
+        judgement
+    }
+
+    fn lost(&mut self, node: &NodeName) {
+        let seen = self.ears.get(node).and_then(|ear| ear.report.as_ref());
+        let groups = seen.into_iter().flat_map(|report| report.pods.keys().map(|pod| pod.group.clone()));
+        self.lead.dirty.extend(groups.filter(|group| self.state.groups.contains_key(group)));
+        self.lead.dirty.extend(self.lead.draining.get(node).into_iter().flatten().cloned());
+        if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
+            record.lost = true;
+            let writes = vec![commit::put(keys::node(node), &*record)];
+            self.decide(Bundle { writes, ..Bundle::default() });
+        }
+    }
+
+    /// Keeps the node's record true: new nodes, changed facts, nodes that came back.
+    fn register(&mut self, node: &NodeName) {
+        let Some(host) = self.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive) else { return };
+        let known = self.state.records.get(node).is_some_and(|record| record.facts == host.facts && !record.lost);
+        let reported = self.ears.get(node).is_some_and(|ear| ear.report.is_some());
+        if known || !reported {
+            return;
+        }
+        let record = NodeRecord { facts: host.facts.clone(), lost: false };
+        let writes = vec![commit::put(keys::node(node), &record)];
+        self.state.records.insert(node.clone(), record);
+        self.decide(Bundle { writes, ..Bundle::default() });
+    }
+
+    /// The node is heard: it gets an order it did not answer for, or its order again if it obeys another one.
+    fn check_order(&mut self, node: &NodeName) {
+        let Some(ear) = self.ears.get(node) else { return };
+        let Some(report) = &ear.report else { return };
+        let now = self.now;
+        let desk = self.lead.desks.entry(node.clone()).or_insert_with(|| {
+            let mut desk = super::orders::Desk::default();
+            desk.begin(Some(&report.head));
+            desk
+        });
+        desk.heard(now);
+        desk.check(&report.head, ear.told_at, now);
+        if !desk.is_settled() {
+            let at = desk.not_before();
+            self.lead.due.insert(node.clone());
+            if at > now {
+                self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
+            }
+        }
+    }
+}

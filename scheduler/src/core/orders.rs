@@ -1,0 +1,246 @@
+//! Keeps what each node must run, and gets it there: one order under way per node, as small as can be trusted.
+//!
+//! A desk only knows stored decisions. It sends a change against what the node last acknowledged, and the whole whenever
+//! there is doubt: no answer, an answer that does not fit, or a report of another order than the one acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::digest::Digest;
+use contract::fence::{Fence, Term};
+use contract::order::{Assignment, Order, OrderDelta, OrderMessage, OrderReply};
+use contract::pod_id::{PodId, SpecKey};
+use contract::report::ReportHead;
+use contract::spec::PodSpec;
+use contract::time::Timestamp;
+use contract::travel::Changes;
+
+use super::commit::OrderChange;
+
+/// Between two attempts to reach a node that does not answer.
+pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Between two attempts when the node answers and something is wrong: no tight loop with a node that disagrees.
+const SOON: Duration = Duration::from_millis(500);
+/// An order nobody answered for, not even with "no answer", is given up after so long.
+pub(super) const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+/// Reports sent before the node took its order may arrive after its answer for so long.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// The orders of one node.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    pods: BTreeMap<PodId, Assignment>,
+    specs: BTreeMap<SpecKey, Reference>,
+    digest: Digest,
+    /// What changed since `base`.
+    touched_pods: BTreeSet<PodId>,
+    touched_specs: BTreeSet<SpecKey>,
+    /// The order the node is known to have.
+    base: Option<(Fence, Digest)>,
+    generation: u64,
+    under_way: Option<(Fence, Digest, Timestamp)>,
+    /// The node does not have the newest order, as far as known.
+    due: bool,
+    not_before: Timestamp,
+    settled_at: Timestamp,
+}
+
+/// A spec and how many pods refer to it.
+#[derive(Debug)]
+struct Reference {
+    spec: Arc<PodSpec>,
+    pods: u32,
+}
+
+/// What follows from a node's answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Conclusion {
+    /// The node has what it was sent.
+    Settled,
+    /// Try again at this time.
+    Again(Timestamp),
+    /// Same fence, other content: a bug; try again at this time.
+    Disagreement(Timestamp),
+    /// The node obeys a later leader.
+    Deposed(Fence),
+    /// An answer to something else.
+    Nothing,
+}
+
+impl Desk {
+    /// Takes over a stored decision.
+    pub(super) fn change(&mut self, change: &OrderChange) {
+        self.due = true;
+        self.touched_pods.insert(change.pod.clone());
+        let Some((assignment, spec)) = &change.what else { return self.drop_pod(&change.pod) };
+        // The new reference first: a spec that stays is not sent again.
+        self.refer(change.pod.spec_key(), spec);
+        self.drop_pod(&change.pod);
+        self.digest = self.digest.with(Digest::of(&(&change.pod, assignment)));
+        self.pods.insert(change.pod.clone(), *assignment);
+    }
+
+    fn drop_pod(&mut self, pod: &PodId) {
+        let Some(before) = self.pods.remove(pod) else { return };
+        self.digest = self.digest.without(Digest::of(&(pod, &before)));
+        let key = pod.spec_key();
+        let Some(reference) = self.specs.get_mut(&key) else { return };
+        reference.pods -= 1;
+        if reference.pods == 0 {
+            self.drop_spec(&key);
+        }
+    }
+
+    fn drop_spec(&mut self, key: &SpecKey) {
+        if let Some(reference) = self.specs.remove(key) {
+            self.digest = self.digest.without(Digest::of(&(key, &reference.spec)));
+            self.touched_specs.insert(key.clone());
+        }
+    }
+
+    fn refer(&mut self, key: SpecKey, spec: &Arc<PodSpec>) {
+        let mut pods = 1;
+        if let Some(reference) = self.specs.get_mut(&key) {
+            if *reference.spec == **spec {
+                reference.pods += 1;
+                return;
+            }
+            // A group made anew under an old name: the number is the same, the spec is not.
+            pods += reference.pods;
+            self.drop_spec(&key);
+        }
+        self.digest = self.digest.with(Digest::of(&(&key, spec)));
+        self.touched_specs.insert(key.clone());
+        self.specs.insert(key, Reference { spec: Arc::clone(spec), pods });
+    }
+
+    /// A new leader begins: what the node reports to obey is a base if it is what we would send.
+    pub(super) fn begin(&mut self, head: Option<&ReportHead>) {
+        let known = head.filter(|head| head.order_digest == self.digest);
+        self.base = known.map(|head| (head.applied, head.order_digest));
+        self.touched_pods.clear();
+        self.touched_specs.clear();
+        self.due = true;
+    }
+
+    /// Every change is sent and acknowledged.
+    pub(super) fn is_settled(&self) -> bool {
+        !self.due && self.under_way.is_none()
+    }
+
+    /// The next message, if one may leave now.
+    pub(super) fn next(&mut self, term: Term, now: Timestamp) -> Option<OrderMessage> {
+        if !self.due || self.under_way.is_some() || now < self.not_before {
+            return None;
+        }
+        self.generation += 1;
+        let fence = Fence { term, generation: self.generation };
+        let message = match self.base {
+            Some((base, _)) => OrderMessage::Delta(self.delta(base, fence)),
+            None => OrderMessage::Whole(self.whole(fence)),
+        };
+        self.touched_pods.clear();
+        self.touched_specs.clear();
+        self.due = false;
+        self.under_way = Some((fence, self.digest, now));
+        Some(message)
+    }
+
+    fn whole(&self, fence: Fence) -> Order {
+        let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
+        Order { fence, pods: self.pods.clone(), specs }
+    }
+
+    fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
+        let (mut pods, mut specs) = (Changes::default(), Changes::default());
+        for pod in &self.touched_pods {
+            match self.pods.get(pod) {
+                Some(assignment) => drop(pods.put.insert(pod.clone(), *assignment)),
+                None => drop(pods.gone.insert(pod.clone())),
+            }
+        }
+        for key in &self.touched_specs {
+            match self.specs.get(key) {
+                Some(reference) => drop(specs.put.insert(key.clone(), Arc::clone(&reference.spec))),
+                None => drop(specs.gone.insert(key.clone())),
+            }
+        }
+        OrderDelta { base, fence, pods, specs, digest: self.digest }
+    }
+
+    /// The node answered the order with `fence`, or did not.
+    pub(super) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> Conclusion {
+        let Some((_, sent, _)) = self.under_way.take_if(|(sent, _, _)| *sent == fence) else {
+            return Conclusion::Nothing;
+        };
+        match reply {
+            Some(OrderReply::Accepted { fence: accepted, digest }) if *accepted == fence && *digest == sent => {
+                self.base = Some((fence, sent));
+                self.settled_at = now;
+                self.not_before = now;
+                Conclusion::Settled
+            }
+            Some(OrderReply::Accepted { .. }) => self.doubt(now + SOON),
+            Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
+                Conclusion::Deposed(*have)
+            }
+            // It says what it misses: the whole can leave at once, above whatever it obeys of this term.
+            Some(OrderReply::NeedWhole { have }) => {
+                self.pass_by(*have, fence.term);
+                self.doubt(now)
+            }
+            Some(OrderReply::Stale { have }) => {
+                self.pass_by(*have, fence.term);
+                self.doubt(now + SOON)
+            }
+            Some(OrderReply::Conflict { .. }) => {
+                self.doubt(now + SOON);
+                Conclusion::Disagreement(self.not_before)
+            }
+            Some(OrderReply::Failed { .. }) | None => self.doubt(now + AGAIN_AFTER),
+        }
+    }
+
+    /// The next fence is above what the node has.
+    fn pass_by(&mut self, have: Fence, term: Term) {
+        if have.term == term {
+            self.generation = self.generation.max(have.generation);
+        }
+    }
+
+    /// What the node has is not known: the next order is whole.
+    fn doubt(&mut self, not_before: Timestamp) -> Conclusion {
+        self.base = None;
+        self.due = true;
+        self.not_before = not_before;
+        Conclusion::Again(not_before)
+    }
+
+    /// The node is heard: whoever did not answer before may answer now.
+    pub(super) fn heard(&mut self, now: Timestamp) {
+        // Not earlier than the shorter wait, or a node that refuses would be asked with every report.
+        self.not_before = self.not_before.min(now + SOON);
+    }
+
+    /// Compares what the node said at `told_at` to obey with what it acknowledged. True when its order must go again.
+    pub(super) fn check(&mut self, head: &ReportHead, told_at: Timestamp, now: Timestamp) -> bool {
+        let Some((fence, digest)) = self.base.filter(|_| self.is_settled()) else { return false };
+        let same = head.applied == fence && head.order_digest == digest;
+        // What it said before it took the order proves nothing, and neither does what was under way at that moment.
+        if same || told_at <= self.settled_at || now < self.settled_at + QUIET {
+            return false;
+        }
+        self.doubt(now);
+        true
+    }
+
+    /// The order under way, if it left so long ago that nobody will answer any more.
+    pub(super) fn forgotten(&self, now: Timestamp) -> Option<Fence> {
+        self.under_way.filter(|(_, _, sent_at)| now >= *sent_at + FORGOTTEN_AFTER).map(|(fence, _, _)| fence)
+    }
+    /// When the next message may leave.
+    pub(super) fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+}

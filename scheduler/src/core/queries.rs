@@ -1,0 +1,138 @@
+//! Answers questions from memory, the same way on the leader and on a standby.
+
+use std::ops::Bound;
+
+use contract::fence::Term;
+use contract::name::GroupName;
+use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query};
+use contract::report::PodFacts;
+use planner::view::{self, Standing};
+
+use super::reports::Ears;
+use super::state::{Group, State, pod_id};
+
+/// Lines of one list at most: an asker with more patience asks again after the last name.
+const MOST_LINES: u32 = 1_000;
+
+/// What questions are answered from.
+pub(super) struct Library<'a> {
+    pub(super) scheduler: &'a str,
+    pub(super) term: Option<Term>,
+    pub(super) state: &'a State,
+    pub(super) ears: &'a Ears,
+}
+
+impl Library<'_> {
+    /// Answers one question.
+    pub(super) fn answer(&self, query: Query) -> Answer {
+        match query {
+            Query::Group { name } => Answer::Group(self.group(&name).map(Box::new)),
+            Query::Groups { namespace, after, limit } => {
+                Answer::Groups(self.groups(namespace.as_deref(), after, limit))
+            }
+            Query::Nodes => Answer::Nodes(self.nodes()),
+            Query::Cluster => Answer::Cluster(self.cluster()),
+            Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
+            Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
+        }
+    }
+
+    fn group(&self, name: &GroupName) -> Option<GroupView> {
+        let group = self.state.groups.get(name).filter(|group| !group.is_removing())?;
+        let pods = self.pods(name, group);
+        let Standing { state, health, last_error, running: _ } = view::standing(pods.iter().map(|pod| &pod.facts));
+        Some(GroupView {
+            spec: group.record.spec.clone(),
+            state,
+            health,
+            last_error,
+            updated_at: group.record.updated_at,
+            operation: group.record.operation.as_ref().map(|operation| operation.kind),
+            pods,
+        })
+    }
+
+    fn pods(&self, name: &GroupName, group: &Group) -> Vec<PodView> {
+        let slots = group.slots().iter().enumerate();
+        let mut pods: Vec<PodView> = slots
+            .map(|(index, slot)| {
+                let id = pod_id(name, index, slot);
+                let host = slot.node.as_ref().and_then(|node| self.state.hosts.get(node));
+                let seen = slot.node.as_ref().and_then(|node| self.ears.pod(node, &id));
+                let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
+                let facts = view::pod_facts(slot, seen, host);
+                PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts }
+            })
+            .collect();
+        // Instances wanted but not planned yet are pending: a reader of its own write counts them.
+        let wanted = usize::try_from(group.record.spec.num_instances).unwrap_or(0);
+        for index in pods.len()..wanted {
+            let slot = contract::record::Slot { version: group.record.spec.version, ..Default::default() };
+            let (id, facts) = (pod_id(name, index, &slot), PodFacts::default());
+            pods.push(PodView { id, node: None, node_ip: String::new(), target: slot.target, facts });
+        }
+        pods.truncate(wanted);
+        pods
+    }
+
+    fn groups(&self, namespace: Option<&str>, after: Option<GroupName>, limit: u32) -> Vec<GroupLine> {
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let groups = self.state.groups.range((from, Bound::Unbounded));
+        let visible = groups.filter(|(_, group)| !group.is_removing());
+        let chosen = visible.filter(|(_, group)| namespace.is_none_or(|wanted| group.record.spec.namespace == wanted));
+        let limit = usize::try_from(limit.min(MOST_LINES)).unwrap_or(usize::MAX);
+        chosen.take(limit).map(|(name, group)| self.line(name, group)).collect()
+    }
+
+    fn line(&self, name: &GroupName, group: &Group) -> GroupLine {
+        let pods = self.pods(name, group);
+        let standing = view::standing(pods.iter().map(|pod| &pod.facts));
+        let spec = &group.record.spec;
+        GroupLine {
+            name: name.clone(),
+            namespace: spec.namespace.clone(),
+            version: spec.version,
+            wanted: u32::try_from(spec.num_instances).unwrap_or(0),
+            running: standing.running,
+            state: standing.state,
+            last_error: standing.last_error,
+        }
+    }
+
+    fn nodes(&self) -> Vec<NodeView> {
+        let view = |(name, host): (&contract::name::NodeName, &planner::placement::Host)| {
+            let pods = self.state.assigned.get(name).into_iter().flatten();
+            let specs =
+                pods.filter_map(|pod| self.state.groups.get(&pod.group)).map(|group| group.pod.containers.len());
+            NodeView {
+                name: name.clone(),
+                liveness: host.liveness,
+                engine: host.engine,
+                facts: host.facts.clone(),
+                used_cpu_millis: host.used.cpu_millis,
+                used_memory: host.used.memory,
+                containers: u32::try_from(specs.sum::<usize>()).unwrap_or(u32::MAX),
+            }
+        };
+        self.state.hosts.iter().map(view).collect()
+    }
+
+    fn cluster(&self) -> ClusterView {
+        let groups = self.state.groups.values().filter(|group| !group.is_removing());
+        let (count, instances) = groups.fold((0, 0), |(count, sum), group| {
+            (count + 1, sum + u64::try_from(group.record.spec.num_instances).unwrap_or(0))
+        });
+        let hosts = self.state.hosts.iter();
+        let heard = hosts.clone().filter(|(_, host)| host.liveness != Liveness::Lost);
+        let running = heard.filter_map(|(name, _)| self.ears.get(name)).map(|ear| u64::from(ear.running)).sum();
+        ClusterView {
+            scheduler: self.scheduler.to_owned(),
+            term: self.term,
+            groups: count,
+            instances,
+            running,
+            nodes_alive: hosts.clone().filter(|(_, host)| host.liveness == Liveness::Alive).count() as u64,
+            nodes: hosts.len() as u64,
+        }
+    }
+}

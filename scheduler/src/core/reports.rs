@@ -1,0 +1,229 @@
+//! Folds what nodes report, on the leader and on standbys alike, so that a takeover starts with full facts.
+//!
+//! A report travels whole, as a change, or as a sum to compare; whatever does not fit what is known makes the scheduler ask
+//! for the whole. Messages may come late or twice: an old one changes nothing, not even when the node was last heard.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::digest::Digest;
+use contract::name::{GroupName, NodeName};
+use contract::pod_id::PodId;
+use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportMessage, Stamp};
+use contract::state::RunState;
+use contract::time::Timestamp;
+use contract::travel::Changes;
+
+/// A node is asked for its whole report at most once in so long.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// A message of a replaced agent arrives at most so late; less than it takes to become suspect.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Everything that is heard.
+#[derive(Debug, Default)]
+pub(super) struct Ears {
+    nodes: BTreeMap<NodeName, Ear>,
+    /// How many pods of which group which node reports.
+    sightings: BTreeMap<GroupName, BTreeMap<NodeName, u32>>,
+}
+
+/// What is heard from one node.
+#[derive(Debug, Default)]
+pub(super) struct Ear {
+    pub(super) report: Option<Report>,
+    /// Sum of the report's pods, kept up to date entry by entry.
+    digest: Digest,
+    pub(super) heard_at: Option<Timestamp>,
+    /// When the node last told about itself, and not only that it is there.
+    pub(super) told_at: Timestamp,
+    asked_at: Option<Timestamp>,
+    /// The incarnation before the present one and when it was replaced: its late messages are old, whatever their number.
+    /// Not for ever: which of two came first is a guess when one of them was delayed, and a wrong guess must heal.
+    retired: Option<(String, Timestamp)>,
+    /// Pods that run and are not leaving.
+    pub(super) running: u32,
+}
+
+/// What a message changed.
+#[derive(Debug, Default)]
+pub(super) struct Folded {
+    /// It tells about the present.
+    pub(super) heard: bool,
+    /// The node should be asked for its whole report.
+    pub(super) ask: bool,
+    /// Pods that changed, before and after.
+    pub(super) pods: Vec<PodChange>,
+}
+
+/// One pod before and after.
+#[derive(Debug)]
+pub(super) struct PodChange {
+    pub(super) pod: PodId,
+    pub(super) before: Option<PodFacts>,
+    pub(super) after: Option<PodFacts>,
+}
+
+/// How a message relates to what is known.
+enum Age {
+    Old,
+    Fits,
+    Gap,
+}
+
+impl Ears {
+    pub(super) fn get(&self, node: &NodeName) -> Option<&Ear> {
+        self.nodes.get(node)
+    }
+    /// Every node that ever reported whole.
+    pub(super) fn reports(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
+        self.nodes.iter().filter_map(|(name, ear)| Some((name, ear.report.as_ref()?)))
+    }
+    /// What `node` says about `pod`.
+    pub(super) fn pod(&self, node: &NodeName, pod: &PodId) -> Option<&PodFacts> {
+        self.nodes.get(node)?.report.as_ref()?.pods.get(pod)
+    }
+    /// The nodes that report pods of the group.
+    pub(super) fn sightings(&self, group: &GroupName) -> impl Iterator<Item = &NodeName> {
+        self.sightings.get(group).into_iter().flat_map(BTreeMap::keys)
+    }
+    /// Whether `node` reports a pod of the group with a number above `instance`.
+    pub(super) fn has_beyond(&self, node: &NodeName, group: &GroupName, instance: u32) -> bool {
+        let from = PodId { group: group.clone(), instance: instance.saturating_add(1), version: 0, drift: 0 };
+        let report = self.nodes.get(node).and_then(|ear| ear.report.as_ref());
+        report.is_some_and(|report| report.pods.range(from..).next().is_some_and(|(pod, _)| pod.group == *group))
+    }
+
+    /// Folds one message.
+    pub(super) fn fold(&mut self, message: ReportMessage, now: Timestamp) -> Folded {
+        let node = message.stamp().node.clone();
+        let ear = self.nodes.entry(node.clone()).or_default();
+        let tells = !matches!(message, ReportMessage::Heartbeat(_));
+        let mut folded = match message {
+            ReportMessage::Whole(report) => ear.whole(report, now),
+            ReportMessage::Delta(delta) => ear.delta(delta, now),
+            ReportMessage::Heartbeat(heartbeat) => ear.heartbeat(&heartbeat, now),
+        };
+        if folded.heard {
+            ear.heard_at = Some(now);
+        }
+        if folded.heard && tells && !folded.ask {
+            ear.told_at = now;
+        }
+        folded.ask = folded.ask && ear.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
+        if folded.ask {
+            ear.asked_at = Some(now);
+        }
+        self.count(&node, &folded.pods);
+        folded
+    }
+
+    fn count(&mut self, node: &NodeName, changes: &[PodChange]) {
+        for change in changes {
+            let group = &change.pod.group;
+            if change.before.is_none() && change.after.is_some() {
+                *self.sightings.entry(group.clone()).or_default().entry(node.clone()).or_default() += 1;
+            }
+            if change.before.is_some() && change.after.is_none() {
+                self.uncount(node, group);
+            }
+        }
+    }
+
+    fn uncount(&mut self, node: &NodeName, group: &GroupName) {
+        let Some(nodes) = self.sightings.get_mut(group) else { return };
+        if let Some(count) = nodes.get_mut(node) {
+            *count = count.saturating_sub(1);
+        }
+        nodes.retain(|_, count| *count > 0);
+        if nodes.is_empty() {
+            self.sightings.remove(group);
+        }
+    }
+}
+
+impl Ear {
+    fn age(&self, stamp: &Stamp, base: u64, now: Timestamp) -> Age {
+        let late = |(name, at): &(String, Timestamp)| *name == stamp.incarnation && now < *at + LATE;
+        if self.retired.as_ref().is_some_and(late) {
+            return Age::Old;
+        }
+        let Some(known) = self.report.as_ref().map(|report| &report.head.stamp) else { return Age::Gap };
+        if known.incarnation != stamp.incarnation {
+            return Age::Gap;
+        }
+        match stamp.sequence.cmp(&known.sequence) {
+            std::cmp::Ordering::Less => Age::Old,
+            _ if base == known.sequence => Age::Fits,
+            std::cmp::Ordering::Equal => Age::Old,
+            std::cmp::Ordering::Greater => Age::Gap,
+        }
+    }
+
+    fn whole(&mut self, report: Report, now: Timestamp) -> Folded {
+        let stamp = &report.head.stamp;
+        // A whole needs no base: only an older one is refused.
+        match self.age(stamp, stamp.sequence, now) {
+            Age::Old => return Folded::default(),
+            Age::Fits | Age::Gap => {}
+        }
+        let before = self.report.take();
+        if let Some(old) = before.as_ref().filter(|old| old.head.stamp.incarnation != stamp.incarnation) {
+            self.retired = Some((old.head.stamp.incarnation.clone(), now));
+        }
+        let mut pods = before.map(|old| old.pods).unwrap_or_default();
+        let changes = Changes::between(&pods, &report.pods);
+        let changed = self.apply(&mut pods, changes);
+        self.report = Some(Report { head: report.head, pods });
+        self.asked_at = None;
+        Folded { heard: true, ask: false, pods: changed }
+    }
+
+    fn delta(&mut self, delta: ReportDelta, now: Timestamp) -> Folded {
+        match self.age(&delta.head.stamp, delta.base, now) {
+            Age::Old => return Folded::default(),
+            Age::Gap => return Folded { heard: true, ask: true, pods: Vec::new() },
+            Age::Fits => {}
+        }
+        let Some(mut report) = self.report.take() else { return Folded::default() };
+        report.head = delta.head;
+        let changed = self.apply(&mut report.pods, delta.pods);
+        self.report = Some(report);
+        Folded { heard: true, ask: false, pods: changed }
+    }
+
+    fn heartbeat(&self, heartbeat: &Heartbeat, now: Timestamp) -> Folded {
+        match self.age(&heartbeat.stamp, heartbeat.stamp.sequence, now) {
+            Age::Old => Folded::default(),
+            Age::Gap => Folded { heard: true, ask: true, pods: Vec::new() },
+            Age::Fits => Folded { heard: true, ask: self.digest != heartbeat.digest, pods: Vec::new() },
+        }
+    }
+
+    /// Makes the changes, keeps the sums, and says what was before.
+    fn apply(&mut self, pods: &mut BTreeMap<PodId, PodFacts>, changes: Changes<PodId, PodFacts>) -> Vec<PodChange> {
+        let puts = changes.put.into_iter().map(|(pod, facts)| (pod, Some(facts)));
+        let gone = changes.gone.into_iter().map(|pod| (pod, None));
+        let mut changed = Vec::new();
+        for (pod, after) in gone.chain(puts) {
+            let before = match &after {
+                Some(facts) => pods.insert(pod.clone(), facts.clone()),
+                None => pods.remove(&pod),
+            };
+            if let Some(facts) = &before {
+                self.digest = self.digest.without(Digest::of(&(&pod, facts)));
+                self.running -= u32::from(runs(facts));
+            }
+            if let Some(facts) = &after {
+                self.digest = self.digest.with(Digest::of(&(&pod, facts)));
+                self.running += u32::from(runs(facts));
+            }
+            changed.push(PodChange { pod, before, after });
+        }
+        changed
+    }
+}
+
+fn runs(facts: &PodFacts) -> bool {
+    facts.state == RunState::Success && !facts.leaving
+}

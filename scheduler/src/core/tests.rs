@@ -1,0 +1,316 @@
+//! A scheduler core between a store and agents that do at once what they are told, for the tests beside this file.
+
+mod commands;
+mod nodes;
+mod orders;
+mod takeover;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use contract::command::{Command, Outcome, Verb};
+use contract::digest::Digest;
+use contract::fence::{Fence, Term};
+use contract::keys;
+use contract::name::{GroupName, NodeName};
+use contract::notice::NoticeBody;
+use contract::order::{Order, OrderMessage, OrderReply};
+use contract::query::{Answer, GroupView, Query, Reply};
+use contract::record::PlacementRecord;
+use contract::report::{EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp};
+use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use contract::state::RunState;
+use contract::time::Timestamp;
+
+use super::Core;
+use super::io::{Commit, CommitResult, Delivery, Effect, Input, Settings, Write};
+
+/// An agent that obeys at once and whose engine never fails.
+#[derive(Debug, Clone)]
+struct Agent {
+    order: Order,
+    incarnation: u32,
+    sequence: u64,
+    memory: u64,
+    cpu_millis: u64,
+    /// States that differ from running.
+    states: BTreeMap<String, RunState>,
+}
+
+/// A core and its world.
+struct Rig {
+    core: Core,
+    now: i64,
+    store: BTreeMap<String, Vec<u8>>,
+    agents: BTreeMap<NodeName, Agent>,
+    /// Nodes nothing reaches and nobody hears.
+    cut: BTreeSet<NodeName>,
+    sequence: u64,
+    term: u64,
+    commits: Vec<Commit>,
+    orders: Vec<(NodeName, OrderMessage)>,
+    outcomes: BTreeMap<String, Outcome>,
+    replies: BTreeMap<String, Reply>,
+    notices: Vec<NoticeBody>,
+    asked: Vec<NodeName>,
+    buried: Vec<String>,
+    stepped_down: Option<String>,
+}
+
+fn node(text: &str) -> NodeName {
+    text.parse().expect("a name")
+}
+fn group(text: &str) -> GroupName {
+    text.parse().expect("a name")
+}
+
+/// A valid group.
+fn spec(name: &str, instances: i64) -> PodGroupSpec {
+    let container =
+        ContainerSpec { image: "demo".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
+    let pod = PodSpec {
+        name: name.to_owned(),
+        namespace: "hello".to_owned(),
+        containers: vec![container],
+        ..Default::default()
+    };
+    PodGroupSpec {
+        name: name.to_owned(),
+        namespace: "hello".to_owned(),
+        num_instances: instances,
+        pod,
+        ..Default::default()
+    }
+}
+fn create(name: &str, instances: i64) -> Verb {
+    Verb::CreateGroup { spec: Box::new(spec(name, instances)) }
+}
+fn replica(name: &str, num_instances: u32) -> Verb {
+    Verb::Replica { name: group(name), num_instances, restart_policy: None }
+}
+fn remove(name: &str) -> Verb {
+    Verb::RemoveGroup { name: group(name) }
+}
+
+/// A leader with these nodes alive and idle.
+fn rig(nodes: &[&str]) -> Rig {
+    rig_with(Settings::default(), nodes)
+}
+fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
+    let mut rig = Rig {
+        core: Core::new(settings),
+        now: 1_000_000,
+        store: BTreeMap::new(),
+        agents: BTreeMap::new(),
+        cut: BTreeSet::new(),
+        sequence: 0,
+        term: 0,
+        commits: Vec::new(),
+        orders: Vec::new(),
+        outcomes: BTreeMap::new(),
+        replies: BTreeMap::new(),
+        notices: Vec::new(),
+        asked: Vec::new(),
+        buried: Vec::new(),
+        stepped_down: None,
+    };
+    rig.elect();
+    for name in nodes {
+        rig.agents.insert(node(name), Agent::new());
+        rig.report(name);
+    }
+    rig.report_all();
+    rig.clear();
+    rig
+}
+
+impl Agent {
+    fn new() -> Self {
+        let (memory, cpu_millis) = (1024 << 20, 16_000);
+        Self { order: Order::default(), incarnation: 1, sequence: 1, memory, cpu_millis, states: BTreeMap::new() }
+    }
+    fn stamp(&self, name: &NodeName) -> Stamp {
+        Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
+    }
+    fn whole(&self, name: &NodeName) -> Report {
+        let facts = NodeFacts {
+            ip: format!("ip-of-{name}"),
+            memory: self.memory,
+            cpu_millis: self.cpu_millis,
+            labels: BTreeMap::from([("group".to_owned(), "default".to_owned())]),
+            ..Default::default()
+        };
+        let (applied, order_digest) = (self.order.fence, self.order.digest());
+        let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: EngineState::Up, facts };
+        let state = |pod: &str| self.states.get(pod).copied().unwrap_or(RunState::Success);
+        let facts = |pod: &str| PodFacts { state: state(pod), ..Default::default() };
+        let pods = self.order.pods.keys().map(|pod| (pod.clone(), facts(&pod.to_string()))).collect();
+        Report { head, pods }
+    }
+    fn obey(&mut self, message: &OrderMessage) -> OrderReply {
+        let next = match message {
+            OrderMessage::Whole(order) => Some(order.clone()),
+            OrderMessage::Delta(delta) => self.order.changed_by(delta),
+        };
+        let Some(next) = next else { return OrderReply::NeedWhole { have: self.order.fence } };
+        if next.fence < self.order.fence {
+            return OrderReply::Stale { have: self.order.fence };
+        }
+        self.order = next;
+        self.sequence += 1;
+        OrderReply::Accepted { fence: self.order.fence, digest: self.order.digest() }
+    }
+}
+
+impl Rig {
+    fn time(&self) -> Timestamp {
+        Timestamp::from_millis(self.now)
+    }
+    /// Gives one input and performs nothing.
+    fn input(&mut self, input: Input) -> Vec<Effect> {
+        let now = self.time();
+        self.core.on(input, now)
+    }
+    /// Gives one input and performs every effect, and what follows, until it is quiet.
+    fn run(&mut self, input: Input) {
+        let effects = self.input(input);
+        self.perform(effects);
+    }
+    fn perform(&mut self, effects: Vec<Effect>) {
+        let mut queue: VecDeque<Effect> = effects.into();
+        while let Some(effect) = queue.pop_front() {
+            if let Some(input) = self.perform_one(effect) {
+                queue.extend(self.input(input));
+            }
+        }
+        if self.core.wake_at().is_some_and(|at| at <= self.time()) {
+            self.run(Input::Tick);
+        }
+    }
+
+    fn perform_one(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Commit(commit) => return Some(self.store(commit)),
+            Effect::SendOrder { node, message } => return Some(self.send(node, message)),
+            Effect::AskWhole { node } => {
+                self.asked.push(node.clone());
+                let agent = self.agents.get(&node).filter(|_| !self.cut.contains(&node))?;
+                return Some(Input::Report(ReportMessage::Whole(agent.whole(&node))));
+            }
+            Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
+            Effect::Answer { inbox, reply } => drop(self.replies.insert(inbox, *reply)),
+            Effect::Notify { body, .. } => self.notices.push(body),
+            Effect::Bury(letter) => self.buried.push(letter.subject),
+            Effect::StepDown { reason } => self.stepped_down = Some(reason),
+        }
+        None
+    }
+
+    fn store(&mut self, commit: Commit) -> Input {
+        for write in &commit.writes {
+            match write {
+                Write::Put { key, value, .. } => drop(self.store.insert(key.clone(), value.clone())),
+                Write::Delete { key } => drop(self.store.remove(key)),
+            }
+        }
+        let id = commit.id;
+        self.commits.push(commit);
+        Input::Committed { id, result: CommitResult::Stored }
+    }
+
+    fn send(&mut self, node: NodeName, message: OrderMessage) -> Input {
+        let fence = message.fence();
+        let reachable = !self.cut.contains(&node);
+        let reply = self.agents.get_mut(&node).filter(|_| reachable).map(|agent| agent.obey(&message));
+        self.orders.push((node.clone(), message));
+        Input::OrderReplied { node, fence, reply }
+    }
+
+    /// Another term begins with everything stored.
+    fn elect(&mut self) {
+        self.term += 1;
+        let stored = self.store.clone().into_iter().collect();
+        self.run(Input::Elected { term: Term(self.term), stored });
+    }
+    /// The command, not yet given to the core.
+    fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
+        self.sequence += 1;
+        let command = Command { id: id.parse().expect("an id"), at: self.time(), by: "tests".to_owned(), verb };
+        Delivery { stream: "s1".to_owned(), sequence: self.sequence, reply: Some(id.to_owned()), command: Ok(command) }
+    }
+    /// Gives a command and performs everything; the outcome's verdict as text.
+    fn command(&mut self, id: &str, verb: Verb) -> String {
+        let delivery = self.delivery(id, verb);
+        self.run(Input::Command(delivery));
+        self.outcomes.get(id).map_or_else(|| "none".to_owned(), |outcome| format!("{:?}", outcome.verdict))
+    }
+    /// The node reports everything it has.
+    fn report(&mut self, name: &str) {
+        let name = node(name);
+        if self.cut.contains(&name) {
+            return;
+        }
+        let agent = self.agents.get_mut(&name).expect("an agent");
+        agent.sequence += 1;
+        let report = agent.whole(&name);
+        self.run(Input::Report(ReportMessage::Whole(report)));
+    }
+    fn report_all(&mut self) {
+        for name in self.agents.keys().cloned().collect::<Vec<_>>() {
+            self.report(name.as_str());
+        }
+    }
+    fn heartbeat(&self, name: &str) -> Input {
+        let name = node(name);
+        let agent = &self.agents[&name];
+        let digest = Digest::of_map(&agent.whole(&name).pods);
+        Input::Report(ReportMessage::Heartbeat(Heartbeat { stamp: agent.stamp(&name), digest }))
+    }
+    /// Time passes second by second, every node that is not cut reporting each second.
+    fn pass(&mut self, seconds: i64) {
+        for _ in 0..seconds {
+            self.now += 1_000;
+            self.run(Input::Tick);
+            self.report_all();
+        }
+    }
+    /// What the core says about a group.
+    fn group(&mut self, name: &str) -> Option<GroupView> {
+        self.run(Input::Query { query: Query::Group { name: group(name) }, reply: "query".to_owned() });
+        match self.replies.remove("query").expect("an answer").answer {
+            Answer::Group(view) => view.map(|view| *view),
+            other => panic!("not a group: {other:?}"),
+        }
+    }
+    /// Where the instances of a group are stored to be, with their drift.
+    fn places(&self, name: &str) -> Vec<(String, u32)> {
+        let value = self.store.get(&keys::placement(&group(name))).expect("a placement");
+        let record: PlacementRecord = serde_json::from_slice(value).expect("a record");
+        let place = |slot: &contract::record::Slot| {
+            (slot.node.as_ref().map_or_else(|| "nowhere".to_owned(), NodeName::to_string), slot.drift)
+        };
+        record.slots.iter().map(place).collect()
+    }
+    /// The pods an agent was told to run.
+    fn pods(&self, name: &str) -> Vec<String> {
+        self.agents[&node(name)].order.pods.keys().map(ToString::to_string).collect()
+    }
+    fn written(&self) -> BTreeSet<String> {
+        let writes = self.commits.iter().flat_map(|commit| &commit.writes);
+        writes
+            .map(|write| match write {
+                Write::Put { key, .. } | Write::Delete { key } => key.clone(),
+            })
+            .collect()
+    }
+    /// Forgets what was recorded so far.
+    fn clear(&mut self) {
+        self.commits.clear();
+        self.orders.clear();
+        self.notices.clear();
+        self.asked.clear();
+    }
+}
+
+fn fence(term: u64, generation: u64) -> Fence {
+    Fence { term: Term(term), generation }
+}

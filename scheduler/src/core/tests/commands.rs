@@ -1,0 +1,223 @@
+//! A command is told only when stored, takes effect once, and leaves with its outcome and the cursor in one transaction.
+
+use contract::command::{Refusal, Verdict};
+use contract::notice::DeadLetter;
+use contract::state::RestartPolicy;
+
+use super::*;
+use crate::core::io::Mutant;
+
+fn only_commit(effects: &[Effect]) -> &Commit {
+    match effects {
+        [Effect::Commit(commit)] => commit,
+        other => panic!("not one commit alone: {other:?}"),
+    }
+}
+fn keys_of(commit: &Commit) -> Vec<&str> {
+    let key = |write| match write {
+        &Write::Put { ref key, .. } | &Write::Delete { ref key } => key.as_str(),
+    };
+    commit.writes.iter().map(key).collect()
+}
+
+#[test]
+fn nothing_is_told_before_it_is_stored() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    let effects = rig.input(Input::Command(delivery));
+    let commit = only_commit(&effects).clone();
+    let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
+    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &keys::group(&web), &keys::placement(&web)]);
+    let expiring: Vec<bool> =
+        commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
+    assert_eq!(expiring, [true, false, false, false]);
+    let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored });
+    assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
+}
+
+#[test]
+fn a_group_runs_and_its_operation_ends() {
+    let mut rig = rig(&["a", "b"]);
+    assert_eq!(rig.command("c1", create("web", 3)), "Accepted");
+    let view = rig.group("web").expect("a group");
+    assert_eq!((view.pods.len(), view.operation), (3, Some(contract::command::Operation::Deploying)));
+    rig.report_all();
+    let view = rig.group("web").expect("a group");
+    assert_eq!((view.state, view.operation, view.last_error.as_str()), (RunState::Success, None, ""));
+    assert_eq!(view.pods[0].node_ip, "ip-of-a");
+    assert_eq!(rig.pods("a"), ["web.v0-i1-d0", "web.v0-i3-d0"]);
+}
+
+#[test]
+fn a_question_waits_for_the_commit_it_depends_on() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
+    let query = Input::Query { query: Query::Group { name: group("web") }, reply: "q".to_owned() };
+    assert_eq!(rig.input(query.clone()), []);
+    // The question may share the commit under way or wait for an empty one behind it; it leaves after it either way.
+    let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored });
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Answer { .. })), "{effects:?}");
+    rig.perform(effects);
+    assert!(matches!(&rig.input(query)[..], [Effect::Answer { .. }]), "nothing is undecided: answered at once");
+}
+
+#[test]
+fn a_fenced_commit_ends_the_leadership_and_nobody_is_told() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
+    let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Fenced });
+    assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
+    assert_eq!((rig.core.term(), rig.core.wake_at()), (None, None));
+    assert_eq!(rig.group("web"), None, "what was not stored is forgotten");
+}
+
+#[test]
+fn a_commit_of_unknown_end_is_sent_again_unchanged() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
+    assert_eq!(rig.input(Input::Committed { id: commit.id, result: CommitResult::Unknown }), []);
+    rig.now = rig.core.wake_at().expect("a time").as_millis();
+    assert_eq!(rig.input(Input::Tick), [Effect::Commit(commit)]);
+}
+
+#[test]
+fn commands_that_arrive_during_a_commit_share_the_next_ones() {
+    let mut rig = rig(&["a"]);
+    let first = rig.delivery("first", create("first", 0));
+    let effects = rig.input(Input::Command(first));
+    for number in 0..100 {
+        let delivery = rig.delivery(&format!("c{number}"), create(&format!("g{number}"), 0));
+        assert_eq!(rig.input(Input::Command(delivery)), []);
+    }
+    rig.perform(effects);
+    assert_eq!((rig.commits.len(), rig.outcomes.len()), (3, 101));
+    assert!(rig.commits.iter().all(|commit| commit.writes.len() < Commit::MOST_WRITES));
+    for commit in &rig.commits {
+        let mut keys = keys_of(commit);
+        let (count, cursor) = (keys.len(), keys.iter().filter(|key| **key == keys::CURSOR).count());
+        keys.dedup();
+        assert_eq!((keys.len(), cursor), (count, 1), "no key twice, the cursor always");
+    }
+}
+
+#[test]
+fn a_command_delivered_again_takes_no_second_effect() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    rig.run(Input::Command(delivery.clone()));
+    let outcome = rig.outcomes.remove("c1").expect("an outcome");
+    rig.clear();
+    rig.run(Input::Command(delivery.clone()));
+    assert_eq!((rig.outcomes.remove("c1"), rig.commits.len()), (Some(outcome.clone()), 0));
+    let again = Delivery { sequence: 9, ..delivery };
+    rig.run(Input::Command(again));
+    assert_eq!(rig.outcomes.remove("c1"), Some(outcome));
+    assert_eq!(rig.written(), BTreeSet::from([keys::CURSOR.to_owned()]));
+    assert_eq!(rig.core.cursor().sequence, 9);
+}
+
+#[test]
+fn a_stream_made_anew_starts_a_new_cursor() {
+    let mut rig = rig(&["a"]);
+    rig.sequence = 50;
+    assert_eq!(rig.command("c1", create("web", 1)), "Accepted");
+    rig.sequence = 0;
+    let delivery = Delivery { stream: "s2".to_owned(), ..rig.delivery("c2", create("api", 1)) };
+    rig.run(Input::Command(delivery));
+    assert_eq!(rig.outcomes["c2"].verdict, Verdict::Accepted);
+    assert_eq!((rig.core.cursor().stream.as_str(), rig.core.cursor().sequence), ("s2", 1));
+}
+
+#[test]
+fn what_cannot_be_read_is_buried_and_the_cursor_moves_on() {
+    let mut rig = rig(&["a"]);
+    let letter = DeadLetter::new("here", "not JSON".to_owned(), b"{", rig.time());
+    let delivery = Delivery { command: Err(letter), reply: Some("r".to_owned()), ..rig.delivery("c1", remove("x")) };
+    rig.run(Input::Command(delivery));
+    assert_eq!(rig.buried, ["here"]);
+    assert_eq!(rig.outcomes["r"].verdict, Verdict::Refused(Refusal::Malformed { reason: "not JSON".to_owned() }));
+    assert_eq!(rig.core.cursor().sequence, 1);
+    let mut broken = spec("web", 1);
+    broken.pod.containers[0].image.clear();
+    let verdict = rig.command("c2", Verb::CreateGroup { spec: Box::new(broken) });
+    assert!(verdict.contains("Pod.Containers[0].Image"), "{verdict}");
+    assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn what_is_not_possible_is_refused_with_its_reason() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(rig.command("c1", remove("web")), "Refused(GroupUnknown)");
+    assert_eq!(rig.command("c2", replica("web", 1)), "Refused(GroupUnknown)");
+    rig.command("c3", create("web", 1));
+    assert_eq!(rig.command("c4", create("web", 1)), "Refused(GroupExists)");
+    assert_eq!(rig.command("c5", replica("web", 2)), "Refused(Locked { operation: Deploying })");
+    assert_eq!(rig.command("c6", remove("web")), "Refused(Locked { operation: Deploying })");
+    assert_eq!(rig.command("c7", Verb::RemoveCallback { url: "u".to_owned() }), "Refused(CallbackUnknown)");
+    for number in 0..64 {
+        let url = format!("http://127.0.0.1/{number}");
+        assert_eq!(rig.command(&format!("a{number}"), Verb::AddCallback { url }), "Accepted");
+    }
+    let full = rig.command("c8", Verb::AddCallback { url: "one more".to_owned() });
+    assert_eq!(full, "Refused(Limit { what: \"callbacks\", limit: 64 })");
+}
+
+#[test]
+fn scaling_drops_the_highest_numbers_and_the_same_number_does_nothing() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create("web", 3));
+    rig.report_all();
+    assert_eq!(rig.command("c2", replica("web", 3)), "Accepted");
+    assert_eq!(rig.group("web").expect("a group").operation, None);
+    assert_eq!(rig.command("c3", replica("web", 1)), "Accepted");
+    rig.report_all();
+    assert_eq!((rig.pods("a"), rig.pods("b")), (vec!["web.v0-i1-d0".to_owned()], vec![]));
+    assert_eq!(rig.group("web").expect("a group").operation, None);
+}
+
+#[test]
+fn a_new_restart_policy_travels_without_a_new_pod() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.report_all();
+    rig.clear();
+    let always = Some(RestartPolicy::Always);
+    let verb = Verb::Replica { name: group("web"), num_instances: 1, restart_policy: always };
+    assert_eq!(rig.command("c2", verb), "Accepted");
+    let [(_, OrderMessage::Delta(delta))] = &rig.orders[..] else { panic!("not one delta: {:?}", rig.orders) };
+    assert_eq!((delta.pods.put.len(), delta.pods.gone.len(), delta.specs.is_empty()), (1, 0, true));
+    let order = &rig.agents[&node("a")].order;
+    assert_eq!(order.pods.values().next().expect("a pod").restart_policy, RestartPolicy::Always);
+    assert_eq!(rig.group("web").expect("a group").operation, None);
+}
+
+#[test]
+fn a_removed_group_is_gone_for_readers_at_once_and_for_good_when_nobody_has_it() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 2));
+    rig.report_all();
+    assert_eq!(rig.command("c2", remove("web")), "Accepted");
+    assert_eq!(rig.group("web"), None);
+    assert_eq!(rig.command("c3", create("web", 1)), "Refused(GroupRemoving)");
+    assert_eq!(rig.command("c4", remove("web")), "Refused(GroupUnknown)");
+    rig.report_all();
+    assert!(!rig.store.keys().any(|key| key.ends_with("/web")), "{:?}", rig.store.keys());
+    assert_eq!(rig.command("c5", create("web", 1)), "Accepted");
+}
+
+#[test]
+fn the_mutants_switch_their_guards_off() {
+    let mutant = |mutant| rig_with(Settings { mutant: Some(mutant), ..Settings::default() }, &["a"]);
+    let mut early = mutant(Mutant::EffectsBeforeCommit);
+    let delivery = early.delivery("c1", create("web", 1));
+    let effects = early.input(Input::Command(delivery));
+    assert!(matches!(&effects[0], Effect::Resolve { .. }), "{effects:?}");
+    let mut twice = mutant(Mutant::NoDeduplication);
+    let delivery = twice.delivery("c1", create("web", 1));
+    twice.run(Input::Command(delivery.clone()));
+    twice.run(Input::Command(delivery));
+    assert_eq!(twice.outcomes["c1"].verdict, Verdict::Refused(Refusal::GroupExists));
+}

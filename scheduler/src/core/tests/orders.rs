@@ -1,0 +1,134 @@
+//! Orders are as small as can be trusted, whole when in doubt, one at a time, and never repeated in a tight loop.
+
+use super::*;
+
+fn kinds(rig: &Rig) -> Vec<&'static str> {
+    let kind = |(_, message): &(NodeName, OrderMessage)| match message {
+        OrderMessage::Whole(_) => "whole",
+        OrderMessage::Delta(_) => "delta",
+    };
+    rig.orders.iter().map(kind).collect()
+}
+fn sent(effects: &[Effect]) -> Vec<(NodeName, Fence)> {
+    let order = |effect: &Effect| match effect {
+        Effect::SendOrder { node, message } => Some((node.clone(), message.fence())),
+        _ => None,
+    };
+    effects.iter().filter_map(order).collect()
+}
+/// A rig whose next order to `a` is under way and unanswered.
+fn under_way(id: &str) -> (Rig, Fence) {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery(id, create("web", 1));
+    let effects = rig.input(Input::Command(delivery));
+    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
+    let committed = rig.store(commit);
+    let effects = rig.input(committed);
+    let fence = sent(&effects)[0].1;
+    (rig, fence)
+}
+fn answer(rig: &mut Rig, fence: Fence, reply: Option<OrderReply>) -> Vec<Effect> {
+    rig.input(Input::OrderReplied { node: node("a"), fence, reply })
+}
+
+#[test]
+fn a_node_that_answers_gets_changes() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.command("c2", create("api", 1));
+    assert_eq!(kinds(&rig), ["delta", "delta"]);
+    assert_eq!(rig.pods("a"), ["api.v0-i1-d0", "web.v0-i1-d0"]);
+}
+
+#[test]
+fn a_node_that_lost_its_base_gets_the_whole() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.clear();
+    rig.agents.get_mut(&node("a")).expect("an agent").order.fence.generation += 7;
+    rig.command("c2", create("api", 1));
+    assert_eq!(kinds(&rig), ["delta", "whole"]);
+    assert_eq!(rig.pods("a").len(), 2);
+}
+
+#[test]
+fn a_node_that_obeys_something_else_gets_its_order_again() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.report_all();
+    rig.clear();
+    rig.pass(3);
+    assert_eq!(kinds(&rig), [""; 0], "nothing to say to a node that obeys");
+    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    agent.order = Order::default();
+    agent.incarnation += 1;
+    agent.sequence = 0;
+    rig.pass(1);
+    assert_eq!((kinds(&rig), rig.pods("a").len()), (vec!["whole"], 1));
+}
+
+#[test]
+fn an_unanswered_order_is_sent_again_whole_when_the_node_is_heard_or_after_a_while() {
+    let (mut rig, fence) = under_way("c1");
+    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+    rig.now = rig.core.wake_at().expect("a time").as_millis().max(rig.now);
+    rig.now += 5_000;
+    let effects = rig.input(Input::Tick);
+    assert!(matches!(&effects[..], [Effect::SendOrder { message: OrderMessage::Whole(_), .. }]), "{effects:?}");
+    let second = sent(&effects)[0].1;
+    assert!(second > fence);
+    assert_eq!(sent(&answer(&mut rig, second, None)), []);
+    let heartbeat = rig.heartbeat("a");
+    assert_eq!(sent(&rig.input(heartbeat)), [], "not in the same moment");
+    rig.now += 500;
+    assert_eq!(sent(&rig.input(Input::Tick)).len(), 1);
+}
+
+#[test]
+fn one_order_is_under_way_per_node() {
+    let (mut rig, fence) = under_way("c1");
+    let delivery = rig.delivery("c2", create("api", 1));
+    let effects = rig.input(Input::Command(delivery));
+    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
+    let committed = rig.store(commit);
+    assert_eq!(sent(&rig.input(committed)), []);
+    let digest = {
+        let desk = &mut rig.agents.get_mut(&node("a")).expect("an agent").order;
+        desk.digest()
+    };
+    // The digest is not what was sent: the answer is doubted, and the next order is whole and not at once.
+    let effects = answer(&mut rig, fence, Some(OrderReply::Accepted { fence, digest }));
+    assert_eq!(sent(&effects), []);
+    rig.now += 500;
+    let effects = rig.input(Input::Tick);
+    assert!(matches!(&effects[..], [Effect::SendOrder { message: OrderMessage::Whole(_), .. }]), "{effects:?}");
+}
+
+#[test]
+fn an_answer_that_names_a_later_leader_ends_the_leadership() {
+    let (mut rig, fence_sent) = under_way("c1");
+    let effects = answer(&mut rig, fence_sent, Some(OrderReply::Stale { have: fence(99, 1) }));
+    assert!(matches!(&effects[..], [Effect::StepDown { .. }]), "{effects:?}");
+    assert_eq!(rig.core.term(), None);
+}
+
+#[test]
+fn a_conflict_is_counted_and_answered_with_a_higher_fence() {
+    let (mut rig, fence) = under_way("c1");
+    answer(&mut rig, fence, Some(OrderReply::Conflict { have: fence }));
+    assert_eq!(rig.core.disagreements(), 1);
+    rig.now += 500;
+    assert!(sent(&rig.input(Input::Tick))[0].1 > fence);
+}
+
+#[test]
+fn an_order_nobody_answers_for_is_given_up() {
+    let (mut rig, _) = under_way("c1");
+    rig.now += 29_000;
+    assert_eq!(sent(&rig.input(Input::Tick)), []);
+    rig.now += 10_000;
+    let mut orders = sent(&rig.input(Input::Tick));
+    rig.now += 6_000;
+    orders.extend(sent(&rig.input(Input::Tick)));
+    assert_eq!(orders.len(), 1);
+}

@@ -1,0 +1,146 @@
+//! A new leader continues where the old one stopped: nothing moves, nothing is forgotten, nobody is called lost too early.
+
+use super::*;
+use crate::core::io::{Mirror, Mutant};
+
+/// A standby that heard every report and saw every write, at the side of a leader.
+fn standby_of(rig: &mut Rig, settings: Settings) -> Core {
+    let mut core = Core::new(settings);
+    let now = rig.time();
+    core.on(Input::Mirror(Mirror::Reset(rig.store.clone().into_iter().collect())), now);
+    for (name, agent) in &rig.agents {
+        core.on(Input::Report(ReportMessage::Whole(agent.whole(name))), now);
+    }
+    core
+}
+fn busy() -> Rig {
+    let mut rig = rig(&["a", "b", "c"]);
+    rig.command("c1", create("web", 5));
+    rig.command("c2", create("api", 2));
+    rig.pass(3);
+    rig.clear();
+    rig
+}
+
+#[test]
+fn a_takeover_with_full_facts_writes_nothing_and_sends_empty_changes() {
+    let mut rig = busy();
+    rig.core = standby_of(&mut rig, Settings::default());
+    rig.elect();
+    rig.pass(60);
+    assert_eq!(rig.written(), BTreeSet::new());
+    assert_eq!(rig.orders.len(), 3);
+    for (_, message) in &rig.orders {
+        let OrderMessage::Delta(delta) = message else { panic!("not a delta: {message:?}") };
+        assert!(delta.pods.is_empty() && delta.specs.is_empty() && delta.fence == fence(2, 1), "{delta:?}");
+    }
+}
+
+#[test]
+fn a_takeover_without_facts_asks_and_moves_nothing() {
+    let mut rig = busy();
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    assert_eq!(rig.asked.len(), 3);
+    rig.pass(60);
+    assert_eq!(rig.written(), BTreeSet::new());
+    assert_eq!(rig.group("web").expect("a group").state, RunState::Success);
+}
+
+#[test]
+fn without_the_grace_a_takeover_moves_everything() {
+    let mut rig = busy();
+    let places = rig.places("web");
+    rig.core = Core::new(Settings { mutant: Some(Mutant::NoFailoverGrace), ..Settings::default() });
+    rig.term += 1;
+    let stored = rig.store.clone().into_iter().collect();
+    // Nobody answers the questions of the first moment; then the nodes report one after the other.
+    let effects = rig.input(Input::Elected { term: Term(rig.term), stored });
+    let quiet = effects.into_iter().filter(|effect| !matches!(effect, Effect::AskWhole { .. })).collect();
+    rig.perform(quiet);
+    rig.report("a");
+    rig.now += 1_000;
+    rig.run(Input::Tick);
+    assert_ne!(rig.places("web"), places);
+}
+
+#[test]
+fn a_node_that_died_with_the_leader_is_lost_after_its_time() {
+    let mut rig = busy();
+    rig.cut.insert(node("a"));
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    rig.pass(299);
+    assert!(rig.places("web").iter().any(|(place, _)| place == "a"));
+    rig.pass(3);
+    assert!(!rig.places("web").iter().any(|(place, _)| place == "a"));
+}
+
+#[test]
+fn an_operation_goes_on_under_the_next_leader() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.report_all();
+    rig.cut.insert(node("a"));
+    rig.command("c2", remove("web"));
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    assert_eq!(rig.command("c3", create("web", 1)), "Refused(GroupRemoving)");
+    rig.cut.clear();
+    rig.pass(10);
+    assert!(!rig.store.keys().any(|key| key.ends_with("/web")), "{:?}", rig.store.keys());
+    assert_eq!(rig.command("c1", create("web", 1)), "Accepted", "answered from the outcome of the first c1");
+    assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn a_standby_answers_from_what_it_saw_and_says_that_it_may_be_behind() {
+    let mut rig = busy();
+    let mut standby = standby_of(&mut rig, Settings::default());
+    let query = Input::Query { query: Query::Group { name: group("web") }, reply: "q".to_owned() };
+    let effects = standby.on(query.clone(), rig.time());
+    let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
+    let Answer::Group(Some(view)) = &reply.answer else { panic!("no group: {reply:?}") };
+    assert_eq!((reply.stale, view.state, view.pods.len()), (true, RunState::Success, 5));
+    standby.on(Input::Mirror(Mirror::Delete(keys::group(&group("web")))), rig.time());
+    let effects = standby.on(query, rig.time());
+    let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
+    assert_eq!(reply.answer, Answer::Group(None));
+    let delivery = rig.delivery("c9", create("new", 1));
+    assert_eq!(standby.on(Input::Command(delivery), rig.time()), [], "a standby obeys no command");
+}
+
+#[test]
+fn a_deposed_leader_follows_what_is_stored() {
+    let mut rig = busy();
+    let delivery = rig.delivery("c3", create("new", 1));
+    rig.input(Input::Command(delivery));
+    rig.run(Input::Deposed);
+    assert_eq!(rig.group("new"), None, "it was never stored");
+    assert_eq!(rig.group("web").map(|view| view.pods.len()), Some(5), "its own commits were");
+}
+
+#[test]
+fn a_record_nobody_can_read_is_set_aside_and_blocks_nothing() {
+    let mut rig = busy();
+    rig.store.insert(keys::group(&group("bad")), b"{".to_vec());
+    rig.store.insert(keys::node(&node("bad")), b"[]".to_vec());
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    assert_eq!((rig.core.unreadable(), rig.buried.len()), (2, 2));
+    assert_eq!(rig.group("web").map(|view| view.pods.len()), Some(5));
+}
+
+#[test]
+fn the_same_inputs_give_the_same_effects() {
+    let story = || {
+        let mut rig = busy();
+        rig.cut.insert(node("a"));
+        rig.pass(310);
+        rig.command("c4", replica("web", 7));
+        rig.cut.clear();
+        rig.pass(5);
+        (format!("{:?}", rig.commits), format!("{:?}", rig.orders))
+    };
+    assert_eq!(story(), story());
+}

@@ -1,0 +1,56 @@
+//! What the scheduler counts.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+/// How a commit ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct CommitLabels {
+    pub(crate) result: CommitLabel,
+}
+
+/// The label of [`CommitLabels`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, prometheus_client::encoding::EncodeLabelValue)]
+pub(crate) enum CommitLabel {
+    Stored,
+    Fenced,
+    Unknown,
+}
+
+/// Clones share the numbers.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Metrics {
+    pub(crate) leader: Gauge,
+    pub(crate) term: Gauge,
+    pub(crate) commits: Family<CommitLabels, Counter>,
+    pub(crate) orders: Counter,
+    pub(crate) unanswered_orders: Counter,
+    pub(crate) stale_replies: Counter,
+    pub(crate) commands: Counter,
+    pub(crate) reports: Counter,
+    pub(crate) queries: Counter,
+    pub(crate) dropped: Counter,
+    pub(crate) disagreements: Gauge,
+    pub(crate) unreadable: Gauge,
+}
+
+impl Metrics {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let r = registry.sub_registry_with_prefix("deployd_scheduler");
+        r.register("leader", "1 while this scheduler leads", self.leader.clone());
+        r.register("term", "Term of this leader, 0 on a standby", self.term.clone());
+        r.register("commits", "Transactions by result", self.commits.clone());
+        r.register("orders", "Orders sent to nodes", self.orders.clone());
+        r.register("orders_unanswered", "Orders no node answered in time", self.unanswered_orders.clone());
+        r.register("stale_replies", "Orders a node refused for a later leader's", self.stale_replies.clone());
+        r.register("commands", "Commands read from the stream", self.commands.clone());
+        r.register("reports", "Reports heard from nodes", self.reports.clone());
+        r.register("queries", "Questions heard from apiservers", self.queries.clone());
+        r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
+        r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
+        r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
+    }
+}

@@ -1,0 +1,130 @@
+//! The commit lane: one transaction at a time, guarded by the term and in turn.
+//!
+//! Outcomes expire: they hang on a lease that is replaced every ten minutes, so that a thousand outcomes cost one lease
+//! and none of them lives shorter than promised.
+
+use std::time::Duration;
+
+use fabric::election::Guard;
+use fabric::etcd::{self, Op, Store, Writer};
+use fabric::tasks::{Scoped, spawn_scoped};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use crate::core::io::{Commit, CommitResult, Input, OUTCOME_KEPT, Write};
+use crate::metrics::{CommitLabel, CommitLabels, Metrics};
+
+/// A lease takes new outcomes for so long.
+const LEASE_FILLS: Duration = Duration::from_secs(600);
+/// The core has one commit under way; the second place is never used by it. A full lane is answered as `Unknown`.
+const QUEUE: usize = 2;
+
+/// The loop's end of the lane.
+pub(super) struct Lane {
+    sender: mpsc::Sender<Commit>,
+    pub(super) done: mpsc::Receiver<Input>,
+}
+
+pub(super) fn start(store: Store, guard: Guard, name: &str, metrics: Metrics) -> (Lane, Scoped) {
+    let (sender, commits) = mpsc::channel(QUEUE);
+    let (done_sender, done) = mpsc::channel(QUEUE);
+    let term = guard.term;
+    let writer = Writer::new(store.clone(), guard, name);
+    let worker = Worker { store, writer, term, metrics, lease: None };
+    (Lane { sender, done }, spawn_scoped("commits", worker.run(commits, done_sender)))
+}
+
+/// What the core is told when nobody leads.
+pub(super) fn fenced(commit: &Commit) -> Input {
+    Input::Committed { id: commit.id, result: CommitResult::Fenced }
+}
+
+impl Lane {
+    pub(super) fn hand_over(&self, commit: Commit) -> Option<Input> {
+        let id = commit.id;
+        self.sender.try_send(commit).err().map(|_| {
+            tracing::error!(id, "a second commit was made while one is under way");
+            Input::Committed { id, result: CommitResult::Unknown }
+        })
+    }
+}
+
+struct Worker {
+    store: Store,
+    writer: Writer,
+    term: u64,
+    metrics: Metrics,
+    lease: Option<(i64, Instant)>,
+}
+
+impl Worker {
+    async fn run(mut self, mut commits: mpsc::Receiver<Commit>, done: mpsc::Sender<Input>) {
+        while let Some(commit) = commits.recv().await {
+            let result = self.store(&commit).await;
+            self.metrics.commits.get_or_create(&CommitLabels { result: label(result) }).inc();
+            if done.send(Input::Committed { id: commit.id, result }).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    async fn store(&mut self, commit: &Commit) -> CommitResult {
+        if commit.term.0 != self.term {
+            tracing::error!(commit = %commit.term, ours = self.term, "a commit of another term");
+            return CommitResult::Fenced;
+        }
+        match self.try_store(commit).await {
+            Ok(etcd::CommitResult::Stored) => CommitResult::Stored,
+            Ok(etcd::CommitResult::Fenced) => CommitResult::Fenced,
+            Err(error) => {
+                tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
+                // Whatever it was, a lease that is gone would fail every later commit too.
+                self.lease = None;
+                CommitResult::Unknown
+            }
+        }
+    }
+
+    async fn try_store(&mut self, commit: &Commit) -> Result<etcd::CommitResult, etcd::Error> {
+        let expires = |write: &Write| matches!(write, Write::Put { expires: true, .. });
+        let lease = if commit.writes.iter().any(expires) { Some(self.lease().await?) } else { None };
+        let ops: Vec<Op> = commit.writes.iter().map(|write| op(write, lease)).collect();
+        self.writer.commit(&ops).await
+    }
+
+    async fn lease(&mut self) -> Result<i64, etcd::Error> {
+        if let Some((lease, since)) = self.lease
+            && since.elapsed() < LEASE_FILLS
+        {
+            return Ok(lease);
+        }
+        let since = Instant::now();
+        let lease = self.store.grant_lease(OUTCOME_KEPT + LEASE_FILLS).await?;
+        self.lease = Some((lease, since));
+        Ok(lease)
+    }
+}
+
+fn op(write: &Write, outcome_lease: Option<i64>) -> Op {
+    match write {
+        Write::Put { key, value, expires } => {
+            Op::Put { key: key.clone(), value: value.clone(), lease: outcome_lease.filter(|_| *expires) }
+        }
+        Write::Delete { key } => Op::Delete { key: key.clone() },
+    }
+}
+
+fn label(result: CommitResult) -> CommitLabel {
+    match result {
+        CommitResult::Stored => CommitLabel::Stored,
+        CommitResult::Fenced => CommitLabel::Fenced,
+        CommitResult::Unknown => CommitLabel::Unknown,
+    }
+}
+
+fn describe(error: &etcd::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
+}

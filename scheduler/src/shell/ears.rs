@@ -1,0 +1,90 @@
+//! What a scheduler hears: reports of every node, always, and the questions of its role.
+
+use std::time::Duration;
+
+use contract::notice::DeadLetter;
+use contract::query::Query;
+use contract::report::ReportMessage;
+use contract::subjects::{self, DeadLetterKind};
+use fabric::backoff;
+use fabric::clock::Clock;
+use fabric::nats::{Bus, Subscription};
+use tokio::sync::mpsc;
+
+use super::post;
+
+/// A question and where its answer goes.
+pub(super) struct Asked {
+    pub(super) query: Query,
+    pub(super) reply: String,
+}
+
+/// Hears the reports of all nodes. Leader and standbys alike: a takeover starts with full facts.
+pub(super) async fn reports(bus: Bus, clock: Clock, post: post::Lane, out: mpsc::Sender<ReportMessage>) {
+    loop {
+        let mut heard = subscribe(&bus, subjects::ALL_REPORTS, None).await;
+        while let Some(message) = heard.next().await {
+            match message.decode() {
+                Ok(report) => {
+                    if out.send(report).await.is_err() {
+                        return;
+                    }
+                }
+                Err(reason) => {
+                    let letter = DeadLetter::new(&message.subject, reason, &message.payload, clock.now());
+                    if post.bury(DeadLetterKind::Report, letter).is_err() {
+                        tracing::warn!("a report nobody could read was not kept");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Hears the questions to the leader.
+pub(super) async fn leader_questions(bus: Bus, out: mpsc::Sender<Asked>) {
+    loop {
+        let heard = subscribe(&bus, subjects::QUERY_LEADER, None).await;
+        if pass_on(heard, &out).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Hears this standby's share of the questions any standby may answer.
+pub(super) async fn standby_questions(bus: Bus, out: mpsc::Sender<Asked>) {
+    loop {
+        let heard = subscribe(&bus, subjects::QUERY_STANDBY, Some(subjects::STANDBY_QUEUE)).await;
+        if pass_on(heard, &out).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn pass_on(mut heard: Subscription, out: &mpsc::Sender<Asked>) -> Result<(), mpsc::error::SendError<Asked>> {
+    while let Some(message) = heard.next().await {
+        match (message.decode(), message.reply.clone()) {
+            (Ok(query), Some(reply)) => out.send(Asked { query, reply }).await?,
+            (Ok(_), None) => tracing::debug!("a question that wants no answer"),
+            (Err(reason), _) => tracing::warn!(%reason, "a question nobody can read"),
+        }
+    }
+    Ok(())
+}
+
+/// Subscribes, however long that takes.
+async fn subscribe(bus: &Bus, subject: &str, queue: Option<&str>) -> Subscription {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
+        let subscribed = match queue {
+            None => bus.subscribe(subject).await,
+            Some(queue) => bus.queue_subscribe(subject, queue).await,
+        };
+        match subscribed {
+            Ok(subscription) => return subscription,
+            Err(error) => tracing::warn!(%error, attempt, "cannot subscribe yet"),
+        }
+        tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
+    }
+}

@@ -1,0 +1,125 @@
+//! The post lane: what must reach a stream, notices and dead letters.
+//!
+//! Each is tried a few times and the stream is ensured in between. A notice repeated by a new leader carries the same id,
+//! so the stream keeps it once.
+
+use std::time::Duration;
+
+use contract::digest::Digest;
+use contract::keys::{self, Key};
+use contract::notice::{DeadLetter, Notice, NoticeBody};
+use contract::streams::{self, Stream};
+use contract::subjects::{self, DeadLetterKind};
+use fabric::backoff;
+use fabric::nats::{Bus, Error};
+use fabric::tasks::{Scoped, spawn_scoped};
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use super::streams as ensure;
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const ATTEMPTS: usize = 5;
+/// Letters that wait. When full a letter is dropped and counted: a flood of notices must not hold up decisions.
+const QUEUE: usize = 4096;
+
+/// A lane could not take more.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Full;
+
+/// The loop's end of the lane.
+#[derive(Clone)]
+pub(super) struct Lane {
+    sender: mpsc::Sender<Letter>,
+}
+
+enum Letter {
+    Notice(Box<Notice>),
+    Dead(DeadLetterKind, Box<DeadLetter>),
+}
+
+pub(super) fn start(bus: Bus) -> (Lane, Scoped) {
+    let (sender, letters) = mpsc::channel(QUEUE);
+    (Lane { sender }, spawn_scoped("post", run(bus, letters)))
+}
+
+/// What a letter the core buries was: a command, or a stored record named by its key.
+pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
+    match keys::parse(&letter.subject) {
+        Key::Unknown if letter.subject == subjects::COMMANDS => DeadLetterKind::Command,
+        Key::Unknown
+        | Key::Group(_)
+        | Key::Placement(_)
+        | Key::Node(_)
+        | Key::Outcome(_)
+        | Key::Cursor
+        | Key::Callbacks => DeadLetterKind::Record,
+    }
+}
+
+impl Lane {
+    pub(super) fn notice(&self, callback: String, body: NoticeBody) -> Result<(), Full> {
+        self.hand_over(Letter::Notice(Box::new(Notice { callback, body })))
+    }
+
+    pub(super) fn bury(&self, kind: DeadLetterKind, letter: DeadLetter) -> Result<(), Full> {
+        tracing::warn!(subject = letter.subject, reason = letter.reason, "a message could not be read");
+        self.hand_over(Letter::Dead(kind, Box::new(letter)))
+    }
+
+    fn hand_over(&self, letter: Letter) -> Result<(), Full> {
+        self.sender.try_send(letter).map_err(|_| Full)
+    }
+}
+
+async fn run(bus: Bus, mut letters: mpsc::Receiver<Letter>) {
+    while let Some(letter) = letters.recv().await {
+        match letter {
+            Letter::Notice(notice) => {
+                let subject = subjects::notice(&Digest::of(&notice.callback).to_string());
+                deliver(&bus, &streams::NOTICES, &subject, &*notice).await;
+            }
+            Letter::Dead(kind, letter) => {
+                deliver(&bus, &streams::DEAD_LETTERS, &subjects::dead_letter(kind), &*letter).await;
+            }
+        }
+    }
+}
+
+async fn deliver<T: Serialize>(bus: &Bus, stream: &Stream, subject: &str, value: &T) {
+    let id = Digest::of(value).to_string();
+    for attempt in 1..=ATTEMPTS {
+        match bus.publish_durable(subject, &id, &[], value, DEADLINE).await {
+            Ok(_) => return,
+            Err(error) if attempt == ATTEMPTS => {
+                tracing::error!(stream = stream.name, %error, "a message was not kept")
+            }
+            Err(error) => {
+                tracing::warn!(stream = stream.name, %error, attempt, "a message is not kept yet");
+                ensure_again(bus, stream).await;
+                tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(200), Duration::from_secs(2))).await;
+            }
+        }
+    }
+}
+
+async fn ensure_again(bus: &Bus, stream: &Stream) {
+    let ensured: Result<_, Error> = bus.ensure_stream(&ensure::spec(stream)).await;
+    if let Err(error) = ensured {
+        tracing::debug!(stream = stream.name, %error, "the stream is not there");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::time::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_letter_knows_whether_it_was_a_command_or_a_record() {
+        let letter = |subject| DeadLetter::new(subject, "?".to_owned(), b"{", Timestamp::NEVER);
+        assert_eq!(kind_of(&letter(subjects::COMMANDS)), DeadLetterKind::Command);
+        assert_eq!(kind_of(&letter(keys::CURSOR)), DeadLetterKind::Record);
+    }
+}

@@ -1,0 +1,77 @@
+//! Starting, stopping and refusing to start.
+
+use std::time::Duration;
+
+use contract::keys;
+use fabric::etcd::Op;
+use rustix::process::Signal;
+use tokio::time::Instant;
+
+use crate::stage::Stage;
+
+#[tokio::test]
+async fn a_leader_that_is_told_to_stop_exits_with_zero_and_another_leads_within_a_second() {
+    let stage = Stage::set().await;
+    let mut first = stage.scheduler("first").await;
+    let (name, term) = stage.leader().await;
+    assert_eq!(name, "first");
+    let _second = stage.scheduler("second").await;
+    let started = Instant::now();
+    first.signal(Signal::TERM);
+    assert_eq!(first.ended().await.code(), Some(0), "{}", stage.log("first"));
+    assert!(started.elapsed() < Duration::from_secs(2));
+    let (name, next) = stage.leader().await;
+    assert_eq!(name, "second");
+    assert!(next > term);
+    assert!(started.elapsed() < Duration::from_secs(2), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn a_leader_shows_itself_in_its_metrics() {
+    let stage = Stage::set().await;
+    let scheduler = stage.scheduler("only").await;
+    let (_, term) = stage.leader().await;
+    let (status, text) = scheduler.get("/metrics").await.unwrap();
+    assert_eq!(status, 200);
+    assert!(text.contains("deployd_scheduler_leader 1"), "{text}");
+    assert!(text.contains(&format!("deployd_scheduler_term {term}")), "{text}");
+    assert_eq!(scheduler.get("/healthz").await.unwrap().0, 200);
+}
+
+#[tokio::test]
+async fn a_scheduler_without_its_servers_is_not_ready_and_comes_back_with_them() {
+    let mut stage = Stage::set().await;
+    let scheduler = stage.scheduler("only").await;
+    stage.nats.kill();
+    let started = Instant::now();
+    while scheduler.get("/readyz").await.unwrap().0 != 503 {
+        assert!(started.elapsed() < Duration::from_secs(10));
+    }
+    stage.nats.restart().await.unwrap();
+    while scheduler.get("/readyz").await.unwrap().0 != 200 {
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+    stage.leader().await;
+}
+
+#[tokio::test]
+async fn a_newer_schema_is_refused_with_a_sentence() {
+    let stage = Stage::set().await;
+    let newer = Op::Put { key: keys::SCHEMA.to_owned(), value: br#"{"version":99}"#.to_vec(), lease: None };
+    stage.store.commit(None, &[newer]).await.unwrap();
+    let (mut program, _) = stage.program("old");
+    let status = tokio::task::spawn_blocking(move || program.status().unwrap()).await.unwrap();
+    assert!(!status.success());
+    assert!(stage.log("old").contains("schema version 99"), "{}", stage.log("old"));
+}
+
+#[test]
+fn a_bad_setting_ends_with_code_64_and_one_line() {
+    for arguments in [["--lost-after", "soon"], ["--lease-ttl", "3s"], ["--listen", "here"], ["--what", "is this"]] {
+        let program = env!("CARGO_BIN_EXE_deployd-scheduler");
+        let ended = std::process::Command::new(program).args(arguments).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+        assert_eq!(ended.status.code(), Some(64), "{said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+}

@@ -1,0 +1,8 @@
+//! The scheduler as a process, against real nats-server and etcd.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
+
+mod commands;
+mod life;
+mod nodes;
+mod stage;

@@ -1,0 +1,64 @@
+//! Nodes: reports are heard by everybody, orders come from the leader.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::name::NodeName;
+use contract::order::{OrderMessage, OrderReply};
+use contract::query::{Answer, Query, Reply};
+use contract::report::{NodeFacts, Report, ReportHead, ReportMessage, Stamp};
+use contract::subjects;
+use tokio::time::Instant;
+
+use crate::stage::{LIMIT, Stage};
+
+fn report(node: &NodeName) -> ReportMessage {
+    let stamp = Stamp { node: node.clone(), incarnation: "one".to_owned(), sequence: 1 };
+    let facts = NodeFacts { cpu_millis: 4000, cores: 4, memory: 8 << 30, wire: 1, ..NodeFacts::default() };
+    ReportMessage::Whole(Report {
+        head: ReportHead {
+            stamp,
+            applied: contract::fence::Fence::default(),
+            order_digest: contract::digest::Digest::default(),
+            engine: contract::report::EngineState::Up,
+            facts,
+        },
+        pods: BTreeMap::new(),
+    })
+}
+
+async fn knows(stage: &Stage, subject: &str) {
+    let started = Instant::now();
+    loop {
+        let reply: Option<Reply> = stage.bus.request(subject, &Query::Nodes, Duration::from_secs(2)).await.ok();
+        if let Some(Reply { answer: Answer::Nodes(nodes), .. }) = reply
+            && nodes.len() == 1
+        {
+            return;
+        }
+        assert!(started.elapsed() < LIMIT, "the node is not known on {subject}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_node_that_reports_is_known_to_leader_and_standby_and_gets_an_order() {
+    let stage = Stage::set().await;
+    let _first = stage.scheduler("first").await;
+    let (_, term) = stage.leader().await;
+    let _second = stage.scheduler("second").await;
+    let node: NodeName = "node.one".parse().unwrap();
+    let mut orders = stage.bus.subscribe(&subjects::order(&node)).await.unwrap();
+    stage.bus.publish(&subjects::report(&node), &report(&node)).await.unwrap();
+    knows(&stage, subjects::QUERY_LEADER).await;
+    knows(&stage, subjects::QUERY_STANDBY).await;
+    let order = tokio::time::timeout(LIMIT, orders.next()).await.expect("an order in time").expect("open");
+    let message: OrderMessage = order.decode().unwrap();
+    assert_eq!(message.fence().term.0, term);
+    let digest = match &message {
+        OrderMessage::Whole(whole) => whole.digest(),
+        OrderMessage::Delta(delta) => delta.digest,
+    };
+    let accepted = OrderReply::Accepted { fence: message.fence(), digest };
+    stage.bus.answer(&order.reply.unwrap(), &accepted).await.unwrap();
+}
