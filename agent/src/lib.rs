@@ -1,3 +1,12 @@
 //! The agent: makes its node's order true with the local Docker engine and reports what it sees.
 
+pub mod app;
+pub mod circuit;
+pub mod config;
+pub mod container;
 pub mod core;
+pub mod docker;
+pub mod ledger;
+pub mod metrics;
+pub mod pulse;
+pub mod shell;

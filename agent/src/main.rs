@@ -1,2 +1,18 @@
-//! .
-fn main() {}
+//! `deployd-agent`: one per node.
+
+use agent::app::App;
+use agent::config::Config;
+use fabric::shutdown::Shutdown;
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let config: Config = fabric::process::settings();
+    fabric::telemetry::init(&config.log);
+    if let Err(reason) = config.node_name() {
+        fabric::process::exit_bad_config(reason);
+    }
+    let shutdown = Shutdown::on_signals();
+    let app = Box::pin(App::build(config, shutdown)).await?;
+    app.run().await;
+    Ok(())
+}

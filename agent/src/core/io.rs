@@ -3,7 +3,7 @@
 //! The core is a value: `core.on(input, now) -> Vec<Effect>`. It owns the order, the memory of restarts and the
 //! last known containers; the shell (or the simulator) owns Docker, the disk and the bus.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::labels::{Identity, Owner};
@@ -199,6 +199,12 @@ pub struct Ledger {
 pub struct PodMemory {
     /// Its containers were made once: if one is not there it is missing, not new.
     pub created: bool,
+    /// Its containers were made from another spec of the same version (a group removed and made again under its old
+    /// name): they go before new ones are made.
+    pub outdated: bool,
+    /// Its containers that were stopped by order, by index: their next start is somebody's wish, whatever the restart
+    /// policy says.
+    pub halted: BTreeSet<usize>,
     /// Restarts counted in the present window.
     pub restarts: u32,
     /// When it was last restarted.

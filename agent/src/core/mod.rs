@@ -1,3 +1,266 @@
-//! Decides what the agent does.
+//! Decides what the agent does: inputs and time in, effects out, nothing waits.
+//!
+//! Work goes lane by lane (one instance of one group), and only lanes something happened to are looked at. Nothing
+//! is done before the first inventory, and nothing is removed before an order was ever accepted: a fresh agent
+//! adopts what it finds and waits.
 
 pub mod io;
+
+mod facts;
+mod lanes;
+mod orders;
+mod reports;
+mod world;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use contract::digest::Digest;
+use contract::fence::Fence;
+use contract::pod_id::{InstanceKey, PodId};
+use contract::report::{EngineState, ReportHead, Stamp};
+use contract::time::Timestamp;
+
+use io::{ContainerSeen, Effect, Input, Ledger, Settings};
+pub use orders::Tally;
+
+/// Ends this short before the engine went away belong to its going: an engine that shuts down kills its containers
+/// before it closes the connection.
+const DYING_ENGINE: Duration = Duration::from_secs(15);
+
+/// The agent's mind.
+#[derive(Debug)]
+pub struct Core {
+    settings: Settings,
+    ledger: Ledger,
+    order_digest: Digest,
+    desk: orders::Desk,
+    world: world::World,
+    reporter: reports::Reporter,
+    /// What pods that left the order get between the request to end and the kill.
+    graces: BTreeMap<PodId, Duration>,
+    engine: EngineState,
+    /// Whether the containers are known.
+    sight: Sight,
+    /// Something is not as it should be known: the next inventory is due now.
+    look_again: bool,
+    connected: bool,
+    /// When a scheduler last said anything; the agent's own start counts as a word.
+    last_word: Timestamp,
+    begun: bool,
+}
+
+/// Whether the containers are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sight {
+    /// An inventory must come before any step. Ends since `excuse` are not counted in restart budgets.
+    Blind { asked_at: Option<Timestamp>, excuse: Timestamp, ever: bool },
+    /// Known as of the last inventory.
+    Clear { asked_at: Option<Timestamp>, taken_at: Timestamp },
+}
+
+impl Core {
+    /// A core that begins with what is on disk.
+    pub fn new(settings: Settings, ledger: Ledger) -> Self {
+        Self {
+            order_digest: ledger.order.digest(),
+            settings,
+            ledger,
+            desk: orders::Desk::default(),
+            world: world::World::default(),
+            reporter: reports::Reporter::new(),
+            graces: BTreeMap::new(),
+            engine: EngineState::Up,
+            sight: Sight::Blind { asked_at: None, excuse: Timestamp::NEVER, ever: false },
+            look_again: false,
+            connected: true,
+            last_word: Timestamp::NEVER,
+            begun: false,
+        }
+    }
+
+    /// Takes one input and says what to do.
+    pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
+        let mut out = Vec::new();
+        if !self.begun {
+            self.begun = true;
+            self.last_word = now;
+        }
+        self.take(input, now, &mut out);
+        self.world.mark_due(now);
+        self.ask_inventory(now, &mut out);
+        self.work(now, &mut out);
+        self.flush_memory(now, &mut out);
+        self.report(now, &mut out);
+        out
+    }
+
+    /// When the core wants a [`Input::Tick`]; a time in the past means now.
+    pub fn wake_at(&self) -> Option<Timestamp> {
+        if !self.begun {
+            return Some(Timestamp::NEVER);
+        }
+        let heartbeat = self.can_report().then(|| self.reporter.told_at() + self.settings.heartbeat);
+        let reread = self.inventory_due();
+        [heartbeat, reread, self.world.next_wait(), self.desk.wake_at()].into_iter().flatten().min()
+    }
+
+    /// Orders counted by what became of them, for the metrics.
+    pub fn tally(&self) -> Tally {
+        self.desk.tally
+    }
+
+    /// The order obeyed.
+    pub fn obeyed(&self) -> Fence {
+        self.ledger.order.fence
+    }
+
+    /// Containers of this node, as last seen.
+    pub fn containers(&self) -> usize {
+        self.world.count()
+    }
+
+    /// True when the containers are known and the core can act.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.sight, Sight::Clear { .. })
+    }
+
+    fn take(&mut self, input: Input, now: Timestamp, out: &mut Vec<Effect>) {
+        match input {
+            Input::Order { message, reply } => self.order_arrived(message, reply, now, out),
+            Input::Persisted { id, result } => self.written(id, result, now, out),
+            Input::Inventory(found) => self.inventory_taken(found, now),
+            Input::Looked { id, seen } => {
+                if !self.world.looked(&id, seen) {
+                    self.look_again = true;
+                }
+            }
+            Input::Stepped { lane, step, result } => self.stepped(&lane, &step, result, now),
+            Input::Engine(state) => self.engine_is(state, now),
+            Input::Bus { connected } => {
+                if connected && !self.connected {
+                    self.reporter.ask_whole();
+                }
+                self.connected = connected;
+            }
+            Input::WholeAsked => {
+                self.last_word = now;
+                self.reporter.ask_whole();
+            }
+            Input::Tick => {}
+        }
+    }
+
+    fn engine_is(&mut self, state: EngineState, now: Timestamp) {
+        if state == self.engine {
+            return;
+        }
+        let was = std::mem::replace(&mut self.engine, state);
+        self.reporter.head_changed();
+        if was == EngineState::Up {
+            let excuse = now - DYING_ENGINE;
+            self.sight = match self.sight {
+                Sight::Blind { excuse, ever, .. } => Sight::Blind { asked_at: None, excuse, ever },
+                Sight::Clear { .. } => {
+                    self.forgive_restarts_since(excuse);
+                    Sight::Blind { asked_at: None, excuse, ever: true }
+                }
+            };
+            self.mark_order_if_never_seen();
+        }
+    }
+
+    /// Before the first inventory the ordered pods are told as pending, once the engine turns out to be away.
+    fn mark_order_if_never_seen(&mut self) {
+        if !self.ever_seen() {
+            let lanes: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
+            lanes.iter().for_each(|lane| self.world.mark(lane));
+        }
+    }
+
+    fn inventory_taken(&mut self, found: Vec<ContainerSeen>, now: Timestamp) {
+        if self.engine != EngineState::Up {
+            // It was asked for before the engine went away, and would pass for the look due after its return.
+            return;
+        }
+        let excuse = match self.sight {
+            Sight::Blind { excuse, .. } => Some(excuse),
+            Sight::Clear { .. } => None,
+        };
+        self.world.inventory(found, excuse);
+        if excuse.is_some() {
+            let lanes: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
+            lanes.iter().for_each(|lane| self.world.mark(lane));
+            self.world.mark_all();
+        }
+        self.sight = Sight::Clear { asked_at: None, taken_at: now };
+    }
+
+    /// When to ask for an inventory; never while the engine is away.
+    fn inventory_due(&self) -> Option<Timestamp> {
+        if self.engine != EngineState::Up {
+            return None;
+        }
+        Some(match self.sight {
+            Sight::Blind { asked_at: None, .. } => Timestamp::NEVER,
+            Sight::Blind { asked_at: Some(asked), .. } | Sight::Clear { asked_at: Some(asked), .. } => {
+                asked + self.settings.reread
+            }
+            Sight::Clear { asked_at: None, .. } if self.look_again => Timestamp::NEVER,
+            Sight::Clear { asked_at: None, taken_at } => taken_at + self.settings.reread,
+        })
+    }
+
+    fn ask_inventory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.inventory_due().is_some_and(|due| due <= now) {
+            match &mut self.sight {
+                Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. } => *asked_at = Some(now),
+            }
+            self.look_again = false;
+            self.world.inventory_begins();
+            out.push(Effect::TakeInventory);
+        }
+    }
+
+    fn ever_seen(&self) -> bool {
+        match self.sight {
+            Sight::Blind { ever, .. } => ever,
+            Sight::Clear { .. } => true,
+        }
+    }
+
+    /// Before the first inventory a report would call every pod missing. It is held back, unless the engine is away
+    /// and the node would look dead.
+    fn can_report(&self) -> bool {
+        self.connected && (self.ever_seen() || self.engine != EngineState::Up)
+    }
+
+    fn report(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if !self.can_report() {
+            return self.reporter.withhold();
+        }
+        let heartbeat_due = now >= self.reporter.told_at() + self.settings.heartbeat;
+        let head = ReportHead {
+            stamp: Stamp {
+                node: self.settings.owner.node.clone(),
+                incarnation: self.settings.incarnation.clone(),
+                sequence: 0,
+            },
+            applied: self.ledger.order.fence,
+            order_digest: self.order_digest,
+            engine: self.engine,
+            facts: self.settings.facts.clone(),
+        };
+        out.extend(self.reporter.message(head, heartbeat_due, now).map(Effect::Publish));
+    }
+}
+
+/// All pods of one lane, in the order of pod ids.
+fn lane_range(lane: &InstanceKey) -> RangeInclusive<PodId> {
+    let pod = |version, drift| PodId { group: lane.group.clone(), instance: lane.instance, version, drift };
+    pod(0, 0)..=pod(u32::MAX, u32::MAX)
+}

@@ -1,0 +1,172 @@
+//! Puts the agent together and runs it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use contract::labels::Owner;
+use contract::name::NodeName;
+use contract::report::NodeFacts;
+use fabric::admin::Readiness;
+use fabric::clock::Clock;
+use fabric::nats::Bus;
+use fabric::shutdown::Shutdown;
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use crate::config::Config;
+use crate::container::Host;
+use crate::core::Core;
+use crate::core::io::Settings;
+use crate::docker::{Engine, Machine};
+use crate::ledger::LedgerFile;
+use crate::metrics::Metrics;
+use crate::pulse::Pulse;
+use crate::shell::disk::Disk;
+use crate::shell::ears::{self, Ears};
+use crate::shell::hands::{self, Hands};
+use crate::shell::voice::Voice;
+use crate::shell::{INPUTS, Shell};
+
+/// How long a starting agent waits for the engine to say what the machine has. After that it starts with what the
+/// kernel says, so that the node shows up with its engine down instead of not at all.
+const ENGINE_PATIENCE: Duration = Duration::from_secs(30);
+
+/// The agent, ready to run.
+pub struct App {
+    shell: Shell,
+    shutdown: Shutdown,
+}
+
+impl App {
+    /// Takes the state directory, connects to engine and bus, starts the tasks.
+    pub async fn build(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
+        let node = config.node_name().map_err(anyhow::Error::msg)?;
+        let owner = Owner { cluster: config.cluster.clone(), node: node.clone() };
+        let (file, ledger) = LedgerFile::open(&config.state_dir)?;
+        let (metrics, registry) = Metrics::new();
+        let readiness = Readiness::new();
+        serve_admin(&config, &readiness, registry, &shutdown);
+
+        let clock = Clock::start();
+        let (pulse, states) = Pulse::new();
+        let host = host(&config, &owner);
+        let engine =
+            Arc::new(Engine::new(config.docker.clone(), host.clone(), config.engine_concurrency, pulse.clone()));
+        let facts = node_facts(&config, &machine(&engine).await);
+        info!(%node, cluster = %owner.cluster, memory = facts.memory, cores = facts.cores, engine = %facts.engine_version,
+            version = env!("CARGO_PKG_VERSION"), "agent starts");
+        let bus = Bus::connect(&config.nats, &format!("agent-{node}")).await.context("cannot connect to NATS")?;
+
+        let (sender, inputs) = mpsc::channel(INPUTS);
+        let voice = Voice::start(bus.clone(), &node, metrics.clone());
+        hands::watch(&engine, pulse.clone(), states, clock.now().as_millis() * 1_000_000, &sender);
+        let ears =
+            Ears { bus, owner, facts: facts.clone(), engine: Arc::clone(&engine), pulse, voice: voice.clone(), clock };
+        ears::listen(ears, &sender).await.context("cannot subscribe")?;
+
+        let shell = Shell {
+            core: Core::new(settings(&config, &node, facts), ledger),
+            clock,
+            inputs,
+            hands: Hands::new(engine, host, sender.clone(), metrics.clone()),
+            voice,
+            disk: Disk::start(file, sender),
+            metrics,
+            readiness,
+        };
+        Ok(Self { shell, shutdown })
+    }
+
+    /// Runs until shutdown.
+    pub async fn run(self) {
+        self.shell.run(self.shutdown).await;
+        info!("agent stops; containers keep running");
+    }
+}
+
+fn serve_admin(
+    config: &Config,
+    readiness: &Readiness,
+    registry: prometheus_client::registry::Registry,
+    shutdown: &Shutdown,
+) {
+    let (address, readiness, shutdown) = (config.listen, readiness.clone(), shutdown.clone());
+    fabric::tasks::spawn("admin", async move {
+        if let Err(reason) = fabric::admin::serve(address, readiness, Arc::new(registry), shutdown.clone()).await {
+            // A node whose health cannot be seen is not run: a supervisor would think it dead.
+            tracing::error!(%address, %reason, "the admin address cannot be served");
+            shutdown.trigger();
+        }
+    });
+}
+
+async fn machine(engine: &Engine) -> Machine {
+    let asked = async {
+        loop {
+            match engine.machine().await {
+                Ok(machine) => return machine,
+                Err(reason) => warn!(%reason, "waiting for the engine"),
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    match tokio::time::timeout(ENGINE_PATIENCE, asked).await {
+        Ok(machine) => machine,
+        Err(_) => {
+            warn!("starting without the engine; its labels will be missing until the next start");
+            kernel_machine()
+        }
+    }
+}
+
+/// What the kernel says the machine has.
+fn kernel_machine() -> Machine {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0);
+    Machine { cores: u32::try_from(cores).unwrap_or(1), memory: kilobytes * 1024, ..Machine::default() }
+}
+
+fn node_facts(config: &Config, machine: &Machine) -> NodeFacts {
+    let ip = config.address().to_string();
+    let cores = config.cpus.unwrap_or(machine.cores);
+    let mut labels = machine.labels.clone();
+    labels.extend(config.labels.iter().cloned());
+    NodeFacts {
+        address: format!("{ip}:2375"),
+        ip,
+        cpu_millis: u64::from(cores) * 1000 * u64::from(config.cpu_overcommit.max(1)),
+        cores,
+        memory: config.memory.unwrap_or(machine.memory),
+        labels,
+        engine_version: machine.version.clone(),
+        agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+        wire: contract::WIRE_VERSION,
+    }
+}
+
+fn host(config: &Config, owner: &Owner) -> Host {
+    Host {
+        owner: owner.clone(),
+        volume_root: config.volume_root.clone(),
+        cloud_volume_root: config.cloud_volume_root.clone(),
+        quota_cores: config.quota_cores,
+        publish_ip: config.publish_ip.map(|ip| ip.to_string()).unwrap_or_default(),
+    }
+}
+
+fn settings(config: &Config, node: &NodeName, facts: NodeFacts) -> Settings {
+    Settings {
+        owner: Owner { cluster: config.cluster.clone(), node: node.clone() },
+        incarnation: ulid::Ulid::generate().to_string(),
+        facts,
+        heartbeat: config.heartbeat,
+        reread: config.reread,
+        most_restarts: config.max_restarts,
+        restart_window: config.restart_window,
+        alone_after: config.alone_after,
+        mutant: None,
+    }
+}

@@ -1,0 +1,134 @@
+//! Every setting of the agent, from arguments and environment.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use contract::name::NodeName;
+
+/// Runs the containers of one node.
+#[derive(Debug, clap::Parser)]
+#[command(name = "deployd-agent", version, about)]
+pub struct Config {
+    /// Name of this node; the machine's own name when not given
+    #[arg(long, env = "DEPLOYD_NODE", value_name = "NAME")]
+    pub name: Option<NodeName>,
+    /// Cluster this node belongs to; containers of other clusters on the same engine are never touched
+    #[arg(long, env = "DEPLOYD_CLUSTER", default_value = "default", value_name = "ID")]
+    pub cluster: String,
+    /// Label that placement constraints match, as KEY=VALUE; may be given several times
+    #[arg(long = "label", env = "DEPLOYD_LABELS", value_delimiter = ',', value_parser = label, value_name = "KEY=VALUE")]
+    pub labels: Vec<(String, String)>,
+    /// Where the agent keeps its ledger; each agent needs its own
+    #[arg(long, env = "DEPLOYD_STATE_DIR", default_value = "/var/lib/deployd/agent", value_name = "DIR")]
+    pub state_dir: PathBuf,
+    /// Socket of the Docker engine
+    #[arg(long, env = "DEPLOYD_DOCKER", default_value = "/var/run/docker.sock", value_name = "SOCKET")]
+    pub docker: PathBuf,
+    /// Memory to give away, in bytes; all of the machine's when not given
+    #[arg(long, env = "DEPLOYD_MEMORY", value_name = "BYTES")]
+    pub memory: Option<u64>,
+    /// Cores of this node; all of the machine's when not given
+    #[arg(long, env = "DEPLOYD_CPUS", value_name = "CORES")]
+    pub cpus: Option<u32>,
+    /// How often each core is given away: a quota is a ceiling, not a reservation
+    #[arg(long, env = "DEPLOYD_CPU_OVERCOMMIT", default_value_t = 8, value_name = "TIMES")]
+    pub cpu_overcommit: u32,
+    /// Where volumes of pods live
+    #[arg(long, env = "DEPLOYD_VOLUME_ROOT", default_value = "/data/lain/volumes", value_name = "DIR")]
+    pub volume_root: String,
+    /// Where cloud volumes of pods live
+    #[arg(long, env = "DEPLOYD_CLOUD_VOLUME_ROOT", default_value = "/data/lain/cloud-volumes", value_name = "DIR")]
+    pub cloud_volume_root: String,
+    /// Cores that CPU level 8 takes half of
+    #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8, value_name = "CORES")]
+    pub quota_cores: u32,
+    /// Address others reach this node at; the one it would speak from when not given
+    #[arg(long, env = "DEPLOYD_ADVERTISE_IP", value_name = "ADDRESS")]
+    pub advertise_ip: Option<IpAddr>,
+    /// Address ports of containers are published on; all addresses when not given
+    #[arg(long, env = "DEPLOYD_PUBLISH_IP", value_name = "ADDRESS")]
+    pub publish_ip: Option<IpAddr>,
+    /// Between two signs of life
+    #[arg(long, env = "DEPLOYD_HEARTBEAT", default_value = "3s", value_parser = fabric::duration::parse, value_name = "TIME")]
+    pub heartbeat: Duration,
+    /// Between two looks at everything, in case an event was lost
+    #[arg(long, env = "DEPLOYD_REREAD", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
+    pub reread: Duration,
+    /// Without a word from a scheduler for so long, vanished containers are made again by the agent alone
+    #[arg(long, env = "DEPLOYD_ALONE_AFTER", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
+    pub alone_after: Duration,
+    /// Restarts of a pod within the window after which it is let go
+    #[arg(long, env = "DEPLOYD_MAX_RESTARTS", default_value_t = 3, value_name = "COUNT")]
+    pub max_restarts: u32,
+    /// See --max-restarts
+    #[arg(long, env = "DEPLOYD_RESTART_WINDOW", default_value = "30m", value_parser = fabric::duration::parse, value_name = "TIME")]
+    pub restart_window: Duration,
+    /// Creates and starts at a time; more than the engine can take only adds waiting
+    #[arg(long, env = "DEPLOYD_ENGINE_CONCURRENCY", default_value_t = 6, value_name = "COUNT")]
+    pub engine_concurrency: usize,
+    /// Address of /healthz, /readyz and /metrics
+    #[arg(long, env = "DEPLOYD_LISTEN", default_value = "127.0.0.1:9013", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// Where NATS is
+    #[command(flatten)]
+    pub nats: fabric::nats::Args,
+    /// What is logged
+    #[command(flatten)]
+    pub log: fabric::telemetry::Args,
+}
+
+impl Config {
+    /// The name of this node, given or the machine's.
+    pub fn node_name(&self) -> Result<NodeName, String> {
+        if let Some(name) = &self.name {
+            return Ok(name.clone());
+        }
+        let own = std::fs::read_to_string("/proc/sys/kernel/hostname").map_err(|error| error.to_string())?;
+        own.trim().parse().map_err(|error| format!("the machine's name {:?} {error}; give --name", own.trim()))
+    }
+
+    /// The address others reach this node at.
+    pub fn address(&self) -> IpAddr {
+        self.advertise_ip.unwrap_or_else(|| own_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    }
+}
+
+/// The address this machine would speak from. Connecting a datagram socket sends nothing; the target is reserved for
+/// documentation and never reached.
+fn own_address() -> Option<IpAddr> {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
+    socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip()).filter(|address| !address.is_unspecified())
+}
+
+fn label(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.trim().is_empty() => Ok((key.trim().to_owned(), value.trim().to_owned())),
+        Some(_) | None => Err(format!("{text:?} is not a label; write KEY=VALUE")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[test]
+    fn labels_may_repeat_and_be_listed() {
+        let config = Config::parse_from(["deployd-agent", "--label", "group=default", "--label", "unit=a,rack=3"]);
+        let pairs = [("group", "default"), ("unit", "a"), ("rack", "3")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(config.labels, pairs);
+        assert!(Config::try_parse_from(["deployd-agent", "--label", "group"]).is_err());
+    }
+
+    #[test]
+    fn a_node_always_has_a_name_and_an_address() {
+        let config = Config::parse_from(["deployd-agent", "--name", "n1", "--advertise-ip", "127.0.0.1"]);
+        assert_eq!(config.node_name().expect("given").as_str(), "n1");
+        assert_eq!(config.address(), IpAddr::V4(Ipv4Addr::LOCALHOST));
+        assert!(!Config::parse_from(["deployd-agent"]).address().is_unspecified());
+        assert!(Config::try_parse_from(["deployd-agent", "--name", "a b"]).is_err());
+    }
+}

@@ -1,0 +1,218 @@
+//! What a pod's container is to the engine: the plan it is made from, and what its inspect document says.
+//!
+//! Plain values in, plain values out, so that the mapping of the API contract is tested without an engine. The
+//! surprise: paths are joined as the contract's clients know them, without tidying (`.../1//lain/logs`).
+
+use std::collections::BTreeMap;
+
+use contract::labels::{self, Owner};
+use contract::pod_id::PodId;
+use contract::runtime::ContainerDetail;
+use contract::spec::{ContainerSpec, PodSpec};
+use contract::state::HealthState;
+
+use crate::core::io::{ContainerSeen, Phase};
+
+/// Length of a CPU accounting period, in microseconds.
+pub const CPU_PERIOD: i64 = 1_000_000;
+const NANOSECONDS: i64 = 1_000_000_000;
+
+/// What the node adds to a spec.
+#[derive(Debug, Clone)]
+pub struct Host {
+    /// Whose containers these are.
+    pub owner: Owner,
+    /// Where volumes live.
+    pub volume_root: String,
+    /// Where cloud volumes live.
+    pub cloud_volume_root: String,
+    /// Cores that level 8 takes half of.
+    pub quota_cores: u32,
+    /// Address ports are published on; empty means all.
+    pub publish_ip: String,
+}
+
+/// Everything the engine must know to make one container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Container name.
+    pub name: String,
+    /// Image reference.
+    pub image: String,
+    /// Labels.
+    pub labels: BTreeMap<String, String>,
+    /// `KEY=value` in order.
+    pub env: Vec<String>,
+    /// Command.
+    pub command: Vec<String>,
+    /// Entrypoint; none means the image's.
+    pub entrypoint: Option<Vec<String>>,
+    /// User; empty means the image's.
+    pub user: String,
+    /// Working directory; empty means the image's.
+    pub working_dir: String,
+    /// Paths declared as volumes.
+    pub volumes: Vec<String>,
+    /// `host:container` binds in order.
+    pub binds: Vec<String>,
+    /// `<port>/tcp`, when the pod has one.
+    pub port: Option<String>,
+    /// Address the port is published on.
+    pub publish_ip: String,
+    /// Network to join.
+    pub network: String,
+    /// DNS search domains.
+    pub dns_search: Vec<String>,
+    /// Log driver and its options; none means the engine's default.
+    pub log: Option<(String, BTreeMap<String, String>)>,
+    /// Memory, swap included, in bytes; 0 means unlimited.
+    pub memory: i64,
+    /// Share of [`CPU_PERIOD`] it may use.
+    pub cpu_quota: i64,
+    /// Health check; none means the image's.
+    pub health: Option<HealthPlan>,
+}
+
+/// A health check, times in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HealthPlan {
+    /// The test as the engine takes it.
+    pub test: Vec<String>,
+    /// Between two checks; 0 where it does not matter.
+    pub interval: i64,
+    /// Of one check.
+    pub timeout: i64,
+    /// Failures until unhealthy.
+    pub retries: i64,
+}
+
+/// The plan of container `index` of `pod`; none when the spec has no such container.
+pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Option<Plan> {
+    let container = spec.containers.get(index)?;
+    Some(Plan {
+        name: pod.container_name(index, spec.containers.len()),
+        image: container.image.clone(),
+        labels: labels::of(&host.owner, pod, spec, index),
+        env: environment(pod, spec, container),
+        command: container.command.clone(),
+        entrypoint: container.entrypoint.clone(),
+        user: container.user.clone(),
+        working_dir: container.working_dir.clone(),
+        volumes: declared_volumes(container),
+        binds: binds(host, pod, spec, index),
+        port: (container.expose > 0).then(|| format!("{}/tcp", container.expose)),
+        publish_ip: host.publish_ip.clone(),
+        network: spec.network_name().to_owned(),
+        dns_search: container.dns_search.clone(),
+        log: (!container.log_config.kind.is_empty())
+            .then(|| (container.log_config.kind.clone(), container.log_config.config.clone())),
+        memory: container.memory_limit,
+        cpu_quota: cpu_quota(container, host.quota_cores),
+        health: health(spec, container),
+    })
+}
+
+fn environment(pod: &PodId, spec: &PodSpec, container: &ContainerSpec) -> Vec<String> {
+    let ours = [
+        format!("DEPLOYD_POD_INSTANCE_NO={}", pod.instance),
+        format!("DEPLOYD_POD_NAME={}", pod.group),
+        format!("DEPLOYD_POD_NAMESPACE={}", spec.namespace),
+    ];
+    container.env.iter().cloned().chain(ours).collect()
+}
+
+fn declared_volumes(container: &ContainerSpec) -> Vec<String> {
+    let mounted = |bind: &String| bind.split(':').nth(1).map(str::to_owned);
+    container.volumes.iter().cloned().chain(container.system_volumes.iter().filter_map(mounted)).collect()
+}
+
+fn binds(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Vec<String> {
+    let Some(container) = spec.containers.get(index) else { return Vec::new() };
+    let place = format!("{}/{}/{}", spec.namespace, pod.group, pod.instance);
+    let part = if spec.containers.len() > 1 { format!("/c{index}") } else { String::new() };
+    let local = container.volumes.iter().map(|path| format!("{}/{place}{part}/{path}:{path}", host.volume_root));
+    let cloud = container.cloud_volumes.iter().flat_map(|volume| {
+        let instance = if volume.kind == "multi" { format!("/{}", pod.instance) } else { String::new() };
+        let root = format!("{}/{}/{}{instance}", host.cloud_volume_root, spec.namespace, pod.group);
+        volume.dirs.iter().map(move |path| format!("{root}/{path}:{path}"))
+    });
+    local.chain(container.system_volumes.iter().cloned()).chain(cloud).collect()
+}
+
+fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
+    let alone = PodSpec { containers: vec![container.clone()], ..PodSpec::default() };
+    i64::try_from(alone.cpu_millis(quota_cores)).unwrap_or(i64::MAX / 1000) * (CPU_PERIOD / 1000)
+}
+
+fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {
+    let options = &spec.health_config.options;
+    let (interval, timeout, retries) = (options.interval.max(10), options.timeout.max(3), options.retries.max(3));
+    let command = match spec.health_config.cmd.as_str() {
+        "none" => return Some(HealthPlan { test: vec!["NONE".to_owned()], ..HealthPlan::default() }),
+        "" => annotated_check(spec, container, timeout)?,
+        command => format!("{command} || exit 1"),
+    };
+    Some(HealthPlan {
+        test: vec!["CMD-SHELL".to_owned(), command],
+        interval: interval.saturating_mul(NANOSECONDS),
+        timeout: timeout.saturating_mul(NANOSECONDS),
+        retries,
+    })
+}
+
+/// The older way to ask for a check: an URL path in the annotation.
+fn annotated_check(spec: &PodSpec, container: &ContainerSpec, timeout: i64) -> Option<String> {
+    let annotation: serde_json::Value = serde_json::from_str(&spec.annotation).ok()?;
+    let path = annotation.get("healthcheck")?.as_str()?;
+    let port = container.expose;
+    Some(format!(
+        "echo $(curl -m {timeout} -s -o /dev/null -w '%{{http_code}}\\n' http://localhost:{port}{path}) | grep -Eq \"^[2-3]..$\" || exit 1"
+    ))
+}
+
+/// What the inspect document says; none when the container is not `owner`'s.
+pub fn seen(owner: &Owner, detail: &ContainerDetail, phase: Phase) -> Option<ContainerSeen> {
+    let texts = detail.config.labels.as_ref()?;
+    let identity = labels::identify(owner, |key| texts.get(key).map(String::as_str))?;
+    Some(ContainerSeen {
+        id: detail.id.clone(),
+        identity,
+        phase,
+        health: health_state(detail),
+        exit_code: detail.state.exit_code,
+        oom_killed: detail.state.oom_killed,
+        error: detail.state.error.clone(),
+        started_at: detail.state.started_at,
+        finished_at: detail.state.finished_at,
+        ip: address(detail),
+        node_port: node_port(detail),
+        spec_digest: texts.get(labels::SPEC_DIGEST).cloned().unwrap_or_default(),
+    })
+}
+
+/// Address on the network the container was made for, or on any.
+pub fn address(detail: &ContainerDetail) -> String {
+    let networks = &detail.network_settings.networks;
+    let first = || networks.values().find(|endpoint| !endpoint.ip_address.is_empty());
+    let own = networks.get(&detail.host_config.network_mode).filter(|endpoint| !endpoint.ip_address.is_empty());
+    own.or_else(first).map(|endpoint| endpoint.ip_address.clone()).unwrap_or_default()
+}
+
+fn node_port(detail: &ContainerDetail) -> u16 {
+    let bindings = detail.network_settings.ports.values().flatten().flatten();
+    bindings.filter_map(|binding| binding.host_port.parse().ok()).find(|port| *port != 0).unwrap_or(0)
+}
+
+fn health_state(detail: &ContainerDetail) -> HealthState {
+    // The engine's words, not ours; what it adds one day counts as no check.
+    match detail.state.health.as_ref().map(|health| health.status.as_str()) {
+        Some("starting") => HealthState::Starting,
+        Some("healthy") => HealthState::Healthy,
+        Some("unhealthy") => HealthState::Unhealthy,
+        Some(_) | None => HealthState::None,
+    }
+}
+
+#[cfg(test)]
+#[path = "container_tests.rs"]
+mod tests;

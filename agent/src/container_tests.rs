@@ -1,0 +1,143 @@
+//! Tests of the mapping of the API contract's chapter on container creation.
+
+use contract::spec::{CloudVolume, HealthConfig, HealthOptions, LogConfig};
+use serde_json::json;
+
+use super::*;
+
+fn host() -> Host {
+    Host {
+        owner: Owner { cluster: "c".to_owned(), node: "n1".parse().expect("a name") },
+        volume_root: "/data/lain/volumes".to_owned(),
+        cloud_volume_root: "/data/lain/cloud-volumes".to_owned(),
+        quota_cores: 8,
+        publish_ip: String::new(),
+    }
+}
+fn pod() -> PodId {
+    "hello.web.web.v2-i1-d0".parse().expect("a pod")
+}
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+fn spec(containers: Vec<ContainerSpec>) -> PodSpec {
+    PodSpec { name: "hello.web.web".to_owned(), namespace: "hello".to_owned(), containers, ..Default::default() }
+}
+fn planned(spec: &PodSpec, index: usize) -> Plan {
+    plan(&host(), &pod(), spec, index).expect("there is such a container")
+}
+
+#[test]
+fn the_environment_ends_with_who_the_pod_is() {
+    let spec = spec(vec![ContainerSpec { env: words(&["A=1"]), ..Default::default() }]);
+    let expected =
+        words(&["A=1", "DEPLOYD_POD_INSTANCE_NO=1", "DEPLOYD_POD_NAME=hello.web.web", "DEPLOYD_POD_NAMESPACE=hello"]);
+    assert_eq!(planned(&spec, 0).env, expected);
+}
+
+#[test]
+fn binds_come_in_the_contracts_order_and_are_not_tidied() {
+    let container = ContainerSpec {
+        volumes: words(&["/lain/logs"]),
+        system_volumes: words(&["/etc/hosts:/etc/hosts:ro", "named"]),
+        cloud_volumes: vec![
+            CloudVolume { kind: "multi".to_owned(), dirs: words(&["/many"]) },
+            CloudVolume { kind: "single".to_owned(), dirs: words(&["/one"]) },
+        ],
+        ..Default::default()
+    };
+    let plan = planned(&spec(vec![container.clone()]), 0);
+    let expected = words(&[
+        "/data/lain/volumes/hello/hello.web.web/1//lain/logs:/lain/logs",
+        "/etc/hosts:/etc/hosts:ro",
+        "named",
+        "/data/lain/cloud-volumes/hello/hello.web.web/1//many:/many",
+        "/data/lain/cloud-volumes/hello/hello.web.web//one:/one",
+    ]);
+    assert_eq!(plan.binds, expected);
+    assert_eq!(plan.volumes, words(&["/lain/logs", "/etc/hosts"]));
+    let several = spec(vec![ContainerSpec::default(), container]);
+    assert_eq!(planned(&several, 1).binds[0], "/data/lain/volumes/hello/hello.web.web/1/c1//lain/logs:/lain/logs");
+    assert_eq!(planned(&several, 1).name, "hello.web.web.v2-i1-d0-c1");
+}
+
+#[test]
+fn cpu_levels_become_quotas() {
+    let quota = |level| {
+        planned(&spec(vec![ContainerSpec { cpu_limit: level, ..Default::default() }, ContainerSpec::default()]), 0)
+            .cpu_quota
+    };
+    assert_eq!(
+        [quota(1), quota(0), quota(2), quota(8), quota(99)],
+        [500_000, 1_000_000, 1_000_000, 4_000_000, 4_000_000]
+    );
+}
+
+#[test]
+fn the_network_is_the_namespace_unless_named() {
+    let plain = spec(vec![ContainerSpec::default()]);
+    assert_eq!(planned(&plain, 0).network, "hello");
+    assert_eq!(planned(&PodSpec { network: "host".to_owned(), ..plain }, 0).network, "host");
+}
+
+#[test]
+fn a_port_and_a_log_driver_are_there_only_when_asked_for() {
+    let plain = planned(&spec(vec![ContainerSpec::default()]), 0);
+    assert_eq!((plain.port, plain.log, plain.entrypoint, plain.health), (None, None, None, None));
+    let container = ContainerSpec {
+        expose: 8080,
+        log_config: LogConfig { kind: "json-file".to_owned(), config: BTreeMap::new() },
+        ..Default::default()
+    };
+    let plan = planned(&spec(vec![container]), 0);
+    assert_eq!(plan.port.as_deref(), Some("8080/tcp"));
+    assert_eq!(plan.log, Some(("json-file".to_owned(), BTreeMap::new())));
+}
+
+#[test]
+fn health_checks_follow_the_contract() {
+    let with = |cmd: &str, annotation: &str| {
+        let options = HealthOptions { interval: 1, timeout: 30, retries: 0 };
+        let pod = PodSpec {
+            health_config: HealthConfig { cmd: cmd.to_owned(), options },
+            annotation: annotation.to_owned(),
+            ..spec(vec![ContainerSpec { expose: 80, ..Default::default() }])
+        };
+        planned(&pod, 0).health
+    };
+    assert_eq!(with("none", "").expect("a check").test, words(&["NONE"]));
+    let check = with("true", "").expect("a check");
+    assert_eq!(check.test, words(&["CMD-SHELL", "true || exit 1"]));
+    assert_eq!((check.interval, check.timeout, check.retries), (10 * NANOSECONDS, 30 * NANOSECONDS, 3));
+    let annotated = with("", r#"{"healthcheck":"/ping"}"#).expect("a check");
+    let curl = r#"echo $(curl -m 30 -s -o /dev/null -w '%{http_code}\n' http://localhost:80/ping) | grep -Eq "^[2-3]..$" || exit 1"#;
+    assert_eq!(annotated.test[1], curl);
+    assert_eq!(with("", "not json"), None);
+    assert_eq!(with("", r#"{"healthcheck":1}"#), None);
+}
+
+#[test]
+fn an_inspect_document_becomes_what_is_seen_and_a_foreign_one_nothing() {
+    let labels = labels::of(&host().owner, &pod(), &spec(vec![ContainerSpec::default()]), 0);
+    let document = json!({
+        "Id": "abc",
+        "Config": {"Labels": labels},
+        "HostConfig": {"NetworkMode": "hello"},
+        "State": {
+            "ExitCode": 137, "OOMKilled": true, "Error": "", "Health": {"Status": "starting"},
+            "StartedAt": "2026-11-16T02:03:50.610864592Z", "FinishedAt": "0001-01-01T00:00:00Z"
+        },
+        "NetworkSettings": {
+            "Networks": {"a": {"IPAddress": "10.0.0.1"}, "hello": {"IPAddress": "10.0.0.2"}},
+            "Ports": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "32768"}], "81/tcp": null}
+        }
+    });
+    let detail: ContainerDetail = contract::go_json::from_value(document).expect("decodes");
+    let seen_one = seen(&host().owner, &detail, Phase::Running).expect("it is ours");
+    assert_eq!((seen_one.ip.as_str(), seen_one.node_port), ("10.0.0.2", 32768));
+    assert_eq!((seen_one.health, seen_one.exit_code, seen_one.oom_killed), (HealthState::Starting, 137, true));
+    assert!(seen_one.started_at.happened() && !seen_one.finished_at.happened());
+    assert_eq!(seen_one.identity.pod, pod());
+    let other = Owner { node: "n2".parse().expect("a name"), ..host().owner };
+    assert_eq!(seen(&other, &detail, Phase::Running), None);
+}

@@ -1,0 +1,241 @@
+//! How an order becomes the order obeyed: judged by its fence, put on disk, then acknowledged and worked on.
+//!
+//! One write is under way at a time. What arrives meanwhile waits in one place, where a newer order takes the place
+//! of an older one; the older one's sender is told so and sends again what it still wants.
+
+use std::time::Duration;
+
+use contract::fence::Fence;
+use contract::order::{Order, OrderMessage, OrderReply};
+use contract::pod_id::PodId;
+use contract::state::TargetState;
+use contract::time::Timestamp;
+use contract::travel::Changes;
+use planner::fence::{Judgement, judge};
+use planner::lane::makes_other_containers;
+use tracing::{error, info, warn};
+
+use super::Core;
+use super::io::{Effect, Inbox, Ledger, Mutant};
+
+/// Until a memory that could not be written is written again.
+const WRITE_AGAIN: Duration = Duration::from_secs(5);
+
+/// Where orders and writes wait.
+#[derive(Debug, Default)]
+pub(super) struct Desk {
+    last_id: u64,
+    writing: Option<Writing>,
+    waiting: Option<(OrderMessage, Inbox)>,
+    /// Something remembered is not on disk.
+    memory_changed: bool,
+    /// No write of memory alone before this: the last one failed.
+    write_after: Timestamp,
+    /// Orders counted by what became of them.
+    pub(super) tally: Tally,
+}
+
+/// Orders counted by what became of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Obeyed and on disk.
+    pub accepted: u64,
+    /// From a leader that was overtaken.
+    pub stale: u64,
+    /// Two orders under one fence.
+    pub conflict: u64,
+    /// Could not be kept or make no sense.
+    pub failed: u64,
+}
+
+#[derive(Debug)]
+struct Writing {
+    id: u64,
+    order: Option<(Order, Inbox)>,
+}
+
+impl Desk {
+    /// Something remembered changed.
+    pub(super) fn remember(&mut self) {
+        self.memory_changed = true;
+    }
+
+    /// When a write that failed is tried again.
+    pub(super) fn wake_at(&self) -> Option<Timestamp> {
+        (self.memory_changed && self.writing.is_none()).then_some(self.write_after)
+    }
+}
+
+impl Core {
+    /// An order arrived.
+    pub(super) fn order_arrived(&mut self, message: OrderMessage, reply: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
+        self.last_word = now;
+        if self.desk.writing.is_none() {
+            return self.judge_order(message, reply, out);
+        }
+        let overtaken = match &self.desk.waiting {
+            Some((waiting, _)) if waiting.fence() > message.fence() => Some(reply),
+            Some(_) | None => self.desk.waiting.replace((message, reply)).map(|(_, inbox)| inbox),
+        };
+        if let Some(inbox) = overtaken {
+            let reason = "overtaken by a newer order while the disk was busy".to_owned();
+            out.push(Effect::Reply { inbox, reply: OrderReply::Failed { reason } });
+        }
+    }
+
+    /// A write ended.
+    pub(super) fn written(&mut self, id: u64, result: Result<(), String>, now: Timestamp, out: &mut Vec<Effect>) {
+        match self.desk.writing.take() {
+            Some(writing) if writing.id == id => match (writing.order, result) {
+                (Some((order, inbox)), Ok(())) => self.obey(order, inbox, out),
+                (None, Ok(())) => {}
+                (order, Err(reason)) => self.not_written(order.map(|(_, inbox)| inbox), reason, now, out),
+            },
+            // The answer to a write of an earlier run, or a second answer: it says nothing about the present one.
+            other => self.desk.writing = other,
+        }
+        if self.desk.writing.is_none()
+            && let Some((message, reply)) = self.desk.waiting.take()
+        {
+            self.judge_order(message, reply, out);
+        }
+    }
+
+    /// Writes what is remembered, unless a write is under way.
+    pub(super) fn flush_memory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.settings.mutant == Some(Mutant::NoLedger) {
+            self.desk.memory_changed = false;
+        }
+        if self.desk.memory_changed && self.desk.writing.is_none() && now >= self.desk.write_after {
+            let ledger = self.ledger.clone();
+            self.write(ledger, None, out);
+        }
+    }
+
+    fn not_written(&mut self, inbox: Option<Inbox>, reason: String, now: Timestamp, out: &mut Vec<Effect>) {
+        error!(%reason, "the ledger could not be written");
+        self.desk.memory_changed = true;
+        self.desk.write_after = now + WRITE_AGAIN;
+        if let Some(inbox) = inbox {
+            self.desk.tally.failed += 1;
+            out.push(Effect::Reply { inbox, reply: OrderReply::Failed { reason } });
+        }
+    }
+
+    fn judge_order(&mut self, message: OrderMessage, inbox: Inbox, out: &mut Vec<Effect>) {
+        let have = self.ledger.order.fence;
+        let fence = message.fence();
+        let same = fence == have && self.order_digest == promised_digest(&message);
+        let judgement = match self.settings.mutant {
+            Some(Mutant::NoFence) => Judgement::Accept,
+            Some(Mutant::NoLedger) | None => judge(have, fence, same),
+        };
+        let reply = match judgement {
+            Judgement::Accept => match self.resulting_order(message) {
+                Ok(order) => return self.keep(order, inbox, out),
+                Err(reply) => reply,
+            },
+            Judgement::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
+            Judgement::Stale => {
+                warn!(%fence, %have, "a stale order was refused");
+                self.desk.tally.stale += 1;
+                OrderReply::Stale { have }
+            }
+            Judgement::Conflict => {
+                error!(%fence, "two different orders carry the same fence");
+                self.desk.tally.conflict += 1;
+                OrderReply::Conflict { have }
+            }
+        };
+        out.push(Effect::Reply { inbox, reply });
+    }
+
+    fn resulting_order(&mut self, message: OrderMessage) -> Result<Order, OrderReply> {
+        let have = self.ledger.order.fence;
+        let order = match message {
+            OrderMessage::Whole(order) => order,
+            OrderMessage::Delta(delta) => self.ledger.order.changed_by(&delta).ok_or(OrderReply::NeedWhole { have })?,
+        };
+        match order.pods.keys().find(|pod| !order.specs.contains_key(&pod.spec_key())) {
+            None => Ok(order),
+            Some(pod) => {
+                self.desk.tally.failed += 1;
+                let reason = format!("the order names pod {pod} and holds no spec for it");
+                error!(fence = %order.fence, %reason, "an order was refused");
+                Err(OrderReply::Failed { reason })
+            }
+        }
+    }
+
+    fn keep(&mut self, order: Order, inbox: Inbox, out: &mut Vec<Effect>) {
+        if self.settings.mutant == Some(Mutant::NoLedger) {
+            return self.obey(order, inbox, out);
+        }
+        let mut ledger = self.ledger.clone();
+        adopt(&mut ledger, order.clone());
+        self.write(ledger, Some((order, inbox)), out);
+    }
+
+    fn write(&mut self, ledger: Ledger, order: Option<(Order, Inbox)>, out: &mut Vec<Effect>) {
+        self.desk.last_id += 1;
+        let id = self.desk.last_id;
+        self.desk.memory_changed = false;
+        self.desk.writing = Some(Writing { id, order });
+        out.push(Effect::Persist { id, ledger: Box::new(ledger) });
+    }
+
+    /// The order is on disk: from now on it is the one that counts.
+    fn obey(&mut self, order: Order, inbox: Inbox, out: &mut Vec<Effect>) {
+        let first = self.ledger.order.fence == Fence::default();
+        let pods = Changes::between(&self.ledger.order.pods, &order.pods);
+        let specs = Changes::between(&self.ledger.order.specs, &order.specs);
+        for pod in &pods.gone {
+            if let Some(spec) = self.ledger.order.specs.get(&pod.spec_key()) {
+                self.graces.insert(pod.clone(), spec.kill_grace());
+            }
+        }
+        let respecified = |pod: &PodId| specs.put.contains_key(&pod.spec_key());
+        let changed = order.pods.keys().filter(|pod| respecified(pod)).chain(pods.put.keys()).chain(&pods.gone);
+        changed.for_each(|pod| self.world.mark(&pod.key()));
+        if first {
+            self.world.mark_all();
+        }
+        adopt(&mut self.ledger, order);
+        self.order_digest = self.ledger.order.digest();
+        self.reporter.head_changed();
+        self.desk.tally.accepted += 1;
+        let fence = self.ledger.order.fence;
+        info!(%fence, pods = self.ledger.order.pods.len(), "order accepted");
+        out.push(Effect::Reply { inbox, reply: OrderReply::Accepted { fence, digest: self.order_digest } });
+    }
+}
+
+/// Digest the message says its order has.
+fn promised_digest(message: &OrderMessage) -> contract::digest::Digest {
+    match message {
+        OrderMessage::Whole(order) => order.digest(),
+        OrderMessage::Delta(delta) => delta.digest,
+    }
+}
+
+/// Puts `order` in the ledger and fits what is remembered to it.
+fn adopt(ledger: &mut Ledger, order: Order) {
+    ledger.memory.retain(|pod, _| order.pods.contains_key(pod));
+    for (pod, memory) in &mut ledger.memory {
+        let key = pod.spec_key();
+        if let (Some(before), Some(after)) = (ledger.order.specs.get(&key), order.specs.get(&key))
+            && makes_other_containers(before, after)
+        {
+            memory.outdated = true;
+        }
+    }
+    for (pod, assignment) in &order.pods {
+        if assignment.target == TargetState::Stop {
+            let memory = ledger.memory.entry(pod.clone()).or_default();
+            let count = order.specs.get(&pod.spec_key()).map_or(0, |spec| spec.containers.len());
+            memory.halted = (0..count).collect();
+            memory.let_go = false;
+        }
+    }
+    ledger.order = order;
+}

@@ -1,0 +1,271 @@
+//! The bench: a core with a disk, an engine and a listening scheduler made of plain values.
+//!
+//! `feed` gives one input and returns the effects untouched; `settle` performs effects, and those that follow, until
+//! none is left. A scheduler's copy of the report is folded from what is published and compared where it matters.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::fence::{Fence, Term};
+use contract::labels::{Identity, Owner};
+use contract::order::{Assignment, Order, OrderMessage, OrderReply};
+use contract::pod_id::PodId;
+use contract::report::{EngineState, NodeFacts, PodFacts, Report, ReportMessage};
+use contract::spec::{ContainerSpec, PodSpec};
+use contract::state::{HealthState, RestartPolicy, TargetState};
+use contract::time::Timestamp;
+
+use crate::core::Core;
+use crate::core::io::{ContainerSeen, Effect, Input, Ledger, Phase, Settings, Step, StepFailure};
+
+pub(super) fn pod(text: &str) -> PodId {
+    text.parse().expect("a pod id")
+}
+pub(super) fn fence(term: u64, generation: u64) -> Fence {
+    Fence { term: Term(term), generation }
+}
+pub(super) fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
+}
+pub(super) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(super) fn settings() -> Settings {
+    Settings {
+        owner: Owner { cluster: "c".to_owned(), node: "n1".parse().expect("a name") },
+        incarnation: "run-1".to_owned(),
+        facts: NodeFacts::default(),
+        heartbeat: secs(3),
+        reread: secs(30),
+        most_restarts: 3,
+        restart_window: secs(1800),
+        alone_after: secs(60),
+        mutant: None,
+    }
+}
+
+/// An order in the making.
+pub(super) fn order(term: u64, generation: u64) -> OrderBuilder {
+    OrderBuilder(Order { fence: fence(term, generation), ..Order::default() })
+}
+
+pub(super) struct OrderBuilder(pub(super) Order);
+
+impl OrderBuilder {
+    pub(super) fn pod(self, id: &str) -> Self {
+        self.pod_with(id, 1, TargetState::Run, RestartPolicy::Always)
+    }
+    pub(super) fn pod_with(mut self, id: &str, count: usize, target: TargetState, policy: RestartPolicy) -> Self {
+        let id = pod(id);
+        let spec = PodSpec {
+            name: id.group.to_string(),
+            version: id.version,
+            containers: vec![ContainerSpec { image: "i".to_owned(), ..Default::default() }; count],
+            ..Default::default()
+        };
+        self.0.specs.insert(id.spec_key(), Arc::new(spec));
+        self.0.pods.insert(id, Assignment { target, restart_policy: policy });
+        self
+    }
+    pub(super) fn respecify(mut self, change: impl Fn(&mut PodSpec)) -> Self {
+        for spec in self.0.specs.values_mut() {
+            change(Arc::make_mut(spec));
+        }
+        self
+    }
+    pub(super) fn whole(self) -> OrderMessage {
+        OrderMessage::Whole(self.0)
+    }
+}
+
+/// A container as the engine shows it.
+pub(super) fn seen(id: &str, of: &str, phase: Phase) -> ContainerSeen {
+    ContainerSeen {
+        id: id.to_owned(),
+        identity: Identity { pod: pod(of), index: 0 },
+        phase,
+        health: HealthState::None,
+        exit_code: 0,
+        oom_killed: false,
+        error: String::new(),
+        started_at: if phase == Phase::Created { Timestamp::NEVER } else { at(-100) },
+        finished_at: if phase == Phase::Exited { at(-50) } else { Timestamp::NEVER },
+        ip: "10.0.0.2".to_owned(),
+        node_port: 0,
+        spec_digest: String::new(),
+    }
+}
+
+pub(super) struct Bench {
+    pub(super) core: Core,
+    pub(super) now: Timestamp,
+    pub(super) disk: Ledger,
+    pub(super) engine: BTreeMap<String, ContainerSeen>,
+    pub(super) replies: Vec<(String, OrderReply)>,
+    pub(super) published: Vec<ReportMessage>,
+    pub(super) steps: Vec<Step>,
+    /// How the engine answers the next steps; empty means well.
+    pub(super) failures: VecDeque<StepFailure>,
+    pub(super) copy: Option<Report>,
+    made: u32,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self::with(settings(), Ledger::default())
+    }
+    pub(super) fn with(settings: Settings, disk: Ledger) -> Self {
+        Self {
+            core: Core::new(settings, disk.clone()),
+            now: at(0),
+            disk,
+            engine: BTreeMap::new(),
+            replies: Vec::new(),
+            published: Vec::new(),
+            steps: Vec::new(),
+            failures: VecDeque::new(),
+            copy: None,
+            made: 0,
+        }
+    }
+    /// The agent process dies and comes back with what is on disk.
+    pub(super) fn restart(&mut self, incarnation: &str) {
+        let settings = Settings { incarnation: incarnation.to_owned(), ..settings() };
+        self.core = Core::new(settings, self.disk.clone());
+    }
+    pub(super) fn has(mut self, container: ContainerSeen) -> Self {
+        self.engine.insert(container.id.clone(), container);
+        self
+    }
+    pub(super) fn feed(&mut self, input: Input) -> Vec<Effect> {
+        self.core.on(input, self.now)
+    }
+    /// Feeds and performs everything that follows; time stands still.
+    pub(super) fn run(&mut self, input: Input) {
+        let effects = self.feed(input);
+        self.settle(effects);
+    }
+    pub(super) fn start(mut self) -> Self {
+        self.run(Input::Tick);
+        self
+    }
+    pub(super) fn order(&mut self, message: OrderMessage) -> OrderReply {
+        self.run(Input::Order { message, reply: "r".to_owned() });
+        self.replies.pop().expect("an answer").1
+    }
+    /// Lets time pass, ticking whenever the core asks.
+    pub(super) fn pass(&mut self, span: Duration) {
+        let end = self.now + span;
+        while let Some(wake) = self.core.wake_at().filter(|wake| *wake <= end) {
+            self.now = wake.max(self.now);
+            self.run(Input::Tick);
+        }
+        self.now = end;
+    }
+    pub(super) fn settle(&mut self, effects: Vec<Effect>) {
+        let mut queue: VecDeque<Effect> = effects.into();
+        while let Some(effect) = queue.pop_front() {
+            if let Some(input) = self.perform(effect) {
+                queue.extend(self.feed(input));
+            }
+        }
+    }
+    pub(super) fn perform(&mut self, effect: Effect) -> Option<Input> {
+        match effect {
+            Effect::Persist { id, ledger } => {
+                self.disk = *ledger;
+                Some(Input::Persisted { id, result: Ok(()) })
+            }
+            Effect::Reply { inbox, reply } => {
+                self.replies.push((inbox, reply));
+                None
+            }
+            Effect::Perform { lane, step } => {
+                self.steps.push(step.clone());
+                let result = match self.failures.pop_front() {
+                    Some(failure) => Err(failure),
+                    None => Ok(self.step(&step)),
+                };
+                Some(Input::Stepped { lane, step, result })
+            }
+            Effect::TakeInventory => Some(Input::Inventory(self.engine.values().cloned().collect())),
+            Effect::Publish(message) => {
+                self.hear(&message);
+                self.published.push(message);
+                None
+            }
+        }
+    }
+    fn step(&mut self, step: &Step) -> Option<ContainerSeen> {
+        match step {
+            Step::Create { pod, index, .. } => {
+                self.made += 1;
+                let mut container = seen(&format!("m{}", self.made), &pod.to_string(), Phase::Running);
+                container.identity.index = *index;
+                container.started_at = self.now;
+                self.engine.insert(container.id.clone(), container.clone());
+                Some(container)
+            }
+            Step::Start { id } => {
+                let container = self.engine.get_mut(id)?;
+                container.phase = Phase::Running;
+                container.started_at = self.now;
+                Some(container.clone())
+            }
+            Step::Stop { id, .. } => self.end(id, 0),
+            Step::Remove { id, .. } => {
+                self.engine.remove(id);
+                None
+            }
+        }
+    }
+    /// The container ends by itself.
+    pub(super) fn end(&mut self, id: &str, exit_code: i64) -> Option<ContainerSeen> {
+        let now = self.now;
+        let container = self.engine.get_mut(id)?;
+        container.phase = Phase::Exited;
+        container.exit_code = exit_code;
+        container.finished_at = now + Duration::from_millis(1);
+        Some(container.clone())
+    }
+    /// The container ends and the agent looks at it.
+    pub(super) fn crash(&mut self, id: &str) {
+        let seen = self.end(id, 1);
+        self.run(Input::Looked { id: id.to_owned(), seen });
+    }
+    fn hear(&mut self, message: &ReportMessage) {
+        match message {
+            ReportMessage::Whole(report) => self.copy = Some(report.clone()),
+            ReportMessage::Delta(delta) => {
+                let fits = self.copy.as_mut().is_some_and(|copy| copy.apply(delta));
+                assert!(fits, "a delta that does not fit what was told before: {delta:?}");
+            }
+            ReportMessage::Heartbeat(heartbeat) => {
+                let copy = self.copy.as_ref().expect("a whole before the first heartbeat");
+                assert_eq!(copy.digest(), heartbeat.digest, "the digest tells what was told");
+                assert_eq!(copy.head.stamp, heartbeat.stamp);
+            }
+        }
+    }
+    pub(super) fn facts(&self, id: &str) -> Option<&PodFacts> {
+        self.copy.as_ref().and_then(|copy| copy.pods.get(&pod(id)))
+    }
+    pub(super) fn told(&self, id: &str) -> &PodFacts {
+        self.facts(id).expect("the pod was reported")
+    }
+    pub(super) fn take_steps(&mut self) -> Vec<Step> {
+        std::mem::take(&mut self.steps)
+    }
+    pub(super) fn engine_is(&mut self, state: EngineState) {
+        self.run(Input::Engine(state));
+    }
+}
+
+pub(super) fn steps_in(effects: &[Effect]) -> Vec<&Step> {
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Perform { step, .. } = effect { Some(step) } else { None })
+        .collect()
+}

@@ -1,0 +1,208 @@
+//! Random histories: whatever happened, when it is calm again the node runs exactly its order, and the schedulers'
+//! copy of the report says so.
+
+use std::collections::BTreeMap;
+
+use contract::order::{Order, OrderMessage};
+use contract::pod_id::PodId;
+use contract::report::EngineState;
+use contract::state::RunState;
+use proptest::prelude::*;
+
+use super::bench::{Bench, order, secs};
+use crate::core::io::{Effect, Input, Phase, StepFailure};
+
+/// Something that happens to a node.
+#[derive(Debug, Clone)]
+enum Event {
+    /// An order with these (instance, version, drift) arrives; the flag makes it a delta.
+    Order(Vec<(u32, u32, u32)>, bool),
+    /// The last order arrives again, or one of a deposed leader.
+    Old(bool),
+    /// The nth effect that waits is performed.
+    Perform(usize),
+    /// The nth effect that waits fails.
+    Fail(usize, bool),
+    /// The nth container ends and the agent looks.
+    Crash(usize),
+    /// The nth container is removed by somebody, and the agent sees it or not.
+    Vanish(usize, bool),
+    /// The engine goes or comes.
+    Engine(bool),
+    /// The bus goes or comes.
+    Bus(bool),
+    /// The agent process is killed; what waited is lost.
+    Restart,
+    /// Time passes.
+    Pass(u64),
+}
+
+fn any_event() -> impl Strategy<Value = Event> {
+    let pods = prop::collection::vec((1..4u32, 1..3u32, 0..2u32), 0..4);
+    prop_oneof![
+        3 => (pods, any::<bool>()).prop_map(|(pods, delta)| Event::Order(pods, delta)),
+        1 => any::<bool>().prop_map(Event::Old),
+        10 => (0..6usize).prop_map(Event::Perform),
+        2 => (0..6usize, any::<bool>()).prop_map(|(n, refused)| Event::Fail(n, refused)),
+        2 => (0..6usize).prop_map(Event::Crash),
+        1 => (0..6usize, any::<bool>()).prop_map(|(n, looks)| Event::Vanish(n, looks)),
+        1 => any::<bool>().prop_map(Event::Engine),
+        1 => any::<bool>().prop_map(Event::Bus),
+        1 => Just(Event::Restart),
+        3 => (0..90u64).prop_map(Event::Pass),
+    ]
+}
+
+struct History {
+    bench: Bench,
+    queue: Vec<Effect>,
+    sent: Order,
+    runs: u32,
+}
+
+impl History {
+    fn feed(&mut self, input: Input) {
+        let effects = self.bench.feed(input);
+        // Reports are heard in the order they were told, everything else whenever the history says.
+        for effect in effects {
+            match effect {
+                Effect::Publish(_) => assert!(self.bench.perform(effect).is_none()),
+                Effect::Persist { .. } | Effect::Reply { .. } | Effect::Perform { .. } | Effect::TakeInventory => {
+                    self.queue.push(effect);
+                }
+            }
+        }
+        let mut lanes: Vec<String> = self.queue.iter().filter_map(lane_of).collect();
+        let all = lanes.len();
+        lanes.sort();
+        lanes.dedup();
+        assert_eq!(lanes.len(), all, "two steps in one lane");
+    }
+
+    fn take(&mut self, event: Event) {
+        match event {
+            Event::Order(pods, delta) => self.order(&pods, delta),
+            Event::Old(stale) => {
+                let mut old = self.sent.clone();
+                if stale {
+                    old.fence.term.0 = old.fence.term.0.saturating_sub(1);
+                    old.pods.clear();
+                }
+                self.feed(Input::Order { message: OrderMessage::Whole(old), reply: "old".to_owned() });
+            }
+            Event::Perform(n) if !self.queue.is_empty() => {
+                let effect = self.queue.remove(n % self.queue.len());
+                if let Some(input) = self.bench.perform(effect) {
+                    self.feed(input);
+                }
+            }
+            Event::Fail(n, refused) if !self.queue.is_empty() => self.fail(n, refused),
+            Event::Crash(n) => {
+                if let Some(id) = self.nth(n) {
+                    let seen = self.bench.end(&id, 1);
+                    self.feed(Input::Looked { id, seen });
+                }
+            }
+            Event::Vanish(n, looks) => {
+                if let Some(id) = self.nth(n) {
+                    self.bench.engine.remove(&id);
+                    if looks {
+                        self.feed(Input::Looked { id, seen: None });
+                    }
+                }
+            }
+            Event::Engine(up) => self.feed(Input::Engine(if up { EngineState::Up } else { EngineState::Down })),
+            Event::Bus(connected) => self.feed(Input::Bus { connected }),
+            Event::Restart => {
+                self.runs += 1;
+                self.queue.clear();
+                self.bench.restart(&format!("run-{}", self.runs));
+                self.bench.copy = None;
+            }
+            Event::Pass(seconds) => {
+                self.bench.now = self.bench.now + secs(seconds);
+                self.feed(Input::Tick);
+            }
+            Event::Perform(_) | Event::Fail(..) => {}
+        }
+    }
+
+    fn fail(&mut self, n: usize, refused: bool) {
+        let effect = self.queue.remove(n % self.queue.len());
+        let text = "no".to_owned();
+        let failure = if refused { StepFailure::Refused(text) } else { StepFailure::Unreachable(text) };
+        match effect {
+            Effect::Perform { lane, step } => self.feed(Input::Stepped { lane, step, result: Err(failure) }),
+            Effect::Persist { id, .. } => self.feed(Input::Persisted { id, result: Err("full".to_owned()) }),
+            // A lost answer, an inventory that never comes.
+            Effect::Reply { .. } | Effect::TakeInventory | Effect::Publish(_) => {}
+        }
+    }
+
+    fn nth(&self, n: usize) -> Option<String> {
+        let running: Vec<&String> =
+            self.bench.engine.iter().filter(|(_, c)| c.phase == Phase::Running).map(|(id, _)| id).collect();
+        (!running.is_empty()).then(|| running[n % running.len()].clone())
+    }
+
+    fn order(&mut self, pods: &[(u32, u32, u32)], delta: bool) {
+        let mut next = order(7, self.sent.fence.generation + 1);
+        for (instance, version, drift) in pods {
+            next = next.pod(&format!("a.v{version}-i{instance}-d{drift}"));
+        }
+        let message = match delta {
+            true => OrderMessage::Delta(next.0.since(&self.sent)),
+            false => OrderMessage::Whole(next.0.clone()),
+        };
+        self.sent = next.0;
+        self.feed(Input::Order { message, reply: "r".to_owned() });
+    }
+
+    /// Calm: everything works, a scheduler sends what it wants with fresh drifts, time passes.
+    fn calm_down(&mut self) {
+        self.feed(Input::Bus { connected: true });
+        self.feed(Input::Engine(EngineState::Up));
+        self.order(&[(1, 2, 9), (2, 2, 9)], false);
+        for _ in 0..400 {
+            while !self.queue.is_empty() {
+                self.take(Event::Perform(0));
+            }
+            self.bench.now = self.bench.now + secs(1);
+            self.feed(Input::Tick);
+        }
+    }
+}
+
+fn lane_of(effect: &Effect) -> Option<String> {
+    if let Effect::Perform { lane, .. } = effect { Some(lane.to_string()) } else { None }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn whatever_happened_a_calm_node_runs_exactly_its_order(events in prop::collection::vec(any_event(), 0..60)) {
+        let mut history = History {
+            bench: Bench::new(),
+            queue: Vec::new(),
+            sent: order(7, 0).0,
+            runs: 1,
+        };
+        history.take(Event::Pass(0));
+        for event in events {
+            history.take(event);
+        }
+        history.calm_down();
+        let bench = history.bench;
+        let runs: BTreeMap<PodId, Phase> =
+            bench.engine.values().map(|seen| (seen.identity.pod.clone(), seen.phase)).collect();
+        let wanted: BTreeMap<PodId, Phase> =
+            history.sent.pods.keys().map(|pod| (pod.clone(), Phase::Running)).collect();
+        prop_assert_eq!(bench.engine.len(), 2, "no container twice");
+        prop_assert_eq!(runs, wanted);
+        let copy = bench.copy.expect("a report");
+        prop_assert_eq!(copy.pods.len(), 2);
+        prop_assert!(copy.pods.values().all(|facts| facts.state == RunState::Success && !facts.leaving));
+        prop_assert_eq!(copy.head.applied, history.sent.fence);
+    }
+}

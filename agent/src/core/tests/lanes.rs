@@ -1,0 +1,240 @@
+//! How lanes are worked: restarts, refusals, missing containers, grace.
+
+use std::time::Duration;
+
+use contract::state::{RestartPolicy, RunState, TargetState};
+
+use super::bench::{Bench, at, order, pod, secs, seen, steps_in};
+use crate::core::io::{Input, Phase, Step, StepFailure};
+
+const A: &str = "a.v1-i1-d0";
+
+fn running() -> Bench {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(A).whole());
+    bench.take_steps();
+    bench
+}
+
+#[test]
+fn an_ordered_pod_is_made_and_reported() {
+    let bench = running();
+    let facts = bench.told(A);
+    assert_eq!((facts.state, facts.containers.len(), facts.containers[0].running), (RunState::Success, 1, true));
+    assert!(bench.disk.memory[&pod(A)].created);
+}
+
+#[test]
+fn a_container_that_ended_is_started_again_in_the_same_breath() {
+    let mut bench = running();
+    let seen = bench.end("m1", 137);
+    let effects = bench.feed(Input::Looked { id: "m1".to_owned(), seen });
+    assert_eq!(steps_in(&effects), [&Step::Start { id: "m1".to_owned() }]);
+    bench.settle(effects);
+    assert_eq!((bench.told(A).restarts, bench.told(A).state), (1, RunState::Success));
+    assert_eq!(bench.disk.memory[&pod(A)].restarts, 1);
+}
+
+#[test]
+fn after_three_restarts_the_pod_is_let_go_for_good_even_over_a_restart_of_the_agent() {
+    let mut bench = running();
+    for _ in 0..4 {
+        bench.pass(secs(1));
+        bench.crash("m1");
+    }
+    assert_eq!(bench.take_steps().len(), 3);
+    assert_eq!((bench.told(A).let_go, bench.told(A).state), (true, RunState::Exit));
+    bench.restart("run-2");
+    bench.pass(secs(120));
+    assert_eq!(bench.take_steps(), []);
+    assert!(bench.told(A).let_go);
+}
+
+#[test]
+fn a_refused_create_is_told_and_tried_again_with_growing_patience() {
+    let mut bench = Bench::new().start();
+    bench.failures =
+        [StepFailure::Refused("no such image".to_owned()), StepFailure::Refused("again".to_owned())].into();
+    bench.order(order(1, 1).pod(A).whole());
+    assert_eq!(bench.told(A).state, RunState::Error);
+    assert_eq!(bench.told(A).last_error, "Cannot create container, no such image");
+    bench.pass(Duration::from_millis(9_999));
+    assert_eq!(bench.take_steps().len(), 1);
+    bench.pass(secs(1));
+    assert_eq!((bench.take_steps().len(), bench.told(A).last_error.as_str()), (1, "Cannot create container, again"));
+    bench.pass(Duration::from_millis(18_999));
+    assert_eq!(bench.take_steps().len(), 0);
+    bench.pass(secs(2));
+    assert_eq!((bench.told(A).state, bench.told(A).last_error.as_str()), (RunState::Success, ""));
+    assert_eq!(bench.disk.memory[&pod(A)].failures, 0);
+}
+
+#[test]
+fn a_new_drift_does_not_wait_for_the_back_off_of_the_old_one() {
+    let mut bench = Bench::new().start();
+    bench.failures = [StepFailure::Refused("no such image".to_owned())].into();
+    bench.order(order(1, 1).pod(A).whole());
+    bench.order(order(1, 2).pod("a.v1-i1-d1").whole());
+    assert_eq!(bench.told("a.v1-i1-d1").state, RunState::Success);
+}
+
+#[test]
+fn an_engine_that_cannot_be_asked_counts_against_nobody() {
+    let mut bench = Bench::new().start();
+    bench.failures = [StepFailure::Unreachable("timed out".to_owned())].into();
+    bench.order(order(1, 1).pod(A).whole());
+    assert_eq!((bench.told(A).state, bench.told(A).last_error.as_str()), (RunState::Pending, ""));
+    bench.pass(secs(1));
+    assert_eq!(bench.told(A).state, RunState::Success);
+    assert_eq!(bench.take_steps().len(), 2);
+}
+
+#[test]
+fn a_create_that_worked_though_nobody_heard_is_found_and_not_done_again() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
+    bench.failures = [StepFailure::Unreachable("timed out".to_owned())].into();
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.settle(effects);
+    bench.pass(secs(5));
+    assert_eq!((bench.take_steps().len(), bench.engine.len()), (1, 1));
+    assert_eq!(bench.told(A).state, RunState::Success);
+}
+
+#[test]
+fn a_vanished_container_is_missing_and_left_to_the_scheduler_first() {
+    let mut bench = running();
+    bench.engine.clear();
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: None });
+    assert_eq!(bench.told(A).state, RunState::Missing);
+    assert_eq!(bench.told(A).last_error, "Missing container \"m1\", no such container");
+    bench.pass(secs(59));
+    assert_eq!(bench.take_steps(), []);
+    bench.pass(secs(1));
+    assert_eq!(bench.take_steps().len(), 1, "nobody answered: the agent repairs it alone");
+    assert_eq!(bench.told(A).state, RunState::Success);
+}
+
+#[test]
+fn cut_off_for_long_a_missing_container_is_made_again_at_once() {
+    let mut bench = running();
+    bench.run(Input::Bus { connected: false });
+    bench.pass(secs(100));
+    bench.engine.clear();
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: None });
+    assert_eq!(bench.take_steps().len(), 1);
+}
+
+#[test]
+fn the_answer_of_the_scheduler_replaces_a_missing_container() {
+    let mut bench = running();
+    bench.engine.clear();
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: None });
+    bench.order(order(1, 2).pod("a.v1-i1-d1").whole());
+    assert_eq!(bench.engine.len(), 1);
+    assert!(bench.facts(A).is_none());
+    assert_eq!(bench.told("a.v1-i1-d1").state, RunState::Success);
+}
+
+#[test]
+fn an_upgrade_removes_the_old_version_with_its_own_grace_before_it_makes_the_new() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(A).respecify(|spec| spec.kill_timeout = 42).whole());
+    bench.take_steps();
+    bench.order(order(1, 2).pod("a.v2-i1-d0").whole());
+    let steps = bench.take_steps();
+    assert_eq!(steps[0], Step::Remove { id: "m1".to_owned(), grace: secs(42) });
+    assert!(matches!(steps[1], Step::Create { .. }) && steps.len() == 2, "{steps:?}");
+    assert_eq!(bench.engine.len(), 1);
+}
+
+#[test]
+fn a_leaving_pod_is_told_until_it_is_gone() {
+    let mut bench = running();
+    bench.failures = [StepFailure::Refused("device busy".to_owned())].into();
+    bench.order(order(1, 2).whole());
+    assert_eq!((bench.told(A).leaving, bench.told(A).state), (true, RunState::Success));
+    assert_eq!(bench.told(A).last_error, "Fail to remove container, device busy");
+    bench.pass(secs(1));
+    assert!(bench.facts(A).is_none() && bench.engine.is_empty());
+}
+
+#[test]
+fn the_containers_of_a_pod_are_made_one_after_the_other() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod_with(A, 3, TargetState::Run, RestartPolicy::Always).whole());
+    let made: Vec<usize> = bench
+        .take_steps()
+        .iter()
+        .map(|step| if let Step::Create { index, .. } = step { *index } else { panic!("{step:?}") })
+        .collect();
+    assert_eq!(made, [0, 1, 2]);
+    assert_eq!(bench.told(A).containers.len(), 3);
+}
+
+#[test]
+fn lanes_do_not_wait_for_each_other() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(Input::Order {
+        message: order(1, 1).pod(A).pod("b.v1-i1-d0").pod("b.v1-i2-d0").whole(),
+        reply: "r".to_owned(),
+    });
+    let mut inputs: Vec<Input> = effects.into_iter().filter_map(|effect| bench.perform(effect)).collect();
+    let effects = bench.feed(inputs.remove(0));
+    assert_eq!(steps_in(&effects).len(), 3);
+}
+
+#[test]
+fn an_end_with_target_stop_is_no_reason_to_start() {
+    let mut bench = running();
+    bench.order(order(1, 2).pod_with(A, 1, TargetState::Stop, RestartPolicy::Always).whole());
+    assert_eq!(bench.told(A).state, RunState::Exit);
+    bench.take_steps();
+    bench.pass(secs(300));
+    assert_eq!(bench.take_steps(), []);
+}
+
+#[test]
+fn a_look_older_than_the_last_step_restarts_nothing() {
+    let mut bench = running();
+    bench.now = at(10);
+    let ended = bench.end("m1", 1);
+    bench.now = at(11);
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: ended.clone() });
+    assert_eq!(bench.take_steps().len(), 1);
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: ended });
+    assert_eq!(bench.take_steps(), []);
+    assert_eq!((bench.told(A).restarts, bench.told(A).state), (1, RunState::Success));
+}
+
+#[test]
+fn a_clock_that_went_back_hides_an_end_only_until_the_next_look_at_everything() {
+    let mut bench = running();
+    let mut ended = bench.end("m1", 1).expect("it is there");
+    ended.finished_at = at(-3600);
+    ended.started_at = at(-7200);
+    bench.engine.insert("m1".to_owned(), ended.clone());
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: Some(ended) });
+    assert_eq!(bench.take_steps().len(), 1);
+}
+
+#[test]
+fn an_inventory_says_nothing_about_lanes_that_moved_meanwhile() {
+    let mut bench = Bench::new().start();
+    bench.pass(secs(29));
+    bench.now = at(30);
+    let effects = bench.feed(Input::Tick);
+    assert!(effects.contains(&crate::core::io::Effect::TakeInventory));
+    bench.order(order(1, 1).pod(A).whole());
+    bench.take_steps();
+    bench.run(Input::Inventory(Vec::new()));
+    assert_eq!(bench.told(A).state, RunState::Success, "the inventory began before the container was made");
+    assert_eq!(bench.take_steps(), []);
+}
+
+#[test]
+fn of_two_containers_of_one_pod_one_is_removed() {
+    let mut bench = Bench::new().has(seen("x", A, Phase::Running)).has(seen("y", A, Phase::Running)).start();
+    bench.order(order(1, 1).pod(A).whole());
+    assert_eq!(bench.engine.keys().collect::<Vec<_>>(), ["x"]);
+}

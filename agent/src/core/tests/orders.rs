@@ -1,0 +1,180 @@
+//! How orders are judged, kept and answered.
+
+use contract::order::{OrderMessage, OrderReply};
+use contract::state::{RestartPolicy, TargetState};
+
+use super::bench::{Bench, fence, order, pod, seen, settings, steps_in};
+use crate::core::io::{Effect, Input, Ledger, Mutant, Phase, Settings};
+
+fn incoming(message: OrderMessage, reply: &str) -> Input {
+    Input::Order { message, reply: reply.to_owned() }
+}
+fn persist_id(effects: &[Effect]) -> u64 {
+    let ids: Vec<u64> =
+        effects.iter().filter_map(|e| if let Effect::Persist { id, .. } = e { Some(*id) } else { None }).collect();
+    assert_eq!(ids.len(), 1, "one write: {effects:?}");
+    ids[0]
+}
+
+#[test]
+fn an_order_is_answered_and_worked_on_only_when_it_is_on_disk() {
+    let mut bench = Bench::new().start();
+    let wanted = order(1, 1).pod("a.v1-i1-d0").0;
+    let effects = bench.feed(incoming(OrderMessage::Whole(wanted.clone()), "r"));
+    let id = persist_id(&effects);
+    assert_eq!(effects.len(), 1, "nothing but the write: {effects:?}");
+    let effects = bench.feed(Input::Persisted { id, result: Ok(()) });
+    let reply = OrderReply::Accepted { fence: fence(1, 1), digest: wanted.digest() };
+    assert_eq!(effects[0], Effect::Reply { inbox: "r".to_owned(), reply });
+    assert_eq!(steps_in(&effects).len(), 1);
+}
+
+#[test]
+fn an_order_that_cannot_be_written_is_not_obeyed() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(incoming(order(1, 1).pod("a.v1-i1-d0").whole(), "r"));
+    let effects = bench.feed(Input::Persisted { id: persist_id(&effects), result: Err("disk full".to_owned()) });
+    let reply = OrderReply::Failed { reason: "disk full".to_owned() };
+    assert_eq!(effects, [Effect::Reply { inbox: "r".to_owned(), reply }]);
+    assert_eq!(bench.core.obeyed(), fence(0, 0));
+    assert!(matches!(bench.order(order(1, 1).pod("a.v1-i1-d0").whole()), OrderReply::Accepted { .. }));
+}
+
+#[test]
+fn a_stale_order_is_refused_and_nothing_changes() {
+    let mut bench = Bench::new().start();
+    bench.order(order(5, 1).pod("a.v1-i1-d0").whole());
+    let disk = bench.disk.clone();
+    bench.take_steps();
+    assert_eq!(bench.order(order(4, 900).whole()), OrderReply::Stale { have: fence(5, 1) });
+    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    assert_eq!(bench.core.tally().stale, 1);
+}
+
+#[test]
+fn a_repeat_is_answered_again_without_a_write() {
+    let mut bench = Bench::new().start();
+    let message = order(1, 1).pod("a.v1-i1-d0").whole();
+    let first = bench.order(message.clone());
+    let effects = bench.feed(incoming(message, "again"));
+    assert_eq!(effects, [Effect::Reply { inbox: "again".to_owned(), reply: first }]);
+}
+
+#[test]
+fn another_order_under_the_same_fence_is_a_conflict() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
+    assert_eq!(bench.order(order(1, 1).pod("b.v1-i1-d0").whole()), OrderReply::Conflict { have: fence(1, 1) });
+    assert_eq!(bench.core.tally().conflict, 1);
+}
+
+#[test]
+fn a_delta_is_obeyed_when_it_fits_and_answered_with_need_whole_when_not() {
+    let mut bench = Bench::new().start();
+    let (first, second, third) =
+        (order(1, 1).pod("a.v1-i1-d0").0, order(1, 2).pod("a.v1-i1-d0").pod("b.v1-i1-d0").0, order(1, 3).0);
+    bench.order(OrderMessage::Whole(first.clone()));
+    assert_eq!(bench.order(OrderMessage::Delta(third.since(&second))), OrderReply::NeedWhole { have: fence(1, 1) });
+    let reply = bench.order(OrderMessage::Delta(second.since(&first)));
+    assert_eq!(reply, OrderReply::Accepted { fence: fence(1, 2), digest: second.digest() });
+    assert_eq!(bench.disk.order, second);
+}
+
+#[test]
+fn while_the_disk_is_busy_the_newest_order_waits_and_the_one_between_is_told() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(incoming(order(1, 1).pod("a.v1-i1-d0").whole(), "one"));
+    let id = persist_id(&effects);
+    assert_eq!(bench.feed(incoming(order(1, 2).whole(), "two")), []);
+    let effects = bench.feed(incoming(order(1, 3).pod("c.v1-i1-d0").whole(), "three"));
+    assert!(
+        matches!(&effects[..], [Effect::Reply { inbox, reply: OrderReply::Failed { .. } }] if inbox == "two"),
+        "{effects:?}"
+    );
+    let effects = bench.feed(Input::Persisted { id, result: Ok(()) });
+    bench.settle(effects);
+    let inboxes: Vec<&str> = bench.replies.iter().map(|(inbox, _)| inbox.as_str()).collect();
+    assert_eq!(inboxes, ["one", "three"]);
+    assert_eq!(bench.core.obeyed(), fence(1, 3));
+    assert!(bench.facts("c.v1-i1-d0").is_some() && bench.facts("a.v1-i1-d0").is_none());
+}
+
+#[test]
+fn an_order_without_a_spec_it_needs_is_refused_whole() {
+    let mut bench = Bench::new().start();
+    let mut broken = order(1, 1).pod("a.v1-i1-d0").0;
+    broken.specs.clear();
+    match bench.order(OrderMessage::Whole(broken)) {
+        OrderReply::Failed { reason } => assert!(reason.contains("a.v1-i1-d0"), "{reason}"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(bench.core.obeyed(), fence(0, 0));
+}
+
+#[test]
+fn nothing_is_removed_before_an_order_was_ever_accepted() {
+    let mut bench = Bench::new().has(seen("x", "a.v1-i1-d0", Phase::Running)).start();
+    bench.pass(super::bench::secs(600));
+    assert_eq!(bench.take_steps(), []);
+    assert!(!bench.told("a.v1-i1-d0").leaving);
+    bench.order(order(1, 1).whole());
+    assert_eq!(bench.engine.len(), 0, "an order without it removes it");
+}
+
+#[test]
+fn the_fence_survives_a_restart() {
+    let mut bench = Bench::new().start();
+    bench.order(order(5, 1).whole());
+    bench.restart("run-2");
+    bench.run(Input::Tick);
+    assert_eq!(bench.order(order(4, 1).whole()), OrderReply::Stale { have: fence(5, 1) });
+}
+
+#[test]
+fn a_group_made_again_under_its_old_name_replaces_what_stands_there() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
+    let before: Vec<String> = bench.engine.keys().cloned().collect();
+    let other = order(1, 2).pod("a.v1-i1-d0").respecify(|spec| spec.annotation = "{}".to_owned());
+    bench.order(other.whole());
+    let after: Vec<String> = bench.engine.keys().cloned().collect();
+    assert_eq!(after.len(), 1);
+    assert_ne!(before, after);
+    assert!(!bench.disk.memory[&pod("a.v1-i1-d0")].outdated);
+}
+
+#[test]
+fn a_spec_that_only_gained_patience_replaces_nothing() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
+    bench.take_steps();
+    bench.order(order(1, 2).pod("a.v1-i1-d0").respecify(|spec| spec.kill_timeout = 60).whole());
+    assert_eq!(bench.take_steps(), []);
+}
+
+#[test]
+fn a_pod_stopped_and_started_by_order_runs_again_whatever_its_policy() {
+    let id = "a.v1-i1-d0";
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod_with(id, 2, TargetState::Run, RestartPolicy::Never).whole());
+    bench.order(order(1, 2).pod_with(id, 2, TargetState::Stop, RestartPolicy::Never).whole());
+    assert!(bench.engine.values().all(|c| c.phase == Phase::Exited));
+    bench.restart("run-2");
+    bench.run(Input::Tick);
+    bench.order(order(1, 3).pod_with(id, 2, TargetState::Run, RestartPolicy::Never).whole());
+    assert!(bench.engine.values().all(|c| c.phase == Phase::Running));
+    assert!(bench.disk.memory[&pod(id)].halted.is_empty());
+    bench.take_steps();
+    bench.crash("m1");
+    assert_eq!(bench.take_steps(), [], "and an end of its own stays an end");
+}
+
+#[test]
+fn the_mutants_do_what_they_are_for() {
+    let mut bench = Bench::with(Settings { mutant: Some(Mutant::NoFence), ..settings() }, Ledger::default()).start();
+    bench.order(order(5, 1).whole());
+    assert!(matches!(bench.order(order(4, 1).whole()), OrderReply::Accepted { .. }));
+    let mut bench = Bench::with(Settings { mutant: Some(Mutant::NoLedger), ..settings() }, Ledger::default()).start();
+    assert!(matches!(bench.order(order(5, 1).pod("a.v1-i1-d0").whole()), OrderReply::Accepted { .. }));
+    assert_eq!(bench.disk, Ledger::default());
+}

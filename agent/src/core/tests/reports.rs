@@ -1,0 +1,88 @@
+//! What is told, and when.
+
+use contract::report::ReportMessage;
+use contract::state::HealthState;
+
+use super::bench::{Bench, at, order, secs, seen};
+use crate::core::io::{Effect, Input, Phase};
+
+const A: &str = "a.v1-i1-d0";
+
+fn kinds(bench: &mut Bench) -> String {
+    let letter = |message: &ReportMessage| match message {
+        ReportMessage::Whole(_) => 'W',
+        ReportMessage::Delta(_) => 'D',
+        ReportMessage::Heartbeat(_) => 'h',
+    };
+    std::mem::take(&mut bench.published).iter().map(letter).collect()
+}
+
+#[test]
+fn the_first_report_is_whole_then_only_changes_are_told() {
+    let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
+    assert_eq!(kinds(&mut bench), "W");
+    bench.order(order(1, 1).pod(A).whole());
+    assert_eq!(kinds(&mut bench), "D", "the new fence is a change");
+    bench.pass(secs(9));
+    assert_eq!(kinds(&mut bench), "hhh");
+}
+
+#[test]
+fn all_changes_of_one_input_are_one_delta() {
+    let mut bench = Bench::new().start();
+    kinds(&mut bench);
+    bench.run(Input::Inventory(
+        (1..=20).map(|n| seen(&format!("c{n}"), &format!("a.v1-i{n}-d0"), Phase::Running)).collect(),
+    ));
+    assert_eq!(kinds(&mut bench), "D");
+    assert_eq!(bench.copy.as_ref().expect("told").pods.len(), 20);
+}
+
+#[test]
+fn a_scheduler_that_asks_gets_the_whole() {
+    let mut bench = Bench::new().start();
+    kinds(&mut bench);
+    bench.run(Input::WholeAsked);
+    bench.run(Input::WholeAsked);
+    assert_eq!(kinds(&mut bench), "WW");
+}
+
+#[test]
+fn cut_off_nothing_is_told_and_the_return_tells_everything() {
+    let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
+    kinds(&mut bench);
+    bench.run(Input::Bus { connected: false });
+    bench.run(Input::Looked { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Exited)) });
+    bench.pass(secs(60));
+    assert_eq!(kinds(&mut bench), "");
+    let sequence = bench.copy.as_ref().expect("told").head.stamp.sequence;
+    bench.run(Input::Bus { connected: true });
+    assert_eq!(kinds(&mut bench), "W");
+    assert!(bench.copy.as_ref().expect("told").head.stamp.sequence > sequence);
+}
+
+#[test]
+fn facts_keep_their_time_until_they_change() {
+    let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
+    assert_eq!(bench.told(A).updated_at, at(0));
+    bench.pass(secs(300));
+    bench.run(Input::WholeAsked);
+    assert_eq!(bench.told(A).updated_at, at(0));
+    let mut healthy = seen("x", A, Phase::Running);
+    healthy.health = HealthState::Healthy;
+    bench.run(Input::Looked { id: "x".to_owned(), seen: Some(healthy) });
+    assert_eq!((bench.told(A).updated_at, bench.told(A).health), (at(300), HealthState::Healthy));
+}
+
+#[test]
+fn a_silent_core_asks_to_be_woken_for_the_next_heartbeat() {
+    let bench = Bench::new().start();
+    assert_eq!(bench.core.wake_at(), Some(at(3)));
+}
+
+#[test]
+fn an_unchanged_look_is_no_news() {
+    let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
+    let effects = bench.feed(Input::Looked { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Running)) });
+    assert_eq!(effects, Vec::<Effect>::new());
+}

@@ -1,0 +1,226 @@
+//! The last known containers, sorted into lanes, and which lanes must be looked at again.
+//!
+//! Three sources tell about containers and may overtake each other: the end of a step is always right about its own
+//! container, a single look may be older than that (told by its times), and an inventory says nothing about lanes
+//! that moved while it was being taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::pod_id::InstanceKey;
+use contract::time::Timestamp;
+use planner::restart::History;
+
+use super::io::{ContainerSeen, Phase, Step};
+
+/// What was seen and what is under way.
+#[derive(Debug, Default)]
+pub(super) struct World {
+    containers: BTreeMap<String, ContainerSeen>,
+    lanes: BTreeMap<InstanceKey, Lane>,
+    waits: BTreeSet<(Timestamp, InstanceKey)>,
+    dirty: BTreeSet<InstanceKey>,
+    /// Lanes that moved since the inventory that is being taken was asked for.
+    touched: BTreeSet<InstanceKey>,
+    /// Containers whose end was the engine's or the machine's doing.
+    excused: BTreeSet<String>,
+}
+
+/// One lane's own state.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    ids: BTreeSet<String>,
+    wait: Option<Timestamp>,
+    /// The step under way.
+    pub(super) busy: Option<Busy>,
+    /// Steps in a row that came to nothing for a reason outside the pod.
+    pub(super) stumbles: u32,
+    /// No step before this.
+    pub(super) hold_until: Timestamp,
+    /// What the last stop or removal that failed said.
+    pub(super) trouble: String,
+}
+
+/// A step under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Busy {
+    /// The step.
+    pub(super) step: Step,
+    /// The restarts to remember when a start works.
+    pub(super) history: Option<History>,
+}
+
+impl World {
+    /// The containers of one lane.
+    pub(super) fn containers(&self, lane: &InstanceKey) -> impl Iterator<Item = &ContainerSeen> {
+        let ids = self.lanes.get(lane).map(|lane| &lane.ids);
+        ids.into_iter().flatten().filter_map(|id| self.containers.get(id))
+    }
+
+    /// How many containers there are.
+    pub(super) fn count(&self) -> usize {
+        self.containers.len()
+    }
+
+    /// One container.
+    pub(super) fn container(&self, id: &str) -> Option<&ContainerSeen> {
+        self.containers.get(id)
+    }
+
+    /// A lane's own state, if it has any.
+    pub(super) fn lane(&self, lane: &InstanceKey) -> Option<&Lane> {
+        self.lanes.get(lane)
+    }
+
+    /// A lane's own state, to change it.
+    pub(super) fn lane_mut(&mut self, lane: &InstanceKey) -> &mut Lane {
+        self.lanes.entry(lane.clone()).or_default()
+    }
+
+    /// True when the container ended through no fault of its own.
+    pub(super) fn is_excused(&self, id: &str) -> bool {
+        self.excused.contains(id)
+    }
+
+    /// A lane must be looked at again.
+    pub(super) fn mark(&mut self, lane: &InstanceKey) {
+        if !self.dirty.contains(lane) {
+            self.dirty.insert(lane.clone());
+        }
+    }
+
+    /// Every lane that has a container must be looked at again.
+    pub(super) fn mark_all(&mut self) {
+        self.dirty.extend(self.lanes.keys().cloned());
+    }
+
+    /// Lanes whose time has come must be looked at again.
+    pub(super) fn mark_due(&mut self, now: Timestamp) {
+        while self.waits.first().is_some_and(|(time, _)| *time <= now) {
+            let Some((_, lane)) = self.waits.pop_first() else { return };
+            self.lane_mut(&lane).wait = None;
+            self.mark(&lane);
+        }
+    }
+
+    /// Takes the lanes to look at.
+    pub(super) fn take_dirty(&mut self) -> BTreeSet<InstanceKey> {
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// Sets when a lane must be looked at again by itself.
+    pub(super) fn wait(&mut self, lane: &InstanceKey, time: Option<Timestamp>) {
+        let before = match time {
+            Some(_) => std::mem::replace(&mut self.lane_mut(lane).wait, time),
+            None => self.lanes.get_mut(lane).and_then(|lane| lane.wait.take()),
+        };
+        if let Some(before) = before {
+            self.waits.remove(&(before, lane.clone()));
+        }
+        if let Some(time) = time {
+            self.waits.insert((time, lane.clone()));
+        }
+    }
+
+    /// When the next lane must be looked at by itself.
+    pub(super) fn next_wait(&self) -> Option<Timestamp> {
+        self.waits.first().map(|(time, _)| *time)
+    }
+
+    /// A step begins in a lane.
+    pub(super) fn begin(&mut self, lane: &InstanceKey, busy: Busy) {
+        self.touch(lane);
+        self.wait(lane, None);
+        self.lane_mut(lane).busy = Some(busy);
+    }
+
+    /// An inventory is being taken from now on.
+    pub(super) fn inventory_begins(&mut self) {
+        self.touched = self.lanes.iter().filter(|(_, lane)| lane.busy.is_some()).map(|(key, _)| key.clone()).collect();
+    }
+
+    /// An inventory was taken. With `excuse_since`, ends after that time, and ends of containers that ran when last
+    /// seen, are excused.
+    pub(super) fn inventory(&mut self, found: Vec<ContainerSeen>, excuse_since: Option<Timestamp>) {
+        let mut lost: BTreeSet<String> = self.containers.keys().cloned().collect();
+        for seen in found {
+            lost.remove(&seen.id);
+            if self.touched.contains(&seen.identity.pod.key()) {
+                continue;
+            }
+            if let Some(since) = excuse_since {
+                self.excuse(&seen, since);
+            }
+            self.put(seen);
+        }
+        for id in lost {
+            let moved = self.containers.get(&id).is_some_and(|seen| self.touched.contains(&seen.identity.pod.key()));
+            if !moved {
+                self.gone(&id);
+            }
+        }
+    }
+
+    /// One container was looked at. False when the look is older than what is known: only an inventory can tell.
+    pub(super) fn looked(&mut self, id: &str, seen: Option<ContainerSeen>) -> bool {
+        let Some(seen) = seen else {
+            self.gone(id);
+            return true;
+        };
+        if self.containers.get(id).is_some_and(|known| latest(known) > latest(&seen)) {
+            return false;
+        }
+        self.touch(&seen.identity.pod.key());
+        self.put(seen);
+        true
+    }
+
+    /// Notes a container as it is.
+    pub(super) fn put(&mut self, seen: ContainerSeen) {
+        let key = seen.identity.pod.key();
+        if self.containers.get(&seen.id) == Some(&seen) {
+            return;
+        }
+        if seen.phase == Phase::Running {
+            self.excused.remove(&seen.id);
+        }
+        self.mark(&key);
+        self.lane_mut(&key).ids.insert(seen.id.clone());
+        self.containers.insert(seen.id.clone(), seen);
+    }
+
+    /// Notes that a container is not there any more.
+    pub(super) fn gone(&mut self, id: &str) {
+        self.excused.remove(id);
+        if let Some(seen) = self.containers.remove(id) {
+            let key = seen.identity.pod.key();
+            self.lane_mut(&key).ids.remove(id);
+            self.touch(&key);
+            self.mark(&key);
+        }
+    }
+
+    /// Forgets a lane that has nothing left to remember.
+    pub(super) fn tidy(&mut self, lane: &InstanceKey) {
+        let done = |lane: &Lane| lane.ids.is_empty() && lane.busy.is_none() && lane.wait.is_none();
+        if self.lanes.get(lane).is_some_and(done) {
+            self.lanes.remove(lane);
+        }
+    }
+
+    /// A lane moved: an inventory asked for earlier says nothing about it.
+    pub(super) fn touch(&mut self, lane: &InstanceKey) {
+        self.touched.insert(lane.clone());
+    }
+
+    fn excuse(&mut self, seen: &ContainerSeen, since: Timestamp) {
+        let ran = self.containers.get(&seen.id).is_some_and(|known| known.phase == Phase::Running);
+        if seen.phase == Phase::Exited && (ran || seen.finished_at >= since) {
+            self.excused.insert(seen.id.clone());
+        }
+    }
+}
+
+/// The last thing that happened to a container, by the engine's clock.
+fn latest(seen: &ContainerSeen) -> Timestamp {
+    seen.started_at.max(seen.finished_at)
+}

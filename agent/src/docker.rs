@@ -1,0 +1,567 @@
+//! The hands on the Docker engine, and the only file that knows its client library.
+//!
+//! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and stops have their own
+//! places in line, so a stop that waits for its grace holds nobody up. Surprises: the engine names a missing network
+//! only at start, and lets two agents create the same network twice, so creation is followed by a look for twins.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error as EngineError;
+use bollard::models::{
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, HealthConfig, HostConfig,
+    HostConfigLogConfig, NetworkCreateRequest, PortBinding,
+};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
+    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+};
+use contract::labels;
+use contract::runtime::ContainerDetail;
+use futures_util::StreamExt as _;
+use tokio::sync::{Semaphore, mpsc};
+use tracing::{info, warn};
+
+use crate::circuit::Sign;
+use crate::container::{CPU_PERIOD, Host, Plan, address, seen};
+use crate::core::io::{ContainerSeen, Phase, StepFailure};
+use crate::pulse::Pulse;
+
+/// Inspect and list.
+const READ: Duration = Duration::from_secs(5);
+/// Create and start: the engine needs a few hundred milliseconds, a loaded one several seconds.
+const CHANGE: Duration = Duration::from_secs(30);
+/// What a stop or removal gets beyond its grace.
+const STOP_SLACK: Duration = Duration::from_secs(10);
+/// A pull that takes longer is started again by the next attempt, and the engine keeps the layers it has.
+const PULL: Duration = Duration::from_secs(300);
+/// The library's own limit, above all of ours.
+const LIBRARY_LIMIT_SECONDS: u64 = 600;
+/// Reads at a time: they are cheap, and must not wait behind creates.
+const READS: usize = 8;
+/// Stops at a time: they mostly wait inside the engine.
+const STOPS: usize = 64;
+/// Networks the engine brings along.
+const BUILT_IN_NETWORKS: [&str; 5] = ["", "host", "none", "bridge", "default"];
+
+/// Why a call to the engine did not work.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It said no.
+    #[error("{status}: {status} {}, {text}", reason(*status))]
+    Refused {
+        /// HTTP status.
+        status: u16,
+        /// Its words.
+        text: String,
+    },
+    /// It did not answer in time.
+    #[error("no answer from the engine within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    /// It could not be reached.
+    #[error("cannot reach the engine: {0}")]
+    Unconnected(String),
+    /// It answered something that makes no sense.
+    #[error("cannot read the engine's answer: {0}")]
+    Unreadable(String),
+}
+
+impl Error {
+    fn status(&self) -> u16 {
+        match self {
+            Self::Refused { status, .. } => *status,
+            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
+        }
+    }
+    fn says(&self, words: &str) -> bool {
+        match self {
+            Self::Refused { text, .. } => text.contains(words),
+            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
+        }
+    }
+}
+
+impl From<Error> for StepFailure {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused { .. } | Error::Unreadable(_) => Self::Refused(error.to_string()),
+            Error::TimedOut(_) | Error::Unconnected(_) => Self::Unreachable(error.to_string()),
+        }
+    }
+}
+
+/// The facts of the machine the engine tells.
+#[derive(Debug, Clone, Default)]
+pub struct Machine {
+    /// Cores.
+    pub cores: u32,
+    /// Memory in bytes.
+    pub memory: u64,
+    /// The engine's version.
+    pub version: String,
+    /// Its labels, and what it says of itself.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// The engine.
+#[derive(Debug)]
+pub struct Engine {
+    socket: PathBuf,
+    host: Host,
+    pulse: Pulse,
+    client: Mutex<Option<Docker>>,
+    reads: Semaphore,
+    changes: Semaphore,
+    stops: Semaphore,
+    /// Networks known to be there; held while one is made, so that this agent makes each once.
+    networks: tokio::sync::Mutex<BTreeSet<String>>,
+}
+
+impl Engine {
+    /// The engine behind `socket`; nothing is asked yet.
+    pub fn new(socket: PathBuf, host: Host, concurrency: usize, pulse: Pulse) -> Self {
+        Self {
+            socket,
+            host,
+            pulse,
+            client: Mutex::new(None),
+            reads: Semaphore::new(READS),
+            changes: Semaphore::new(concurrency.max(1)),
+            stops: Semaphore::new(STOPS),
+            networks: tokio::sync::Mutex::new(BTreeSet::new()),
+        }
+    }
+
+    /// Asks for a sign of life.
+    pub async fn ping(&self, limit: Duration) -> Result<(), Error> {
+        self.call(limit, async |docker| docker.ping().await).await.map(drop)
+    }
+
+    /// What the machine is and has.
+    pub async fn machine(&self) -> Result<Machine, Error> {
+        let info = self.call(READ, async |docker| docker.info().await).await?;
+        let mut labels: BTreeMap<String, String> = [
+            ("name", info.name),
+            ("storagedriver", info.driver),
+            ("operatingsystem", info.operating_system),
+            ("kernelversion", info.kernel_version),
+        ]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?)))
+        .collect();
+        let own = info.labels.unwrap_or_default();
+        labels.extend(own.iter().filter_map(|l| l.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())));
+        Ok(Machine {
+            cores: u32::try_from(info.ncpu.unwrap_or(0)).unwrap_or(0),
+            memory: u64::try_from(info.mem_total.unwrap_or(0)).unwrap_or(0),
+            version: info.server_version.unwrap_or_default(),
+            labels,
+        })
+    }
+
+    /// Every container of this node, as it is.
+    pub async fn inventory(&self) -> Result<Vec<ContainerSeen>, Error> {
+        let ids = self.list(None).await?;
+        let looks = futures_util::stream::iter(ids).map(async |id| self.look(&id).await).buffer_unordered(READS);
+        let seen: Vec<Result<Option<ContainerSeen>, Error>> = looks.collect().await;
+        // A container that left between the list and the look is simply not there.
+        seen.into_iter().filter_map(Result::transpose).collect()
+    }
+
+    /// One container of this node; none when it is gone or not ours.
+    pub async fn look(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
+        let Some((detail, phase)) = self.inspect(id).await? else { return Ok(None) };
+        Ok(seen(&self.host.owner, &detail, phase))
+    }
+
+    /// The inspect documents of one group's containers on this node.
+    pub async fn details(&self, group: &str) -> Result<Vec<ContainerDetail>, Error> {
+        let ids = self.list(Some(group)).await?;
+        let looks = futures_util::stream::iter(ids).map(async |id| self.inspect(&id).await).buffer_unordered(READS);
+        let found: Vec<Result<Option<(ContainerDetail, Phase)>, Error>> = looks.collect().await;
+        found.into_iter().filter_map(Result::transpose).map(|found| found.map(|(detail, _)| detail)).collect()
+    }
+
+    /// Makes a container and starts it; one of that name that is ours is taken as it is. A container that is made but
+    /// cannot be started is left for a start of its own.
+    pub async fn create(&self, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
+        let mut place = self.changes.acquire().await;
+        self.ensure_network(&plan.network).await?;
+        let id = match self.make(plan).await {
+            Err(error) if error.status() == 409 => self.adopt(plan, error).await?,
+            Err(error) if error.status() == 404 && error.says("o such image") => {
+                // A pull takes minutes and little of the engine: others go ahead meanwhile.
+                drop(place);
+                self.pull(&plan.image, error).await?;
+                place = self.changes.acquire().await;
+                self.make(plan).await?
+            }
+            made => made?,
+        };
+        if let Err(error) = self.start_made(&id).await {
+            warn!(container = %plan.name, reason = %error, "made but not started");
+        }
+        drop(place);
+        self.look(&id).await
+    }
+
+    /// Starts a container; none when it is gone.
+    pub async fn start(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
+        let _place = self.changes.acquire().await;
+        match self.start_made(id).await {
+            Err(error) if error.status() == 404 && !error.says("network") => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => self.look(id).await,
+        }
+    }
+
+    /// Asks a container to end and kills it after the grace; none when it is gone.
+    pub async fn stop(&self, id: &str, grace: Duration) -> Result<Option<ContainerSeen>, Error> {
+        let _place = self.stops.acquire().await;
+        let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
+        let options = StopContainerOptionsBuilder::new().t(seconds).build();
+        let stopped =
+            self.call(grace + STOP_SLACK, async |docker| docker.stop_container(id, Some(options)).await).await;
+        match stopped {
+            Err(error) if error.status() == 304 => self.look(id).await,
+            Err(error) if error.status() == 404 => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => self.look(id).await,
+        }
+    }
+
+    /// Removes a container, after a stop with grace. It is gone when this returns well.
+    pub async fn remove(&self, id: &str, grace: Duration) -> Result<(), Error> {
+        match self.stop(id, grace).await {
+            Ok(None) => return Ok(()),
+            Ok(Some(_)) => {}
+            // The engine refuses to stop it: removal by force is what is left.
+            Err(refused @ Error::Refused { .. }) => warn!(container = %id, reason = %refused, "cannot stop"),
+            Err(error) => return Err(error),
+        }
+        let _place = self.changes.acquire().await;
+        let options = || RemoveContainerOptionsBuilder::new().force(true).v(false).build();
+        let removed = self.call(CHANGE, async |docker| docker.remove_container(id, Some(options())).await).await;
+        match removed {
+            Err(error) if error.status() == 404 => Ok(()),
+            Err(error) if error.status() == 409 => self.wait_until_gone(id).await,
+            other => other,
+        }
+    }
+
+    /// Tells which containers something happened to, until the engine ends the stream. `since` is the engine's time
+    /// in nanoseconds and moves on with each event.
+    pub async fn watch(&self, since: &mut Option<i64>, changed: &mpsc::Sender<String>) -> Result<(), Error> {
+        let mut filters = self.own_filters();
+        filters.insert("type".to_owned(), vec!["container".to_owned()]);
+        let kinds = ["start", "die", "oom", "destroy", "pause", "unpause", "health_status"];
+        filters.insert("event".to_owned(), kinds.map(str::to_owned).to_vec());
+        let mut options = EventsOptionsBuilder::new().filters(&filters);
+        if let Some(nanoseconds) = *since {
+            options = options.since(&format!("{}.{:09}", nanoseconds / 1_000_000_000, nanoseconds % 1_000_000_000));
+        }
+        let docker = self.docker()?;
+        let mut events = std::pin::pin!(docker.events(Some(options.build())));
+        while let Some(event) = events.next().await {
+            let event = event.map_err(|error| self.judge(&error))?;
+            *since = event.time_nano.or(*since);
+            let Some(id) = event.actor.and_then(|actor| actor.id) else { continue };
+            if changed.send(id).await.is_err() {
+                return Ok(());
+            }
+        }
+        self.pulse.note(Sign::Unconnected);
+        Err(Error::Unconnected("the event stream ended".to_owned()))
+    }
+
+    async fn wait_until_gone(&self, id: &str) -> Result<(), Error> {
+        let gone = async {
+            while self.inspect(id).await?.is_some() {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+            Ok(())
+        };
+        tokio::time::timeout(STOP_SLACK, gone).await.unwrap_or(Err(Error::TimedOut(STOP_SLACK)))
+    }
+
+    async fn list(&self, group: Option<&str>) -> Result<Vec<String>, Error> {
+        let _place = self.reads.acquire().await;
+        let mut filters = self.own_filters();
+        if let (Some(group), Some(of_label)) = (group, filters.get_mut("label")) {
+            of_label.push(format!("{}={group}", labels::POD_NAME));
+        }
+        let options = || ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let found = self.call(READ, async |docker| docker.list_containers(Some(options())).await).await?;
+        Ok(found.into_iter().filter_map(|summary| summary.id).collect())
+    }
+
+    async fn inspect(&self, id: &str) -> Result<Option<(ContainerDetail, Phase)>, Error> {
+        let _place = self.reads.acquire().await;
+        match self.call(READ, async |docker| docker.inspect_container(id, None).await).await {
+            Err(error) if error.status() == 404 => Ok(None),
+            Err(error) => Err(error),
+            Ok(document) => {
+                let phase = phase(&document);
+                let value = serde_json::to_value(document).map_err(|error| Error::Unreadable(error.to_string()))?;
+                let mut detail: ContainerDetail =
+                    contract::go_json::from_value(value).map_err(|error| Error::Unreadable(error.to_string()))?;
+                // Newer engines tell the address per network only; clients read the one at the top.
+                detail.network_settings.ip_address = address(&detail);
+                Ok(Some((detail, phase)))
+            }
+        }
+    }
+
+    async fn make(&self, plan: &Plan) -> Result<String, Error> {
+        let options = CreateContainerOptionsBuilder::new().name(&plan.name).build();
+        let made = self.call(CHANGE, async |docker| docker.create_container(Some(options), body(plan)).await).await?;
+        made.warnings.iter().for_each(|text| warn!(container = %plan.name, %text, "the engine warns"));
+        Ok(made.id)
+    }
+
+    /// The container that has the name already, if it is the very one we wanted to make.
+    async fn adopt(&self, plan: &Plan, conflict: Error) -> Result<String, Error> {
+        let Some((detail, phase)) = self.inspect(&plan.name).await? else { return Err(conflict) };
+        let wanted = labels::identify(&self.host.owner, |key| plan.labels.get(key).map(String::as_str));
+        match seen(&self.host.owner, &detail, phase) {
+            Some(found) if Some(&found.identity) == wanted.as_ref() => {
+                info!(container = %plan.name, "it is there already: adopted");
+                Ok(found.id)
+            }
+            Some(_) | None => Err(conflict),
+        }
+    }
+
+    async fn start_made(&self, id: &str) -> Result<(), Error> {
+        let start = || self.call(CHANGE, async |docker| docker.start_container(id, None).await);
+        match start().await {
+            Err(error) if error.says("network") && (error.says("not found") || error.says("ambiguous")) => {
+                let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
+                self.networks.lock().await.remove(&detail.host_config.network_mode);
+                self.ensure_network(&detail.host_config.network_mode).await?;
+                start().await
+            }
+            // Already running.
+            Err(error) if error.status() == 304 => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn pull(&self, image: &str, missing: Error) -> Result<(), Error> {
+        info!(%image, "the image is not here: pulling");
+        let tag = if image.contains('@') || tagged(image) { String::new() } else { "latest".to_owned() };
+        let options = CreateImageOptionsBuilder::new().from_image(image).tag(&tag).build();
+        let docker = self.docker()?;
+        let pulled = async {
+            let mut lines = docker.create_image(Some(options), None, None);
+            while let Some(line) = lines.next().await {
+                line?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        let text = match tokio::time::timeout(PULL, pulled).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => self.judge(&error).to_string(),
+            Err(_) => format!("pull took longer than {} s", PULL.as_secs()),
+        };
+        let Error::Refused { status, text: first } = missing else { return Err(missing) };
+        Err(Error::Refused { status, text: format!("{first}; and it cannot be pulled: {text}") })
+    }
+
+    /// The network is there when this returns well.
+    async fn ensure_network(&self, name: &str) -> Result<(), Error> {
+        if BUILT_IN_NETWORKS.contains(&name) || name.starts_with("container:") {
+            return Ok(());
+        }
+        let mut known = self.networks.lock().await;
+        if !known.contains(name) {
+            let mut there = self.networks_named(name).await?;
+            if there.is_empty() {
+                self.make_network(name).await?;
+                there = self.networks_named(name).await?;
+            }
+            // Two agents on one engine may have made it at once. Both keep the older one.
+            for (_, twin) in there.into_iter().skip(1) {
+                let gone = self.call(CHANGE, async |docker| docker.remove_network(&twin).await).await;
+                warn!(network = name, %twin, ?gone, "the network was there twice");
+            }
+            known.insert(name.to_owned());
+        }
+        Ok(())
+    }
+
+    async fn make_network(&self, name: &str) -> Result<(), Error> {
+        info!(network = name, "the network is not here: making it");
+        let cluster = [(labels::CLUSTER.to_owned(), self.host.owner.cluster.clone())];
+        let request = NetworkCreateRequest {
+            name: name.to_owned(),
+            driver: Some("bridge".to_owned()),
+            labels: Some(cluster.into()),
+            ..Default::default()
+        };
+        match self.call(CHANGE, async |docker| docker.create_network(request).await).await {
+            Err(error) if error.status() == 409 => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Networks of exactly this name, the oldest first.
+    async fn networks_named(&self, name: &str) -> Result<Vec<(String, String)>, Error> {
+        let filters: HashMap<String, Vec<String>> = [("name".to_owned(), vec![name.to_owned()])].into();
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        let found = self.call(READ, async |docker| docker.list_networks(Some(options)).await).await?;
+        let same = found.into_iter().filter(|network| network.name.as_deref() == Some(name));
+        let mut same: Vec<(String, String)> =
+            same.filter_map(|network| Some((network.created.unwrap_or_default(), network.id?))).collect();
+        same.sort();
+        Ok(same)
+    }
+
+    fn own_filters(&self) -> HashMap<String, Vec<String>> {
+        let owner = &self.host.owner;
+        let both = vec![format!("{}={}", labels::CLUSTER, owner.cluster), format!("{}={}", labels::NODE, owner.node)];
+        [("label".to_owned(), both)].into()
+    }
+
+    fn docker(&self) -> Result<Docker, Error> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(docker) = &*client {
+            return Ok(docker.clone());
+        }
+        let path = self.socket.display().to_string();
+        let made = Docker::connect_with_unix(&path, LIBRARY_LIMIT_SECONDS, bollard::API_DEFAULT_VERSION);
+        let docker = made.map_err(|error| self.judge(&error))?;
+        *client = Some(docker.clone());
+        Ok(docker)
+    }
+
+    async fn call<T>(
+        &self,
+        limit: Duration,
+        ask: impl AsyncFnOnce(Docker) -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(limit, ask(self.docker()?)).await {
+            Ok(Ok(answer)) => {
+                self.pulse.note(Sign::Answered);
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err(self.judge(&error)),
+            Err(_) => {
+                self.pulse.note(Sign::TimedOut);
+                Err(Error::TimedOut(limit))
+            }
+        }
+    }
+
+    /// What the library's error means, and what it shows of the engine.
+    fn judge(&self, error: &EngineError) -> Error {
+        match error {
+            EngineError::DockerResponseServerError { status_code, message } => {
+                self.pulse.note(Sign::Answered);
+                Error::Refused { status: *status_code, text: message.trim().to_owned() }
+            }
+            EngineError::DockerStreamError { error } => {
+                self.pulse.note(Sign::Answered);
+                Error::Refused { status: 500, text: error.trim().to_owned() }
+            }
+            EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => {
+                Error::Unreadable(error.to_string())
+            }
+            EngineError::RequestTimeoutError => {
+                self.pulse.note(Sign::TimedOut);
+                Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS))
+            }
+            transport => {
+                self.pulse.note(Sign::Unconnected);
+                Error::Unconnected(causes(transport))
+            }
+        }
+    }
+}
+
+fn body(plan: &Plan) -> ContainerCreateBody {
+    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let binding = PortBinding { host_ip: Some(plan.publish_ip.clone()), host_port: Some(String::new()) };
+    let health = plan.health.as_ref().map(|health| HealthConfig {
+        test: Some(health.test.clone()),
+        interval: (health.interval > 0).then_some(health.interval),
+        timeout: (health.timeout > 0).then_some(health.timeout),
+        retries: (health.retries > 0).then_some(health.retries),
+        ..Default::default()
+    });
+    let host_config = HostConfig {
+        binds: Some(plan.binds.clone()),
+        network_mode: some(&plan.network),
+        dns_search: (!plan.dns_search.is_empty()).then(|| plan.dns_search.clone()),
+        port_bindings: plan.port.as_ref().map(|port| [(port.clone(), Some(vec![binding]))].into()),
+        log_config: plan.log.as_ref().map(|(kind, config)| HostConfigLogConfig {
+            typ: Some(kind.clone()),
+            config: Some(config.clone().into_iter().collect()),
+        }),
+        memory: Some(plan.memory),
+        // Swap off. MemorySwappiness is left out: engines on cgroup v2 refuse it, and without swap it means nothing.
+        memory_swap: Some(plan.memory),
+        cpu_period: Some(CPU_PERIOD),
+        cpu_quota: Some(plan.cpu_quota),
+        ..Default::default()
+    };
+    ContainerCreateBody {
+        image: Some(plan.image.clone()),
+        // An empty list would also be taken, but some engines then forget the image's own command.
+        cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
+        entrypoint: plan.entrypoint.clone(),
+        user: some(&plan.user),
+        working_dir: some(&plan.working_dir),
+        env: Some(plan.env.clone()),
+        labels: Some(plan.labels.clone().into_iter().collect()),
+        volumes: (!plan.volumes.is_empty()).then(|| plan.volumes.clone()),
+        exposed_ports: plan.port.clone().map(|port| vec![port]),
+        healthcheck: health,
+        host_config: Some(host_config),
+        ..Default::default()
+    }
+}
+
+fn phase(document: &ContainerInspectResponse) -> Phase {
+    match document.state.as_ref().and_then(|state| state.status) {
+        Some(
+            ContainerStateStatusEnum::RUNNING | ContainerStateStatusEnum::PAUSED | ContainerStateStatusEnum::STOPPING,
+        ) => Phase::Running,
+        Some(ContainerStateStatusEnum::RESTARTING | ContainerStateStatusEnum::EXITED) => Phase::Exited,
+        Some(ContainerStateStatusEnum::REMOVING) => Phase::Removing,
+        Some(ContainerStateStatusEnum::DEAD) => Phase::Dead,
+        Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EMPTY) | None => Phase::Created,
+    }
+}
+
+/// Whether an image reference names a tag: a colon after the last slash.
+fn tagged(image: &str) -> bool {
+    image.rsplit('/').next().is_some_and(|last| last.contains(':'))
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        304 => "Not Modified",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        403 => "Forbidden",
+        404 => "Not Found",
+        409 => "Conflict",
+        500 => "Internal Server Error",
+        503 => "Service Unavailable",
+        _ => "Error",
+    }
+}

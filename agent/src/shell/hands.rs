@@ -1,0 +1,146 @@
+//! Performs steps and inventories, and watches the engine for what happens by itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::pod_id::InstanceKey;
+use contract::report::EngineState;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tracing::{debug, warn};
+
+use crate::container::{Host, plan};
+use crate::core::io::{ContainerSeen, Input, Step, StepFailure};
+use crate::docker::Engine;
+use crate::metrics::Metrics;
+use crate::pulse::Pulse;
+
+/// Between two signs of life asked of an engine that is up: with three timeouts a hang shows within 11 s.
+const PROBE: Duration = Duration::from_secs(2);
+/// Between two tries of an engine that is away.
+const PROBE_AGAIN: Duration = Duration::from_millis(500);
+/// Bound of one sign of life.
+const PROBE_LIMIT: Duration = Duration::from_secs(3);
+/// Before the event stream or a failed inventory is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// Container ids that wait to be looked at. When full the event stream waits; what the engine then drops, the
+/// periodic reread finds.
+const LOOKS: usize = 1024;
+
+/// The agent's hands.
+#[derive(Debug)]
+pub struct Hands {
+    engine: Arc<Engine>,
+    host: Host,
+    inputs: mpsc::Sender<Input>,
+    metrics: Metrics,
+    inventory: Option<JoinHandle<()>>,
+}
+
+impl Hands {
+    /// Hands on `engine`; what they find goes to `inputs`.
+    pub fn new(engine: Arc<Engine>, host: Host, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
+        Self { engine, host, inputs, metrics, inventory: None }
+    }
+
+    /// Begins a step. One task per lane at most, because the core has one step per lane under way.
+    pub fn step(&self, lane: InstanceKey, step: Step) {
+        let (engine, host) = (Arc::clone(&self.engine), self.host.clone());
+        let (inputs, metrics) = (self.inputs.clone(), self.metrics.clone());
+        fabric::tasks::spawn("step", async move {
+            let result = perform(&engine, &host, &step).await;
+            metrics.stepped(&step, &result);
+            // The loop is gone only when the process ends.
+            inputs.send(Input::Stepped { lane, step, result }).await.ok();
+        });
+    }
+
+    /// Begins an inventory; one that is still being taken is given up, because the core asked anew.
+    pub fn inventory(&mut self) {
+        if let Some(before) = self.inventory.take() {
+            before.abort();
+        }
+        let (engine, inputs) = (Arc::clone(&self.engine), self.inputs.clone());
+        self.inventory = Some(fabric::tasks::spawn("inventory", async move {
+            loop {
+                match engine.inventory().await {
+                    Ok(found) => return drop(inputs.send(Input::Inventory(found)).await),
+                    Err(reason) => warn!(%reason, "the containers could not be listed"),
+                }
+                tokio::time::sleep(AGAIN).await;
+            }
+        }));
+    }
+}
+
+async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<ContainerSeen>, StepFailure> {
+    let result = match step {
+        Step::Create { pod, index, spec } => match plan(host, pod, spec, *index) {
+            Some(plan) => engine.create(&plan).await,
+            None => return Err(StepFailure::Refused(format!("the spec has no container {index}"))),
+        },
+        Step::Start { id } => engine.start(id).await,
+        Step::Stop { id, grace } => engine.stop(id, *grace).await,
+        Step::Remove { id, grace } => engine.remove(id, *grace).await.map(|()| None),
+    };
+    result.map_err(StepFailure::from)
+}
+
+/// Starts to watch the engine: its state, its events, and what each event happened to.
+pub fn watch(
+    engine: &Arc<Engine>,
+    pulse: Pulse,
+    states: mpsc::Receiver<EngineState>,
+    since: i64,
+    inputs: &mpsc::Sender<Input>,
+) {
+    let (changed, ids) = mpsc::channel(LOOKS);
+    fabric::tasks::spawn("probe", probe(Arc::clone(engine), pulse));
+    fabric::tasks::spawn("engine state", tell(states, inputs.clone()));
+    fabric::tasks::spawn("engine events", follow(Arc::clone(engine), since, changed));
+    fabric::tasks::spawn("engine looks", look(Arc::clone(engine), ids, inputs.clone()));
+}
+
+async fn probe(engine: Arc<Engine>, pulse: Pulse) {
+    loop {
+        let answered = engine.ping(PROBE_LIMIT).await.is_ok();
+        let pause = if answered && pulse.state() == EngineState::Up { PROBE } else { PROBE_AGAIN };
+        tokio::time::sleep(pause).await;
+    }
+}
+
+async fn tell(mut states: mpsc::Receiver<EngineState>, inputs: mpsc::Sender<Input>) {
+    while let Some(state) = states.recv().await {
+        if inputs.send(Input::Engine(state)).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn follow(engine: Arc<Engine>, since: i64, changed: mpsc::Sender<String>) {
+    let mut since = Some(since);
+    while !changed.is_closed() {
+        if let Err(reason) = engine.watch(&mut since, &changed).await {
+            debug!(%reason, "the event stream broke");
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Looks one after the other, so that two looks at one container cannot overtake each other.
+async fn look(engine: Arc<Engine>, mut ids: mpsc::Receiver<String>, inputs: mpsc::Sender<Input>) {
+    let mut batch = Vec::new();
+    while ids.recv_many(&mut batch, LOOKS).await > 0 {
+        for id in batch.drain(..).collect::<BTreeSet<String>>() {
+            match engine.look(&id).await {
+                Ok(seen) => {
+                    if inputs.send(Input::Looked { id, seen }).await.is_err() {
+                        return;
+                    }
+                }
+                Err(reason) => debug!(%id, %reason, "could not look; the next reread will"),
+            }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! Says what the core wants said: answers to orders, and reports.
+
+use contract::name::NodeName;
+use contract::notice::DeadLetter;
+use contract::order::OrderReply;
+use contract::report::ReportMessage;
+use contract::subjects::{self, DeadLetterKind};
+use fabric::nats::Bus;
+use tokio::sync::mpsc;
+use tracing::warn;
+
+use crate::metrics::Metrics;
+
+/// Messages that wait for the bus. When it is full a message is dropped and counted: to the receivers that is a lost
+/// message, which the next heartbeat or the sender's deadline repairs.
+const MESSAGES: usize = 256;
+
+#[derive(Debug)]
+enum Message {
+    Reply(String, OrderReply),
+    Report(Box<ReportMessage>),
+    Dead(DeadLetter),
+}
+
+/// The agent's voice; clones speak in one line.
+#[derive(Debug, Clone)]
+pub struct Voice {
+    messages: mpsc::Sender<Message>,
+    metrics: Metrics,
+}
+
+impl Voice {
+    /// Starts to speak.
+    pub fn start(bus: Bus, node: &NodeName, metrics: Metrics) -> Self {
+        let (messages, queue) = mpsc::channel(MESSAGES);
+        let report = subjects::report(node);
+        fabric::tasks::spawn("voice", speak(bus, report, queue));
+        Self { messages, metrics }
+    }
+
+    /// Answers an order.
+    pub fn reply(&self, inbox: String, reply: OrderReply) {
+        if !inbox.is_empty() {
+            self.say(Message::Reply(inbox, reply));
+        }
+    }
+
+    /// Reports.
+    pub fn report(&self, report: ReportMessage) {
+        self.say(Message::Report(Box::new(report)));
+    }
+
+    /// Keeps an order nobody could read.
+    pub fn bury(&self, letter: DeadLetter) {
+        self.say(Message::Dead(letter));
+    }
+
+    fn say(&self, message: Message) {
+        if self.messages.try_send(message).is_err() {
+            self.metrics.unsaid();
+        }
+    }
+}
+
+async fn speak(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
+    let grave = subjects::dead_letter(DeadLetterKind::Order);
+    while let Some(message) = queue.recv().await {
+        let said = match &message {
+            Message::Reply(inbox, reply) => bus.publish(inbox, reply).await,
+            Message::Report(body) => bus.publish(&report, body).await,
+            Message::Dead(letter) => bus.publish(&grave, letter).await,
+        };
+        if let Err(reason) = said {
+            warn!(%reason, "a message could not be sent");
+        }
+    }
+}

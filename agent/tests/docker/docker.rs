@@ -1,0 +1,158 @@
+//! The engine as a test sees it: raw, beside the adapter under test.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use agent::container::{Host, Plan, plan};
+use agent::docker::Engine;
+use agent::pulse::Pulse;
+use bollard::Docker;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
+};
+use contract::labels::{self, Owner};
+use contract::pod_id::PodId;
+use contract::spec::{ContainerSpec, PodSpec};
+use futures_util::{FutureExt as _, StreamExt as _};
+use serde_json::Value;
+
+pub(crate) const SOCKET: &str = "/var/run/docker.sock";
+pub(crate) const IMAGE: &str = "deployd-test/demo:1";
+
+/// One test's own corner of the engine.
+pub(crate) struct Cluster {
+    pub(crate) raw: Docker,
+    pub(crate) id: String,
+}
+
+/// Runs a test in a cluster of its own and removes what it left, however it ended.
+pub(crate) async fn in_cluster(test: impl AsyncFnOnce(&Cluster)) {
+    let raw = Docker::connect_with_unix(SOCKET, 60, bollard::API_DEFAULT_VERSION)
+        .expect("a Docker engine at /var/run/docker.sock; ./deploy/test gets one");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos();
+    let cluster = Cluster { raw, id: format!("test-{now}-{}", std::process::id()) };
+    cluster.ensure_image().await;
+    let ended = std::panic::AssertUnwindSafe(test(&cluster)).catch_unwind().await;
+    cluster.clean().await;
+    if let Err(panic) = ended {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Cluster {
+    pub(crate) fn host(&self, node: &str) -> Host {
+        Host {
+            owner: Owner { cluster: self.id.clone(), node: node.parse().expect("a name") },
+            volume_root: std::env::temp_dir().join(&self.id).display().to_string(),
+            cloud_volume_root: "/nowhere".to_owned(),
+            quota_cores: 8,
+            publish_ip: "127.0.0.1".to_owned(),
+        }
+    }
+    pub(crate) fn engine(&self, node: &str) -> Engine {
+        Engine::new(PathBuf::from(SOCKET), self.host(node), 6, Pulse::new().0)
+    }
+    /// A group name nobody else uses: container names are shared by all clusters of an engine.
+    pub(crate) fn pod(&self, instance: u32) -> PodId {
+        PodId { group: self.id.parse().expect("a name"), instance, version: 1, drift: 0 }
+    }
+    pub(crate) fn spec(&self, count: usize) -> PodSpec {
+        let container =
+            ContainerSpec { image: IMAGE.to_owned(), memory_limit: 32 << 20, cpu_limit: 1, ..Default::default() };
+        PodSpec {
+            name: self.id.clone(),
+            namespace: "test".to_owned(),
+            network: "bridge".to_owned(),
+            containers: vec![container; count],
+            ..Default::default()
+        }
+    }
+    pub(crate) fn plan(&self, spec: &PodSpec, index: usize) -> Plan {
+        plan(&self.host("n1"), &self.pod(1), spec, index).expect("there is such a container")
+    }
+    pub(crate) async fn inspect(&self, id: &str) -> Option<Value> {
+        let found = self.raw.inspect_container(id, None).await.ok()?;
+        Some(serde_json::to_value(found).expect("encodes"))
+    }
+    pub(crate) async fn kill(&self, id: &str) {
+        let options = KillContainerOptionsBuilder::new().signal("KILL").build();
+        self.raw.kill_container(id, Some(options)).await.expect("kills");
+    }
+    pub(crate) async fn is_running(&self, id: &str) -> bool {
+        self.inspect(id).await.is_some_and(|document| document["State"]["Running"] == true)
+    }
+    /// Ids of the containers this test made, wherever they belong.
+    pub(crate) async fn containers(&self) -> Vec<String> {
+        let filters = HashMap::from([("label", vec![format!("{}={}", labels::CLUSTER, self.id)])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let found = self.raw.list_containers(Some(options)).await.expect("lists");
+        found.into_iter().filter_map(|summary| summary.id).collect()
+    }
+    /// A container made behind the adapter's back. Its own label lets the test find it again.
+    pub(crate) async fn foreign(&self, name: &str, mut texts: HashMap<String, String>) -> String {
+        texts.insert("deployd-test".to_owned(), self.id.clone());
+        let body = ContainerCreateBody {
+            image: Some(IMAGE.to_owned()),
+            labels: Some(texts),
+            host_config: Some(HostConfig { network_mode: Some("none".to_owned()), ..Default::default() }),
+            ..Default::default()
+        };
+        let options = CreateContainerOptionsBuilder::new().name(name).build();
+        let id = self.raw.create_container(Some(options), body).await.expect("creates").id;
+        self.raw.start_container(&id, None).await.expect("starts");
+        id
+    }
+    pub(crate) async fn networks(&self, name: &str) -> usize {
+        let filters = HashMap::from([("name", vec![name])]);
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        self.raw.list_networks(Some(options)).await.expect("lists").len()
+    }
+    async fn clean(&self) {
+        for label in [format!("{}={}", labels::CLUSTER, self.id), format!("deployd-test={}", self.id)] {
+            let filters = HashMap::from([("label", vec![label])]);
+            let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+            for summary in self.raw.list_containers(Some(options)).await.unwrap_or_default() {
+                let options = RemoveContainerOptionsBuilder::new().force(true).build();
+                self.raw.remove_container(&summary.id.unwrap_or_default(), Some(options)).await.ok();
+            }
+            let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+            for network in self.raw.list_networks(Some(options)).await.unwrap_or_default() {
+                self.raw.remove_network(&network.id.unwrap_or_default()).await.ok();
+            }
+        }
+        std::fs::remove_dir_all(std::env::temp_dir().join(&self.id)).ok();
+    }
+    async fn ensure_image(&self) {
+        if self.raw.inspect_image(IMAGE).await.is_ok() {
+            return;
+        }
+        let archive = super::tar::with_executable("demo", &std::fs::read(demo()).expect("the demo program"));
+        let (repository, tag) = IMAGE.split_once(':').expect("a tag");
+        let options = CreateImageOptionsBuilder::new()
+            .from_src("-")
+            .repo(repository)
+            .tag(tag)
+            .changes(vec!["ENTRYPOINT [\"/demo\"]".to_owned()])
+            .build();
+        let body = bollard::body_full(archive.into());
+        let mut lines = self.raw.create_image(Some(options), Some(body), None);
+        while let Some(line) = lines.next().await {
+            line.expect("the engine takes the image");
+        }
+    }
+}
+
+/// The demo program, built when it is not there.
+fn demo() -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the checkout");
+    let program = root.join("target/demo/demo");
+    if !program.exists() {
+        let built = Command::new(root.join("deploy/build-demo")).current_dir(root).status().expect("runs");
+        assert!(built.success(), "./deploy/build-demo failed");
+    }
+    program
+}

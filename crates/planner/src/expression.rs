@@ -1,0 +1,176 @@
+//! Reads placement expressions such as `constraint:group==default` and `affinity:image!=~redis*`.
+//!
+//! The language is Swarm's: a value between slashes is a regular expression that may match anywhere, any other value is a
+//! glob that must match the whole; `~` after the operator makes the expression a wish. The surprise: a text that cannot be
+//! read is kept as an expression that no node meets, so that a typing error shows up as a reason and is never ignored.
+
+use regex::bytes::{Regex, RegexBuilder};
+
+/// One placement expression.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    text: String,
+    soft: bool,
+    kind: Kind,
+}
+
+/// What an expression looks at.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// At the node: its name (key `node`) or one of its labels.
+    Constraint(Test),
+    /// At what runs there: `container`, `image` or a container label.
+    Affinity(Test),
+    /// At nothing: it cannot be read, for this reason.
+    Unreadable(String),
+}
+
+/// A key compared with a pattern.
+#[derive(Debug, Clone)]
+pub struct Test {
+    /// What is compared.
+    pub key: String,
+    /// It must match; otherwise it must not.
+    pub equal: bool,
+    pattern: Pattern,
+}
+
+#[derive(Debug, Clone)]
+enum Pattern {
+    Exact(String),
+    Glob(Vec<String>),
+    Search(Regex),
+}
+
+impl Expression {
+    /// Reads an expression; what cannot be read becomes [`Kind::Unreadable`].
+    pub fn parse(text: &str) -> Self {
+        let (soft, kind) = match read(text) {
+            Ok(read) => read,
+            Err(reason) => (false, Kind::Unreadable(reason)),
+        };
+        Self { text: text.to_owned(), soft, kind }
+    }
+
+    /// The expression as written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+    /// It is a wish, not a condition.
+    pub fn is_soft(&self) -> bool {
+        self.soft
+    }
+    /// What it looks at.
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+}
+
+impl Test {
+    /// Whether the value matches, whatever the operator wants.
+    pub fn matches(&self, value: &str) -> bool {
+        match &self.pattern {
+            Pattern::Exact(text) => text == value,
+            Pattern::Glob(parts) => glob(parts, value),
+            Pattern::Search(regex) => regex.is_match(value.as_bytes()),
+        }
+    }
+}
+
+fn read(text: &str) -> Result<(bool, Kind), String> {
+    let (family, rest) = text.split_once(':').ok_or("it does not start with constraint: or affinity:")?;
+    let at = rest.find(['=', '!']).ok_or("it has neither == nor !=")?;
+    let (key, tail) = rest.split_at(at);
+    let (equal, tail) = match (tail.strip_prefix("=="), tail.strip_prefix("!=")) {
+        (Some(tail), _) => (true, tail),
+        (None, Some(tail)) => (false, tail),
+        (None, None) => return Err("its operator is neither == nor !=".to_owned()),
+    };
+    let (soft, value) = tail.strip_prefix('~').map_or((false, tail), |value| (true, value));
+    check_key(key)?;
+    let test = Test { key: key.to_owned(), equal, pattern: pattern(value)? };
+    match family {
+        "constraint" => Ok((soft, Kind::Constraint(test))),
+        "affinity" => Ok((soft, Kind::Affinity(test))),
+        other => Err(format!("{other:?} is neither constraint nor affinity")),
+    }
+}
+
+fn check_key(key: &str) -> Result<(), String> {
+    let mut characters = key.chars();
+    let first = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if first && characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/')) {
+        Ok(())
+    } else {
+        Err(format!("its key {key:?} is not made of letters, digits, '-', '_' and '.'"))
+    }
+}
+
+fn pattern(value: &str) -> Result<Pattern, String> {
+    if value.len() >= 2 && value.starts_with('/') && value.ends_with('/') {
+        let inner = &value[1..value.len() - 1];
+        // Bounded, because the text comes from a user and is compiled at each planning of the group.
+        let built = RegexBuilder::new(inner).unicode(false).size_limit(64 * 1024).build();
+        return built.map(Pattern::Search).map_err(|_| format!("{inner:?} is not a regular expression"));
+    }
+    if value.contains('*') {
+        return Ok(Pattern::Glob(value.split('*').map(str::to_owned).collect()));
+    }
+    Ok(Pattern::Exact(value.to_owned()))
+}
+
+/// Matches the whole value against the literal parts between the stars.
+fn glob(parts: &[String], value: &str) -> bool {
+    let [first, middle @ .., last] = parts else { return false };
+    let Some(rest) = value.strip_prefix(first.as_str()) else { return false };
+    let Some(mut rest) = rest.strip_suffix(last.as_str()) else { return false };
+    for part in middle {
+        let Some(at) = rest.find(part.as_str()) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn constraint(text: &str) -> Test {
+        match Expression::parse(text).kind {
+            Kind::Constraint(test) => test,
+            Kind::Affinity(_) | Kind::Unreadable(_) => panic!("{text} is no constraint"),
+        }
+    }
+
+    #[test]
+    fn a_plain_value_matches_the_whole_and_a_star_matches_anything() {
+        assert!(constraint("constraint:group==default").matches("default"));
+        assert!(!constraint("constraint:group==default").matches("default2"));
+        let test = constraint("constraint:node==web-*-b*");
+        assert!(test.matches("web-1-b") && test.matches("web-x-y-b2"));
+        assert!(!test.matches("web-1-c") && !test.matches("aweb-1-b"));
+        assert!(!constraint("constraint:node==a*a").matches("a"));
+    }
+
+    #[test]
+    fn a_value_between_slashes_is_searched_for() {
+        let test = constraint("constraint:node!=/^n[12]$/");
+        assert!(test.matches("n1") && !test.matches("n3") && !test.equal);
+        assert!(constraint("constraint:node==/b/").matches("abc"));
+        assert!(constraint(r"constraint:node==/^\w[^x]\d+$/").matches("na42"));
+    }
+
+    #[test]
+    fn a_tilde_makes_a_wish() {
+        assert!(Expression::parse("constraint:node!=~n1").is_soft());
+        assert!(!Expression::parse("constraint:node!=n1").is_soft());
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_kept_as_a_reason() {
+        for text in ["", "group==default", "constraint:group", "constraint:=x", "reschedule:on==x", "constraint:a==/(/"]
+        {
+            assert!(matches!(Expression::parse(text).kind(), Kind::Unreadable(_)), "{text}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Decides whether an agent may obey an order, by the fences alone.
+//!
+//! Fences are ordered term first, so whatever a deposed leader still sends is lower than the first order of its
+//! successor. The surprise is the equal fence: the same order twice is normal, two orders under one fence is a bug.
+
+use contract::fence::Fence;
+
+/// What an incoming order is to the order already obeyed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// Newer: obey it once it is on disk.
+    Accept,
+    /// The very order obeyed already: acknowledge it again.
+    Repeat,
+    /// Older: its sender was overtaken.
+    Stale,
+    /// The same fence with other content: a bug of the sender.
+    Conflict,
+}
+
+/// Judges an order at `incoming` against the one obeyed at `have`; `same_content` only matters for equal fences.
+pub fn judge(have: Fence, incoming: Fence, same_content: bool) -> Judgement {
+    match incoming.cmp(&have) {
+        std::cmp::Ordering::Greater => Judgement::Accept,
+        std::cmp::Ordering::Less => Judgement::Stale,
+        std::cmp::Ordering::Equal if same_content => Judgement::Repeat,
+        std::cmp::Ordering::Equal => Judgement::Conflict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::fence::Term;
+
+    use super::*;
+
+    fn fence(term: u64, generation: u64) -> Fence {
+        Fence { term: Term(term), generation }
+    }
+
+    #[test]
+    fn a_new_leader_overrules_any_count_of_the_old_one() {
+        assert_eq!(judge(fence(5, 900), fence(6, 1), false), Judgement::Accept);
+        assert_eq!(judge(fence(6, 1), fence(5, 901), false), Judgement::Stale);
+        assert_eq!(judge(fence(6, 1), fence(5, 901), true), Judgement::Stale);
+    }
+
+    #[test]
+    fn within_a_term_the_count_decides() {
+        assert_eq!(judge(fence(5, 1), fence(5, 2), false), Judgement::Accept);
+        assert_eq!(judge(fence(5, 2), fence(5, 1), false), Judgement::Stale);
+    }
+
+    #[test]
+    fn the_same_fence_is_a_repeat_or_a_bug() {
+        assert_eq!(judge(fence(5, 2), fence(5, 2), true), Judgement::Repeat);
+        assert_eq!(judge(fence(5, 2), fence(5, 2), false), Judgement::Conflict);
+    }
+
+    #[test]
+    fn the_first_order_ever_is_accepted() {
+        assert_eq!(judge(Fence::default(), fence(1, 1), false), Judgement::Accept);
+    }
+}

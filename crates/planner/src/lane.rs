@@ -1,0 +1,257 @@
+//! Decides the next step in one lane: one instance of one group on one node.
+//!
+//! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
+//! as ordered". What is not in the order goes first: two versions of an instance stand side by side only while both
+//! are ordered. A container that was made once and vanished is *missing*: that is the scheduler's to answer, and the
+//! lane makes it again only when nobody answered (`alone_at`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use contract::labels::Identity;
+use contract::order::Assignment;
+use contract::pod_id::PodId;
+use contract::spec::{ContainerSpec, PodSpec};
+use contract::state::TargetState;
+use contract::time::Timestamp;
+
+use crate::restart::{self, End, History, Limits, Verdict, Wish};
+
+/// Everything known about one lane.
+#[derive(Debug, Clone)]
+pub struct Lane<'a> {
+    /// The pods of the instance that are ordered; usually one.
+    pub wanted: Vec<Wanted<'a>>,
+    /// The containers of the instance that are there.
+    pub seen: Vec<Seen<'a>>,
+    /// Restart budget.
+    pub limits: Limits,
+}
+
+/// One ordered pod.
+#[derive(Debug, Clone)]
+pub struct Wanted<'a> {
+    /// Which.
+    pub pod: &'a PodId,
+    /// What it shall do.
+    pub assignment: Assignment,
+    /// What it is.
+    pub spec: &'a PodSpec,
+    /// What is remembered of it.
+    pub memory: Memory,
+    /// From then on nobody is expected to answer for a missing container, and the lane makes it again.
+    pub alone_at: Timestamp,
+}
+
+/// What is remembered of a pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Its containers were made once.
+    pub created: bool,
+    /// What stands there was made from another spec of the same version and must go first.
+    pub outdated: bool,
+    /// Containers that were stopped by order, by index: their next start is somebody's wish and not a restart by
+    /// policy.
+    pub halted: BTreeSet<usize>,
+    /// The restart budget is spent.
+    pub let_go: bool,
+    /// Restarts so far.
+    pub history: History,
+    /// Nothing is made or started before this.
+    pub retry_at: Timestamp,
+}
+
+/// One container that is there.
+#[derive(Debug, Clone)]
+pub struct Seen<'a> {
+    /// The engine's id.
+    pub id: &'a str,
+    /// Which container of which pod.
+    pub identity: &'a Identity,
+    /// What it is doing.
+    pub activity: Activity,
+    /// How it ended, when it did.
+    pub end: End,
+    /// When it was last started.
+    pub started_at: Timestamp,
+    /// What it gets between the request to end and the kill.
+    pub grace: Duration,
+}
+
+/// What a container is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Activity {
+    /// Runs.
+    Running,
+    /// Ended.
+    Exited,
+    /// Made, never started.
+    Created,
+    /// On its way out, or stuck there.
+    Leaving,
+}
+
+/// What to do next in a lane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// All is as ordered, as far as the lane can tell.
+    Nothing,
+    /// Nothing before that time.
+    WaitUntil(Timestamp),
+    /// Make and start this container.
+    Create(Identity),
+    /// Start the container that is there.
+    Start {
+        /// The engine's id.
+        id: String,
+        /// Which container.
+        identity: Identity,
+        /// The pod's restarts once it runs.
+        history: History,
+    },
+    /// Ask it to end.
+    Stop {
+        /// The engine's id.
+        id: String,
+        /// What it gets before the kill.
+        grace: Duration,
+    },
+    /// Remove it.
+    Remove {
+        /// The engine's id.
+        id: String,
+        /// What it gets before the kill.
+        grace: Duration,
+    },
+    /// Remember that this pod's budget is spent, then ask again.
+    LetGo(PodId),
+}
+
+/// The next step of the lane.
+pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
+    if let Some(surplus) = lane.seen.iter().find(|seen| is_surplus(lane, seen)) {
+        return Next::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
+    }
+    let mut wait = None;
+    for wanted in &lane.wanted {
+        match next_of_pod(lane, wanted, now) {
+            Next::Nothing => {}
+            Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier: Timestamp| earlier.min(time))),
+            step
+            @ (Next::Create(_) | Next::Start { .. } | Next::Stop { .. } | Next::Remove { .. } | Next::LetGo(_)) => {
+                return step;
+            }
+        }
+    }
+    wait.map_or(Next::Nothing, Next::WaitUntil)
+}
+
+/// Whether containers made from `before` are wrong for `after`. Times, placement and patience do not reach the engine,
+/// and must never be a reason to replace what runs.
+pub fn makes_other_containers(before: &PodSpec, after: &PodSpec) -> bool {
+    reaching_the_engine(before) != reaching_the_engine(after)
+}
+
+fn reaching_the_engine(spec: &PodSpec) -> PodSpec {
+    let container = |container: &ContainerSpec| ContainerSpec {
+        name: String::new(),
+        namespace: String::new(),
+        version: 0,
+        created_at: Timestamp::NEVER,
+        updated_at: Timestamp::NEVER,
+        ..container.clone()
+    };
+    PodSpec {
+        namespace: spec.namespace.clone(),
+        network: spec.network.clone(),
+        containers: spec.containers.iter().map(container).collect(),
+        labels: spec.labels.clone(),
+        annotation: spec.annotation.clone(),
+        health_config: spec.health_config.clone(),
+        ..PodSpec::default()
+    }
+}
+
+/// Not ordered, made from another spec, beyond the spec's containers, or the lesser of two of a kind.
+fn is_surplus(lane: &Lane<'_>, seen: &Seen<'_>) -> bool {
+    let Some(wanted) = lane.wanted.iter().find(|wanted| *wanted.pod == seen.identity.pod) else { return true };
+    let out_of_range = seen.identity.index >= wanted.spec.containers.len();
+    out_of_range || wanted.memory.outdated || best(lane, seen.identity).is_some_and(|kept| kept.id != seen.id)
+}
+
+/// The container that stands for `identity`: a running one before others, then the one that started first.
+fn best<'a, 'b>(lane: &'b Lane<'a>, identity: &Identity) -> Option<&'b Seen<'a>> {
+    let same = lane.seen.iter().filter(|seen| seen.identity == identity);
+    same.min_by_key(|seen| (seen.activity, seen.started_at, seen.id))
+}
+
+fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
+    let mut wait: Option<Timestamp> = None;
+    for index in 0..wanted.spec.containers.len() {
+        let identity = Identity { pod: wanted.pod.clone(), index };
+        let next = match best(lane, &identity) {
+            None => next_of_absent(wanted, identity, now),
+            Some(seen) => next_of_present(wanted, seen, lane.limits, now),
+        };
+        match next {
+            Next::Nothing => {}
+            // Containers are made in index order: one that waits holds back the making of those after it.
+            Next::Create(_) if wait.is_some() => {}
+            Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier| earlier.min(time))),
+            step
+            @ (Next::Create(_) | Next::Start { .. } | Next::Stop { .. } | Next::Remove { .. } | Next::LetGo(_)) => {
+                return step;
+            }
+        }
+    }
+    wait.map_or(Next::Nothing, Next::WaitUntil)
+}
+
+fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, now: Timestamp) -> Next {
+    match wanted.assignment.target {
+        TargetState::Stop => Next::Nothing,
+        // A pod that is bound to its data is never made again behind the scheduler's back.
+        TargetState::Run if wanted.memory.created && wanted.spec.stateful => Next::Nothing,
+        TargetState::Run if wanted.memory.created => {
+            not_before(wanted.alone_at.max(wanted.memory.retry_at), now, Next::Create(identity))
+        }
+        TargetState::Run => not_before(wanted.memory.retry_at, now, Next::Create(identity)),
+    }
+}
+
+fn next_of_present(wanted: &Wanted<'_>, seen: &Seen<'_>, limits: Limits, now: Timestamp) -> Next {
+    let memory = &wanted.memory;
+    match (seen.activity, wanted.assignment.target) {
+        (Activity::Leaving, _) => Next::Remove { id: seen.id.to_owned(), grace: seen.grace },
+        (Activity::Running, TargetState::Stop) => Next::Stop { id: seen.id.to_owned(), grace: seen.grace },
+        (Activity::Running, TargetState::Run) | (Activity::Created | Activity::Exited, TargetState::Stop) => {
+            Next::Nothing
+        }
+        (Activity::Created, TargetState::Run) => start(wanted, seen, memory.history, now),
+        (Activity::Exited, TargetState::Run) if memory.halted.contains(&seen.identity.index) => {
+            start(wanted, seen, restart::counted(memory.history, limits, now), now)
+        }
+        (Activity::Exited, TargetState::Run) if memory.let_go => Next::Nothing,
+        (Activity::Exited, TargetState::Run) => {
+            let wish = Wish { target: wanted.assignment.target, policy: wanted.assignment.restart_policy };
+            match restart::judge(wish, seen.end, memory.history, limits, now) {
+                Verdict::Stay => Next::Nothing,
+                Verdict::Restart(history) => start(wanted, seen, history, now),
+                Verdict::LetGo => Next::LetGo(wanted.pod.clone()),
+            }
+        }
+    }
+}
+
+fn start(wanted: &Wanted<'_>, seen: &Seen<'_>, history: History, now: Timestamp) -> Next {
+    let step = Next::Start { id: seen.id.to_owned(), identity: seen.identity.clone(), history };
+    not_before(wanted.memory.retry_at, now, step)
+}
+
+fn not_before(time: Timestamp, now: Timestamp, step: Next) -> Next {
+    if now < time { Next::WaitUntil(time) } else { step }
+}
+
+#[cfg(test)]
+#[path = "lane_tests.rs"]
+mod tests;

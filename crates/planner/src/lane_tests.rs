@@ -1,0 +1,341 @@
+//! Tests of the lane: each names the behaviour, facts come from small builders.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use contract::labels::Identity;
+use contract::order::Assignment;
+use contract::pod_id::PodId;
+use contract::spec::{ContainerSpec, PodSpec};
+use contract::state::{RestartPolicy, TargetState};
+use contract::time::Timestamp;
+use proptest::prelude::*;
+
+use super::*;
+
+const LIMITS: Limits = Limits { most: 3, window: Duration::from_secs(1800) };
+const GRACE: Duration = Duration::from_secs(10);
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
+}
+fn pod(text: &str) -> PodId {
+    text.parse().expect("a pod id")
+}
+fn spec(containers: usize) -> PodSpec {
+    PodSpec { containers: vec![ContainerSpec::default(); containers], ..Default::default() }
+}
+
+/// One lane's facts, owned, so that tests can change single things.
+#[derive(Debug)]
+struct Facts {
+    wanted: Vec<(PodId, Assignment, PodSpec, Memory)>,
+    seen: Vec<(String, Identity, Activity, i64, Timestamp)>,
+    alone_at: Timestamp,
+}
+
+fn facts() -> Facts {
+    Facts { wanted: Vec::new(), seen: Vec::new(), alone_at: at(1_000_000) }
+}
+
+impl Facts {
+    fn want(mut self, id: &str, containers: usize) -> Self {
+        let assignment = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always };
+        self.wanted.push((pod(id), assignment, spec(containers), Memory::default()));
+        self
+    }
+    fn policy(mut self, policy: RestartPolicy) -> Self {
+        self.wanted.last_mut().expect("a wanted pod").1.restart_policy = policy;
+        self
+    }
+    fn stopped(mut self) -> Self {
+        self.wanted.last_mut().expect("a wanted pod").1.target = TargetState::Stop;
+        self
+    }
+    fn stateful(mut self) -> Self {
+        self.wanted.last_mut().expect("a wanted pod").2.stateful = true;
+        self
+    }
+    fn remember(mut self, change: impl FnOnce(&mut Memory)) -> Self {
+        change(&mut self.wanted.last_mut().expect("a wanted pod").3);
+        self
+    }
+    fn see(mut self, id: &str, of: &str, index: usize, activity: Activity) -> Self {
+        let started = at(i64::try_from(self.seen.len()).expect("few"));
+        self.seen.push((id.to_owned(), Identity { pod: pod(of), index }, activity, 1, started));
+        self
+    }
+    fn next_at(&self, now: Timestamp) -> Next {
+        let wanted = self.wanted.iter().map(|(pod, assignment, spec, memory)| Wanted {
+            pod,
+            assignment: *assignment,
+            spec,
+            memory: memory.clone(),
+            alone_at: self.alone_at,
+        });
+        let seen = self.seen.iter().map(|(id, identity, activity, exit_code, started_at)| Seen {
+            id,
+            identity,
+            activity: *activity,
+            end: End { exit_code: *exit_code, engine_error: false, finished_at: at(50), excused: false },
+            started_at: *started_at,
+            grace: GRACE,
+        });
+        next_step(&Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS }, now)
+    }
+    fn next(&self) -> Next {
+        self.next_at(at(100))
+    }
+}
+
+fn create(id: &str, index: usize) -> Next {
+    Next::Create(Identity { pod: pod(id), index })
+}
+fn remove(id: &str) -> Next {
+    Next::Remove { id: id.to_owned(), grace: GRACE }
+}
+fn start(id: &str, of: &str, restarts: u32, restarted_at: Timestamp) -> Next {
+    let identity = Identity { pod: pod(of), index: 0 };
+    Next::Start { id: id.to_owned(), identity, history: History { restarts, restarted_at } }
+}
+
+#[test]
+fn a_new_pod_is_created_and_a_running_one_left_alone() {
+    assert_eq!(facts().want("a.v1-i1-d0", 1).next(), create("a.v1-i1-d0", 0));
+    let running = facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Running);
+    assert_eq!(running.next(), Next::Nothing);
+}
+
+#[test]
+fn what_is_not_ordered_goes_before_anything_is_created() {
+    let upgrade = facts().want("a.v2-i1-d0", 1).see("old", "a.v1-i1-d0", 0, Activity::Running);
+    assert_eq!(upgrade.next(), remove("old"));
+    assert_eq!(facts().see("old", "a.v1-i1-d0", 0, Activity::Exited).next(), remove("old"));
+}
+
+#[test]
+fn two_ordered_versions_stand_side_by_side() {
+    let surge = facts().want("a.v1-i1-d0", 1).want("a.v2-i1-d0", 1).see("old", "a.v1-i1-d0", 0, Activity::Running);
+    assert_eq!(surge.next(), create("a.v2-i1-d0", 0));
+}
+
+#[test]
+fn of_two_containers_of_a_kind_the_running_one_stays_then_the_older() {
+    let id = "a.v1-i1-d0";
+    let pair = facts().want(id, 1).see("x", id, 0, Activity::Exited).see("y", id, 0, Activity::Running);
+    assert_eq!(pair.next(), remove("x"));
+    let pair = facts().want(id, 1).see("x", id, 0, Activity::Running).see("y", id, 0, Activity::Running);
+    assert_eq!(pair.next(), remove("y"));
+}
+
+#[test]
+fn containers_of_a_pod_are_made_in_index_order_and_a_waiting_one_holds_the_rest_back() {
+    let id = "a.v1-i1-d0";
+    assert_eq!(facts().want(id, 3).next(), create(id, 0));
+    assert_eq!(facts().want(id, 3).see("x", id, 0, Activity::Running).next(), create(id, 1));
+    let waiting = facts().want(id, 2).see("x", id, 1, Activity::Running).remember(|m| m.retry_at = at(200));
+    assert_eq!(waiting.next(), Next::WaitUntil(at(200)));
+    assert_eq!(waiting.next_at(at(200)), create(id, 0));
+}
+
+#[test]
+fn a_container_beyond_the_spec_goes() {
+    let id = "a.v1-i1-d0";
+    let facts = facts().want(id, 1).see("x", id, 0, Activity::Running).see("y", id, 1, Activity::Running);
+    assert_eq!(facts.next(), remove("y"));
+}
+
+#[test]
+fn a_made_container_is_started_without_being_counted() {
+    let id = "a.v1-i1-d0";
+    let made = facts().want(id, 1).see("x", id, 0, Activity::Created);
+    assert_eq!(made.next(), start("x", id, 0, Timestamp::NEVER));
+}
+
+#[test]
+fn an_ended_container_is_restarted_at_once_and_counted() {
+    let id = "a.v1-i1-d0";
+    let ended = facts().want(id, 1).remember(|m| m.created = true).see("x", id, 0, Activity::Exited);
+    assert_eq!(ended.next(), start("x", id, 1, at(100)));
+    assert_eq!(ended.policy(RestartPolicy::Never).next(), Next::Nothing);
+}
+
+#[test]
+fn a_spent_budget_is_said_once_and_then_left() {
+    let id = "a.v1-i1-d0";
+    let spent = facts().want(id, 1).remember(|m| m.history = History { restarts: 3, restarted_at: at(40) }).see(
+        "x",
+        id,
+        0,
+        Activity::Exited,
+    );
+    assert_eq!(spent.next(), Next::LetGo(pod(id)));
+    assert_eq!(spent.remember(|m| m.let_go = true).next(), Next::Nothing);
+}
+
+#[test]
+fn a_stop_by_order_ends_it_and_a_later_start_ignores_policy_and_budget() {
+    let id = "a.v1-i1-d0";
+    let stop = facts().want(id, 1).stopped().see("x", id, 0, Activity::Running);
+    assert_eq!(stop.next(), Next::Stop { id: "x".to_owned(), grace: GRACE });
+    let down = facts().want(id, 1).stopped().see("x", id, 0, Activity::Exited);
+    assert_eq!(down.next(), Next::Nothing);
+    let start_again = facts()
+        .want(id, 1)
+        .policy(RestartPolicy::Never)
+        .remember(|m| {
+            m.halted = BTreeSet::from([0]);
+            m.history = History { restarts: 3, restarted_at: at(40) };
+        })
+        .see("x", id, 0, Activity::Exited);
+    assert_eq!(start_again.next(), start("x", id, 4, at(100)));
+}
+
+#[test]
+fn a_stopped_pod_without_containers_is_not_made() {
+    assert_eq!(facts().want("a.v1-i1-d0", 1).stopped().next(), Next::Nothing);
+}
+
+#[test]
+fn a_vanished_container_is_left_to_the_scheduler_until_nobody_answers() {
+    let id = "a.v1-i1-d0";
+    let mut missing = facts().want(id, 1).remember(|m| m.created = true);
+    missing.alone_at = at(160);
+    assert_eq!(missing.next(), Next::WaitUntil(at(160)));
+    assert_eq!(missing.next_at(at(160)), create(id, 0));
+    let bound = Facts { alone_at: at(0), ..missing }.stateful();
+    assert_eq!(bound.next(), Next::Nothing);
+}
+
+#[test]
+fn a_refused_create_waits_for_its_time() {
+    let refused = facts().want("a.v1-i1-d0", 1).remember(|m| m.retry_at = at(110));
+    assert_eq!(refused.next(), Next::WaitUntil(at(110)));
+    assert_eq!(refused.next_at(at(110)), create("a.v1-i1-d0", 0));
+}
+
+#[test]
+fn what_was_made_from_another_spec_goes_first() {
+    let id = "a.v1-i1-d0";
+    let outdated = facts().want(id, 1).remember(|m| m.outdated = true).see("x", id, 0, Activity::Running);
+    assert_eq!(outdated.next(), remove("x"));
+}
+
+#[test]
+fn only_what_reaches_the_engine_makes_other_containers() {
+    let before = spec(1);
+    let patient = PodSpec { kill_timeout: 99, updated_at: at(5), version: 7, filters: vec!["x".to_owned()], ..spec(1) };
+    assert!(!makes_other_containers(&before, &patient));
+    let mut retouched = spec(1);
+    retouched.containers[0].updated_at = at(5);
+    assert!(!makes_other_containers(&before, &retouched));
+    let mut other = spec(1);
+    other.containers[0].image = "other".to_owned();
+    assert!(makes_other_containers(&before, &other));
+    assert!(makes_other_containers(&before, &PodSpec { network: "n".to_owned(), ..spec(1) }));
+}
+
+#[test]
+fn a_container_stuck_on_its_way_out_is_removed_again() {
+    let id = "a.v1-i1-d0";
+    assert_eq!(facts().want(id, 1).see("x", id, 0, Activity::Leaving).next(), remove("x"));
+}
+
+fn any_activity() -> impl Strategy<Value = Activity> {
+    prop::sample::select(vec![Activity::Running, Activity::Exited, Activity::Created, Activity::Leaving])
+}
+
+fn any_facts() -> impl Strategy<Value = Facts> {
+    let names = || prop::sample::select(vec!["a.v1-i1-d0", "a.v1-i1-d1", "a.v2-i1-d0"]);
+    let wanted = prop::collection::btree_map(names(), (1..3usize, any::<bool>(), any::<bool>(), 0..3u8), 0..3);
+    let seen = prop::collection::vec((names(), 0..3usize, any_activity()), 0..6);
+    (wanted, seen).prop_map(|(wanted, seen)| {
+        let mut all = facts();
+        for (id, (count, created, stop, policy)) in wanted {
+            let policy = [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail][usize::from(policy)];
+            all = all.want(id, count).policy(policy).remember(|m| m.created = created);
+            if stop {
+                all = all.stopped();
+            }
+        }
+        for (number, (of, index, activity)) in seen.into_iter().enumerate() {
+            all = all.see(&format!("c{number}"), of, index, activity);
+        }
+        all
+    })
+}
+
+/// Does what the lane says, as a perfect engine would.
+fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
+    match next {
+        Next::Nothing | Next::WaitUntil(_) => {}
+        Next::Create(identity) => {
+            *made += 1;
+            facts.seen.push((format!("n{made}"), identity, Activity::Running, 0, at(90)));
+        }
+        Next::Start { id, .. } => set(facts, &id, Activity::Running),
+        Next::Stop { id, .. } => set(facts, &id, Activity::Exited),
+        Next::Remove { id, .. } => facts.seen.retain(|seen| seen.0 != id),
+        Next::LetGo(pod) => {
+            facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| w.3.let_go = true);
+        }
+    }
+}
+fn set(facts: &mut Facts, id: &str, activity: Activity) {
+    facts.seen.iter_mut().filter(|seen| seen.0 == id).for_each(|seen| seen.2 = activity);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn every_lane_comes_to_rest_and_then_holds_only_what_is_ordered(mut facts in any_facts()) {
+        let mut made = 0;
+        let mut steps = 0;
+        loop {
+            let next = facts.next();
+            if matches!(next, Next::Nothing | Next::WaitUntil(_)) {
+                break;
+            }
+            if matches!(next, Next::Create(_)) {
+                let ordered = |id: &PodId| facts.wanted.iter().any(|w| w.0 == *id);
+                prop_assert!(facts.seen.iter().all(|seen| ordered(&seen.1.pod)), "created beside a surplus container");
+            }
+            perform(&mut facts, next, &mut made);
+            steps += 1;
+            prop_assert!(steps < 40, "the lane never rests");
+        }
+        let mut kinds: Vec<&Identity> = facts.seen.iter().map(|seen| &seen.1).collect();
+        kinds.sort();
+        let all = kinds.len();
+        kinds.dedup();
+        prop_assert_eq!(kinds.len(), all, "two containers of a kind");
+        for seen in &facts.seen {
+            prop_assert!(facts.wanted.iter().any(|w| w.0 == seen.1.pod && seen.1.index < w.2.containers.len()));
+        }
+        for (id, assignment, spec, memory) in &facts.wanted {
+            if assignment.target == TargetState::Run && !memory.created {
+                let here = facts.seen.iter().filter(|seen| seen.1.pod == *id).count();
+                prop_assert_eq!(here, spec.containers.len(), "a new pod is not complete");
+            }
+            if assignment.target == TargetState::Stop {
+                let runs = facts.seen.iter().any(|seen| seen.1.pod == *id && seen.2 == Activity::Running);
+                prop_assert!(!runs, "a stopped pod runs");
+            }
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_facts_does_not_matter(facts in any_facts()) {
+        let next = facts.next();
+        let mut turned = facts;
+        turned.seen.reverse();
+        // Which of several surplus containers goes first is free; everything else is not.
+        if !matches!(next, Next::Remove { .. }) {
+            prop_assert_eq!(turned.next(), next);
+        } else {
+            let removes = matches!(turned.next(), Next::Remove { .. });
+            prop_assert!(removes);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! What placement promises: no node is given more than it has, everybody without a place is told why, and order of facts
+//! does not matter.
+
+use contract::spec::ContainerSpec;
+use proptest::prelude::*;
+
+use super::*;
+
+const MIB: u64 = 1024 * 1024;
+
+/// Nobody lives anywhere.
+struct Nobody;
+impl Tenants for Nobody {
+    fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
+}
+
+/// One pod of an image on one node.
+struct Lodger(&'static str, &'static str);
+impl Tenants for Lodger {
+    fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
+        if node.as_str() == self.0 {
+            let pod: PodId = "other.v0-i1-d0".parse().expect("a pod");
+            see(&pod, &pod_spec(0, &[], self.1));
+        }
+    }
+}
+
+fn name(text: &str) -> NodeName {
+    text.parse().expect("a name")
+}
+
+fn host(memory: u64, cpu_millis: u64) -> Host {
+    let labels = BTreeMap::from([("group".to_owned(), "default".to_owned())]);
+    let facts = NodeFacts { memory, cpu_millis, labels, ..Default::default() };
+    Host { facts, used: Need::default(), liveness: Liveness::Alive, engine: EngineState::Up }
+}
+
+fn pod_spec(memory: i64, filters: &[&str], image: &str) -> PodSpec {
+    PodSpec {
+        containers: vec![ContainerSpec {
+            memory_limit: memory,
+            image: image.to_owned(),
+            cpu_limit: 1,
+            ..Default::default()
+        }],
+        filters: filters.iter().map(|filter| (*filter).to_owned()).collect(),
+        ..Default::default()
+    }
+}
+
+fn hosts(names: &[&str]) -> BTreeMap<NodeName, Host> {
+    names.iter().map(|text| (name(text), host(1024 * MIB, 8_000))).collect()
+}
+
+fn place_all(hosts: &BTreeMap<NodeName, Host>, pod: &PodSpec, count: usize) -> Vec<Result<String, String>> {
+    let mut batch = Batch::new(hosts, pod, Need::of(pod, 8), &BTreeMap::new(), &Nobody);
+    let place = |_| batch.place(Wish::default()).map(|node| node.to_string()).map_err(|why| why.sentence());
+    (0..count).map(place).collect()
+}
+
+#[test]
+fn siblings_are_spread_before_nodes_are_filled() {
+    let mut hosts = hosts(&["a", "b", "c"]);
+    hosts.get_mut(&name("a")).expect("a host").used = Need { memory: 900 * MIB, cpu_millis: 0 };
+    let placed = place_all(&hosts, &pod_spec(100 << 20, &[], "i"), 4);
+    assert_eq!(placed, ["b", "c", "a", "b"].map(|node| Ok(node.to_owned())));
+}
+
+#[test]
+fn constraints_choose_nodes_and_wishes_give_way() {
+    let mut hosts = hosts(&["a", "b"]);
+    hosts.get_mut(&name("b")).expect("a host").facts.labels.clear();
+    let first = |filters: &[&str]| place_all(&hosts, &pod_spec(0, filters, "i"), 1).remove(0);
+    assert_eq!(first(&["constraint:group==default"]), Ok("a".to_owned()));
+    assert_eq!(first(&["constraint:group!=default"]), Ok("b".to_owned()));
+    assert_eq!(first(&["constraint:node!=~a"]), Ok("b".to_owned()));
+    assert_eq!(first(&["constraint:node==~z"]), Ok("a".to_owned()));
+    assert_eq!(first(&["constraint:node==/b/", "constraint:group==~default"]), Ok("b".to_owned()));
+    assert_eq!(
+        first(&["constraint:group==x"]),
+        Err("no node fits: a: constraint:group==x not met; b: constraint:group==x not met".to_owned())
+    );
+}
+
+#[test]
+fn an_expression_that_cannot_be_read_is_a_reason() {
+    let error = place_all(&hosts(&["a"]), &pod_spec(0, &["group==default"], "i"), 1).remove(0).expect_err("no place");
+    assert!(error.contains("a: group==default cannot be read"), "{error}");
+}
+
+#[test]
+fn affinity_looks_at_what_is_placed_there() {
+    let hosts = hosts(&["a", "b"]);
+    for (filter, expected) in
+        [("affinity:image==redis*", "b"), ("affinity:image!=redis*", "a"), ("affinity:container==other.*", "b")]
+    {
+        let pod = pod_spec(0, &[filter], "i");
+        let mut batch = Batch::new(&hosts, &pod, Need::default(), &BTreeMap::new(), &Lodger("b", "redis:7"));
+        assert_eq!(batch.place(Wish::default()), Ok(name(expected)), "{filter}");
+    }
+}
+
+#[test]
+fn every_reason_of_every_node_is_named() {
+    let mut hosts = hosts(&["a", "b", "c", "d"]);
+    hosts.get_mut(&name("a")).expect("a host").used = Need { memory: 1024 * MIB, cpu_millis: 8_000 };
+    hosts.get_mut(&name("b")).expect("a host").liveness = Liveness::Suspect;
+    hosts.get_mut(&name("c")).expect("a host").engine = EngineState::Down;
+    hosts.get_mut(&name("c")).expect("a host").facts.labels.clear();
+    hosts.get_mut(&name("d")).expect("a host").liveness = Liveness::Lost;
+    let pod = pod_spec(512 << 20, &["constraint:group==default"], "i");
+    assert_eq!(
+        place_all(&hosts, &pod, 1),
+        [Err("no node fits: a: cpu 0.500 cores short, memory 512 MiB short; b: not heard lately; \
+              c: constraint:group==default not met, its engine is down; d: lost"
+            .to_owned())]
+    );
+    assert_eq!(place_all(&BTreeMap::new(), &pod, 1), [Err("no node fits: there is no node".to_owned())]);
+}
+
+#[test]
+fn a_pin_is_a_condition_and_an_avoided_node_is_the_last_resort() {
+    let hosts = hosts(&["a", "b"]);
+    let pod = pod_spec(600 << 20, &[], "i");
+    let mut batch = Batch::new(&hosts, &pod, Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
+    let (a, b) = (name("a"), name("b"));
+    assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(b.clone()));
+    assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(a.clone()));
+    let why = batch.place(Wish { pin: Some(&b), avoid: None }).expect_err("no room");
+    assert_eq!(why.reasons.keys().collect::<Vec<_>>(), [&b]);
+    batch.release(&b);
+    assert_eq!(batch.place(Wish { pin: Some(&b), avoid: None }), Ok(b));
+}
+
+prop_compose! {
+    fn any_host()(memory in 0_u64..4_096, cpu in 0_u64..16_000, used in 0_u64..2_048, alive in 0_u8..5, group in any::<bool>())
+        -> Host
+    {
+        let mut made = host(memory * MIB, cpu);
+        made.used = Need { memory: (used * MIB).min(memory * MIB), cpu_millis: used.min(cpu) };
+        if alive == 0 { made.liveness = Liveness::Suspect; }
+        if alive == 1 { made.engine = EngineState::Hung; }
+        if !group { made.facts.labels.clear(); }
+        made
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_node_is_given_more_than_it_has_and_nobody_is_left_without_a_reason(
+        hosts in proptest::collection::vec(any_host(), 0..8),
+        memory in 0_i64..1_024,
+        count in 1_usize..40,
+        constrained in any::<bool>(),
+    ) {
+        let hosts: BTreeMap<NodeName, Host> =
+            hosts.into_iter().enumerate().map(|(index, host)| (name(&format!("n{index}")), host)).collect();
+        let filters: &[&str] = if constrained { &["constraint:group==default"] } else { &[] };
+        let pod = pod_spec(memory << 20, filters, "i");
+        let need = Need::of(&pod, 8);
+        let mut batch = Batch::new(&hosts, &pod, need, &BTreeMap::new(), &Nobody);
+        let mut used: BTreeMap<NodeName, Need> = hosts.iter().map(|(name, host)| (name.clone(), host.used)).collect();
+        for _ in 0..count {
+            match batch.place(Wish::default()) {
+                Ok(node) => {
+                    let host = &hosts[&node];
+                    prop_assert_eq!((host.liveness, host.engine), (Liveness::Alive, EngineState::Up));
+                    prop_assert!(!constrained || host.facts.labels.contains_key("group"));
+                    let total = used.get_mut(&node).expect("a node of ours");
+                    *total = total.plus(need);
+                    prop_assert!(total.memory <= host.facts.memory && total.cpu_millis <= host.facts.cpu_millis);
+                }
+                Err(why) => {
+                    prop_assert_eq!(why.reasons.len(), hosts.len());
+                    prop_assert!(why.reasons.values().all(|reasons| !reasons.is_empty()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_same_nodes_in_any_order_give_the_same_places(
+        hosts in proptest::collection::vec(any_host(), 0..8).prop_map(|hosts| hosts.into_iter().enumerate().collect::<Vec<_>>()),
+        shuffled in Just(()).prop_perturb(|(), mut random| random.next_u64()),
+        memory in 0_i64..1_024,
+    ) {
+        let make = |hosts: &[(usize, Host)]| -> BTreeMap<NodeName, Host> {
+            hosts.iter().map(|(index, host)| (name(&format!("n{index}")), host.clone())).collect()
+        };
+        let mut other = hosts.clone();
+        other.sort_by_key(|(index, _)| (*index as u64).wrapping_mul(shuffled | 1));
+        let pod = pod_spec(memory << 20, &[], "i");
+        prop_assert_eq!(place_all(&make(&hosts), &pod, 20), place_all(&make(&other), &pod, 20));
+    }
+}

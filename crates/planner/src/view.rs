@@ -1,0 +1,131 @@
+//! Decides what a group looks like from outside: its state, health and last error, and those of each instance.
+//!
+//! The original let the last instance in trouble win; here the worst does, so the picture does not depend on which
+//! instance happens to have the highest number.
+
+use contract::query::Liveness;
+use contract::record::Slot;
+use contract::report::PodFacts;
+use contract::state::{HealthState, RunState};
+
+use crate::placement::Host;
+
+/// A group as a whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Standing {
+    /// State of the whole.
+    pub state: RunState,
+    /// Health of the whole.
+    pub health: HealthState,
+    /// What went wrong last; empty when nothing did.
+    pub last_error: String,
+    /// Instances that run.
+    pub running: u32,
+}
+
+/// The facts of one instance: what its node reported, and where nothing is reported what follows from its slot.
+pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Host>) -> PodFacts {
+    let mut facts = seen.filter(|seen| !seen.leaving).cloned().unwrap_or_default();
+    if let Some(node) = slot.node.as_ref().filter(|_| host.is_some_and(|host| host.liveness == Liveness::Lost)) {
+        facts.state = RunState::Error;
+        facts.last_error = if slot.why.is_empty() { format!("node {node} is lost") } else { slot.why.clone() };
+    }
+    if facts.last_error.is_empty() && facts.state != RunState::Success {
+        facts.last_error.clone_from(&slot.why);
+    }
+    facts
+}
+
+/// The whole made of its instances.
+pub fn standing<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> Standing {
+    let mut whole =
+        Standing { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
+    let mut loudest = severity(RunState::Success);
+    for pod in pods {
+        whole.running += u32::from(pod.state == RunState::Success);
+        if badness(pod.health) > badness(whole.health) {
+            whole.health = pod.health;
+        }
+        if severity(pod.state) > severity(whole.state) {
+            whole.state = pod.state;
+        }
+        // The first word of the worst that says anything.
+        if severity(pod.state) > loudest && !pod.last_error.is_empty() {
+            loudest = severity(pod.state);
+            whole.last_error.clone_from(&pod.last_error);
+        }
+    }
+    whole
+}
+
+fn severity(state: RunState) -> u8 {
+    match state {
+        RunState::Success => 0,
+        RunState::Pending | RunState::Drift | RunState::Inconsistent => 1,
+        RunState::Paused => 2,
+        RunState::Exit => 3,
+        RunState::Removed | RunState::Missing => 4,
+        RunState::Fail => 5,
+        RunState::Error => 6,
+    }
+}
+
+fn badness(health: HealthState) -> u8 {
+    match health {
+        HealthState::Healthy => 0,
+        HealthState::None => 1,
+        HealthState::Starting => 2,
+        HealthState::Unhealthy => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::name::NodeName;
+
+    use super::*;
+
+    fn pod(state: RunState, last_error: &str) -> PodFacts {
+        PodFacts { state, last_error: last_error.to_owned(), ..Default::default() }
+    }
+
+    #[test]
+    fn nothing_wanted_is_success_and_healthy() {
+        let whole = standing([]);
+        assert_eq!(
+            (whole.state, whole.health, whole.last_error.as_str()),
+            (RunState::Success, HealthState::Healthy, "")
+        );
+    }
+
+    #[test]
+    fn the_worst_instance_speaks_whatever_its_number() {
+        let pods = [pod(RunState::Success, "old"), pod(RunState::Error, "no image"), pod(RunState::Exit, "")];
+        let forward = standing(&pods);
+        let backward = standing(pods.iter().rev());
+        assert_eq!((forward.state, forward.last_error.as_str(), forward.running), (RunState::Error, "no image", 1));
+        assert_eq!(forward, backward);
+    }
+
+    #[test]
+    fn an_instance_without_a_place_says_why() {
+        let slot = Slot { why: "no node fits: there is no node".to_owned(), ..Default::default() };
+        let facts = pod_facts(&slot, None, None);
+        assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
+        assert_eq!(standing([&facts]).last_error, slot.why);
+    }
+
+    #[test]
+    fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
+        let node: NodeName = "a".parse().expect("a name");
+        let slot = Slot { node: Some(node), ..Default::default() };
+        let host = Host {
+            facts: Default::default(),
+            used: Default::default(),
+            liveness: Liveness::Lost,
+            engine: Default::default(),
+        };
+        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&host));
+        assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));
+    }
+}
