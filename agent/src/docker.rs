@@ -2,7 +2,8 @@
 //!
 //! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and stops have their own
 //! places in line, so a stop that waits for its grace holds nobody up. Surprises: the engine names a missing network
-//! only at start, and lets two agents create the same network twice, so creation is followed by a look for twins.
+//! only at start, and lets two agents create two networks of one name; only the name of a bridge is unique to it, so ours
+//! follows from the network's.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
@@ -19,6 +20,7 @@ use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
     ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
+use contract::digest::Digest;
 use contract::labels;
 use contract::runtime::ContainerDetail;
 use futures_util::StreamExt as _;
@@ -44,6 +46,8 @@ const LIBRARY_LIMIT_SECONDS: u64 = 600;
 const READS: usize = 8;
 /// Stops at a time: they mostly wait inside the engine.
 const STOPS: usize = 64;
+/// Between two looks at something another process of this engine is finishing.
+const POLL: Duration = Duration::from_millis(100);
 /// Networks the engine brings along.
 const BUILT_IN_NETWORKS: [&str; 5] = ["", "host", "none", "bridge", "default"];
 
@@ -280,7 +284,7 @@ impl Engine {
     async fn wait_until_gone(&self, id: &str) -> Result<(), Error> {
         let gone = async {
             while self.inspect(id).await?.is_some() {
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                tokio::time::sleep(POLL).await;
             }
             Ok(())
         };
@@ -338,7 +342,7 @@ impl Engine {
     async fn start_made(&self, id: &str) -> Result<(), Error> {
         let start = || self.call(CHANGE, async |docker| docker.start_container(id, None).await);
         match start().await {
-            Err(error) if error.says("network") && (error.says("not found") || error.says("ambiguous")) => {
+            Err(error) if error.says("network") && error.says("not found") => {
                 let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
                 self.networks.lock().await.remove(&detail.host_config.network_mode);
                 self.ensure_network(&detail.host_config.network_mode).await?;
@@ -378,15 +382,8 @@ impl Engine {
         }
         let mut known = self.networks.lock().await;
         if !known.contains(name) {
-            let mut there = self.networks_named(name).await?;
-            if there.is_empty() {
+            if !self.network_exists(name).await? {
                 self.make_network(name).await?;
-                there = self.networks_named(name).await?;
-            }
-            // Two agents on one engine may have made it at once. Both keep the older one.
-            for (_, twin) in there.into_iter().skip(1) {
-                let gone = self.call(CHANGE, async |docker| docker.remove_network(&twin).await).await;
-                warn!(network = name, %twin, ?gone, "the network was there twice");
             }
             known.insert(name.to_owned());
         }
@@ -400,24 +397,33 @@ impl Engine {
             name: name.to_owned(),
             driver: Some("bridge".to_owned()),
             labels: Some(cluster.into()),
+            options: Some([("com.docker.network.bridge.name".to_owned(), bridge_name(name))].into()),
             ..Default::default()
         };
         match self.call(CHANGE, async |docker| docker.create_network(request).await).await {
             Err(error) if error.status() == 409 => Ok(()),
+            Err(error) if error.says("same bridge name") => self.wait_for_network(name, error).await,
             other => other.map(drop),
         }
     }
 
-    /// Networks of exactly this name, the oldest first.
-    async fn networks_named(&self, name: &str) -> Result<Vec<(String, String)>, Error> {
+    /// Another agent of this engine makes the network at this moment.
+    async fn wait_for_network(&self, name: &str, conflict: Error) -> Result<(), Error> {
+        let deadline = tokio::time::Instant::now() + CHANGE;
+        while tokio::time::Instant::now() < deadline {
+            if self.network_exists(name).await? {
+                return Ok(());
+            }
+            tokio::time::sleep(POLL).await;
+        }
+        Err(conflict)
+    }
+
+    async fn network_exists(&self, name: &str) -> Result<bool, Error> {
         let filters: HashMap<String, Vec<String>> = [("name".to_owned(), vec![name.to_owned()])].into();
         let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
         let found = self.call(READ, async |docker| docker.list_networks(Some(options)).await).await?;
-        let same = found.into_iter().filter(|network| network.name.as_deref() == Some(name));
-        let mut same: Vec<(String, String)> =
-            same.filter_map(|network| Some((network.created.unwrap_or_default(), network.id?))).collect();
-        same.sort();
-        Ok(same)
+        Ok(found.into_iter().any(|network| network.name.as_deref() == Some(name)))
     }
 
     fn own_filters(&self) -> HashMap<String, Vec<String>> {
@@ -535,6 +541,12 @@ fn phase(document: &ContainerInspectResponse) -> Phase {
         Some(ContainerStateStatusEnum::DEAD) => Phase::Dead,
         Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EMPTY) | None => Phase::Created,
     }
+}
+
+/// The bridge of a network of ours: the engine refuses a second network with the same one. The kernel allows 15 bytes.
+fn bridge_name(network: &str) -> String {
+    let digest = Digest::of(network).to_string();
+    format!("dd-{}", &digest[..12])
 }
 
 /// Whether an image reference names a tag: a colon after the last slash.

@@ -1,5 +1,6 @@
 //! Single calls of the adapter.
 
+use std::collections::BTreeSet;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -145,18 +146,20 @@ async fn a_pod_of_two_containers_has_two_names_and_one_pod() {
 }
 
 #[tokio::test]
-async fn a_missing_network_is_made_once_even_by_two_agents_at_a_time() {
+async fn a_missing_network_is_made_once_even_by_four_agents_at_a_time() {
     in_cluster(async |cluster: &Cluster| {
-        let network = format!("{}-net", cluster.id);
-        let spec = PodSpec { network: network.clone(), ..cluster.spec(1) };
-        let make = async |node: &'static str, instance: u32| {
-            let plan = agent::container::plan(&cluster.host(node), &cluster.pod(instance), &spec, 0);
-            cluster.engine(node).create(&plan.expect("a plan")).await.expect("creates").expect("is there")
-        };
-        let (first, second) = tokio::join!(make("n1", 1), make("n2", 2));
-        assert_eq!((first.phase, second.phase), (Phase::Running, Phase::Running));
-        assert_eq!(cluster.networks(&network).await, 1);
-        assert!(!first.ip.is_empty() && first.ip != second.ip);
+        for round in 0..3 {
+            let network = format!("{}-net{round}", cluster.id);
+            let spec = PodSpec { network: network.clone(), ..cluster.spec(1) };
+            let make = async |node: &'static str, instance: u32| {
+                let plan = agent::container::plan(&cluster.host(node), &cluster.pod(round * 4 + instance), &spec, 0);
+                cluster.engine(node).create(&plan.expect("a plan")).await.expect("creates").expect("is there")
+            };
+            let (a, b, c, d) = tokio::join!(make("n1", 1), make("n2", 2), make("n3", 3), make("n4", 4));
+            let ips: BTreeSet<String> = [a, b, c, d].into_iter().map(|made| made.ip).collect();
+            assert_eq!(cluster.networks(&network).await, 1);
+            assert!(ips.len() == 4 && !ips.contains(""), "each runs with an address of its own: {ips:?}");
+        }
     })
     .await;
 }
