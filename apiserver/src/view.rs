@@ -131,6 +131,7 @@ pub fn group_list(lines: Vec<GroupLine>, limit: usize) -> api::PodGroupList {
         num_instances: line.wanted,
         running: line.running,
         state: line.state,
+        operation: line.operation.map_or_else(String::new, |operation| operation.word().to_owned()),
         last_error: line.last_error,
     };
     api::PodGroupList { pod_groups: lines.into_iter().map(line).collect(), next }

@@ -21,7 +21,11 @@ impl Source {
     /// Lines before the first test module, without comments, with their numbers.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         let end = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
-        self.text[..end].lines().enumerate().map(|(index, line)| (index + 1, line)).filter(|(_, line)| !line.trim_start().starts_with("//"))
+        self.text[..end]
+            .lines()
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 }
 
@@ -57,7 +61,12 @@ fn sources() -> Vec<Source> {
 fn places(allowed: impl Fn(&Source) -> bool, found: impl Fn(&str) -> bool) -> Vec<String> {
     let mut places = Vec::new();
     for source in sources().iter().filter(|s| !allowed(s)) {
-        places.extend(source.code().filter(|(_, line)| found(line)).map(|(n, line)| format!("{}:{n}: {}", source.path, line.trim())));
+        places.extend(
+            source
+                .code()
+                .filter(|(_, line)| found(line))
+                .map(|(n, line)| format!("{}:{n}: {}", source.path, line.trim())),
+        );
     }
     places
 }
@@ -70,19 +79,28 @@ fn assert_none(rule: &str, places: &[String]) {
 fn subjects_are_written_in_one_file() {
     let kinds = ["command", "order", "report", "resync", "inspect", "notice", "dead", "query"];
     let literal = |line: &str| kinds.iter().any(|kind| line.contains(&format!("\"deployd.{kind}")));
-    assert_none("a NATS subject belongs in contract/subjects.rs", &places(|s| s.path == "crates/contract/src/subjects.rs", literal));
+    assert_none(
+        "a NATS subject belongs in contract/subjects.rs",
+        &places(|s| s.path == "crates/contract/src/subjects.rs", literal),
+    );
 }
 
 #[test]
 fn keys_are_written_in_one_file() {
     let literal = |line: &str| line.contains("\"/deployd/");
-    assert_none("an etcd key belongs in contract/keys.rs", &places(|s| s.path == "crates/contract/src/keys.rs", literal));
+    assert_none(
+        "an etcd key belongs in contract/keys.rs",
+        &places(|s| s.path == "crates/contract/src/keys.rs", literal),
+    );
 }
 
 #[test]
 fn container_labels_are_written_in_one_file() {
     let allowed = |s: &Source| s.path == "crates/contract/src/labels.rs" || s.is_test();
-    assert_none("a container label belongs in contract/labels.rs", &places(allowed, |line| line.contains("\"cc.bdp.lain.")));
+    assert_none(
+        "a container label belongs in contract/labels.rs",
+        &places(allowed, |line| line.contains("\"cc.bdp.lain.")),
+    );
 }
 
 #[test]
@@ -112,7 +130,10 @@ fn the_processes_do_not_know_each_other() {
     for krate in processes.into_iter().chain(["cli"]) {
         let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest");
         for other in processes.iter().filter(|other| **other != krate) {
-            assert!(!manifest.lines().any(|line| line.starts_with(&format!("{other} "))), "{krate} must not depend on {other}");
+            assert!(
+                !manifest.lines().any(|line| line.starts_with(&format!("{other} "))),
+                "{krate} must not depend on {other}"
+            );
         }
     }
 }
@@ -127,7 +148,10 @@ fn decisions_are_synchronous_and_ordered() {
 
 #[test]
 fn nothing_unwraps_or_is_left_undone_outside_tests() {
-    assert_none("say why it cannot fail, or return the error", &places(Source::is_test, |line| line.contains(".unwrap()")));
+    assert_none(
+        "say why it cannot fail, or return the error",
+        &places(Source::is_test, |line| line.contains(".unwrap()")),
+    );
     let undone = ["todo!(", "unimplemented!(", "FIXME", "TODO", "dbg!("];
     assert_none("finish it", &places(|_| false, |line| undone.iter().any(|word| line.contains(word))));
     assert_none("a test that does not run proves nothing", &places(|_| false, |line| line.contains("#[ignore")));
@@ -155,7 +179,11 @@ fn a_file_is_short_says_what_it_answers_and_is_named_by_its_question() {
 #[test]
 fn unsafe_is_forbidden_everywhere() {
     for manifest in files("toml").iter().filter(|f| f.file_name() == "Cargo.toml" && f.path != "Cargo.toml") {
-        assert!(manifest.text.contains("[lints]\nworkspace = true"), "{} does not take the workspace's lints", manifest.path);
+        assert!(
+            manifest.text.contains("[lints]\nworkspace = true"),
+            "{} does not take the workspace's lints",
+            manifest.path
+        );
     }
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace manifest");
     assert!(workspace.contains("unsafe_code = \"forbid\""));

@@ -198,6 +198,7 @@ fn line(spec: &PodGroupSpec) -> GroupLine {
         wanted: u32::try_from(spec.num_instances).unwrap(),
         running: 0,
         state: RunState::Pending,
+        operation: None,
         last_error: String::new(),
     }
 }

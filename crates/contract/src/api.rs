@@ -174,6 +174,8 @@ pub struct PodGroupLine {
     pub running: u32,
     /// State of the whole.
     pub state: RunState,
+    /// The operation in progress, such as `Removing`; empty when none is.
+    pub operation: String,
     /// What went wrong last.
     pub last_error: String,
 }

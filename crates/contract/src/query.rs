@@ -119,6 +119,8 @@ pub struct GroupLine {
     pub running: u32,
     /// State of the whole.
     pub state: RunState,
+    /// The operation that holds the lock; a group that is being removed is only seen here.
+    pub operation: Option<Operation>,
     /// What went wrong last.
     pub last_error: String,
 }

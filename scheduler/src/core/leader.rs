@@ -34,6 +34,8 @@ pub(super) struct Leader {
     /// When anybody was heard last.
     pub(super) anybody_heard_at: Timestamp,
     pub(super) desks: BTreeMap<NodeName, Desk>,
+    /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
+    floor: u64,
     /// Nodes whose desk may have something to send.
     pub(super) due: BTreeSet<NodeName>,
     /// Groups being removed that wait for a node to obey.
@@ -51,12 +53,13 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, now: Timestamp) -> Self {
+    pub(super) fn new(term: Term, floor: u64, now: Timestamp) -> Self {
         Self {
             term,
             listening_since: now,
             anybody_heard_at: now,
             desks: BTreeMap::new(),
+            floor,
             due: BTreeSet::new(),
             draining: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -66,6 +69,15 @@ impl Leader {
             swept: None,
             resigned: None,
         }
+    }
+
+    /// The desk of a node, a new one if there is none.
+    pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
+        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor))
+    }
+    /// The highest count any order of this term has.
+    pub(super) fn highest_generation(&self) -> u64 {
+        self.desks.values().map(Desk::generation).max().unwrap_or(0).max(self.floor)
     }
 }
 
@@ -169,7 +181,7 @@ impl Leading<'_> {
     }
 
     fn hand_over(&mut self, change: &OrderChange) {
-        self.lead.desks.entry(change.node.clone()).or_default().change(change);
+        self.lead.desk(&change.node).change(change);
         self.lead.due.insert(change.node.clone());
         let drains = |group: &super::state::Group| group.draining.contains(&change.node);
         if self.state.groups.get(&change.pod.group).is_some_and(drains) {

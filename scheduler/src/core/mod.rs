@@ -48,6 +48,8 @@ pub struct Core {
     now: Timestamp,
     /// Since when this process listens.
     listening_since: Option<Timestamp>,
+    /// The last term led and how far its orders were counted: a fence is never used twice.
+    counted: (Term, u64),
     disagreements: u64,
     unreadable: u64,
 }
@@ -69,6 +71,7 @@ impl Core {
             ears: Ears::default(),
             now: Timestamp::NEVER,
             listening_since: None,
+            counted: (Term(0), 0),
             disagreements: 0,
             unreadable: 0,
         }
@@ -191,16 +194,19 @@ impl Core {
 
     /// Leads no more: whatever was not stored is forgotten.
     fn follow(&mut self) {
-        if let Role::Leader(_) = self.role {
+        if let Role::Leader(lead) = &self.role {
+            self.counted = (lead.term, lead.highest_generation());
             self.role = Role::Follower;
             self.rebuild();
         }
     }
 
     fn elected(&mut self, term: Term, stored: Vec<(String, Vec<u8>)>) -> Vec<Effect> {
+        self.follow();
         self.stored = stored.into_iter().collect();
         let mut effects = self.rebuild();
-        self.role = Role::Leader(Box::new(Leader::new(term, self.now)));
+        let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
+        self.role = Role::Leader(Box::new(Leader::new(term, floor, self.now)));
         effects.extend(self.lead(|leading| leading.begin()));
         effects
     }
@@ -254,7 +260,7 @@ impl Leading<'_> {
     fn begin(&mut self) {
         for (name, group) in &self.state.groups {
             for change in assignments(name, group).all() {
-                self.lead.desks.entry(change.node.clone()).or_default().change(&change);
+                self.lead.desk(&change.node).change(&change);
             }
         }
         for node in
@@ -266,7 +272,7 @@ impl Leading<'_> {
         let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
         for node in &nodes {
             let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
-            self.lead.desks.entry(node.clone()).or_default().begin(report.map(|report| &report.head));
+            self.lead.desk(node).begin(report.map(|report| &report.head));
             self.lead.due.insert(node.clone());
             if report.is_none() {
                 self.effects.push(Effect::AskWhole { node: node.clone() });

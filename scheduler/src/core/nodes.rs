@@ -156,11 +156,11 @@ impl Leading<'_> {
         let Some(ear) = self.ears.get(node) else { return };
         let Some(report) = &ear.report else { return };
         let now = self.now;
-        let desk = self.lead.desks.entry(node.clone()).or_insert_with(|| {
-            let mut desk = super::orders::Desk::default();
+        let known = self.lead.desks.contains_key(node);
+        let desk = self.lead.desk(node);
+        if !known {
             desk.begin(Some(&report.head));
-            desk
-        });
+        }
         desk.heard(now);
         desk.check(&report.head, ear.told_at, now);
         if !desk.is_settled() {

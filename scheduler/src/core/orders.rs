@@ -69,6 +69,15 @@ pub(super) enum Conclusion {
 }
 
 impl Desk {
+    /// An empty desk whose fences are above `floor`.
+    pub(super) fn above(floor: u64) -> Self {
+        Self { generation: floor, ..Self::default() }
+    }
+    /// The count of its last order.
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
+    }
+
     /// Takes over a stored decision.
     pub(super) fn change(&mut self, change: &OrderChange) {
         self.due = true;

@@ -78,8 +78,7 @@ impl Library<'_> {
     fn groups(&self, namespace: Option<&str>, after: Option<GroupName>, limit: u32) -> Vec<GroupLine> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.state.groups.range((from, Bound::Unbounded));
-        let visible = groups.filter(|(_, group)| !group.is_removing());
-        let chosen = visible.filter(|(_, group)| namespace.is_none_or(|wanted| group.record.spec.namespace == wanted));
+        let chosen = groups.filter(|(_, group)| namespace.is_none_or(|wanted| group.record.spec.namespace == wanted));
         let limit = usize::try_from(limit.min(MOST_LINES)).unwrap_or(usize::MAX);
         chosen.take(limit).map(|(name, group)| self.line(name, group)).collect()
     }
@@ -95,6 +94,7 @@ impl Library<'_> {
             wanted: u32::try_from(spec.num_instances).unwrap_or(0),
             running: standing.running,
             state: standing.state,
+            operation: group.record.operation.as_ref().map(|operation| operation.kind),
             last_error: standing.last_error,
         }
     }

@@ -92,3 +92,10 @@ fn bodies_of_the_api() {
     check("api-accepted", &samples::api_accepted());
     check("api-failure", &samples::api_failure());
 }
+
+#[test]
+fn bodies_the_original_does_not_have() {
+    check("api-podgroup-list", &samples::api_list());
+    check("api-operation", &samples::api_operation());
+    check("api-cluster", &samples::api_cluster());
+}

@@ -241,6 +241,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         wanted: 2,
         running: 1,
         state: RunState::Pending,
+        operation: Some(Operation::Removing),
         last_error: "no node fits".to_owned(),
     };
     let node = NodeView {
@@ -359,4 +360,33 @@ pub(crate) fn api_accepted() -> api::Accepted {
 }
 pub(crate) fn api_failure() -> api::Failure {
     api::Failure { message: "PodGroup not existed".to_owned(), data: "PodGroup not existed".to_owned() }
+}
+pub(crate) fn api_list() -> api::PodGroupList {
+    let line = api::PodGroupLine {
+        name: "hello.web.web".to_owned(),
+        namespace: "hello".to_owned(),
+        num_instances: 2,
+        running: 1,
+        operation: Operation::Removing.word().to_owned(),
+        ..Default::default()
+    };
+    api::PodGroupList { pod_groups: vec![line], next: "hello.web.web".to_owned() }
+}
+pub(crate) fn api_operation() -> api::OperationStatus {
+    api::OperationStatus {
+        operation: "01JCN5XR9Q0000000000000000".to_owned(),
+        state: "refused".to_owned(),
+        message: Refusal::GroupExists.to_string(),
+        decided_at: at(2),
+    }
+}
+pub(crate) fn api_cluster() -> api::ClusterStatus {
+    api::ClusterStatus {
+        apiserver: "a1".to_owned(),
+        leader: "s1".to_owned(),
+        term: 812,
+        groups: 1,
+        nodes: 3,
+        ..Default::default()
+    }
 }

@@ -144,3 +144,13 @@ fn the_same_inputs_give_the_same_effects() {
     };
     assert_eq!(story(), story());
 }
+
+#[test]
+fn a_fence_is_never_used_twice_even_when_the_same_term_begins_again() {
+    let mut rig = busy();
+    rig.term -= 1;
+    rig.elect();
+    let fences: Vec<Fence> = rig.orders.iter().map(|(_, message)| message.fence()).collect();
+    assert_eq!(fences.len(), 3);
+    assert!(fences.iter().all(|fence| fence.term == Term(1) && fence.generation > 2), "{fences:?}");
+}

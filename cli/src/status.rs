@@ -1,0 +1,128 @@
+//! `deployctl status`: processes, leader, nodes and groups, and whether all of it is well.
+
+use std::path::Path;
+
+use contract::api::{Node, PodGroupLine};
+use contract::state::RunState;
+
+use crate::api::{self, Api};
+use crate::table;
+use crate::up::state::{Child, Cluster};
+use crate::up::{self, child, probe};
+
+/// Shows everything; returns whether it is well.
+pub async fn status(dir: &Path, api: &Api) -> Result<bool, up::Error> {
+    let mut flaws = Vec::new();
+    if let Some(cluster) = Cluster::load(dir)?.filter(|cluster| cluster.supervisor.is_some()) {
+        processes(&cluster, &mut flaws).await;
+    }
+    let shown = over_api(api, &mut flaws).await;
+    if let Err(error) = shown {
+        if flaws.is_empty() {
+            return Err(error.into());
+        }
+        flaws.push(error.to_string());
+    }
+    for flaw in &flaws {
+        println!("not well: {flaw}");
+    }
+    if flaws.is_empty() {
+        println!("all is well");
+    }
+    Ok(flaws.is_empty())
+}
+
+async fn processes(cluster: &Cluster, flaws: &mut Vec<String>) {
+    if !cluster.supervisor.as_ref().is_some_and(child::runs) {
+        flaws.push("the supervisor is gone, nobody restarts what dies; `deployctl up` starts it again".to_owned());
+    }
+    let not_ready = probe::not_ready(&probe::client(), &cluster.children).await;
+    let mut table = table::plain(&["process", "pid", "ready", "restarts", "listens"]);
+    for Child { name, pid, restarts, listen, .. } in &cluster.children {
+        let ready = !not_ready.iter().any(|(other, _)| other == name);
+        let pid = pid.map_or_else(|| "-".to_owned(), |pid| pid.to_string());
+        let ready = if ready { "yes" } else { "no" };
+        table.add_row([name.clone(), pid, ready.to_owned(), restarts.to_string(), listen.clone()]);
+    }
+    println!("{}\n", table::text(&table));
+    flaws.extend(not_ready.into_iter().map(|(name, reason)| format!("{name}: {reason}")));
+}
+
+async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> {
+    let cluster = api.cluster().await?;
+    if cluster.leader.is_empty() {
+        println!("leader: none\n");
+        flaws.push("no scheduler leads".to_owned());
+    } else {
+        println!("leader: {} (term {})\n", cluster.leader, cluster.term);
+    }
+    let nodes = api.nodes().await?;
+    println!("{}\n", table::nodes(&nodes));
+    flaws.extend(node_flaws(&nodes));
+    let groups = api.groups().await?;
+    if groups.is_empty() {
+        println!("no PodGroups\n");
+    } else {
+        println!("{}\n", table::groups(&groups));
+    }
+    flaws.extend(group_flaws(&groups));
+    Ok(())
+}
+
+fn node_flaws(nodes: &[Node]) -> Vec<String> {
+    let mut flaws = Vec::new();
+    if nodes.is_empty() {
+        flaws.push("there are no nodes".to_owned());
+    }
+    for node in nodes {
+        if node.state != "alive" {
+            flaws.push(format!("{} is {}", node.name, node.state));
+        } else if node.engine != "up" {
+            flaws.push(format!("the Docker engine of {} is {}", node.name, node.engine));
+        }
+    }
+    flaws
+}
+
+fn group_flaws(groups: &[PodGroupLine]) -> Vec<String> {
+    let unwell = |group: &&PodGroupLine| {
+        group.running != group.num_instances || (group.num_instances > 0 && group.state != RunState::Success)
+    };
+    let tell = |group: &PodGroupLine| {
+        let state = table::word(group.state);
+        format!("PodGroup {}: {} of {} instances run ({state})", group.name, group.running, group.num_instances)
+    };
+    groups.iter().filter(unwell).map(tell).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_that_is_silent_or_without_engine_is_not_well() {
+        let node = |name: &str, state: &str, engine: &str| Node {
+            name: name.to_owned(),
+            state: state.to_owned(),
+            engine: engine.to_owned(),
+            ..Node::default()
+        };
+        let nodes = [node("a", "alive", "up"), node("b", "lost", "up"), node("c", "alive", "hung")];
+        assert_eq!(node_flaws(&nodes), ["b is lost", "the Docker engine of c is hung"]);
+        assert_eq!(node_flaws(&[]), ["there are no nodes"]);
+    }
+
+    #[test]
+    fn a_group_is_well_when_all_its_instances_run() {
+        let group = |running, num_instances, state| PodGroupLine {
+            name: "g".to_owned(),
+            running,
+            num_instances,
+            state,
+            ..PodGroupLine::default()
+        };
+        assert!(group_flaws(&[group(3, 3, RunState::Success), group(0, 0, RunState::Pending)]).is_empty());
+        let flaws = group_flaws(&[group(1, 3, RunState::Exit)]);
+        assert_eq!(flaws, ["PodGroup g: 1 of 3 instances run (exited)"]);
+    }
+}

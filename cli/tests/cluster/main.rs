@@ -1,0 +1,13 @@
+//! Whole clusters of real processes on the local Docker engine: what users do, and what goes wrong.
+//!
+//! Each test starts its own cluster with `deployctl up` in a temporary directory on free ports and takes it down
+//! again, containers included.
+
+mod bad_input;
+mod cluster;
+mod docker;
+mod failover;
+mod healing;
+mod node_loss;
+mod operations;
+mod readme;

@@ -1,0 +1,175 @@
+//! One short line for every input and effect: what the trace shows and what two runs of a seed are compared by.
+
+use agent::core::io as agent_io;
+use contract::command::{Command, Verb};
+use contract::order::OrderMessage;
+use contract::report::ReportMessage;
+use scheduler::core::io as scheduler_io;
+
+/// What a scheduler was told.
+pub fn scheduler_input(input: &scheduler_io::Input) -> String {
+    use scheduler_io::{Input, Mirror};
+    match input {
+        Input::Mirror(Mirror::Reset(all)) => format!("mirror reset, {} keys", all.len()),
+        Input::Mirror(Mirror::Put(key, value)) => format!("mirror put {key}, {} bytes", value.len()),
+        Input::Mirror(Mirror::Delete(key)) => format!("mirror delete {key}"),
+        Input::Elected { term, stored } => format!("elected for term {term}, {} keys", stored.len()),
+        Input::Deposed => "deposed".to_owned(),
+        Input::Command(delivery) => match &delivery.command {
+            Ok(command) => format!("command {}#{}: {}", delivery.stream, delivery.sequence, self::command(command)),
+            Err(letter) => format!("command {}#{}: unreadable, {}", delivery.stream, delivery.sequence, letter.payload),
+        },
+        Input::Report(message) => report(message),
+        Input::Query { query, reply } => format!("query {reply}: {query:?}"),
+        Input::Committed { id, result } => format!("committed {id}: {result:?}"),
+        Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
+        Input::Tick => "tick".to_owned(),
+    }
+}
+
+/// What a scheduler does.
+pub fn scheduler_effect(effect: &scheduler_io::Effect) -> String {
+    use scheduler_io::Effect;
+    match effect {
+        Effect::Commit(commit) => {
+            let keys: Vec<String> = commit.writes.iter().map(write).collect();
+            format!("commit {} term {}: {}", commit.id, commit.term, keys.join(" "))
+        }
+        Effect::SendOrder { node, message } => format!("order to {node}: {}", order(message)),
+        Effect::AskWhole { node } => format!("asks {node} for the whole"),
+        Effect::Resolve { outcome, .. } => format!("resolves {}: {:?}", outcome.id, outcome.verdict),
+        Effect::Answer { inbox, reply } => format!("answers {inbox}: stale {} {}", reply.stale, answer(&reply.answer)),
+        Effect::Notify { body, .. } => format!("notifies: {} {} {}", body.pod_name, body.instance_no, body.message),
+        Effect::Bury(letter) => format!("buries: {}", letter.payload),
+        Effect::StepDown { reason } => format!("steps down: {reason}"),
+    }
+}
+
+/// What an agent was told.
+pub fn agent_input(input: &agent_io::Input) -> String {
+    use agent_io::Input;
+    match input {
+        Input::Order { message, .. } => format!("order {}", order(message)),
+        Input::Persisted { id, result } => format!("persisted {id}: {result:?}"),
+        Input::Inventory(all) => {
+            let seen: Vec<String> = all.iter().map(|c| format!("{}={}:{:?}", c.id, c.identity.pod, c.phase)).collect();
+            format!("inventory {}", seen.join(" "))
+        }
+        Input::Looked { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
+        Input::Stepped { step, result, .. } => format!("stepped: {} {}", self::step(step), step_result(result)),
+        Input::Engine(state) => format!("engine {state:?}"),
+        Input::Bus { connected } => format!("bus connected {connected}"),
+        Input::WholeAsked => "asked for the whole".to_owned(),
+        Input::Tick => "tick".to_owned(),
+    }
+}
+
+/// What an agent does.
+pub fn agent_effect(effect: &agent_io::Effect) -> String {
+    use agent_io::Effect;
+    match effect {
+        Effect::Persist { id, ledger } => {
+            format!("persists {id}: order {} {:?}", ledger.order.fence, ledger.order.pods.keys())
+        }
+        Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
+        Effect::Perform { step, .. } => format!("step: {}", self::step(step)),
+        Effect::TakeInventory => "takes inventory".to_owned(),
+        Effect::Publish(message) => format!("publishes {}", report(message)),
+    }
+}
+
+/// A step.
+pub fn step(step: &agent_io::Step) -> String {
+    use agent_io::Step;
+    match step {
+        Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
+        Step::Start { id } => format!("start {id}"),
+        Step::Stop { id, .. } => format!("stop {id}"),
+        Step::Remove { id, .. } => format!("remove {id}"),
+    }
+}
+
+/// How a step went.
+pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::StepFailure>) -> String {
+    match result {
+        Ok(Some(seen)) => format!("-> {} {:?}", seen.id, seen.phase),
+        Ok(None) => "-> gone".to_owned(),
+        Err(failure) => format!("-> {failure:?}"),
+    }
+}
+
+/// A command.
+pub fn command(command: &Command) -> String {
+    let what = match &command.verb {
+        Verb::CreateGroup { spec } => format!("create {} x{}", spec.name, spec.num_instances),
+        Verb::RemoveGroup { name } => format!("remove {name}"),
+        Verb::Replica { name, num_instances, restart_policy } => {
+            format!("replica {name} x{num_instances} {restart_policy:?}")
+        }
+        Verb::AddCallback { url } => format!("add callback {url}"),
+        Verb::RemoveCallback { url } => format!("remove callback {url}"),
+    };
+    format!("{} {what}", command.id)
+}
+
+fn write(write: &scheduler_io::Write) -> String {
+    use scheduler_io::Write;
+    match write {
+        Write::Put { key, value, .. } => format!("{}({})", short(key), value.len()),
+        Write::Delete { key } => format!("-{}", short(key)),
+    }
+}
+
+fn short(key: &str) -> &str {
+    key.strip_prefix(contract::keys::STATE).or_else(|| key.strip_prefix(contract::keys::ROOT)).unwrap_or(key)
+}
+
+fn order(message: &OrderMessage) -> String {
+    match message {
+        OrderMessage::Whole(order) => format!("{} whole {:?} {}", order.fence, order.pods.keys(), order.digest()),
+        OrderMessage::Delta(delta) => {
+            format!(
+                "{} since {}: +{:?} -{:?} {}",
+                delta.fence,
+                delta.base,
+                delta.pods.put.keys(),
+                delta.pods.gone,
+                delta.digest
+            )
+        }
+    }
+}
+
+fn report(message: &ReportMessage) -> String {
+    let stamp = message.stamp();
+    let name = format!("report {}#{}", stamp.incarnation, stamp.sequence);
+    match message {
+        ReportMessage::Whole(whole) => {
+            let pods: Vec<String> = whole.pods.iter().map(|(pod, facts)| format!("{pod}:{:?}", facts.state)).collect();
+            format!("{name} whole at {} {:?}: {}", whole.head.applied, whole.head.engine, pods.join(" "))
+        }
+        ReportMessage::Delta(delta) => {
+            let pods: Vec<String> =
+                delta.pods.put.iter().map(|(pod, facts)| format!("{pod}:{:?}", facts.state)).collect();
+            format!("{name} since {} at {}: {} -{:?}", delta.base, delta.head.applied, pods.join(" "), delta.pods.gone)
+        }
+        ReportMessage::Heartbeat(heartbeat) => format!("{name} heartbeat {}", heartbeat.digest),
+    }
+}
+
+fn answer(answer: &contract::query::Answer) -> String {
+    use contract::query::Answer;
+    match answer {
+        Answer::Group(None) => "no group".to_owned(),
+        Answer::Group(Some(view)) => {
+            let pods: Vec<String> =
+                view.pods.iter().map(|pod| format!("{}@{:?}:{:?}", pod.id, pod.node, pod.facts.state)).collect();
+            format!("group {} x{} {:?}: {}", view.spec.name, view.spec.num_instances, view.operation, pods.join(" "))
+        }
+        Answer::Groups(lines) => format!("{} groups", lines.len()),
+        Answer::Nodes(nodes) => format!("{} nodes", nodes.len()),
+        Answer::Cluster(view) => format!("{view:?}"),
+        Answer::Operation(outcome) => format!("{outcome:?}"),
+        Answer::Callbacks(urls) => format!("{urls:?}"),
+    }
+}

@@ -1,0 +1,194 @@
+//! Simulated Docker: containers with labels, and the four steps an agent may ask for.
+//!
+//! Several nodes may share one engine, and containers of strangers live there too, some dressed like ours. The
+//! engine does what it is told to anybody; the invariants watch who was touched.
+
+use std::collections::BTreeMap;
+
+use agent::core::io::{ContainerSeen, Phase, Step, StepFailure};
+use contract::labels::{self, Owner};
+use contract::pod_id::PodId;
+use contract::spec::PodSpec;
+use contract::state::HealthState;
+use contract::time::Timestamp;
+
+use crate::random::Random;
+
+/// One container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Container {
+    /// Unique on the engine.
+    pub name: String,
+    /// All labels.
+    pub labels: BTreeMap<String, String>,
+    /// What it is doing.
+    pub phase: Phase,
+    /// Exit code of the last end.
+    pub exit_code: i64,
+    /// Last start.
+    pub started_at: Timestamp,
+    /// Last end.
+    pub finished_at: Timestamp,
+    /// How often it was started.
+    pub starts: u32,
+}
+
+/// One Docker engine.
+#[derive(Debug, Default)]
+pub struct Engine {
+    /// By id.
+    pub containers: BTreeMap<String, Container>,
+    /// It answers nobody.
+    pub down: bool,
+    /// Chance in percent that it refuses a step.
+    pub refuses: u64,
+    /// Chance in percent that a step's answer is lost; the step may have been done.
+    pub loses: u64,
+    made: u64,
+    /// The present create ends before its start.
+    cut_short: bool,
+}
+
+/// How a step went, and what it touched.
+#[derive(Debug)]
+pub struct Done {
+    /// What the agent is told.
+    pub result: Result<Option<ContainerSeen>, StepFailure>,
+    /// The container that was changed.
+    pub touched: Option<String>,
+}
+
+impl Engine {
+    /// A container the engine had before us.
+    pub fn add_foreign(&mut self, name: &str, labels: BTreeMap<String, String>, now: Timestamp) {
+        let id = self.fresh_id();
+        let container = Container {
+            name: name.to_owned(),
+            labels,
+            phase: Phase::Running,
+            exit_code: 0,
+            started_at: now,
+            finished_at: Timestamp::NEVER,
+            starts: 1,
+        };
+        self.containers.insert(id, container);
+    }
+
+    /// Every container of `owner`.
+    pub fn inventory(&self, owner: &Owner) -> Vec<ContainerSeen> {
+        self.containers.keys().filter_map(|id| self.look(owner, id)).collect()
+    }
+
+    /// One container, when it is `owner`'s.
+    pub fn look(&self, owner: &Owner, id: &str) -> Option<ContainerSeen> {
+        let container = self.containers.get(id)?;
+        let identity = labels::identify(owner, |key| container.labels.get(key).map(String::as_str))?;
+        let running = container.phase == Phase::Running;
+        Some(ContainerSeen {
+            id: id.to_owned(),
+            identity,
+            phase: container.phase,
+            health: HealthState::None,
+            exit_code: container.exit_code,
+            oom_killed: false,
+            error: String::new(),
+            started_at: container.started_at,
+            finished_at: container.finished_at,
+            ip: if running { "172.20.0.9".to_owned() } else { String::new() },
+            node_port: 0,
+            spec_digest: container.labels.get(labels::SPEC_DIGEST).cloned().unwrap_or_default(),
+        })
+    }
+
+    /// Does a step, or fails to, or does it and loses the answer.
+    pub fn perform(&mut self, owner: &Owner, step: &Step, now: Timestamp, random: &mut Random) -> Done {
+        let lost = || StepFailure::Unreachable("no answer in time".to_owned());
+        if self.down {
+            return Done { result: Err(StepFailure::Unreachable("connection refused".to_owned())), touched: None };
+        }
+        if random.chance(self.refuses) {
+            return Done { result: Err(StepFailure::Refused("no space left on device".to_owned())), touched: None };
+        }
+        let answer_lost = random.chance(self.loses);
+        if answer_lost && random.chance(50) {
+            return Done { result: Err(lost()), touched: None };
+        }
+        let done = match step {
+            Step::Create { pod, index, spec } => {
+                // The answer may be lost between create and start: the container is there and never ran.
+                self.cut_short = answer_lost && random.chance(50);
+                self.create(owner, (pod, *index), spec, now)
+            }
+            Step::Start { id } => self.start(owner, id, now),
+            Step::Stop { id, .. } => self.stop(owner, id, now),
+            Step::Remove { id, .. } => self.remove(id),
+        };
+        if answer_lost { Done { result: Err(lost()), ..done } } else { done }
+    }
+
+    fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
+        let name = pod.container_name(index, spec.containers.len());
+        let found = self.containers.iter().find(|(_, c)| c.name == name).map(|(id, _)| id.clone());
+        let id = match found {
+            Some(id) if self.look(owner, &id).is_none() => {
+                let conflict = format!("the name {name} is taken by {id}");
+                return Done { result: Err(StepFailure::Refused(conflict)), touched: None };
+            }
+            Some(id) => id,
+            None => {
+                let id = self.fresh_id();
+                let container = Container {
+                    name,
+                    labels: labels::of(owner, pod, spec, index),
+                    phase: Phase::Created,
+                    exit_code: 0,
+                    started_at: Timestamp::NEVER,
+                    finished_at: Timestamp::NEVER,
+                    starts: 0,
+                };
+                self.containers.insert(id.clone(), container);
+                id
+            }
+        };
+        if std::mem::take(&mut self.cut_short) {
+            return Done { result: Ok(None), touched: Some(id) };
+        }
+        self.start(owner, &id, now)
+    }
+
+    fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {
+        let Some(container) = self.containers.get_mut(id) else {
+            return Done { result: Err(StepFailure::Refused(format!("no such container: {id}"))), touched: None };
+        };
+        if container.phase != Phase::Running {
+            container.phase = Phase::Running;
+            container.started_at = now;
+            container.starts += 1;
+        }
+        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+    }
+
+    fn stop(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {
+        self.end(id, 143, now);
+        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+    }
+
+    fn remove(&mut self, id: &str) -> Done {
+        self.containers.remove(id);
+        Done { result: Ok(None), touched: Some(id.to_owned()) }
+    }
+
+    /// A running container ends.
+    pub fn end(&mut self, id: &str, exit_code: i64, now: Timestamp) {
+        if let Some(container) = self.containers.get_mut(id).filter(|c| c.phase == Phase::Running) {
+            container.phase = Phase::Exited;
+            container.exit_code = exit_code;
+            container.finished_at = now;
+        }
+    }
+
+    fn fresh_id(&mut self) -> String {
+        self.made += 1;
+        format!("c{:04}", self.made)
+    }
+}

@@ -1,0 +1,203 @@
+//! Makes the faults of a plan happen.
+
+use std::time::Duration;
+
+use agent::core::io::{Input, Phase};
+use contract::labels;
+use contract::time::Timestamp;
+
+use crate::event::{AtMachine, AtScheduler, AtUser, Event};
+use crate::faults::{Fault, Which};
+use crate::machine::CLUSTER;
+use crate::world::World;
+
+impl World {
+    /// Something goes wrong, or right again.
+    pub fn fail(&mut self, fault: &Fault) {
+        let now = self.queue.now();
+        self.trace.line(now, "fault", &format!("{fault:?}"));
+        self.watch.engines_changed();
+        match *fault {
+            Fault::Weather(weather) => self.bus.weather = weather,
+            Fault::Pause { which, span, armed } => self.pause(which, span, armed),
+            Fault::KillScheduler { which, down } => {
+                let seat = self.seat_of(which);
+                self.kill_and_restart(seat, down);
+            }
+            Fault::KillAllSchedulers { down } => {
+                (0..self.seats.len()).for_each(|seat| self.kill_and_restart(Some(seat), down));
+            }
+            Fault::StartScheduler(seat) => self.start_scheduler(seat),
+            Fault::CutStore { which, span } => self.cut_store(which, span),
+            Fault::JoinStore(seat) => self.join_store(seat),
+            Fault::StoreTrouble { unknown, slowest } => (self.store.unknown, self.store.slowest) = (unknown, slowest),
+            Fault::CutNode { node, span } => self.cut_node(node, span),
+            Fault::JoinNode(node) => self.join_node(node),
+            Fault::KillAgent { node, down } => {
+                self.kill_agent(node);
+                self.queue.after(down, Event::Fault(Fault::StartAgent(node)));
+            }
+            Fault::StartAgent(node) => self.start_agent(node),
+            Fault::DiskFull { node, full } => self.machines[node].disk_full = full,
+            Fault::Crash(draw) => self.crash(draw),
+            Fault::Vanish(draw) => self.vanish(draw),
+            Fault::EngineDown { engine, span } => self.engine_down(engine, span),
+            Fault::EngineUp(engine) => self.engine_up(engine),
+            Fault::EngineTrouble { refuses, loses } => self.engine_trouble(refuses, loses),
+            Fault::RecreateStream => {
+                self.bus.recreate();
+                self.wake_readers();
+            }
+        }
+    }
+
+    fn cut_store(&mut self, which: Which, span: Duration) {
+        if let Some(seat) = self.seat_of(which) {
+            self.seats[seat].store_cut = true;
+            self.queue.after(span, Event::Fault(Fault::JoinStore(seat)));
+        }
+    }
+
+    fn engine_up(&mut self, engine: usize) {
+        if std::mem::take(&mut self.engines[engine].down) {
+            self.probe_engine(engine);
+        }
+    }
+
+    fn seat_of(&mut self, which: Which) -> Option<usize> {
+        let now = self.queue.now();
+        match which {
+            Which::Leader => self.store.leader(now).map(|key| key.holder.seat),
+            Which::Seat(seat) => Some(seat),
+        }
+    }
+
+    fn pause(&mut self, which: Which, span: Duration, armed: bool) {
+        let now = self.queue.now();
+        let Some(seat) = self.seat_of(which) else { return };
+        if armed {
+            self.seats[seat].armed = Some(span);
+        } else {
+            self.pause_seat(seat, now + span);
+        }
+    }
+
+    /// Whoever stands still already does so at least as long as before.
+    pub fn pause_seat(&mut self, seat: usize, until: Timestamp) {
+        let process = &mut self.seats[seat];
+        let until = process.paused_until.max(Some(until.min(self.plan.calm_at))).unwrap_or(until);
+        process.paused_until = Some(until);
+        // Questions that wait when it goes on, when it does not know yet that it was deposed.
+        for group in 0..self.workload.groups.len() {
+            self.queue.at(until - Duration::from_millis(100), Event::User(AtUser::Ask { group }));
+        }
+    }
+
+    fn kill_and_restart(&mut self, seat: Option<usize>, down: Duration) {
+        if let Some(seat) = seat {
+            self.kill_scheduler(seat);
+            self.queue.after(down, Event::Fault(Fault::StartScheduler(seat)));
+        }
+    }
+
+    fn join_store(&mut self, seat: usize) {
+        if std::mem::take(&mut self.seats[seat].store_cut) {
+            let life = self.seats[seat].life;
+            self.queue
+                .after(Duration::from_millis(50), Event::Scheduler { seat, life, what: AtScheduler::MirrorReset });
+        }
+    }
+
+    fn cut_node(&mut self, node: usize, span: Duration) {
+        self.machines[node].connected = false;
+        // The client notices when a ping stays without answer, or at once when the connection is reset.
+        let noticed = self.random.span(1, 10_000);
+        self.on_machine_after(node, noticed, AtMachine::Ping);
+        self.queue.after(span, Event::Fault(Fault::JoinNode(node)));
+    }
+
+    fn join_node(&mut self, node: usize) {
+        if !std::mem::replace(&mut self.machines[node].connected, true) {
+            self.on_machine_after(node, Duration::from_millis(1), AtMachine::Ping);
+        }
+    }
+
+    /// One of our containers, by a number drawn when the plan was made.
+    fn container(&self, draw: u64, running: bool) -> Option<(usize, String)> {
+        let ours = self.engines.iter().enumerate().flat_map(|(engine, e)| {
+            let own = e.containers.iter().filter(move |(_, c)| {
+                c.labels.get(labels::CLUSTER).is_some_and(|cluster| cluster == CLUSTER)
+                    && c.labels.contains_key(labels::NODE)
+                    && (!running || c.phase == Phase::Running)
+            });
+            own.map(move |(id, _)| (engine, id.clone()))
+        });
+        let ours: Vec<(usize, String)> = ours.collect();
+        let index = usize::try_from(draw % ours.len().max(1) as u64).unwrap_or(0);
+        ours.get(index).cloned()
+    }
+
+    fn crash(&mut self, draw: u64) {
+        let now = self.queue.now();
+        if let Some((engine, id)) = self.container(draw, true) {
+            self.trace.line(now, &format!("e{engine}"), &format!("{id} crashes"));
+            self.engines[engine].end(&id, 1, now);
+            self.look(engine, &id);
+        }
+    }
+
+    fn vanish(&mut self, draw: u64) {
+        let now = self.queue.now();
+        if let Some((engine, id)) = self.container(draw, false) {
+            self.trace.line(now, &format!("e{engine}"), &format!("{id} vanishes"));
+            self.engines[engine].containers.remove(&id);
+            self.shake(engine);
+            self.look(engine, &id);
+        }
+    }
+
+    /// The engine's event makes agents look again; one in four is lost, and the periodic look must do.
+    fn look(&mut self, engine: usize, id: &str) {
+        for node in 0..self.machines.len() {
+            if self.machines[node].engine == engine && self.random.chance(75) {
+                let seen = self.engines[engine].look(&self.machines[node].owner, id);
+                let delay = self.random.span(1, 300);
+                let foreign = seen.is_none() && self.engines[engine].containers.contains_key(id);
+                if !foreign {
+                    let input = Input::Looked { id: id.to_owned(), seen };
+                    self.on_machine_after(node, delay, AtMachine::Input(Box::new(input)));
+                }
+            }
+        }
+    }
+
+    fn engine_down(&mut self, engine: usize, span: Duration) {
+        let now = self.queue.now();
+        self.engines[engine].down = true;
+        let ids: Vec<String> = self.engines[engine].containers.keys().cloned().collect();
+        for id in ids {
+            let ours =
+                self.machines.iter().any(|m| m.engine == engine && self.engines[engine].look(&m.owner, &id).is_some());
+            if ours {
+                self.engines[engine].end(&id, 137, now);
+            }
+        }
+        self.shake(engine);
+        self.probe_engine(engine);
+        self.queue.after(span, Event::Fault(Fault::EngineUp(engine)));
+    }
+
+    fn engine_trouble(&mut self, refuses: u64, loses: u64) {
+        for engine in 0..self.engines.len() {
+            self.engines[engine].refuses = refuses;
+            self.engines[engine].loses = loses;
+            self.shake(engine);
+        }
+    }
+
+    /// From now on placements may leave the nodes of this engine for reasons of their own.
+    fn shake(&mut self, engine: usize) {
+        let nodes = self.machines.iter().filter(|machine| machine.engine == engine).map(|m| m.owner.node.clone());
+        self.watch.model.shaken.extend(nodes);
+    }
+}

@@ -1,0 +1,220 @@
+//! The simulated world: all processes, all machines, the bus, the store and time, driven by one queue of events.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use agent::core::io as agent_io;
+use contract::labels;
+use contract::time::Timestamp;
+use scheduler::core::io as scheduler_io;
+
+use crate::bus::Bus;
+use crate::engine::Engine;
+use crate::event::{Arrival, AtMachine, AtScheduler, AtUser, Event};
+use crate::faults::Plan;
+use crate::invariants::Watch;
+use crate::machine::Machine;
+use crate::mutant::Mutant;
+use crate::queue::{BEGINNING, Queue};
+use crate::random::Random;
+use crate::seat::{Request, Seat, settings};
+use crate::store::Store;
+use crate::trace::Trace;
+use crate::users::Users;
+use crate::workload::Workload;
+
+/// Everything.
+pub struct World {
+    /// Time and what is to come.
+    pub queue: Queue<Event>,
+    /// Chance.
+    pub random: Random,
+    /// The history so far.
+    pub trace: Trace,
+    /// etcd.
+    pub store: Store,
+    /// NATS.
+    pub bus: Bus,
+    /// Docker engines.
+    pub engines: Vec<Engine>,
+    /// Scheduler processes.
+    pub seats: Vec<Seat>,
+    /// Nodes.
+    pub machines: Vec<Machine>,
+    /// Orders under way.
+    pub requests: BTreeMap<u64, Request>,
+    /// Orders ever sent.
+    pub request_count: u64,
+    /// Commits ever sent.
+    pub attempts: u64,
+    /// What users know.
+    pub users: Users,
+    /// What users want.
+    pub workload: Workload,
+    /// What goes wrong.
+    pub plan: Plan,
+    /// The guard that is off.
+    pub mutant: Option<Mutant>,
+    /// The invariants.
+    pub watch: Watch,
+}
+
+impl World {
+    /// The world of a plan before its first event.
+    pub fn new(plan: Plan, mutant: Option<Mutant>, whole_trace: bool) -> Self {
+        let mut random = Random::new(plan.seed).fork(3);
+        let engines: Vec<Engine> = (0..plan.engines).map(|_| engine_with_foreigners()).collect();
+        let machine = |node: usize| {
+            let skew =
+                i64::try_from(random.below(2 * plan.skew + 1)).unwrap_or(0) - i64::try_from(plan.skew).unwrap_or(0);
+            Machine::new(node, node % plan.engines, skew)
+        };
+        let machines = (0..plan.nodes).map(machine).collect();
+        let workload = Workload::new(&plan);
+        let mut world = Self {
+            queue: Queue::default(),
+            random,
+            trace: Trace::new(whole_trace),
+            store: Store::new(mutant != Some(Mutant::NoGuard), mutant != Some(Mutant::NoOrder)),
+            bus: Bus::default(),
+            watch: Watch::new(settings(0, None).lost_after, &engines),
+            engines,
+            seats: (0..plan.schedulers).map(|_| Seat::new(BEGINNING)).collect(),
+            machines,
+            requests: BTreeMap::new(),
+            request_count: 0,
+            attempts: 0,
+            users: Users::default(),
+            workload,
+            plan,
+            mutant,
+        };
+        world.set_out();
+        world
+    }
+
+    fn set_out(&mut self) {
+        for (at, fault) in self.plan.faults.clone() {
+            self.queue.at(at, Event::Fault(fault));
+        }
+        for (index, wish) in self.workload.wishes.iter().enumerate() {
+            for at in [Some(wish.at), wish.again_at].into_iter().flatten() {
+                self.queue.at(at, Event::User(AtUser::Publish { index, attempt: 0 }));
+            }
+        }
+        for (at, group) in &self.workload.questions {
+            self.queue.at(*at, Event::User(AtUser::Ask { group: *group }));
+        }
+        (0..self.machines.len()).for_each(|node| self.start_agent(node));
+        (0..self.seats.len()).for_each(|seat| self.start_scheduler(seat));
+    }
+
+    /// Lets everything happen, until the end or the first breach.
+    pub fn run(&mut self) {
+        while self.watch.violation.is_none() {
+            let Some(event) = self.queue.pop() else { break };
+            let now = self.queue.now();
+            if now > self.plan.end {
+                self.check_convergence();
+                break;
+            }
+            self.happen(event);
+            let led = self.somebody_leads(now);
+            self.watch.after_event(&self.engines, &self.machines, led, now);
+        }
+    }
+
+    fn happen(&mut self, event: Event) {
+        match event {
+            Event::Scheduler { seat, life, what } => self.at_scheduler(seat, life, what),
+            Event::Machine { node, life, what } => self.at_machine(node, life, what),
+            Event::Commit { seat, attempt, commit } => self.commit_arrives(seat, attempt, &commit),
+            Event::Arrival(arrival) => self.arrive(arrival),
+            Event::Step { node, life, lane, step } => self.step_arrives(node, life, lane, step),
+            Event::User(what) => self.at_user(&what),
+            Event::Fault(fault) => self.fail(&fault),
+        }
+    }
+
+    fn arrive(&mut self, arrival: Arrival) {
+        match arrival {
+            Arrival::Report { seat, message } => self.tell_scheduler(seat, scheduler_io::Input::Report(*message)),
+            Arrival::Query { seat, number, query } => {
+                self.tell_scheduler(seat, scheduler_io::Input::Query { query, reply: number.to_string() });
+            }
+            Arrival::Order { node, request, message } => {
+                self.tell_agent(node, agent_io::Input::Order { message: *message, reply: request.to_string() });
+            }
+            Arrival::AskWhole { node } => self.tell_agent(node, agent_io::Input::WholeAsked),
+            Arrival::OrderReply { request, reply } => self.order_answered(request, Some(reply)),
+            Arrival::Outcome(outcome) => self.outcome_arrives(&outcome),
+            Arrival::Answer { number, reply } => self.answer_arrives(number, &reply),
+        }
+    }
+
+    /// A message reaches a scheduler process, if it runs.
+    fn tell_scheduler(&mut self, seat: usize, input: scheduler_io::Input) {
+        let life = self.seats[seat].life;
+        self.at_scheduler(seat, life, AtScheduler::Input(Box::new(input)));
+    }
+
+    /// A message reaches an agent, if it runs and is connected.
+    fn tell_agent(&mut self, node: usize, input: agent_io::Input) {
+        if self.machines[node].connected {
+            let life = self.machines[node].life;
+            self.at_machine(node, life, AtMachine::Input(Box::new(input)));
+        }
+    }
+
+    /// Something happens on a machine after `delay`, if the same agent still runs then.
+    pub fn on_machine_after(&mut self, node: usize, delay: Duration, what: AtMachine) {
+        let life = self.machines[node].life;
+        self.queue.after(delay, Event::Machine { node, life, what });
+    }
+
+    /// Every node on an engine finds out soon how it is.
+    pub fn probe_engine(&mut self, engine: usize) {
+        for node in 0..self.machines.len() {
+            if self.machines[node].engine == engine {
+                let delay = self.random.span(1, 3_000);
+                self.on_machine_after(node, delay, AtMachine::Probe);
+            }
+        }
+    }
+
+    fn somebody_leads(&mut self, now: Timestamp) -> bool {
+        let Some(key) = self.store.leader(now) else { return false };
+        let seat = &self.seats[key.holder.seat];
+        seat.leads(now) && seat.paused_until.is_none_or(|until| until <= now) && !seat.store_cut
+    }
+
+    /// True when a scheduler listens to questions for the leader.
+    pub fn believes_to_lead(&self, seat: usize) -> bool {
+        self.seats[seat].core.is_some() && matches!(self.seats[seat].belief, crate::seat::Belief::Leading { .. })
+    }
+
+    /// Index of a node by its name.
+    pub fn node_called(&self, name: &str) -> Option<usize> {
+        self.machines.iter().position(|machine| machine.owner.node.as_str() == name)
+    }
+}
+
+/// An engine that is used by others too, some of them dressed like us.
+fn engine_with_foreigners() -> Engine {
+    let mut engine = Engine::default();
+    let label = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    let pod = [
+        (labels::POD_NAME, "app0.web.web"),
+        (labels::INSTANCE, "1"),
+        (labels::VERSION, "0"),
+        (labels::DRIFT, "0"),
+        (labels::CONTAINER_INDEX, "0"),
+    ];
+    let other = [pod.as_slice(), &[(labels::CLUSTER, "another"), (labels::NODE, "n0")]].concat();
+    let nobody = [pod.as_slice(), &[(labels::CLUSTER, crate::machine::CLUSTER)]].concat();
+    engine.add_foreign("postgres", label(&[]), BEGINNING);
+    engine.add_foreign("look-alike", label(&pod), BEGINNING);
+    engine.add_foreign("of-another-cluster", label(&other), BEGINNING);
+    engine.add_foreign("of-no-node", label(&nobody), BEGINNING);
+    engine
+}

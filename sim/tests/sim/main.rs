@@ -1,0 +1,91 @@
+//! Two hundred histories hold every invariant, each the same twice; without any one guard some history does not.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use sim::invariants::Invariant;
+use sim::mutant::Mutant;
+use sim::run::{once, run};
+
+/// Histories of the test run; `cargo run -p sim -- --seeds N` runs more.
+const SEEDS: u64 = 200;
+
+/// Calls `look` for every seed on all processors until it is told to stop.
+fn for_each_seed(look: impl Fn(u64) -> bool + Sync) {
+    let next = AtomicU64::new(0);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= SEEDS {
+                        break;
+                    }
+                    if !look(seed) {
+                        next.store(SEEDS, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn every_history_holds_every_invariant_and_is_the_same_twice() {
+    let breaches = Mutex::new(Vec::new());
+    for_each_seed(|seed| {
+        if let Some(violation) = run(seed, None, false).violation {
+            breaches.lock().unwrap().push(format!("seed {seed}: {:?}: {}", violation.invariant, violation.detail));
+        }
+        true
+    });
+    let breaches = breaches.into_inner().unwrap();
+    assert!(breaches.is_empty(), "replay with `cargo run -p sim -- --seed N --trace`\n{}", breaches.join("\n"));
+}
+
+/// Whether some history breaks `invariant` when a guard is off.
+fn finds(mutant: Mutant, invariant: Invariant) -> bool {
+    let found = AtomicBool::new(false);
+    for_each_seed(|seed| {
+        let breach = once(seed, Some(mutant), false).violation.map(|violation| violation.invariant);
+        found.fetch_or(breach == Some(invariant), Ordering::Relaxed);
+        !found.load(Ordering::Relaxed)
+    });
+    found.into_inner()
+}
+
+#[test]
+fn agents_that_obey_deposed_leaders_are_found() {
+    assert!(finds(Mutant::NoFence, Invariant::NoStaleOrder));
+}
+
+#[test]
+fn agents_that_acknowledge_what_they_forget_are_found() {
+    assert!(finds(Mutant::NoLedger, Invariant::AcknowledgedIsKept));
+}
+
+#[test]
+fn a_leader_that_acts_before_its_decision_is_stored_is_found() {
+    assert!(finds(Mutant::EffectsBeforeCommit, Invariant::EffectsFollowCommits));
+}
+
+#[test]
+fn a_command_that_takes_effect_twice_is_found() {
+    assert!(finds(Mutant::NoDeduplication, Invariant::CommandsHoldOnce));
+}
+
+#[test]
+fn a_fresh_leader_that_calls_silent_nodes_lost_is_found() {
+    assert!(finds(Mutant::NoFailoverGrace, Invariant::NothingMovesByFailover));
+}
+
+#[test]
+fn a_store_that_takes_a_deposed_leaders_writes_is_found() {
+    assert!(finds(Mutant::NoGuard, Invariant::NoStaleWrite));
+}
+
+#[test]
+fn a_store_that_takes_late_copies_of_earlier_commits_is_found() {
+    assert!(finds(Mutant::NoOrder, Invariant::CursorMovesForward));
+}
