@@ -51,7 +51,7 @@ impl Core {
             && matches!(self.sight, Sight::Clear { .. })
             && self.ledger.order.fence != Fence::default();
         for lane in self.world.take_dirty() {
-            if can_act {
+            if can_act && !self.ledger.order.spared.contains(&lane.group) {
                 self.work_lane(&lane, now, out);
             }
             self.refresh_facts(&lane, now);

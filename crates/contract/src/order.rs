@@ -3,13 +3,14 @@
 //! An order is everything the node must run; what is not in it and carries our labels is removed. It travels as
 //! `Whole`, or as `Delta` against the fence the agent last acknowledged.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::fence::Fence;
+use crate::name::GroupName;
 use crate::pod_id::{PodId, SpecKey};
 use crate::spec::PodSpec;
 use crate::state::{RestartPolicy, TargetState};
@@ -24,6 +25,9 @@ pub struct Order {
     pub pods: BTreeMap<PodId, Assignment>,
     /// The specs the pods refer to, each once.
     pub specs: BTreeMap<SpecKey, Arc<PodSpec>>,
+    /// Groups the scheduler knows to exist and cannot read: whatever a node has of them is left as it is.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub spared: BTreeSet<GroupName>,
 }
 
 /// What one pod shall do.
@@ -55,6 +59,9 @@ pub struct OrderDelta {
     pub pods: Changes<PodId, Assignment>,
     /// Changed specs.
     pub specs: Changes<SpecKey, Arc<PodSpec>>,
+    /// All spared groups of the result; there are hardly ever any.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub spared: BTreeSet<GroupName>,
     /// What the result must digest to.
     pub digest: Digest,
 }
@@ -94,7 +101,12 @@ pub enum OrderReply {
 impl Order {
     /// Digest of everything but the fence.
     pub fn digest(&self) -> Digest {
-        Digest::of_map(&self.pods).with(Digest::of_map(&self.specs))
+        Digest::of_map(&self.pods).with(Digest::of_map(&self.specs)).with(Self::digest_of_spared(&self.spared))
+    }
+
+    /// The spared groups' part of an order's digest.
+    pub fn digest_of_spared(spared: &BTreeSet<GroupName>) -> Digest {
+        if spared.is_empty() { Digest::default() } else { Digest::of(spared) }
     }
 
     /// This order as a change of `base`.
@@ -104,6 +116,7 @@ impl Order {
             fence: self.fence,
             pods: Changes::between(&base.pods, &self.pods),
             specs: Changes::between(&base.specs, &self.specs),
+            spared: self.spared.clone(),
             digest: self.digest(),
         }
     }
@@ -117,6 +130,7 @@ impl Order {
         next.fence = delta.fence;
         delta.pods.apply(&mut next.pods);
         delta.specs.apply(&mut next.specs);
+        next.spared.clone_from(&delta.spared);
         (next.digest() == delta.digest).then_some(next)
     }
 }

@@ -48,7 +48,10 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     let name = std::env::var("DEPLOYD_POD_NAME").unwrap_or_else(|_| "demo".to_owned());
     let instance = std::env::var("DEPLOYD_POD_INSTANCE_NO").unwrap_or_else(|_| "?".to_owned());
     let body = format!("hello from {name} instance {instance}\n");
-    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
     stream.write_all(head.as_bytes())?;
     stream.write_all(body.as_bytes())
 }

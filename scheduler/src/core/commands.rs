@@ -93,6 +93,7 @@ impl Leading<'_> {
         match self.state.groups.get(&name) {
             Some(group) if group.is_removing() => return Err(Refusal::GroupRemoving),
             Some(_) => return Err(Refusal::GroupExists),
+            None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
             None => {}
         }
         let operation = OperationRecord { kind: Operation::Deploying, since: self.now };

@@ -4,6 +4,7 @@
 //! planning, nodes; here is what binds them.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::fence::{Fence, Term};
@@ -36,6 +37,8 @@ pub(super) struct Leader {
     pub(super) desks: BTreeMap<NodeName, Desk>,
     /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
     floor: u64,
+    /// Groups whose record cannot be read.
+    spared: Arc<BTreeSet<GroupName>>,
     /// Nodes whose desk may have something to send.
     pub(super) due: BTreeSet<NodeName>,
     /// Groups being removed that wait for a node to obey.
@@ -53,13 +56,14 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, floor: u64, now: Timestamp) -> Self {
+    pub(super) fn new(term: Term, floor: u64, spared: BTreeSet<GroupName>, now: Timestamp) -> Self {
         Self {
             term,
             listening_since: now,
             anybody_heard_at: now,
             desks: BTreeMap::new(),
             floor,
+            spared: Arc::new(spared),
             due: BTreeSet::new(),
             draining: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -73,7 +77,7 @@ impl Leader {
 
     /// The desk of a node, a new one if there is none.
     pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
-        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor))
+        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor, &self.spared))
     }
     /// The highest count any order of this term has.
     pub(super) fn highest_generation(&self) -> u64 {

@@ -1,7 +1,7 @@
 //! Turns stored keys and values into state: all of them for a new leader, one at a time for a standby.
 //!
 //! A group is made of two keys that may arrive in either order, so both are looked at when either changes. A value that
-//! cannot be read is set aside with its reason and blocks nothing.
+//! cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,11 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
             Some(outcome) => state.outcomes.insert(outcome),
             None => state.outcomes.remove(&id),
         },
-        Key::Cursor => state.cursor = read::<Cursor>(key, stored)?.unwrap_or_default(),
+        Key::Cursor => {
+            let cursor = read::<Cursor>(key, stored);
+            state.no_cursor = cursor.as_ref().err().map(|flaw| flaw.reason.clone());
+            state.cursor = cursor?.unwrap_or_default();
+        }
         Key::Callbacks => state.callbacks = read::<CallbacksRecord>(key, stored)?.unwrap_or_default().urls,
         Key::Unknown => {}
     }
@@ -70,12 +74,20 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
 }
 
 fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
-    let record: Result<Option<GroupRecord>, Flaw> = read(&keys::group(name), stored);
-    let Ok(Some(record)) = record else {
-        state.drop_group(name);
-        return record.map(|_| ());
+    let read_both = || -> Result<_, Flaw> {
+        let record: Option<GroupRecord> = read(&keys::group(name), stored)?;
+        let placement: Option<PlacementRecord> = read(&keys::placement(name), stored)?;
+        Ok((record, placement))
     };
-    let placement: Option<PlacementRecord> = read(&keys::placement(name), stored)?;
+    let both = read_both();
+    match &both {
+        Err(_) => drop(state.spared.insert(name.clone())),
+        Ok(_) => drop(state.spared.remove(name)),
+    }
+    let Ok((Some(record), placement)) = both else {
+        state.drop_group(name);
+        return both.map(drop);
+    };
     state.put_group(name, record, quota_cores);
     state.set_slots(name, placement.unwrap_or_default().slots);
     Ok(())

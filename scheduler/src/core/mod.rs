@@ -206,7 +206,14 @@ impl Core {
         self.stored = stored.into_iter().collect();
         let mut effects = self.rebuild();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
-        self.role = Role::Leader(Box::new(Leader::new(term, floor, self.now)));
+        if let Some(reason) = &self.state.no_cursor {
+            // Without it every command of the stream would take effect once more.
+            let reason = format!("the cursor of the command stream cannot be read: {reason}");
+            effects.push(Effect::StepDown { reason });
+            return effects;
+        }
+        let leader = Leader::new(term, floor, self.state.spared.clone(), self.now);
+        self.role = Role::Leader(Box::new(leader));
         effects.extend(self.lead(|leading| leading.begin()));
         effects
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
+use contract::name::GroupName;
 use contract::order::{Assignment, Order, OrderDelta, OrderMessage, OrderReply};
 use contract::pod_id::{PodId, SpecKey};
 use contract::report::ReportHead;
@@ -32,6 +33,8 @@ const QUIET: Duration = Duration::from_secs(2);
 pub(super) struct Desk {
     pods: BTreeMap<PodId, Assignment>,
     specs: BTreeMap<SpecKey, Reference>,
+    /// Groups whose record cannot be read: the node leaves what it has of them.
+    spared: Arc<BTreeSet<GroupName>>,
     digest: Digest,
     /// What changed since `base`.
     touched_pods: BTreeSet<PodId>,
@@ -70,8 +73,9 @@ pub(super) enum Conclusion {
 
 impl Desk {
     /// An empty desk whose fences are above `floor`.
-    pub(super) fn above(floor: u64) -> Self {
-        Self { generation: floor, ..Self::default() }
+    pub(super) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>) -> Self {
+        let digest = Order::digest_of_spared(spared);
+        Self { generation: floor, spared: Arc::clone(spared), digest, ..Self::default() }
     }
     /// The count of its last order.
     pub(super) fn generation(&self) -> u64 {
@@ -158,7 +162,7 @@ impl Desk {
 
     fn whole(&self, fence: Fence) -> Order {
         let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
-        Order { fence, pods: self.pods.clone(), specs }
+        Order { fence, pods: self.pods.clone(), specs, spared: (*self.spared).clone() }
     }
 
     fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
@@ -175,7 +179,7 @@ impl Desk {
                 None => drop(specs.gone.insert(key.clone())),
             }
         }
-        OrderDelta { base, fence, pods, specs, digest: self.digest }
+        OrderDelta { base, fence, pods, specs, spared: (*self.spared).clone(), digest: self.digest }
     }
 
     /// The node answered the order with `fence`, or did not.

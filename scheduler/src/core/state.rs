@@ -29,6 +29,10 @@ pub(super) struct State {
     /// Which pods are placed on which node.
     pub(super) assigned: BTreeMap<NodeName, BTreeSet<PodId>>,
     pub(super) cursor: Cursor,
+    /// Why the cursor cannot be read.
+    pub(super) no_cursor: Option<String>,
+    /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
+    pub(super) spared: BTreeSet<GroupName>,
     pub(super) callbacks: BTreeSet<String>,
     pub(super) outcomes: Outcomes,
 }

@@ -238,3 +238,17 @@ fn of_two_containers_of_one_pod_one_is_removed() {
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!(bench.engine.keys().collect::<Vec<_>>(), ["x"]);
 }
+
+#[test]
+fn what_a_node_has_of_a_spared_group_is_left_as_it_is() {
+    let mut bench = running();
+    let mut next = order(1, 2);
+    next.0.spared.insert(pod(A).group);
+    bench.order(next.whole());
+    bench.crash("m1");
+    bench.pass(secs(120));
+    assert_eq!(bench.take_steps(), [], "neither removed nor started again");
+    // Once its record can be read again the group is worked on as before.
+    bench.order(order(2, 1).pod(A).whole());
+    assert_eq!(bench.told(A).state, RunState::Success);
+}

@@ -116,8 +116,10 @@ pub(crate) fn orders() -> (Order, Order) {
     let stop = Assignment { target: TargetState::Stop, ..run };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let specs = BTreeMap::from([(first.spec_key(), Arc::new(spec().pod))]);
-    let before = Order { fence: fence(3), pods: BTreeMap::from([(first, run)]), specs: specs.clone() };
-    let after = Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs };
+    let before =
+        Order { fence: fence(3), pods: BTreeMap::from([(first, run)]), specs: specs.clone(), ..Order::default() };
+    let spared = BTreeSet::from([name("odd.web.web")]);
+    let after = Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs, spared };
     (before, after)
 }
 

@@ -35,13 +35,13 @@ fn assignments() -> impl Strategy<Value = Assignment> {
 }
 
 fn orders() -> impl Strategy<Value = Order> {
-    (fences(), prop::collection::btree_map(pod_ids(), assignments(), 0..12), 0..4i64).prop_map(
-        |(fence, pods, setup_time)| {
-            let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
-            let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();
-            Order { fence, pods, specs }
-        },
-    )
+    let pods = prop::collection::btree_map(pod_ids(), assignments(), 0..12);
+    let spared = prop::collection::btree_set(pod_ids().prop_map(|id| id.group), 0..3);
+    (fences(), pods, 0..4i64, spared).prop_map(|(fence, pods, setup_time, spared)| {
+        let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
+        let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();
+        Order { fence, pods, specs, spared }
+    })
 }
 
 fn facts() -> impl Strategy<Value = BTreeMap<PodId, PodFacts>> {

@@ -1,6 +1,8 @@
 //! A new leader continues where the old one stopped: nothing moves, nothing is forgotten, nobody is called lost too early.
 
 use super::*;
+use contract::command::{Refusal, Verdict};
+
 use crate::core::io::{Mirror, Mutant};
 
 /// A standby that heard every report and saw every write, at the side of a leader.
@@ -153,4 +155,33 @@ fn a_fence_is_never_used_twice_even_when_the_same_term_begins_again() {
     let fences: Vec<Fence> = rig.orders.iter().map(|(_, message)| message.fence()).collect();
     assert_eq!(fences.len(), 3);
     assert!(fences.iter().all(|fence| fence.term == Term(1) && fence.generation > 2), "{fences:?}");
+}
+
+#[test]
+fn a_group_whose_records_cannot_be_read_is_spared_and_its_name_is_taken() {
+    for key in [keys::group(&group("web")), keys::placement(&group("web"))] {
+        let mut rig = busy();
+        rig.store.insert(key, b"{ not a record".to_vec());
+        rig.core = standby_of(&mut rig, Settings::default());
+        rig.elect();
+        rig.pass(60);
+        assert_eq!(rig.buried.len(), 1, "the record is in the dead letters");
+        for agent in rig.agents.values() {
+            assert!(agent.order.spared.contains(&group("web")), "{:?}", agent.order);
+            assert!(agent.order.pods.keys().all(|pod| pod.group == group("api")));
+        }
+        assert_eq!(rig.group("api").expect("the other group").state, RunState::Success);
+        rig.command("c3", create("web", 1));
+        assert_eq!(rig.outcomes["c3"].verdict, Verdict::Refused(Refusal::GroupExists));
+    }
+}
+
+#[test]
+fn nobody_leads_over_a_cursor_that_cannot_be_read() {
+    let mut rig = busy();
+    rig.store.insert(keys::CURSOR.to_owned(), b"?".to_vec());
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    assert!(rig.stepped_down.as_ref().is_some_and(|reason| reason.contains("cursor")), "{:?}", rig.stepped_down);
+    assert_eq!((rig.core.term(), rig.orders.len()), (None, 0));
 }
