@@ -53,7 +53,7 @@ pub struct Place {
 pub enum Command {
     /// Start a local cluster and deploy the demo
     Up(Up),
-    /// Stop the local cluster and remove its containers
+    /// Stop the local cluster and remove its containers and PodGroups
     Down(Down),
     /// Show processes, leader, nodes and PodGroups
     Status,
@@ -91,7 +91,7 @@ pub struct Up {
     /// Do not deploy the demo
     #[arg(long)]
     pub no_demo: bool,
-    /// Leave the workload's containers running when the cluster stops on Ctrl-C
+    /// On Ctrl-C leave containers and PodGroups to the next `up`
     #[arg(long)]
     pub keep_containers: bool,
     /// How long to wait until everything is ready
@@ -117,10 +117,10 @@ pub struct Up {
 /// `deployctl down`
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Down {
-    /// Leave the workload's containers and networks
+    /// Leave containers and PodGroups to the next `up`
     #[arg(long)]
     pub keep_containers: bool,
-    /// Also forget every PodGroup, log and volume: remove the cluster's directory
+    /// Remove logs and volumes too: the cluster's whole directory
     #[arg(long, conflicts_with = "keep_containers")]
     pub purge: bool,
 }

@@ -1,6 +1,8 @@
 //! `deployctl down`: stops what `up` started, in whatever state it was left, and removes the workload's containers.
 //!
-//! Repeating it changes nothing. A process is only ended if its command line is the one in the state file.
+//! Repeating it changes nothing. A process is only ended if its command line is the one in the state file. The
+//! surprise: with the containers goes what the cluster knew of them. Were it kept, the next `up` would find every
+//! container missing, take that for a fault, and after a few rounds wait ever longer before it makes them anew.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -43,11 +45,9 @@ pub async fn down(dir: &Path, asked: &Down) -> Result<(), Error> {
         // Without an engine nothing of the workload runs.
         Err(error) => eprintln!("containers were not looked for: {error}"),
     }
-    if !asked.purge {
-        eprintln!("PodGroups and logs are kept in {}; the next `deployctl up` runs them again", dir.display());
-    } else {
+    if asked.purge {
         fs::remove_dir_all(dir).map_err(|source| Error::Prepare { path: dir.to_owned(), source })?;
-        eprintln!("{} removed: every PodGroup of the cluster is forgotten", dir.display());
+        eprintln!("{} removed", dir.display());
     }
     Ok(())
 }
@@ -108,20 +108,30 @@ pub async fn end_leftovers(cluster: &Cluster) {
     }
 }
 
-/// Removes the containers and networks of the cluster in `dir`, or says that they stay.
+/// Removes the containers and networks of the cluster in `dir` and what the cluster knew, or says that they stay.
 pub async fn remove_containers(dir: &Path, engine: &Engine, keep: bool) -> Result<(), Error> {
     let Some(cluster) = Cluster::load(dir)? else { return Ok(()) };
     if keep {
-        let left = engine.containers(&cluster.cluster).await?.len();
-        if left > 0 {
-            eprintln!("{} kept; the next `deployctl up` takes them over", count(left, "container"));
-        }
+        let left = count(engine.containers(&cluster.cluster).await?.len(), "container");
+        eprintln!("{left} and all PodGroups kept; the next `deployctl up` takes them over");
         return Ok(());
     }
     let removed = engine.remove_cluster(&cluster.cluster).await?;
-    if removed.containers + removed.networks > 0 {
-        let (containers, networks) = (count(removed.containers, "container"), count(removed.networks, "network"));
-        eprintln!("{containers} and {networks} removed");
+    let (containers, networks) = (count(removed.containers, "container"), count(removed.networks, "network"));
+    forget(dir)?;
+    eprintln!("{containers}, {networks} and all PodGroups removed; logs and volumes are kept in {}", dir.display());
+    Ok(())
+}
+
+/// Forgets groups and placements. The agents' ledgers go first: a ledger that remembers the orders of a forgotten
+/// cluster would refuse those of the next one.
+fn forget(dir: &Path) -> Result<(), Error> {
+    let nodes = fs::read_dir(dir.join("nodes")).into_iter().flatten().flatten().map(|node| node.path().join("state"));
+    for path in nodes.chain([dir.join("nats"), dir.join("etcd")]) {
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            removed => removed.map_err(|source| Error::Prepare { path, source })?,
+        }
     }
     Ok(())
 }
@@ -140,6 +150,19 @@ mod tests {
         let asked = Down { keep_containers: true, purge: false };
         down(dir.path(), &asked).await.unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "and nothing was made");
+    }
+
+    #[test]
+    fn the_state_is_forgotten_and_logs_and_volumes_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        for path in ["etcd/member", "nats/jetstream", "logs", "nodes/node-1/state", "nodes/node-1/volumes"] {
+            fs::create_dir_all(dir.path().join(path)).unwrap();
+        }
+        forget(dir.path()).unwrap();
+        forget(dir.path()).unwrap();
+        let there = |path: &str| dir.path().join(path).exists();
+        assert!(there("logs") && there("nodes/node-1/volumes"));
+        assert!(!there("etcd") && !there("nats") && !there("nodes/node-1/state"));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub fn leave_running(dir: &Path) {
 
 /// The last line of `up` in the foreground.
 pub fn until_interrupted() {
-    println!("\nCtrl-C stops the cluster and removes its containers.");
+    println!("\nCtrl-C stops the cluster and removes its containers and PodGroups.");
 }
 
 /// How to call this program from here, for the cluster of `dir`.

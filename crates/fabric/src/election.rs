@@ -64,6 +64,7 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Election {
     role: watch::Receiver<Role>,
+    safe_until: watch::Receiver<Instant>,
     /// Holds one: more resignations before the first is heard are the same resignation.
     resign: mpsc::Sender<()>,
     _task: Scoped,
@@ -73,6 +74,7 @@ impl Election {
     /// Takes part until shutdown.
     pub fn start(store: Store, prefix: &str, name: &str, settings: Settings, shutdown: Shutdown) -> Self {
         let (role_sender, role) = watch::channel(Role::Follower);
+        let (safe_until_sender, safe_until) = watch::channel(Instant::now());
         let (resign, resigned) = mpsc::channel(1);
         let candidate = Candidate {
             store,
@@ -80,15 +82,22 @@ impl Election {
             name: name.to_owned(),
             settings,
             role: role_sender,
+            safe_until: safe_until_sender,
             resigned,
             shutdown,
         };
-        Self { role, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
+        Self { role, safe_until, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
     }
 
     /// The role, now and as it changes. Closed once the election ended and the lease is given back.
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.clone()
+    }
+
+    /// Whether this process leads and nobody else can have begun to: asked at the moment of an answer, because a process
+    /// that was stopped for a while learns of its loss only after it has gone on.
+    pub fn holds(&self) -> bool {
+        matches!(*self.role.borrow(), Role::Leader(_)) && Instant::now() < *self.safe_until.borrow()
     }
 
     /// Gives the key up at once, so that another can lead, and stands again with a fresh lease.
@@ -111,6 +120,7 @@ struct Candidate {
     name: String,
     settings: Settings,
     role: watch::Sender<Role>,
+    safe_until: watch::Sender<Instant>,
     resigned: mpsc::Receiver<()>,
     shutdown: Shutdown,
 }
@@ -216,7 +226,10 @@ impl Candidate {
                 Some(()) = self.resigned.recv() => return End("resigned"),
                 () = tokio::time::sleep_until(candidacy.safe_until) => return End("no renewal was answered in time"),
                 Ok(()) = renewals.changed() => match *renewals.borrow_and_update() {
-                    Renewal::Sent(at) => candidacy.safe_until = at + self.settings.step_down_after,
+                    Renewal::Sent(at) => {
+                        candidacy.safe_until = at + self.settings.step_down_after;
+                        self.safe_until.send_replace(candidacy.safe_until);
+                    }
                     Renewal::LeaseGone => return End("the lease is gone"),
                 },
                 Some(change) = changes.recv() => {
@@ -230,6 +243,7 @@ impl Candidate {
             }
             if look_now && self.is_oldest(&candidacy.guard).await && Instant::now() < candidacy.safe_until {
                 tracing::info!(term = candidacy.guard.term, name = self.name, "leads");
+                self.safe_until.send_replace(candidacy.safe_until);
                 self.role.send_replace(Role::Leader(candidacy.guard.clone()));
             }
         }

@@ -228,6 +228,10 @@ impl<'a> Shell<'a> {
             Effect::SendOrder { node, message } => self.undone.extend(self.duty.order(node, message)),
             Effect::AskWhole { node } => self.count_dropped(self.answers.ask_whole(&node)),
             Effect::Resolve { inbox, outcome } => self.count_dropped(self.answers.resolve(inbox, outcome)),
+            // A leader that was stopped longer than its lease may not know yet: its asker asks again and hears another.
+            Effect::Answer { reply, .. } if !reply.stale && !self.election.holds() => {
+                self.hands.metrics.dropped.inc();
+            }
             Effect::Answer { inbox, reply } => self.count_dropped(self.answers.answer(inbox, reply)),
             Effect::Notify { callbacks, body } => {
                 for callback in callbacks {

@@ -102,8 +102,10 @@ async fn a_leader_cut_off_from_etcd_steps_down_before_its_lease_can_end() {
     let only = candidate(&etcd, "only", &shutdown).await;
     leads(&only, Duration::from_secs(3)).await;
     let term = guard(&only).unwrap().term;
+    assert!(only.holds());
     etcd.signal(rustix::process::Signal::STOP);
     within(Duration::from_secs(4), "it steps down", || guard(&only).is_none()).await;
+    assert!(!only.holds());
     etcd.signal(rustix::process::Signal::CONT);
     leads(&only, Duration::from_secs(12)).await;
     assert!(guard(&only).unwrap().term > term, "every campaign has a fresh term");
