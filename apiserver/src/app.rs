@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::streams::{COMMANDS, WhenFull};
+use contract::streams::COMMANDS;
 use fabric::admin::{self, Readiness};
-use fabric::nats::{Bus, Discard, StreamSpec};
+use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
@@ -60,7 +60,7 @@ impl App {
         let listener = TcpListener::bind(config.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         let bus = Bus::connect(&config.nats, &config.name).await.map_err(Error::Bus)?;
-        bus.ensure_stream(&commands_stream()).await.map_err(Error::Bus)?;
+        bus.ensure_stream(&(&COMMANDS).into()).await.map_err(Error::Bus)?;
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
@@ -111,23 +111,11 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
     }
 }
 
-/// Looked at after each connect: the server may have come back without its data.
+/// Ensured here too, so that commands can be taken before any scheduler ever ran; and after each connect, because the
+/// server may have come back without its data.
 async fn stream_is_there(bus: &Bus) -> Result<(), String> {
-    match bus.ensure_stream(&commands_stream()).await {
+    match bus.ensure_stream(&(&COMMANDS).into()).await {
         Ok(_) => Ok(()),
         Err(error) => Err(format!("commands cannot be stored: {error}")),
-    }
-}
-
-/// Ensured here too, so that commands can be taken before any scheduler ever ran.
-fn commands_stream() -> StreamSpec {
-    StreamSpec {
-        max_age: COMMANDS.max_age,
-        max_bytes: COMMANDS.max_bytes,
-        discard: match COMMANDS.when_full {
-            WhenFull::Refuse => Discard::New,
-            WhenFull::DropOldest => Discard::Old,
-        },
-        ..StreamSpec::new(COMMANDS.name, COMMANDS.subjects)
     }
 }

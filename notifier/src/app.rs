@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::streams::{DEAD_LETTERS, NOTICES, Stream, WhenFull};
+use contract::streams::{DEAD_LETTERS, NOTICES};
 use contract::subjects;
 use fabric::admin::{self, Readiness};
 use fabric::clock::Clock;
-use fabric::nats::{Bus, Consumer, Discard, StreamSpec};
+use fabric::nats::{Bus, Consumer};
 use fabric::shutdown::Shutdown;
 use planner::webhook::Schedule;
 use prometheus_client::registry::Registry;
@@ -122,19 +122,7 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
 
 async fn ensure_streams(bus: &Bus) -> Result<(), fabric::nats::Error> {
     for stream in [&NOTICES, &DEAD_LETTERS] {
-        bus.ensure_stream(&spec(stream)).await?;
+        bus.ensure_stream(&(stream).into()).await?;
     }
     Ok(())
-}
-
-fn spec(stream: &Stream) -> StreamSpec {
-    StreamSpec {
-        max_age: stream.max_age,
-        max_bytes: stream.max_bytes,
-        discard: match stream.when_full {
-            WhenFull::Refuse => Discard::New,
-            WhenFull::DropOldest => Discard::Old,
-        },
-        ..StreamSpec::new(stream.name, stream.subjects)
-    }
 }

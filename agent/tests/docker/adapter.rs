@@ -155,8 +155,9 @@ async fn a_missing_network_is_made_once_even_by_four_agents_at_a_time() {
                 let plan = agent::container::plan(&cluster.host(node), &cluster.pod(round * 4 + instance), &spec, 0);
                 cluster.engine(node).create(&plan.expect("a plan")).await.expect("creates").expect("is there")
             };
-            let (a, b, c, d) = tokio::join!(make("n1", 1), make("n2", 2), make("n3", 3), make("n4", 4));
-            let ips: BTreeSet<String> = [a, b, c, d].into_iter().map(|made| made.ip).collect();
+            let made =
+                futures_util::future::join_all([make("n1", 1), make("n2", 2), make("n3", 3), make("n4", 4)]).await;
+            let ips: BTreeSet<String> = made.into_iter().map(|made| made.ip).collect();
             assert_eq!(cluster.networks(&network).await, 1);
             assert!(ips.len() == 4 && !ips.contains(""), "each runs with an address of its own: {ips:?}");
         }

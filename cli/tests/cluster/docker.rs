@@ -106,6 +106,6 @@ impl Engine {
 
     /// When the container was last started, as the engine writes it.
     pub(crate) async fn started_at(&self, id: &str) -> Option<String> {
-        self.0.inspect_container(id, None).await.ok()?.state?.started_at.map(|time| time.to_string())
+        self.0.inspect_container(id, None).await.ok()?.state?.started_at
     }
 }

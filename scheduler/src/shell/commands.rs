@@ -15,7 +15,6 @@ use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Stored, StreamReader};
 use tokio::sync::mpsc;
 
-use super::streams as ensure;
 use crate::core::io::{Delivery, Input};
 
 /// Feeds commands until nobody listens.
@@ -39,7 +38,7 @@ pub(super) async fn read(bus: Bus, mut cursor: Cursor, clock: Clock, out: mpsc::
 
 /// Opens the stream where the cursor stands; what the cursor is then.
 async fn open(bus: &Bus, cursor: &Cursor) -> Result<(StreamReader, Cursor), Error> {
-    let identity = bus.ensure_stream(&ensure::spec(&streams::COMMANDS)).await?;
+    let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
     let mut place = resume(cursor, identity.as_str());
     let reader = match bus.read_stream(streams::COMMANDS.name, place.sequence).await {
         Err(error @ Error::StreamBehind { .. }) => {

@@ -7,8 +7,6 @@ use contract::{keys, streams};
 use fabric::etcd::Store;
 use fabric::nats::Bus;
 
-use super::streams as ensure;
-
 const EVERY: Duration = Duration::from_secs(600);
 
 /// Runs while leading.
@@ -32,7 +30,7 @@ async fn stored_cursor(store: &Store) -> Option<Cursor> {
 }
 
 async fn purge(bus: &Bus, cursor: &Cursor) {
-    let identity = match bus.ensure_stream(&ensure::spec(&streams::COMMANDS)).await {
+    let identity = match bus.ensure_stream(&(&streams::COMMANDS).into()).await {
         Ok(identity) => identity,
         Err(error) => return tracing::debug!(%error, "commands are not purged now"),
     };

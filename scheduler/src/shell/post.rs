@@ -16,8 +16,6 @@ use fabric::tasks::{Scoped, spawn_scoped};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-use super::streams as ensure;
-
 const DEADLINE: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 /// Letters that wait. When full a letter is dropped and counted: a flood of notices must not hold up decisions.
@@ -104,7 +102,7 @@ async fn deliver<T: Serialize>(bus: &Bus, stream: &Stream, subject: &str, value:
 }
 
 async fn ensure_again(bus: &Bus, stream: &Stream) {
-    let ensured: Result<_, Error> = bus.ensure_stream(&ensure::spec(stream)).await;
+    let ensured: Result<_, Error> = bus.ensure_stream(&stream.into()).await;
     if let Err(error) = ensured {
         tracing::debug!(stream = stream.name, %error, "the stream is not there");
     }

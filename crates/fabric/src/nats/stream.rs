@@ -9,6 +9,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::context::{CreateStreamErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, StorageType};
 use async_nats::jetstream::{self, ErrorCode};
+use contract::streams::WhenFull;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 
@@ -34,6 +35,20 @@ pub struct StreamSpec {
     pub discard: Discard,
     /// A second message with the same id within this time is the same message.
     pub dedup_window: Duration,
+}
+
+impl From<&contract::streams::Stream> for StreamSpec {
+    fn from(stream: &contract::streams::Stream) -> Self {
+        Self {
+            max_age: stream.max_age,
+            max_bytes: stream.max_bytes,
+            discard: match stream.when_full {
+                WhenFull::Refuse => Discard::New,
+                WhenFull::DropOldest => Discard::Old,
+            },
+            ..Self::new(stream.name, stream.subjects)
+        }
+    }
 }
 
 /// What a full stream does.
