@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use fabric::local::Syncing;
+
 use super::state::{Child, Cluster, Role};
 use crate::args::Up;
 
@@ -97,15 +99,10 @@ pub fn plan(facts: &Facts<'_>) -> Cluster {
     }
 }
 
-/// Contents of the NATS server's configuration.
-///
-/// `sync_interval: always`: an acknowledged command survives the loss of power, not only of the process.
+/// Contents of the NATS server's configuration: an acknowledged command survives the loss of power, not only of the
+/// process.
 pub fn nats_config(dir: &Path, port: u16) -> String {
-    let store = dir.join("nats").display().to_string().replace('\\', "\\\\").replace('"', "\\\"");
-    format!(
-        "listen: \"{HOST}:{port}\"\nserver_name: \"local\"\n\
-         jetstream {{\n  store_dir: \"{store}\"\n  sync_interval: always\n}}\n"
-    )
+    fabric::local::nats_config(&dir.join("nats"), port, Syncing::Always)
 }
 
 /// Where the NATS server's configuration lies.
@@ -153,25 +150,10 @@ fn command(program: &Path, words: &[&str]) -> Vec<String> {
 }
 
 fn etcd_server(facts: &Facts<'_>) -> Child {
-    let client = format!("http://{}", listen(facts, "etcd"));
-    let peer = format!("http://{}", listen(facts, "etcd-peer"));
-    let words = command(
-        &facts.programs.etcd,
-        &[
-            "--name=local",
-            &format!("--data-dir={}", facts.dir.join("etcd").display()),
-            &format!("--listen-client-urls={client}"),
-            &format!("--advertise-client-urls={client}"),
-            &format!("--listen-peer-urls={peer}"),
-            &format!("--initial-advertise-peer-urls={peer}"),
-            &format!("--initial-cluster=local={peer}"),
-            "--auto-compaction-mode=periodic",
-            "--auto-compaction-retention=1h",
-            "--logger=zap",
-            "--log-level=warn",
-        ],
-    );
-    child("etcd", Role::Etcd, listen(facts, "etcd"), words)
+    let port = |name: &str| facts.ports.get(name).copied().unwrap_or(0);
+    let words = fabric::local::etcd_arguments(&facts.dir.join("etcd"), port("etcd"), port("etcd-peer"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    child("etcd", Role::Etcd, listen(facts, "etcd"), command(&facts.programs.etcd, &words))
 }
 
 fn nats_server(facts: &Facts<'_>) -> Child {

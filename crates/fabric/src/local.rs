@@ -10,8 +10,8 @@ mod server;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-pub use etcd::EtcdServer;
-pub use nats::{NatsServer, Syncing};
+pub use etcd::{EtcdServer, etcd_arguments};
+pub use nats::{NatsServer, Syncing, nats_config};
 pub use server::Error;
 
 /// Where a program is: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or the

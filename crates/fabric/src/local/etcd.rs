@@ -18,7 +18,9 @@ impl EtcdServer {
     pub async fn start(dir: &Path, port: u16) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
-        let recipe = Recipe { program: "etcd", arguments: arguments(dir, port), port, log: dir.join("etcd.log") };
+        let arguments = etcd_arguments(&dir.join("data"), port, super::free_port());
+        let arguments = arguments.into_iter().map(OsString::from).collect();
+        let recipe = Recipe { program: "etcd", arguments, port, log: dir.join("etcd.log") };
         let mut started = Self { server: Server::start(recipe)?, port };
         started.wait().await?;
         Ok(started)
@@ -65,27 +67,23 @@ async fn answers(url: &str) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(1), asking).await, Ok(Some(_)))
 }
 
-fn arguments(dir: &Path, port: u16) -> Vec<OsString> {
+/// The server's command line: a cluster of one on 127.0.0.1.
+pub fn etcd_arguments(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{port}");
-    let peer = format!("http://127.0.0.1:{}", super::free_port());
-    let data = dir.join("data");
-    let mut arguments: Vec<OsString> = vec!["--data-dir".into(), data.into_os_string()];
-    let cluster = format!("local={peer}");
+    let peer = format!("http://127.0.0.1:{peer_port}");
     let settings = [
-        ("--name", "local"),
-        ("--listen-client-urls", client.as_str()),
-        ("--advertise-client-urls", client.as_str()),
-        ("--listen-peer-urls", peer.as_str()),
-        ("--initial-advertise-peer-urls", peer.as_str()),
-        ("--initial-cluster", cluster.as_str()),
+        ("data-dir", data.display().to_string()),
+        ("name", "local".to_owned()),
+        ("listen-client-urls", client.clone()),
+        ("advertise-client-urls", client),
+        ("listen-peer-urls", peer.clone()),
+        ("initial-advertise-peer-urls", peer.clone()),
+        ("initial-cluster", format!("local={peer}")),
         // The history nobody reads is thrown away each hour, or the store would grow until it refuses writes.
-        ("--auto-compaction-mode", "periodic"),
-        ("--auto-compaction-retention", "1h"),
-        ("--logger", "zap"),
-        ("--log-level", "warn"),
+        ("auto-compaction-mode", "periodic".to_owned()),
+        ("auto-compaction-retention", "1h".to_owned()),
+        ("logger", "zap".to_owned()),
+        ("log-level", "warn".to_owned()),
     ];
-    for (name, value) in settings {
-        arguments.extend([name.into(), value.into()]);
-    }
-    arguments
+    settings.into_iter().map(|(name, value)| format!("--{name}={value}")).collect()
 }

@@ -36,7 +36,7 @@ impl NatsServer {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let file = dir.join("nats.conf");
-        std::fs::write(&file, configuration(dir, port, syncing))
+        std::fs::write(&file, nats_config(&dir.join("jetstream"), port, syncing))
             .map_err(|source| Error::Prepare { path: file.clone(), source })?;
         let recipe = Recipe {
             program: "nats-server",
@@ -92,9 +92,9 @@ async fn greets(port: u16) -> bool {
     matches!(tokio::time::timeout(Duration::from_secs(1), greeting).await, Ok(Some(true)))
 }
 
-/// One account for us, which may also ask the server whether it syncs always (see `nats::durability`).
-fn configuration(dir: &Path, port: u16, syncing: Syncing) -> String {
-    let store = dir.join("jetstream");
+/// The server's configuration: one account for us, which may also ask the server whether it syncs always (see
+/// `nats::durability`).
+pub fn nats_config(store: &Path, port: u16, syncing: Syncing) -> String {
     let sync = match syncing {
         Syncing::Always => "sync_interval: always",
         Syncing::NowAndThen => "",
