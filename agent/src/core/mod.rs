@@ -32,6 +32,9 @@ pub use orders::Tally;
 /// before it closes the connection.
 const DYING_ENGINE: Duration = Duration::from_secs(15);
 
+/// Between the first two signs of life of a run nobody has answered yet; doubled by each further one.
+const FIRST_BEAT: Duration = Duration::from_millis(125);
+
 /// The agent's mind.
 #[derive(Debug)]
 pub struct Core {
@@ -51,6 +54,8 @@ pub struct Core {
     connected: bool,
     /// When a scheduler last said anything; the agent's own start counts as a word.
     last_word: Timestamp,
+    /// How often this run told of itself before any scheduler spoke; none once one did.
+    unheard: Option<u32>,
     begun: bool,
 }
 
@@ -79,6 +84,7 @@ impl Core {
             look_again: false,
             connected: true,
             last_word: Timestamp::NEVER,
+            unheard: Some(0),
             begun: false,
         }
     }
@@ -104,7 +110,7 @@ impl Core {
         if !self.begun {
             return Some(Timestamp::NEVER);
         }
-        let heartbeat = self.can_report().then(|| self.reporter.told_at() + self.settings.heartbeat);
+        let heartbeat = self.can_report().then(|| self.next_beat());
         let reread = self.inventory_due();
         [heartbeat, reread, self.world.next_wait(), self.desk.wake_at()].into_iter().flatten().min()
     }
@@ -149,6 +155,7 @@ impl Core {
             }
             Input::WholeAsked => {
                 self.last_word = now;
+                self.unheard = None;
                 self.reporter.ask_whole();
             }
             Input::Tick => {}
@@ -243,7 +250,7 @@ impl Core {
         if !self.can_report() {
             return self.reporter.withhold();
         }
-        let heartbeat_due = now >= self.reporter.told_at() + self.settings.heartbeat;
+        let heartbeat_due = now >= self.next_beat();
         let head = ReportHead {
             stamp: Stamp {
                 node: self.settings.owner.node.clone(),
@@ -255,7 +262,19 @@ impl Core {
             engine: self.engine,
             facts: self.settings.facts.clone(),
         };
-        out.extend(self.reporter.message(head, heartbeat_due, now).map(Effect::Publish));
+        let message = self.reporter.message(head, heartbeat_due, now);
+        if let (Some(_), Some(beats)) = (&message, &mut self.unheard) {
+            *beats = beats.saturating_add(1);
+        }
+        out.extend(message.map(Effect::Publish));
+    }
+
+    /// When the next sign of life is due. Until a scheduler speaks for the first time they come faster, slowing down to
+    /// the usual pace: who started before the schedulers is noticed at once and not a heartbeat later.
+    fn next_beat(&self) -> Timestamp {
+        let usual = self.settings.heartbeat;
+        let pace = self.unheard.map_or(usual, |beats| FIRST_BEAT.saturating_mul(1 << beats.min(10)).min(usual));
+        self.reporter.told_at() + pace
     }
 }
 

@@ -70,6 +70,7 @@ impl Core {
     /// An order arrived.
     pub(super) fn order_arrived(&mut self, message: OrderMessage, reply: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
         self.last_word = now;
+        self.unheard = None;
         if self.desk.writing.is_none() {
             return self.judge_order(message, reply, out);
         }

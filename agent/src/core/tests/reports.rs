@@ -76,8 +76,24 @@ fn facts_keep_their_time_until_they_change() {
 
 #[test]
 fn a_silent_core_asks_to_be_woken_for_the_next_heartbeat() {
-    let bench = Bench::new().start();
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).whole());
     assert_eq!(bench.core.wake_at(), Some(at(3)));
+}
+
+#[test]
+fn until_a_scheduler_speaks_signs_of_life_come_fast_and_then_slower() {
+    let mut bench = Bench::new().start();
+    let mut pauses = Vec::new();
+    for _ in 0..7 {
+        let next = bench.core.wake_at().expect("a next sign of life");
+        let pause = next.since(bench.now);
+        pauses.push(pause.as_millis());
+        bench.pass(pause);
+    }
+    assert_eq!(pauses, [250, 500, 1000, 2000, 3000, 3000, 3000]);
+    bench.order(order(1, 1).whole());
+    assert_eq!(bench.core.wake_at(), Some(bench.now + secs(3)));
 }
 
 #[test]
