@@ -95,6 +95,13 @@ impl Cluster {
         rustix::process::kill_process(pid, signal).unwrap_or_else(|error| panic!("{name}: {error}"));
     }
 
+    /// `kill -9` of the process that watches over the others; they live on.
+    pub(crate) fn kill_supervisor(&self) {
+        let pid = self.state()["supervisor"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.and_then(rustix::process::Pid::from_raw).expect("a supervisor");
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the signal is sent");
+    }
+
     pub(crate) fn kill(&self, name: &str) {
         self.signal(name, rustix::process::Signal::KILL);
     }

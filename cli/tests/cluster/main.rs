@@ -11,3 +11,4 @@ mod healing;
 mod node_loss;
 mod operations;
 mod readme;
+mod up;
