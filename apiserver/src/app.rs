@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use contract::streams::COMMANDS;
 use fabric::admin::{self, Readiness};
+use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
 use prometheus_client::registry::Registry;
@@ -15,10 +16,12 @@ use tokio::net::TcpListener;
 
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
+use crate::gate::Gate;
 use crate::http::{self, Api};
 use crate::listen;
 use crate::metrics::Metrics;
 use crate::queries::Queries;
+use crate::vars::Vars;
 use crate::waiters::Waiters;
 
 /// How long requests in flight may take to finish: above every deadline of a request.
@@ -75,7 +78,8 @@ impl App {
         let commands = Commands::start(bus.clone(), queries.clone(), waiters, sender, inbox.clone());
         let commands = commands.await.map_err(Error::Bus)?;
         let readiness = Readiness::new();
-        let api = Arc::new(Api { name: config.name, commands, queries, metrics });
+        let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
+        let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self { listener, address, router, readiness, bus, inbox })

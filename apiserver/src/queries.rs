@@ -3,8 +3,11 @@
 //! The leader first, again and again until the deadline, because a leader may just be changing; then any standby,
 //! whose answer is marked as one that may be behind. Agents get one try: an answer without them is still an answer.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use contract::brakes::EngineRecord;
 use contract::command::Outcome;
 use contract::name::{CommandId, NodeName};
 use contract::pod_id::PodId;
@@ -19,6 +22,8 @@ use crate::view::{self, Inspected};
 
 /// One try with the leader: it answers from memory, so a second means that it is gone or not yet there.
 const ONE_TRY: Duration = Duration::from_secs(1);
+/// One try for a question that many requests wait for.
+const GLANCE: Duration = Duration::from_millis(500);
 /// Between two tries when nobody even listens.
 const BETWEEN_TRIES: Duration = Duration::from_millis(100);
 /// Nodes asked at once.
@@ -45,12 +50,23 @@ pub struct Queries {
     metrics: Metrics,
     deadline: Duration,
     inspect_deadline: Duration,
+    /// What the engine was last told to be doing.
+    running: Arc<AtomicBool>,
+}
+
+/// The engine's switches, as somebody told them just now.
+#[derive(Debug, Clone, Copy)]
+pub struct EngineTold {
+    /// The switches.
+    pub engine: EngineRecord,
+    /// A standby told them.
+    pub stale: bool,
 }
 
 impl Queries {
     /// Asks over `bus`: `deadline` is for the leader, `inspect_deadline` for all nodes of one group together.
     pub fn new(bus: Bus, metrics: Metrics, deadline: Duration, inspect_deadline: Duration) -> Self {
-        Self { bus, metrics, deadline, inspect_deadline }
+        Self { bus, metrics, deadline, inspect_deadline, running: Arc::new(AtomicBool::new(true)) }
     }
 
     /// The answer to `query` by the leader, or else by a standby.
@@ -75,6 +91,29 @@ impl Queries {
                 Err(Error::Unanswered(error))
             }
         }
+    }
+
+    /// The engine's switches, if anybody tells them at once: the leader, or else a standby, one short try each.
+    pub async fn engine(&self) -> Option<EngineTold> {
+        for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
+            if !*self.bus.connected().borrow() {
+                return None;
+            }
+            match self.bus.request(subject, &Query::Engine, GLANCE).await {
+                Ok(Reply { stale, answer: Answer::Engine(engine) }) => {
+                    self.running.store(engine.running, Ordering::Relaxed);
+                    return Some(EngineTold { engine, stale });
+                }
+                Ok(_) => tracing::warn!("a scheduler answered another question"),
+                Err(error) => tracing::debug!(%error, subject, "the engine's switches are not told"),
+            }
+        }
+        None
+    }
+
+    /// Whether the engine was running when last asked; true before anybody answered.
+    pub fn last_running(&self) -> bool {
+        self.running.load(Ordering::Relaxed)
     }
 
     /// What became of a command, if the leader can tell within one try.

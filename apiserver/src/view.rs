@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::api;
 use contract::command::{Outcome, Verdict};
+use contract::history::Event;
 use contract::name::NodeName;
 use contract::pod_id::PodId;
-use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView};
+use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim};
 use contract::report::{ContainerFacts, EngineState};
 use contract::runtime::ContainerDetail;
 use contract::spec::{PodGroupSpec, PrevState};
@@ -197,6 +198,29 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         nodes: view.nodes,
         nodes_alive: view.nodes_alive,
     }
+}
+
+/// The body of `GET /api/ports`.
+pub fn stream_procs(claims: Vec<PortClaim>) -> Vec<api::StreamProc> {
+    let row = |claim: PortClaim| api::StreamProc {
+        srcport: claim.port.srcport,
+        dstport: claim.port.dstport,
+        proto: claim.port.proto,
+        namespace: claim.namespace,
+        proc_name: claim.group.to_string(),
+    };
+    claims.into_iter().map(row).collect()
+}
+
+/// The body of `GET /api/cntstatushistory`.
+pub fn history(events: Vec<Event>) -> Vec<api::StatusMessage> {
+    let row = |event: Event| api::StatusMessage {
+        status: event.happened.word().to_owned(),
+        from: event.from,
+        time: event.at.as_millis().div_euclid(1000),
+        action: event.happened.word().to_owned(),
+    };
+    events.into_iter().map(row).collect()
 }
 
 #[cfg(test)]

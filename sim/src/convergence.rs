@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use agent::core::io::Phase;
 use contract::digest::Digest;
+use contract::history::{Happened, HistoryRecord, page_of};
 use contract::keys::{self, Key};
 use contract::labels;
 use contract::name::{GroupName, NodeName};
@@ -29,9 +30,11 @@ impl World {
             Some(_) => {}
         }
         flaws.extend(self.unsettled_groups());
+        flaws.extend(self.watch.model.claims.forgotten(&self.store));
         let placed = self.placed(&mut flaws);
         flaws.extend(self.missing_instances(&placed));
         flaws.extend(self.surplus_containers(&placed));
+        flaws.extend(placed.iter().filter_map(|(node, pod)| self.forgotten_start(node, pod)));
         flaws.extend(self.unacknowledged_orders(&placed));
         flaws.extend(self.unanswered_commands());
         if !flaws.is_empty() {
@@ -57,6 +60,10 @@ impl World {
         for (name, wanted) in &self.watch.model.groups {
             let record: PlacementRecord = self.store.read(&keys::placement(name)).unwrap_or_default();
             let pods = model::pods(name, &record);
+            let group: Option<GroupRecord> = self.store.read(&keys::group(name));
+            if group.is_some_and(|group| !group.taken_ports.is_empty()) {
+                continue;
+            }
             if record.slots.len() as u64 != wanted.instances.unsigned_abs() || pods.len() != record.slots.len() {
                 flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
             }
@@ -67,6 +74,11 @@ impl World {
                 && !self.watch.model.groups.contains_key(&name)
             {
                 flaws.push(format!("{name} is gone and still has a placement"));
+            }
+            if let Key::History(name, _) = keys::parse(key)
+                && !self.watch.model.groups.contains_key(&name)
+            {
+                flaws.push(format!("{name} is gone and still has a history"));
             }
         }
         placed
@@ -99,6 +111,19 @@ impl World {
             }
         }
         None
+    }
+
+    /// The last start of every container that runs is in the stored history.
+    fn forgotten_start(&self, node: &NodeName, pod: &PodId) -> Option<String> {
+        let machine = &self.machines[index_of(node)?];
+        let key = keys::history(&pod.group, page_of(pod.instance));
+        let stored: HistoryRecord = self.store.read(&key).unwrap_or_default();
+        let events = stored.instances.get(&pod.instance).map_or(&[][..], |ring| ring.events());
+        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let mut running = inventory.iter().filter(|c| c.identity.pod == *pod && c.phase == Phase::Running);
+        let told = |at| events.iter().any(|event| event.happened == Happened::Start && event.at == at);
+        let silent = running.find(|container| !told(container.started_at))?;
+        Some(format!("{pod} on {node} started at {} and nobody remembers", silent.started_at))
     }
 
     /// Down for good: its budget is spent, or its policy does not start it again.

@@ -108,6 +108,11 @@ pub fn command(command: &Command) -> String {
         }
         Verb::AddCallback { url } => format!("add callback {url}"),
         Verb::RemoveCallback { url } => format!("remove callback {url}"),
+        Verb::Configure { readonly, maintenance } => format!("configure {readonly:?} {maintenance:?}"),
+        Verb::RunEngine { running } => format!("run engine {running}"),
+        Verb::Guard { working } => format!("guard {working}"),
+        Verb::SetConstraint { constraint } => format!("set {}", constraint.expression()),
+        Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
     };
     format!("{} {what}", command.id)
 }
@@ -171,5 +176,9 @@ fn answer(answer: &contract::query::Answer) -> String {
         Answer::Cluster(view) => format!("{view:?}"),
         Answer::Operation(outcome) => format!("{outcome:?}"),
         Answer::Callbacks(urls) => format!("{urls:?}"),
+        Answer::Ports(claims) => format!("{claims:?}"),
+        Answer::History(events) => format!("{events:?}"),
+        Answer::Engine(engine) => format!("{engine:?}"),
+        Answer::Constraints(constraints) => format!("{constraints:?}"),
     }
 }

@@ -54,8 +54,12 @@ pub enum Invariant {
     EffectsFollowCommits,
     /// An answer that is not marked stale shows every change its asker knows to be accepted.
     ReadYourWrites,
+    /// A stream port belongs to one group, which keeps it until it is removed; who waits for one runs nothing.
+    PortsHaveOneOwner,
     /// A container that is wanted where it runs is not stopped.
     WantedIsLeftAlone,
+    /// A stopped engine places nothing and moves nothing.
+    StoppedMeansStopped,
     /// A core that asks to be woken again and again without time passing would burn a machine.
     NoBusyLoop,
     /// When nothing goes wrong for a while, everything is as users asked.

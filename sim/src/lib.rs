@@ -3,7 +3,9 @@
 //! Nothing here touches a network, a disk or a clock. See [`run::run`] for the way in, [`invariants`] for what must
 //! hold and [`faults`] for what goes wrong.
 
+pub mod braking;
 pub mod bus;
+pub mod claims;
 pub mod convergence;
 pub mod describe;
 pub mod election;
@@ -20,6 +22,7 @@ pub mod random;
 pub mod run;
 pub mod seat;
 pub mod store;
+pub mod switches;
 pub mod trace;
 pub mod users;
 pub mod workload;

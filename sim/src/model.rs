@@ -9,13 +9,15 @@ use contract::command::{Command, Operation, Outcome, Verb, Verdict};
 use contract::keys::{self, Key};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::pod_id::{InstanceKey, PodId};
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, PlacementRecord};
+use contract::record::{Cursor, GroupRecord, PlacementRecord};
 use contract::spec::PodGroupSpec;
 use contract::state::RestartPolicy;
 use scheduler::core::io::{Commit, Write};
 
+use crate::claims::Claims;
 use crate::invariants::{Invariant, Violation};
 use crate::store::Store;
+use crate::switches::Switches;
 
 /// What is wanted of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,7 +52,9 @@ pub struct Model {
     pub position: BTreeMap<CommandId, (GroupName, usize)>,
     /// Instances an engine failed or a container vanished from lately: they may move.
     pub shaken: BTreeSet<NodeName>,
-    callbacks: BTreeSet<String>,
+    /// Stream ports.
+    pub claims: Claims,
+    switches: Switches,
     outcomes: BTreeMap<CommandId, Verdict>,
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
@@ -71,6 +75,7 @@ impl Model {
     /// A commit is stored.
     pub fn observe(&mut self, commit: &Commit, store: &Store) -> Result<(), Violation> {
         self.check_outcomes(commit)?;
+        self.switches.begin_commit();
         let cursor: Cursor = store.read(keys::CURSOR).unwrap_or_default();
         let from = if cursor.stream == self.cursor.stream { self.cursor.sequence } else { self.leave_stream(store)? };
         if cursor.sequence < from {
@@ -91,6 +96,8 @@ impl Model {
         }
         self.cursor = cursor;
         self.compare(store)?;
+        self.claims.check(store)?;
+        self.switches.check(commit, store)?;
         self.observe_placements(commit);
         Ok(())
     }
@@ -144,6 +151,9 @@ impl Model {
 
     fn apply(&mut self, command: &Command) -> Result<(), Violation> {
         let impossible = || broken(Invariant::CommandsHoldOnce, format!("{command:?} cannot have been accepted"));
+        if !self.switches.permit(&command.verb) {
+            return Err(impossible());
+        }
         let name = match &command.verb {
             Verb::CreateGroup { spec } => {
                 let name: GroupName = spec.name.parse().map_err(|_| impossible())?;
@@ -163,14 +173,13 @@ impl Model {
                 wanted.policy = restart_policy.unwrap_or(wanted.policy);
                 name.clone()
             }
-            Verb::AddCallback { url } => {
-                self.callbacks.insert(url.clone());
-                return Ok(());
-            }
-            Verb::RemoveCallback { url } => {
-                self.callbacks.remove(url);
-                return Ok(());
-            }
+            Verb::AddCallback { .. }
+            | Verb::RemoveCallback { .. }
+            | Verb::Configure { .. }
+            | Verb::RunEngine { .. }
+            | Verb::Guard { .. }
+            | Verb::SetConstraint { .. }
+            | Verb::RemoveConstraint { .. } => return self.switches.apply(&command.verb).ok_or_else(impossible),
         };
         let now = self.groups.get(&name).map(|wanted| wanted.instances);
         let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
@@ -201,11 +210,6 @@ impl Model {
         }
         if let Some(name) = self.groups.keys().find(|name| !stored.contains(*name)) {
             return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")));
-        }
-        let callbacks: CallbacksRecord = store.read(keys::CALLBACKS).unwrap_or_default();
-        if callbacks.urls != self.callbacks {
-            let detail = format!("callbacks are {:?}, wanted {:?}", callbacks.urls, self.callbacks);
-            return Err(broken(Invariant::CommandsHoldOnce, detail));
         }
         Ok(())
     }

@@ -16,6 +16,10 @@ pub enum Mutant {
     NoDeduplication,
     /// A fresh leader calls silent nodes lost at once.
     NoFailoverGrace,
+    /// A stopped engine plans, and a read-only one takes changes.
+    NoBrakes,
+    /// A group takes its stream ports, whoever has them.
+    NoPortClaims,
     /// etcd stores commits without looking at the term.
     NoGuard,
     /// etcd stores a late copy of an earlier commit over a later one of the same leader.
@@ -24,12 +28,14 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NoFence,
         Self::NoLedger,
         Self::EffectsBeforeCommit,
         Self::NoDeduplication,
         Self::NoFailoverGrace,
+        Self::NoBrakes,
+        Self::NoPortClaims,
         Self::NoGuard,
         Self::NoOrder,
     ];
@@ -42,6 +48,8 @@ impl Mutant {
             Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
+            | Self::NoBrakes
+            | Self::NoPortClaims
             | Self::NoGuard
             | Self::NoOrder => None,
         }
@@ -53,6 +61,8 @@ impl Mutant {
             Self::EffectsBeforeCommit => Some(scheduler_io::Mutant::EffectsBeforeCommit),
             Self::NoDeduplication => Some(scheduler_io::Mutant::NoDeduplication),
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
+            Self::NoBrakes => Some(scheduler_io::Mutant::NoBrakes),
+            Self::NoPortClaims => Some(scheduler_io::Mutant::NoPortClaims),
             Self::NoFence | Self::NoLedger | Self::NoGuard | Self::NoOrder => None,
         }
     }

@@ -13,6 +13,7 @@ use contract::state::RestartPolicy;
 use contract::subjects;
 use contract::time::Timestamp;
 
+use crate::braking;
 use crate::faults::Plan;
 use crate::queue::BEGINNING;
 use crate::random::Random;
@@ -65,6 +66,7 @@ impl Workload {
             };
             wishes.push(made);
         }
+        wishes.extend(braking::wishes(plan));
         let questions = (0..random.index(20))
             .map(|_| (BEGINNING + random.span(1_000, busy + 60_000), random.index(count)))
             .collect();
@@ -113,6 +115,7 @@ fn spec(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGroupSpe
         containers,
         stateful: random.chance(20),
         kill_timeout: 10,
+        annotation: annotation(random),
         ..Default::default()
     };
     let spec = PodGroupSpec {
@@ -124,6 +127,16 @@ fn spec(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGroupSpe
         ..Default::default()
     };
     Box::new(spec.for_creation(at))
+}
+
+/// Some groups want a stream port or two, of so few that they meet.
+fn annotation(random: &mut Random) -> String {
+    let port = |srcport: u64| format!(r#"{{"srcport":{srcport},"dstport":80,"proto":"tcp"}}"#);
+    match random.below(10) {
+        0..2 => format!(r#"{{"ports":[{}]}}"#, port(9001 + random.below(3))),
+        2 => format!(r#"{{"ports":[{},{}]}}"#, port(9001), port(9002 + random.below(2))),
+        _ => String::new(),
+    }
 }
 
 /// Between two tries to publish.

@@ -141,6 +141,7 @@ impl Core {
             wanted: wanted.collect(),
             seen: self.world.containers(key).map(|seen| self.planned_container(seen)).collect(),
             limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
+            brakes: order.brakes,
         }
     }
 

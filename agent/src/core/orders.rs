@@ -201,6 +201,10 @@ impl Core {
         if first {
             self.world.mark_all();
         }
+        if order.brakes != self.ledger.order.brakes {
+            // What was held back may be done now.
+            order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
+        }
         adopt(&mut self.ledger, order);
         self.order_digest = self.ledger.order.digest();
         self.reporter.head_changed();

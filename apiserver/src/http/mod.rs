@@ -4,11 +4,15 @@
 
 pub mod body;
 pub mod cluster;
+pub mod constraints;
+pub mod engine;
+pub mod history;
 pub mod nodes;
 pub mod notifies;
 pub mod operations;
 pub mod params;
 pub mod podgroups;
+pub mod ports;
 pub mod respond;
 pub mod router;
 pub mod status;
@@ -26,8 +30,10 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use crate::commands::Commands;
+use crate::gate::Gate;
 use crate::metrics::{self, Metrics};
 use crate::queries::{self, Queries};
+use crate::vars::{Hit, Vars};
 use params::Params;
 use respond::{Answer, Refused};
 use router::{Resource, Route, Verb};
@@ -44,6 +50,10 @@ pub struct Api {
     pub commands: Commands,
     /// Questions.
     pub queries: Queries,
+    /// The read-only switch.
+    pub gate: Gate,
+    /// What monitors read.
+    pub vars: Vars,
     /// Counters.
     pub metrics: Metrics,
 }
@@ -70,7 +80,11 @@ pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
     let status = response.status().as_u16();
     api.metrics.requests.get_or_create(&metrics::Request { route: path, method, status }).inc();
     let timed = metrics::Timed { route: path, method };
-    api.metrics.latency.get_or_create(&timed).observe(started.elapsed().as_secs_f64());
+    let took = started.elapsed();
+    api.metrics.latency.get_or_create(&timed).observe(took.as_secs_f64());
+    if path != Resource::DebugVars.path() {
+        api.vars.count(Hit { path, status, took });
+    }
     tracing::debug!(path, method, status, "request answered");
     response
 }
@@ -91,16 +105,33 @@ async fn guarded(work: impl Future<Output = Response>) -> Response {
 }
 
 async fn serve(api: &Api, route: Route, request: Request) -> Response {
+    if is_gated(&route, &request) && api.gate.is_closed().await {
+        let (parts, body) = request.into_parts();
+        // Read, so that a client that is still sending hears the answer; what it sends does not matter any more.
+        let _ = body::read(&parts.headers, body).await;
+        return Refused::read_only().into_response();
+    }
     match route {
         Route::Call(resource, verb) => match call(api, resource, verb, request).await {
             Ok(response) => response,
             Err(refused) => refused.into_response(),
         },
         Route::Head => Refused::unsupported("Head").into_response(),
-        Route::Options => respond::options(),
-        Route::NotAllowed => respond::method_not_allowed(),
+        Route::Options(resource) => respond::options(resource),
+        Route::NotAllowed(resource) => respond::method_not_allowed(resource),
         Route::Redirect(path) => respond::redirect(request.method(), path, request.uri().query()),
         Route::Unknown => Refused::by_router(StatusCode::NOT_FOUND, "Page not found").into_response(),
+    }
+}
+
+/// Whether the read-only switch has a say: everything but GET, OPTIONS, redirects and the engine's own paths.
+fn is_gated(route: &Route, request: &Request) -> bool {
+    match route {
+        Route::Options(_) | Route::Redirect(_) => false,
+        Route::Call(..) | Route::Head | Route::NotAllowed(_) | Route::Unknown => {
+            ![Method::GET, Method::OPTIONS].contains(request.method())
+                && !request.uri().path().starts_with(router::ALWAYS_OPEN)
+        }
     }
 }
 
@@ -113,17 +144,24 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
         Resource::Nodes => nodes::call(api, &call).await,
-        Resource::Status => status::call(&call),
+        Resource::Status => status::call(api, call).await,
+        Resource::EngineConfig => engine::config(api, call).await,
+        Resource::Maintenance => engine::maintenance(api, call).await,
+        Resource::Guard => engine::guard(api, call).await,
+        Resource::Constraints => constraints::call(api, call).await,
+        Resource::DebugVars => Ok(respond::json(StatusCode::OK, &api.vars.page())),
         Resource::Notifies => notifies::call(api, call).await,
         Resource::Operations => operations::call(api, &call).await,
         Resource::Cluster => cluster::call(api, &call).await,
+        Resource::Ports => ports::call(api, &call).await,
+        Resource::History => history::call(api, &call).await,
     }
 }
 
 fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {
     match route {
         Route::Call(resource, verb) => (resource.path(), verb.word()),
-        Route::Head | Route::Options | Route::NotAllowed | Route::Redirect(_) | Route::Unknown => {
+        Route::Head | Route::Options(_) | Route::NotAllowed(_) | Route::Redirect(_) | Route::Unknown => {
             ("other", if *method == Method::GET { Verb::Get.word() } else { "other" })
         }
     }

@@ -6,14 +6,17 @@ use axum::http::header::{ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use contract::api::Failure;
+use contract::command::Refusal;
 use serde::Serialize;
 
-use super::router;
+use super::router::Resource;
 
 /// Header of answers that a standby gave because nobody leads.
 pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 
 /// What a handler gives back.
 pub type Answer = Result<Response, Refused>;
@@ -31,12 +34,14 @@ pub struct Refused {
     retry_after: Option<u32>,
     /// A standby said so, and it may be behind.
     stale: bool,
+    /// The body is the bare message, and not JSON.
+    plain: bool,
 }
 
 impl Refused {
     /// A refusal of a handler.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), by_router: false, retry_after: None, stale: false }
+        Self { status, message: message.into(), by_router: false, retry_after: None, stale: false, plain: false }
     }
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -60,6 +65,10 @@ impl Refused {
     pub fn stale(self, stale: bool) -> Self {
         Self { stale, ..self }
     }
+    /// 403 while the engine refuses changes: the one refusal that is plain text.
+    pub fn read_only() -> Self {
+        Self { plain: true, ..Self::new(StatusCode::FORBIDDEN, Refusal::ReadOnly.to_string()) }
+    }
     /// The router's own refusal.
     pub fn by_router(status: StatusCode, message: &str) -> Self {
         Self { by_router: true, ..Self::new(status, message) }
@@ -68,6 +77,9 @@ impl Refused {
 
 impl IntoResponse for Refused {
     fn into_response(self) -> Response {
+        if self.plain {
+            return plain(self.status, self.message);
+        }
         let data = if self.by_router { String::new() } else { self.message.clone() };
         let mut response = json(self.status, &Failure { message: self.message, data });
         if let Some(seconds) = self.retry_after {
@@ -77,8 +89,15 @@ impl IntoResponse for Refused {
     }
 }
 
+fn plain(status: StatusCode, message: String) -> Response {
+    let mut response = Response::new(Body::from(message + "\n"));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response
+}
+
 /// A JSON answer.
-pub fn json<T: Serialize>(status: StatusCode, body: &T) -> Response {
+pub fn json<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
     let (status, text) = match serde_json::to_string_pretty(body) {
         Ok(text) => (status, escaped(text)),
         // Bodies are our own types with string keys; should one ever fail, a client still gets an answer.
@@ -99,16 +118,16 @@ pub fn stale(mut response: Response, stale: bool) -> Response {
 }
 
 /// The answer to OPTIONS.
-pub fn options() -> Response {
+pub fn options(resource: Resource) -> Response {
     let mut response = Response::new(Body::empty());
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(router::ALLOW));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(resource.allow()));
     response
 }
 
 /// The answer to a method nobody knows.
-pub fn method_not_allowed() -> Response {
+pub fn method_not_allowed(resource: Resource) -> Response {
     let mut response = Refused::by_router(StatusCode::METHOD_NOT_ALLOWED, "Method is not allowed").into_response();
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(router::ALLOW));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(resource.allow()));
     response
 }
 

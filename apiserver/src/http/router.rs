@@ -20,12 +20,39 @@ pub enum Resource {
     Operations,
     /// The cluster at a glance.
     Cluster,
+    /// Read-only and maintenance.
+    EngineConfig,
+    /// Maintenance alone.
+    Maintenance,
+    /// Whether missing instances are made anew.
+    Guard,
+    /// What every placement keeps to.
+    Constraints,
+    /// Counts of requests.
+    DebugVars,
+    /// Stream ports.
+    Ports,
+    /// Starts and stops.
+    History,
 }
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::PodGroups, Self::Nodes, Self::Status, Self::Notifies, Self::Operations, Self::Cluster];
+    pub const ALL: [Self; 13] = [
+        Self::PodGroups,
+        Self::Nodes,
+        Self::Status,
+        Self::Notifies,
+        Self::Operations,
+        Self::Cluster,
+        Self::Ports,
+        Self::History,
+        Self::EngineConfig,
+        Self::Maintenance,
+        Self::Guard,
+        Self::Constraints,
+        Self::DebugVars,
+    ];
 
     /// The one path.
     pub fn path(self) -> &'static str {
@@ -36,9 +63,26 @@ impl Resource {
             Self::Notifies => "/api/notifies",
             Self::Operations => "/api/operations",
             Self::Cluster => "/api/cluster",
+            Self::EngineConfig => "/api/engine/config",
+            Self::Maintenance => "/api/engine/maintenance",
+            Self::Guard => "/api/guard",
+            Self::Constraints => "/api/constraints",
+            Self::DebugVars => "/debug/vars",
+            Self::Ports => "/api/ports",
+            Self::History => "/api/cntstatushistory",
         }
     }
 }
+
+impl Resource {
+    /// Methods named in `Allow`.
+    pub fn allow(self) -> &'static str {
+        if self == Self::DebugVars { "GET, OPTIONS" } else { "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS" }
+    }
+}
+
+/// Paths below this may be changed even while changes are refused.
+pub const ALWAYS_OPEN: &str = "/api/engine/";
 
 /// A method resources may implement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,17 +124,14 @@ pub enum Route {
     /// HEAD: routed, never implemented.
     Head,
     /// OPTIONS: say what is allowed.
-    Options,
+    Options(Resource),
     /// A method nobody knows.
-    NotAllowed,
+    NotAllowed(Resource),
     /// The right path is this one.
     Redirect(&'static str),
     /// No such path.
     Unknown,
 }
-
-/// Methods named in `Allow`.
-pub const ALLOW: &str = "GET, POST, PUT, PATCH, DELETE, HEAD, OPTIONS";
 
 /// What `method` on `path` means.
 pub fn route(method: &Method, path: &str) -> Route {
@@ -101,13 +142,14 @@ pub fn route(method: &Method, path: &str) -> Route {
     };
     match method.as_str() {
         "GET" => Route::Call(resource, Verb::Get),
+        "OPTIONS" => Route::Options(resource),
+        _ if resource == Resource::DebugVars => Route::NotAllowed(resource),
         "POST" => Route::Call(resource, Verb::Post),
         "PUT" => Route::Call(resource, Verb::Put),
         "PATCH" => Route::Call(resource, Verb::Patch),
         "DELETE" => Route::Call(resource, Verb::Delete),
         "HEAD" => Route::Head,
-        "OPTIONS" => Route::Options,
-        _ => Route::NotAllowed,
+        _ => Route::NotAllowed(resource),
     }
 }
 
@@ -132,7 +174,7 @@ mod tests {
 
     #[test]
     fn every_method_is_routed_on_every_resource() {
-        for resource in Resource::ALL {
+        for resource in Resource::ALL.into_iter().filter(|resource| *resource != Resource::DebugVars) {
             for (method, verb) in [
                 (Method::GET, Verb::Get),
                 (Method::POST, Verb::Post),
@@ -143,8 +185,18 @@ mod tests {
                 assert_eq!(route(&method, resource.path()), Route::Call(resource, verb));
             }
             assert_eq!(route(&Method::HEAD, resource.path()), Route::Head);
-            assert_eq!(route(&Method::OPTIONS, resource.path()), Route::Options);
-            assert_eq!(route(&Method::TRACE, resource.path()), Route::NotAllowed);
+            assert_eq!(route(&Method::OPTIONS, resource.path()), Route::Options(resource));
+            assert_eq!(route(&Method::TRACE, resource.path()), Route::NotAllowed(resource));
+        }
+    }
+
+    #[test]
+    fn counters_are_only_read() {
+        let vars = Resource::DebugVars;
+        assert_eq!(route(&Method::GET, vars.path()), Route::Call(vars, Verb::Get));
+        assert_eq!(route(&Method::OPTIONS, vars.path()), Route::Options(vars));
+        for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::TRACE] {
+            assert_eq!(route(&method, vars.path()), Route::NotAllowed(vars), "{method}");
         }
     }
 

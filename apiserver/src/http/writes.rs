@@ -25,8 +25,22 @@ pub struct Promise {
     pub message: &'static str,
 }
 
+/// A change that is in effect, or will be.
+#[derive(Debug, Clone)]
+pub struct Settled {
+    /// The command.
+    pub id: CommandId,
+    /// Durable, but no leader has decided yet.
+    pub queued: bool,
+}
+
 /// Asks for `verb` and answers what became of it.
 pub async fn change(api: &Api, headers: &HeaderMap, verb: Verb, promise: Promise) -> Answer {
+    settle(api, headers, verb).await.map(|settled| accepted(&settled, promise))
+}
+
+/// Asks for `verb` and says what became of it.
+pub async fn settle(api: &Api, headers: &HeaderMap, verb: Verb) -> Result<Settled, Refused> {
     let command = api.commands.command(command_id(headers)?, verb);
     let size = serde_json::to_vec(&command).map_or(usize::MAX, |encoded| encoded.len());
     if size > LARGEST_COMMAND {
@@ -34,8 +48,8 @@ pub async fn change(api: &Api, headers: &HeaderMap, verb: Verb, promise: Promise
         return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message));
     }
     match api.commands.send(&command).await {
-        Ok(Fate::Decided(outcome)) => decided(outcome, promise),
-        Ok(Fate::Queued) => Ok(accepted(&command.id, promise, true)),
+        Ok(Fate::Decided(outcome)) => decided(outcome),
+        Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
 }
@@ -49,26 +63,29 @@ fn command_id(headers: &HeaderMap) -> Result<CommandId, Refused> {
     key.parse().map_err(|error| Refused::bad_request(format!("Idempotency-Key: {error}")))
 }
 
-fn decided(outcome: Outcome, promise: Promise) -> Answer {
+fn decided(outcome: Outcome) -> Result<Settled, Refused> {
     match outcome.verdict {
-        Verdict::Accepted => Ok(accepted(&outcome.id, promise, false)),
+        Verdict::Accepted => Ok(Settled { id: outcome.id, queued: false }),
+        Verdict::Refused(Refusal::ReadOnly) => Err(Refused::read_only()),
         Verdict::Refused(refusal) => Err(Refused::new(status_of(&refusal), refusal.to_string())),
     }
 }
 
-fn accepted(id: &CommandId, promise: Promise, queued: bool) -> Response {
+/// The usual answer to an accepted change.
+pub fn accepted(settled: &Settled, promise: Promise) -> Response {
     let body = Accepted {
         check_url: promise.check_url,
         message: promise.message.to_owned(),
-        operation: id.to_string(),
-        queued,
+        operation: settled.id.to_string(),
+        queued: settled.queued,
     };
     respond::json(StatusCode::ACCEPTED, &body)
 }
 
 fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::GroupUnknown | Refusal::CallbackUnknown => StatusCode::NOT_FOUND,
+        Refusal::GroupUnknown | Refusal::CallbackUnknown | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
+        Refusal::ReadOnly => StatusCode::FORBIDDEN,
         Refusal::GroupExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
@@ -97,6 +114,8 @@ mod tests {
             (Refusal::GroupRemoving, 500, "PodGroup is removing, need to wait for that"),
             (locked, 423, "Another operation \"Scheduling\" is progressing"),
             (Refusal::CallbackUnknown, 404, "Notify uri not existed"),
+            (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
+            (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),
             (Refusal::Limit { what: "instances".to_owned(), limit: 9 }, 400, "instances would pass the limit of 9"),
             (Refusal::Malformed { reason: "x".to_owned() }, 400, "the command could not be read: x"),
         ] {

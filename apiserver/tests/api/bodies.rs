@@ -37,6 +37,8 @@ async fn a_spec_that_is_wrong_is_refused_with_the_field_and_nothing_is_stored() 
         (r#""CpuLimit":1"#, r#""CpuLimit":-1"#.to_owned(), "Pod.Containers[0].CpuLimit: "),
         (r#"33554432"#, "-1".to_owned(), "Pod.Containers[0].MemoryLimit: "),
         (r#""{}""#, r#""no json""#.to_owned(), "Pod.Annotation: "),
+        (r#""{}""#, r#""{\"ports\":[{\"srcport\":0,\"dstport\":1}]}""#.to_owned(), "Pod.Annotation.ports[0].srcport: "),
+        (r#""{}""#, r#""{\"ports\":[{\"srcport\":\"9001\"}]}""#.to_owned(), "Pod.Annotation.ports: "),
         (r#"["/lain/logs"]"#, r#"["/../etc"]"#.to_owned(), "Pod.Containers[0].Volumes[0]: "),
     ] {
         let seen = world.post("/api/podgroups", &spec_with(from, &to)).await;

@@ -2,9 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::Term;
-use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query, Reply};
+use contract::history::{Event, Happened};
+use contract::ports;
+use contract::query::{
+    Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query, Reply,
+};
 use contract::report::{ContainerFacts, EngineState, NodeFacts, PodFacts};
 use contract::spec::PodGroupSpec;
 use contract::state::{HealthState, RunState, TargetState};
@@ -78,6 +83,8 @@ struct State {
     groups: BTreeMap<String, PodGroupSpec>,
     outcomes: BTreeMap<String, Outcome>,
     callbacks: BTreeSet<String>,
+    engine: EngineRecord,
+    constraints: BTreeMap<String, Constraint>,
 }
 
 impl State {
@@ -94,7 +101,30 @@ impl State {
 
     /// Names that start with `locked`, `removing`, `limit` are refused as the real leader would in that state.
     fn verdict(&mut self, verb: &Verb) -> Result<(), Refusal> {
+        if self.engine.refuses_changes() && !verb.passes_read_only() {
+            return Err(Refusal::ReadOnly);
+        }
         match verb {
+            Verb::Configure { readonly, maintenance } => {
+                self.engine.readonly = readonly.unwrap_or(self.engine.readonly);
+                self.engine.maintenance = maintenance.unwrap_or(self.engine.maintenance);
+                Ok(())
+            }
+            Verb::RunEngine { running } => {
+                self.engine.running = *running;
+                Ok(())
+            }
+            Verb::Guard { working } => {
+                self.engine.guarding = *working;
+                Ok(())
+            }
+            Verb::SetConstraint { constraint } => {
+                self.constraints.insert(constraint.kind.clone(), constraint.clone());
+                Ok(())
+            }
+            Verb::RemoveConstraint { kind } => {
+                self.constraints.remove(kind).map(drop).ok_or(Refusal::ConstraintUnknown)
+            }
             Verb::CreateGroup { spec } if spec.name.starts_with("removing") => Err(Refusal::GroupRemoving),
             Verb::CreateGroup { spec } if spec.name.starts_with("limit") => {
                 Err(Refusal::Limit { what: "the number of groups".to_owned(), limit: 1 })
@@ -147,7 +177,11 @@ impl State {
                 nodes: 2,
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
+            Query::Engine => Answer::Engine(self.engine),
+            Query::Constraints => Answer::Constraints(self.constraints.values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
+            Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
+            Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
         }
     }
 }
@@ -187,6 +221,25 @@ fn pod(spec: &PodGroupSpec, instance: u32, pending: bool) -> PodView {
             updated_at: Timestamp::from_millis(1_700_000_001_000),
             ..Default::default()
         },
+    }
+}
+
+fn claims(spec: &PodGroupSpec) -> Vec<PortClaim> {
+    let claim = |port| PortClaim { port, namespace: spec.namespace.clone(), group: spec.name.parse().unwrap() };
+    ports::declared(&spec.pod.annotation).into_iter().map(claim).collect()
+}
+
+/// Instance 1 of any group named `hello...` started and stopped.
+fn history(name: &str, instance: u32) -> Vec<Event> {
+    let event = |second: i64, happened| Event {
+        at: Timestamp::from_millis(second * 1000 + 630),
+        happened,
+        container: 0,
+        from: "registry/hello:1 node:n1".to_owned(),
+    };
+    match (name.starts_with("hello"), instance) {
+        (true, 1) => vec![event(1_794_794_630, Happened::Start), event(1_794_794_640, Happened::Stop)],
+        _ => Vec::new(),
     }
 }
 

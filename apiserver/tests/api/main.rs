@@ -4,8 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod bodies;
+mod brakes;
 mod leader;
 mod outage;
+mod ports;
 mod reads;
 mod routing;
 mod world;

@@ -2,8 +2,20 @@
 
 use crate::world::{World, seen};
 
-const RESOURCES: [&str; 6] =
-    ["/api/podgroups", "/api/nodes", "/api/status", "/api/notifies", "/api/operations", "/api/cluster"];
+const RESOURCES: [&str; 12] = [
+    "/api/podgroups",
+    "/api/nodes",
+    "/api/status",
+    "/api/notifies",
+    "/api/operations",
+    "/api/cluster",
+    "/api/ports",
+    "/api/cntstatushistory",
+    "/api/engine/config",
+    "/api/engine/maintenance",
+    "/api/guard",
+    "/api/constraints",
+];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn methods_a_resource_lacks_are_refused_by_name() {
@@ -11,8 +23,14 @@ async fn methods_a_resource_lacks_are_refused_by_name() {
     for (path, methods) in [
         ("/api/podgroups", &["PUT"][..]),
         ("/api/nodes", &["POST", "PUT", "PATCH", "DELETE"]),
-        ("/api/status", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/status", &["POST", "PUT", "DELETE"]),
+        ("/api/engine/config", &["POST", "PUT", "DELETE"]),
+        ("/api/engine/maintenance", &["GET", "POST", "PUT", "DELETE"]),
+        ("/api/guard", &["PUT", "PATCH", "DELETE"]),
+        ("/api/constraints", &["POST", "PUT"]),
         ("/api/notifies", &["PUT", "PATCH"]),
+        ("/api/ports", &["PUT", "PATCH", "DELETE"]),
+        ("/api/cntstatushistory", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/operations", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/cluster", &["POST", "PUT", "PATCH", "DELETE"]),
     ] {

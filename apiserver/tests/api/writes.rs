@@ -94,7 +94,12 @@ async fn changes_have_the_contracts_answers() {
             Verb::CreateGroup { .. }
             | Verb::RemoveGroup { .. }
             | Verb::AddCallback { .. }
-            | Verb::RemoveCallback { .. } => None,
+            | Verb::RemoveCallback { .. }
+            | Verb::Configure { .. }
+            | Verb::RunEngine { .. }
+            | Verb::Guard { .. }
+            | Verb::SetConstraint { .. }
+            | Verb::RemoveConstraint { .. } => None,
         })
         .collect();
     assert_eq!(policies, [(1, None), (1, None), (0, None), (2, Some(RestartPolicy::OnFail))]);

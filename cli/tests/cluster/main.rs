@@ -4,11 +4,13 @@
 //! again, containers included.
 
 mod bad_input;
+mod brakes;
 mod cluster;
 mod docker;
 mod failover;
 mod healing;
 mod node_loss;
 mod operations;
+mod ports;
 mod readme;
 mod up;

@@ -219,3 +219,46 @@ pub struct ClusterStatus {
     /// Nodes that are heard.
     pub nodes_alive: u64,
 }
+
+/// One row of `GET /api/ports`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StreamProc {
+    /// Port the outside connects to.
+    pub srcport: u16,
+    /// Port of the containers it leads to.
+    pub dstport: u16,
+    /// `tcp` or `udp`.
+    pub proto: String,
+    /// Namespace of the group.
+    #[serde(rename = "NameSpace")]
+    pub namespace: String,
+    /// The group.
+    #[serde(rename = "ProcName")]
+    pub proc_name: String,
+}
+
+/// Body of `POST /api/ports?cmd=validate`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct PortsToValidate {
+    /// The source ports in question.
+    pub ports: Vec<i64>,
+}
+
+/// One row of `GET /api/cntstatushistory`; empty members are left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StatusMessage {
+    /// `start` or `stop`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// `<image> node:<node>`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub from: String,
+    /// Seconds since 1970.
+    pub time: i64,
+    /// What the engine calls it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub action: String,
+}

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::brakes::Constraint;
 use crate::name::{CommandId, GroupName};
 use crate::spec::PodGroupSpec;
 use crate::state::RestartPolicy;
@@ -55,6 +56,40 @@ pub enum Verb {
         /// Which.
         url: String,
     },
+    /// Change the engine's configuration; what is none stays.
+    Configure {
+        /// Refuse changes.
+        readonly: Option<bool>,
+        /// Refuse changes and automatic restarts.
+        maintenance: Option<bool>,
+    },
+    /// Make plans, or make none.
+    RunEngine {
+        /// Make plans.
+        running: bool,
+    },
+    /// Send the guard to work or to sleep.
+    Guard {
+        /// To work.
+        working: bool,
+    },
+    /// Put a constraint in the place of the one of its type.
+    SetConstraint {
+        /// Which.
+        constraint: Constraint,
+    },
+    /// Drop the constraint of a type.
+    RemoveConstraint {
+        /// Which type.
+        kind: String,
+    },
+}
+
+impl Verb {
+    /// It is obeyed even while changes are refused: somebody must be able to end that.
+    pub fn passes_read_only(&self) -> bool {
+        matches!(self, Self::Configure { .. })
+    }
 }
 
 /// What became of a command.
@@ -98,6 +133,12 @@ pub enum Refusal {
     /// No such callback.
     #[error("Notify uri not existed")]
     CallbackUnknown,
+    /// No such constraint.
+    #[error("Constraint not existed")]
+    ConstraintUnknown,
+    /// The engine refuses changes: it is read-only or in maintenance.
+    #[error("Do ReadOnly Permitted.")]
+    ReadOnly,
     /// A limit of the cluster would be passed.
     #[error("{what} would pass the limit of {limit}")]
     Limit {

@@ -16,9 +16,14 @@ pub const CURSOR: &str = "/deployd/state/cursor";
 pub const SCHEMA: &str = "/deployd/schema";
 /// Callback URLs.
 pub const CALLBACKS: &str = "/deployd/state/intent/callbacks";
+/// The engine's switches.
+pub const ENGINE: &str = "/deployd/state/intent/engine";
+/// Constraints of every placement.
+pub const CONSTRAINTS: &str = "/deployd/state/intent/constraints";
 
 const GROUPS: &str = "/deployd/state/intent/group/";
 const PLACEMENTS: &str = "/deployd/state/plan/group/";
+const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
 /// What is wanted of a group.
@@ -28,6 +33,10 @@ pub fn group(name: &GroupName) -> String {
 /// Where a group's instances are.
 pub fn placement(name: &GroupName) -> String {
     format!("{PLACEMENTS}{name}")
+}
+/// One page of the histories of a group's instances.
+pub fn history(name: &GroupName, page: u32) -> String {
+    format!("{HISTORIES}{name}/{page}")
 }
 /// Last known facts of a node.
 pub fn node(name: &NodeName) -> String {
@@ -45,6 +54,8 @@ pub enum Key {
     Group(GroupName),
     /// A placement.
     Placement(GroupName),
+    /// A page of histories.
+    History(GroupName, u32),
     /// A node.
     Node(NodeName),
     /// An outcome.
@@ -53,6 +64,10 @@ pub enum Key {
     Cursor,
     /// The callbacks.
     Callbacks,
+    /// The engine's switches.
+    Engine,
+    /// The constraints.
+    Constraints,
     /// Not ours, or of a newer version.
     Unknown,
 }
@@ -62,13 +77,21 @@ pub fn parse(key: &str) -> Key {
     let known = match key {
         CURSOR => return Key::Cursor,
         CALLBACKS => return Key::Callbacks,
+        ENGINE => return Key::Engine,
+        CONSTRAINTS => return Key::Constraints,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
+            .or_else(|| key.strip_prefix(HISTORIES).and_then(parse_page))
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
     };
     known.unwrap_or(Key::Unknown)
+}
+
+fn parse_page(rest: &str) -> Option<Key> {
+    let (name, page) = rest.split_once('/')?;
+    Some(Key::History(name.parse().ok()?, page.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -81,10 +104,13 @@ mod tests {
         let node_name: NodeName = "n.1".parse().expect("a name");
         let id: CommandId = "01ABC".parse().expect("an id");
         assert_eq!(parse(&group(&group_name)), Key::Group(group_name.clone()));
+        assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
         assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));
         assert_eq!(parse(&node(&node_name)), Key::Node(node_name));
         assert_eq!(parse(&outcome(&id)), Key::Outcome(id));
         assert_eq!(parse(CURSOR), Key::Cursor);
+        assert_eq!(parse(CALLBACKS), Key::Callbacks);
+        assert_eq!((parse(ENGINE), parse(CONSTRAINTS)), (Key::Engine, Key::Constraints));
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
     }
 }

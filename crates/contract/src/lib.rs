@@ -6,16 +6,19 @@
 #![deny(missing_docs)]
 
 pub mod api;
+pub mod brakes;
 pub mod command;
 pub mod digest;
 pub mod fence;
 pub mod go_json;
+pub mod history;
 pub mod keys;
 pub mod labels;
 pub mod name;
 pub mod notice;
 pub mod order;
 pub mod pod_id;
+pub mod ports;
 pub mod query;
 pub mod record;
 pub mod report;

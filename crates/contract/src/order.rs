@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::brakes::Brakes;
 use crate::digest::Digest;
 use crate::fence::Fence;
 use crate::name::GroupName;
@@ -28,6 +29,9 @@ pub struct Order {
     /// Groups the scheduler knows to exist and cannot read: whatever a node has of them is left as it is.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
+    /// What is left undone for now.
+    #[serde(default, skip_serializing_if = "Brakes::are_off")]
+    pub brakes: Brakes,
 }
 
 /// What one pod shall do.
@@ -62,6 +66,9 @@ pub struct OrderDelta {
     /// All spared groups of the result; there are hardly ever any.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
+    /// The brakes of the result.
+    #[serde(default, skip_serializing_if = "Brakes::are_off")]
+    pub brakes: Brakes,
     /// What the result must digest to.
     pub digest: Digest,
 }
@@ -101,7 +108,13 @@ pub enum OrderReply {
 impl Order {
     /// Digest of everything but the fence.
     pub fn digest(&self) -> Digest {
-        Digest::of_map(&self.pods).with(Digest::of_map(&self.specs)).with(Self::digest_of_spared(&self.spared))
+        let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));
+        work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.brakes))
+    }
+
+    /// The brakes' part of an order's digest.
+    pub fn digest_of_brakes(brakes: Brakes) -> Digest {
+        if brakes.are_off() { Digest::default() } else { Digest::of(&("brakes", brakes)) }
     }
 
     /// The spared groups' part of an order's digest.
@@ -117,6 +130,7 @@ impl Order {
             pods: Changes::between(&base.pods, &self.pods),
             specs: Changes::between(&base.specs, &self.specs),
             spared: self.spared.clone(),
+            brakes: self.brakes,
             digest: self.digest(),
         }
     }
@@ -131,6 +145,7 @@ impl Order {
         delta.pods.apply(&mut next.pods);
         delta.specs.apply(&mut next.specs);
         next.spared.clone_from(&delta.spared);
+        next.brakes = delta.brakes;
         (next.digest() == delta.digest).then_some(next)
     }
 }

@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::brakes::{Constraint, EngineRecord};
 use crate::command::{Operation, Outcome};
 use crate::fence::Term;
+use crate::history::Event;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::pod_id::PodId;
+use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
 use crate::runtime::ContainerDetail;
 use crate::spec::PodGroupSpec;
@@ -42,6 +45,19 @@ pub enum Query {
     },
     /// The registered callbacks.
     Callbacks,
+    /// The engine's switches.
+    Engine,
+    /// The constraints of every placement.
+    Constraints,
+    /// Who has which stream port.
+    Ports,
+    /// When the containers of an instance started and stopped.
+    History {
+        /// Which group.
+        name: GroupName,
+        /// Which instance.
+        instance: u32,
+    },
 }
 
 /// An answer with its freshness.
@@ -68,6 +84,25 @@ pub enum Answer {
     Operation(Option<Outcome>),
     /// To `Callbacks`.
     Callbacks(Vec<String>),
+    /// To `Engine`.
+    Engine(EngineRecord),
+    /// To `Constraints`, in the order of their types.
+    Constraints(Vec<Constraint>),
+    /// To `Ports`, by source port.
+    Ports(Vec<PortClaim>),
+    /// To `History`, oldest first; empty when nothing is known.
+    History(Vec<Event>),
+}
+
+/// A stream port and the group that has it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PortClaim {
+    /// The port.
+    pub port: StreamPort,
+    /// Namespace of the group.
+    pub namespace: String,
+    /// The group.
+    pub group: GroupName,
 }
 
 /// One group as the scheduler knows it.

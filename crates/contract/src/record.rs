@@ -20,6 +20,10 @@ pub struct GroupRecord {
     pub operation: Option<OperationRecord>,
     /// Last operation.
     pub updated_at: Timestamp,
+    /// Stream ports another group had when this one claimed its own. While there are any it owns no port and runs
+    /// nothing; without any it owns every port it declares.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub taken_ports: Vec<u16>,
 }
 
 /// An operation in progress.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::labels::RESERVED_PREFIX;
 use crate::name;
+use crate::ports;
 use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use crate::time::Timestamp;
 
@@ -103,6 +104,10 @@ fn check_pod(pod: &PodSpec, at: &str, flaws: &mut Flaws) {
     }
     if !pod.annotation.trim().is_empty() && !matches!(serde_json::from_str(&pod.annotation), Ok(Value::Object(_))) {
         flaws.add(format!("{at}.Annotation"), "must be empty or a JSON object as text");
+    } else if !pod.annotation.trim().is_empty() {
+        for (field, problem) in ports::flaws(&pod.annotation) {
+            flaws.add(format!("{at}.Annotation.{field}"), problem);
+        }
     }
     for label in pod.labels.keys().filter(|label| label.starts_with(RESERVED_PREFIX)) {
         flaws.add(format!("{at}.Labels"), format!("{label:?} starts with {RESERVED_PREFIX:?}, which is reserved"));

@@ -41,6 +41,12 @@ pub struct GroupFacts<'a> {
     pub seen: &'a [Option<&'a PodFacts>],
     /// A node that is not lost still has pods of the group that must go.
     pub lingers: bool,
+    /// Others have its stream ports: nothing of it runs before they are its own.
+    pub blocked: bool,
+    /// The guard works: missing instances are made anew.
+    pub guarding: bool,
+    /// Expressions every placement obeys beside its own.
+    pub constraints: &'a [String],
     /// The nodes.
     pub hosts: &'a BTreeMap<NodeName, Host>,
     /// What is placed on them.
@@ -64,7 +70,7 @@ pub enum Bucket {
     Missing,
     /// Its node is lost.
     Lost,
-    /// It is left as it is: moving or making it anew could cost its data, or it shall be stopped.
+    /// It is left as it is: moving or making it anew could cost its data, it shall be stopped, or the guard sleeps.
     Held,
     /// Its node or the engine there does not answer; nothing is concluded from that.
     Unheard,
@@ -93,6 +99,9 @@ pub struct GroupPlan {
 pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
     if let Some(operation) = facts.operation.filter(|o| o.kind == Operation::Removing) {
         return plan_removal(facts, operation, now);
+    }
+    if facts.blocked {
+        return GroupPlan { slots: facts.slots.to_vec(), finished: facts.operation.is_some(), ..GroupPlan::default() };
     }
     let mut planning = Planning { facts, now, plan: GroupPlan::default(), moves: Vec::new(), unsettled: false };
     planning.resize();
@@ -204,6 +213,8 @@ impl Planning<'_> {
         let Some(node) = &slot.node else { return };
         if host.is_some_and(|host| host.liveness == Liveness::Lost) {
             slot.why = format!("node {node} is lost; the instance is stateful and waits for it");
+        } else if slot.target == TargetState::Run && !self.facts.spec.pod.stateful {
+            slot.why = format!("its container on node {node} is missing and the guard sleeps");
         } else if slot.target == TargetState::Run {
             slot.why = format!("its container on node {node} is missing; a stateful instance is not made anew");
         }
@@ -221,7 +232,8 @@ impl Planning<'_> {
             }
         }
         let (facts, moves) = (self.facts, std::mem::take(&mut self.moves));
-        let mut batch = Batch::new(facts.hosts, &facts.spec.pod, facts.need, &siblings, facts.tenants);
+        let filters = [facts.spec.pod.filters.as_slice(), facts.constraints].concat();
+        let mut batch = Batch::new(facts.hosts, &filters, facts.need, &siblings, facts.tenants);
         // Slots beyond the new number are gone from the plan but not yet from the nodes' accounts.
         for node in facts.slots.iter().skip(self.plan.slots.len()).filter_map(|slot| slot.node.as_ref()) {
             batch.release(node);
@@ -338,6 +350,7 @@ fn bucket_of(slot: &Slot, seen: Option<&PodFacts>, host: Option<Option<&Host>>, 
         }
         RunState::Error => Bucket::Failed,
         RunState::Missing if slot.target == TargetState::Stop || facts.spec.pod.stateful => Bucket::Held,
+        RunState::Missing if !facts.guarding => Bucket::Held,
         RunState::Missing => Bucket::Missing,
         RunState::Pending | RunState::Drift | RunState::Inconsistent | RunState::Removed => Bucket::Pending,
     }

@@ -21,6 +21,9 @@ struct World {
     slots: Vec<Slot>,
     seen: Vec<Option<PodFacts>>,
     lingers: bool,
+    blocked: bool,
+    guarding: bool,
+    constraints: Vec<String>,
     hosts: BTreeMap<NodeName, Host>,
 }
 
@@ -46,6 +49,9 @@ fn world(instances: i64, nodes: &[&str]) -> World {
         slots: Vec::new(),
         seen: Vec::new(),
         lingers: false,
+        blocked: false,
+        guarding: true,
+        constraints: Vec::new(),
         hosts: nodes.iter().map(|node| (name(node), host.clone())).collect(),
     }
 }
@@ -61,6 +67,9 @@ impl World {
             slots: &self.slots,
             seen: &seen,
             lingers: self.lingers,
+            blocked: self.blocked,
+            guarding: self.guarding,
+            constraints: &self.constraints,
             hosts: &self.hosts,
             tenants: &Nobody,
         };
@@ -211,6 +220,46 @@ fn a_missing_container_is_made_anew_at_once_and_again_after_a_wait() {
 }
 
 #[test]
+fn while_the_guard_sleeps_a_missing_instance_is_left_and_says_why() {
+    let mut world = world(2, &["a", "b"]).all_running();
+    world.guarding = false;
+    world.seen[0] = reported(RunState::Missing);
+    let plan = world.settle(10);
+    assert_eq!((plan.buckets.as_slice(), plan.wake_at), (&[Bucket::Held, Bucket::Running][..], None));
+    assert_eq!((world.slots[0].drift, plan.incidents, plan.store), (0, vec![], false));
+    assert_eq!(world.slots[0].why, "its container on node a is missing and the guard sleeps");
+    // A lost node is not the guard's business.
+    world.host("b").liveness = Liveness::Lost;
+    world.settle(11);
+    assert_eq!(world.places(), [Some("a"), Some("a")]);
+    world.guarding = true;
+    let plan = world.settle(12);
+    assert_eq!((world.slots[0].drift, world.slots[0].why.as_str()), (1, ""));
+    assert_eq!(plan.incidents, [(1, Incident::Missing)]);
+}
+
+#[test]
+fn a_constraint_of_the_cluster_counts_like_a_filter_of_the_pod() {
+    let placed = |constraint: &str, count: i64| {
+        let mut world = world(count, &["a", "b"]);
+        world.constraints = vec![constraint.to_owned()];
+        world.settle(0);
+        world.slots.iter().map(|slot| slot.node.as_ref().map(NodeName::to_string)).collect::<Vec<_>>()
+    };
+    let all = |node: Option<&str>, count: usize| vec![node.map(str::to_owned); count];
+    assert_eq!(placed("constraint:node!=~a", 3), all(Some("b"), 3), "kept off if possible");
+    assert_eq!(placed("constraint:node!=a", 3), all(Some("b"), 3));
+    assert_eq!(placed("constraint:node!=~/[ab]/", 1), all(Some("a"), 1), "a wish nobody can meet is dropped");
+    assert_eq!(placed("constraint:node!=/[ab]/", 1), all(None, 1), "a condition is not");
+    assert_eq!(placed("constraint:node==b", 2), all(Some("b"), 2));
+    // What runs stays where it is.
+    let mut world = world(2, &["a", "b"]).all_running();
+    world.constraints = vec!["constraint:node!=a".to_owned()];
+    world.settle(5);
+    assert_eq!(world.places(), [Some("a"), Some("b")]);
+}
+
+#[test]
 fn a_stateful_instance_is_made_anew_on_its_node_and_a_hard_one_not_at_all() {
     let mut soft = world(1, &["a", "b"]);
     soft.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
@@ -352,4 +401,16 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_group_whose_ports_are_taken_runs_nothing_and_holds_no_lock() {
+    let mut world = world(2, &["a"]);
+    world.blocked = true;
+    let plan = world.settle(0);
+    assert_eq!((plan.slots.len(), plan.store, plan.finished, plan.wake_at), (0, false, true, None));
+    let again = world.settle(1);
+    assert_eq!((again.store, again.finished), (false, false), "nothing more to do");
+    world.blocked = false;
+    assert_eq!(world.settle(2).slots.len(), 2);
 }

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::labels::Identity;
 use contract::order::Assignment;
 use contract::pod_id::PodId;
@@ -26,6 +27,8 @@ pub struct Lane<'a> {
     pub seen: Vec<Seen<'a>>,
     /// Restart budget.
     pub limits: Limits,
+    /// What is left undone for now.
+    pub brakes: Brakes,
 }
 
 /// One ordered pod.
@@ -190,8 +193,8 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     for index in 0..wanted.spec.containers.len() {
         let identity = Identity { pod: wanted.pod.clone(), index };
         let next = match best(lane, &identity) {
-            None => next_of_absent(wanted, identity, now),
-            Some(seen) => next_of_present(wanted, seen, lane.limits, now),
+            None => next_of_absent(wanted, identity, lane.brakes, now),
+            Some(seen) => next_of_present(lane, wanted, seen, now),
         };
         match next {
             Next::Nothing => {}
@@ -207,11 +210,12 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     wait.map_or(Next::Nothing, Next::WaitUntil)
 }
 
-fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, now: Timestamp) -> Next {
+fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, brakes: Brakes, now: Timestamp) -> Next {
     match wanted.assignment.target {
         TargetState::Stop => Next::Nothing,
         // A pod that is bound to its data is never made again behind the scheduler's back.
         TargetState::Run if wanted.memory.created && wanted.spec.stateful => Next::Nothing,
+        TargetState::Run if wanted.memory.created && brakes.hold_missing => Next::Nothing,
         TargetState::Run if wanted.memory.created => {
             not_before(wanted.alone_at.max(wanted.memory.retry_at), now, Next::Create(identity))
         }
@@ -219,8 +223,8 @@ fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, now: Timestamp) -> Ne
     }
 }
 
-fn next_of_present(wanted: &Wanted<'_>, seen: &Seen<'_>, limits: Limits, now: Timestamp) -> Next {
-    let memory = &wanted.memory;
+fn next_of_present(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
+    let (memory, limits) = (&wanted.memory, lane.limits);
     match (seen.activity, wanted.assignment.target) {
         (Activity::Leaving, _) => Next::Remove { id: seen.id.to_owned(), grace: seen.grace },
         (Activity::Running, TargetState::Stop) => Next::Stop { id: seen.id.to_owned(), grace: seen.grace },
@@ -231,7 +235,7 @@ fn next_of_present(wanted: &Wanted<'_>, seen: &Seen<'_>, limits: Limits, now: Ti
         (Activity::Exited, TargetState::Run) if memory.halted.contains(&seen.identity.index) => {
             start(wanted, seen, restart::counted(memory.history, limits, now), now)
         }
-        (Activity::Exited, TargetState::Run) if memory.let_go => Next::Nothing,
+        (Activity::Exited, TargetState::Run) if memory.let_go || lane.brakes.hold_restarts => Next::Nothing,
         (Activity::Exited, TargetState::Run) => {
             let wish = Wish { target: wanted.assignment.target, policy: wanted.assignment.restart_policy };
             match restart::judge(wish, seen.end, memory.history, limits, now) {

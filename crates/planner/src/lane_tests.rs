@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::labels::Identity;
 use contract::order::Assignment;
 use contract::pod_id::PodId;
@@ -32,10 +33,11 @@ struct Facts {
     wanted: Vec<(PodId, Assignment, PodSpec, Memory)>,
     seen: Vec<(String, Identity, Activity, i64, Timestamp)>,
     alone_at: Timestamp,
+    brakes: Brakes,
 }
 
 fn facts() -> Facts {
-    Facts { wanted: Vec::new(), seen: Vec::new(), alone_at: at(1_000_000) }
+    Facts { wanted: Vec::new(), seen: Vec::new(), alone_at: at(1_000_000), brakes: Brakes::default() }
 }
 
 impl Facts {
@@ -81,7 +83,7 @@ impl Facts {
             started_at: *started_at,
             grace: GRACE,
         });
-        next_step(&Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS }, now)
+        next_step(&Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS, brakes: self.brakes }, now)
     }
     fn next(&self) -> Next {
         self.next_at(at(100))
@@ -104,6 +106,42 @@ fn a_new_pod_is_created_and_a_running_one_left_alone() {
     assert_eq!(facts().want("a.v1-i1-d0", 1).next(), create("a.v1-i1-d0", 0));
     let running = facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Running);
     assert_eq!(running.next(), Next::Nothing);
+}
+
+#[test]
+fn maintenance_holds_automatic_restarts_and_nothing_else() {
+    let maintenance = |mut facts: Facts| {
+        facts.brakes.hold_restarts = true;
+        facts
+    };
+    let ended = || facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
+    assert_eq!(ended().next(), start("x", "a.v1-i1-d0", 1, at(100)));
+    assert_eq!(maintenance(ended()).next(), Next::Nothing);
+    // A start somebody asked for is no automatic restart, and a new pod is no restart at all.
+    let halted = ended().remember(|memory| {
+        memory.halted.insert(0);
+    });
+    assert_eq!(maintenance(halted).next(), start("x", "a.v1-i1-d0", 1, at(100)));
+    assert_eq!(maintenance(facts().want("a.v1-i1-d0", 1)).next(), create("a.v1-i1-d0", 0));
+    // A missing container is still made anew by an agent that is alone.
+    let mut missing = facts().want("a.v1-i1-d0", 1).remember(|memory| memory.created = true);
+    missing.alone_at = at(90);
+    assert_eq!(maintenance(missing).next(), create("a.v1-i1-d0", 0));
+}
+
+#[test]
+fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_alone() {
+    let mut missing = facts().want("a.v1-i1-d0", 1).remember(|memory| memory.created = true);
+    missing.alone_at = at(90);
+    missing.brakes.hold_missing = true;
+    assert_eq!(missing.next(), Next::Nothing);
+    // What was never made is not missing, and what ended is the restart policy's business.
+    let mut fresh = facts().want("a.v1-i1-d0", 1);
+    fresh.brakes.hold_missing = true;
+    assert_eq!(fresh.next(), create("a.v1-i1-d0", 0));
+    let mut ended = facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
+    ended.brakes.hold_missing = true;
+    assert_eq!(ended.next(), start("x", "a.v1-i1-d0", 1, at(100)));
 }
 
 #[test]

@@ -9,10 +9,12 @@
 pub mod expression;
 pub mod fence;
 pub mod group;
+pub mod history;
 pub mod lane;
 pub mod liveness;
 pub mod notices;
 pub mod placement;
+pub mod ports;
 pub mod restart;
 pub mod view;
 pub mod webhook;

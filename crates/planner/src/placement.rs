@@ -111,15 +111,15 @@ impl Need {
 }
 
 impl<'a> Batch<'a> {
-    /// Works out the candidates for instances of `pod`; `siblings` counts the instances that stay where they are.
+    /// Works out the candidates for instances that ask for `filters`; `siblings` counts the instances that stay where they are.
     pub fn new(
         hosts: &'a BTreeMap<NodeName, Host>,
-        pod: &PodSpec,
+        filters: &[String],
         need: Need,
         siblings: &BTreeMap<NodeName, u32>,
         tenants: &dyn Tenants,
     ) -> Self {
-        let expressions: Vec<Expression> = pod.filters.iter().map(|text| Expression::parse(text)).collect();
+        let expressions: Vec<Expression> = filters.iter().map(|text| Expression::parse(text)).collect();
         let mut batch = Self {
             hosts,
             need,

@@ -53,7 +53,7 @@ fn hosts(names: &[&str]) -> BTreeMap<NodeName, Host> {
 }
 
 fn place_all(hosts: &BTreeMap<NodeName, Host>, pod: &PodSpec, count: usize) -> Vec<Result<String, String>> {
-    let mut batch = Batch::new(hosts, pod, Need::of(pod, 8), &BTreeMap::new(), &Nobody);
+    let mut batch = Batch::new(hosts, &pod.filters, Need::of(pod, 8), &BTreeMap::new(), &Nobody);
     let place = |_| batch.place(Wish::default()).map(|node| node.to_string()).map_err(|why| why.sentence());
     (0..count).map(place).collect()
 }
@@ -95,7 +95,7 @@ fn affinity_looks_at_what_is_placed_there() {
         [("affinity:image==redis*", "b"), ("affinity:image!=redis*", "a"), ("affinity:container==other.*", "b")]
     {
         let pod = pod_spec(0, &[filter], "i");
-        let mut batch = Batch::new(&hosts, &pod, Need::default(), &BTreeMap::new(), &Lodger("b", "redis:7"));
+        let mut batch = Batch::new(&hosts, &pod.filters, Need::default(), &BTreeMap::new(), &Lodger("b", "redis:7"));
         assert_eq!(batch.place(Wish::default()), Ok(name(expected)), "{filter}");
     }
 }
@@ -122,7 +122,7 @@ fn every_reason_of_every_node_is_named() {
 fn a_pin_is_a_condition_and_an_avoided_node_is_the_last_resort() {
     let hosts = hosts(&["a", "b"]);
     let pod = pod_spec(600 << 20, &[], "i");
-    let mut batch = Batch::new(&hosts, &pod, Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
+    let mut batch = Batch::new(&hosts, &pod.filters, Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
     let (a, b) = (name("a"), name("b"));
     assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(b.clone()));
     assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(a.clone()));
@@ -160,7 +160,7 @@ proptest! {
         let filters: &[&str] = if constrained { &["constraint:group==default"] } else { &[] };
         let pod = pod_spec(memory << 20, filters, "i");
         let need = Need::of(&pod, 8);
-        let mut batch = Batch::new(&hosts, &pod, need, &BTreeMap::new(), &Nobody);
+        let mut batch = Batch::new(&hosts, &pod.filters, need, &BTreeMap::new(), &Nobody);
         let mut used: BTreeMap<NodeName, Need> = hosts.iter().map(|(name, host)| (name.clone(), host.used)).collect();
         for _ in 0..count {
             match batch.place(Wish::default()) {

@@ -32,6 +32,9 @@ pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Host>) -> P
     }
     if facts.last_error.is_empty() && facts.state != RunState::Success {
         facts.last_error.clone_from(&slot.why);
+    } else if facts.state == RunState::Missing && !slot.why.is_empty() {
+        // The node says that it is gone, the slot why nobody makes it anew.
+        facts.last_error = format!("{}; {}", facts.last_error, slot.why);
     }
     facts
 }
@@ -113,6 +116,15 @@ mod tests {
         let facts = pod_facts(&slot, None, None);
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
         assert_eq!(standing([&facts]).last_error, slot.why);
+    }
+
+    #[test]
+    fn a_missing_instance_says_what_is_missing_and_why_it_is_left() {
+        let slot = Slot { why: "the guard sleeps".to_owned(), ..Default::default() };
+        let facts = pod_facts(&slot, Some(&pod(RunState::Missing, "no such container")), None);
+        assert_eq!(facts.last_error, "no such container; the guard sleeps");
+        let soon = pod_facts(&Slot::default(), Some(&pod(RunState::Missing, "no such container")), None);
+        assert_eq!(soon.last_error, "no such container");
     }
 
     #[test]

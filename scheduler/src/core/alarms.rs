@@ -18,6 +18,8 @@ pub(super) enum Alarm {
     Waiting,
     /// The next group of the slow sweep.
     Sweep,
+    /// Pages of history that changed.
+    History,
     /// The commit that may or may not be stored.
     Commit,
 }

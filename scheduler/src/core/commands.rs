@@ -7,7 +7,8 @@ use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, OperationRecord, PlacementRecord};
+use contract::ports;
+use contract::record::{CallbacksRecord, Cursor, GroupRecord, OperationRecord};
 use contract::spec::PodGroupSpec;
 use contract::state::RestartPolicy;
 use contract::validate::{MOST_INSTANCES, sentence};
@@ -52,7 +53,7 @@ impl Leading<'_> {
         let mut effects = vec![Effect::Bury(letter)];
         effects.extend(resolve(reply, outcome));
         let writes = vec![self.cursor_write()];
-        self.decide(Bundle { writes, effects, changes: Vec::new() });
+        self.decide(Bundle { writes, effects, ..Bundle::default() });
     }
 
     fn obey(&mut self, command: Command, reply: Option<Inbox>) {
@@ -61,7 +62,7 @@ impl Leading<'_> {
         {
             let effects = resolve(reply, Some(outcome.clone()));
             let writes = vec![self.cursor_write()];
-            return self.decide(Bundle { writes, effects, changes: Vec::new() });
+            return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
         let (mut bundle, verdict) = match self.apply(command.verb) {
             Ok(bundle) => (bundle, Verdict::Accepted),
@@ -76,12 +77,21 @@ impl Leading<'_> {
     }
 
     fn apply(&mut self, verb: Verb) -> Result<Bundle, Refusal> {
+        let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
+        if refuses && !self.has_mutant(Mutant::NoBrakes) {
+            return Err(Refusal::ReadOnly);
+        }
         match verb {
             Verb::CreateGroup { spec } => self.create_group(*spec),
             Verb::RemoveGroup { name } => self.remove_group(&name),
             Verb::Replica { name, num_instances, restart_policy } => self.replica(&name, num_instances, restart_policy),
             Verb::AddCallback { url } => self.add_callback(url),
             Verb::RemoveCallback { url } => self.remove_callback(&url),
+            Verb::Configure { readonly, maintenance } => Ok(self.configure(readonly, maintenance)),
+            Verb::RunEngine { running } => Ok(self.run_engine(running)),
+            Verb::Guard { working } => Ok(self.guard(working)),
+            Verb::SetConstraint { constraint } => self.set_constraint(constraint),
+            Verb::RemoveConstraint { kind } => self.remove_constraint(&kind),
         }
     }
 
@@ -96,9 +106,14 @@ impl Leading<'_> {
             None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
             None => {}
         }
-        let operation = OperationRecord { kind: Operation::Deploying, since: self.now };
         let spec = spec.for_creation(self.now);
-        let record = GroupRecord { spec, operation: Some(operation), updated_at: self.now };
+        let mut taken_ports = self.state.claims.taken(&ports::declared(&spec.pod.annotation));
+        if self.has_mutant(Mutant::NoPortClaims) {
+            taken_ports.clear();
+        }
+        let operation = OperationRecord { kind: Operation::Deploying, since: self.now };
+        let operation = taken_ports.is_empty().then_some(operation);
+        let record = GroupRecord { spec, operation, updated_at: self.now, taken_ports };
         let writes = vec![commit::put(keys::group(&name), &record)];
         self.state.put_group(&name, record, self.settings.quota_cores);
         self.lead.dirty.insert(name);
@@ -109,20 +124,13 @@ impl Leading<'_> {
         let mut record = self.unlocked(name)?;
         record.operation = Some(OperationRecord { kind: Operation::Removing, since: self.now });
         record.updated_at = self.now;
-        let Some(group) = self.state.groups.get_mut(name) else { return Err(Refusal::GroupUnknown) };
-        group.draining = group.slots().iter().filter_map(|slot| slot.node.clone()).collect();
-        let before = assignments(name, group);
-        self.state.put_group(name, record.clone(), self.settings.quota_cores);
-        self.state.set_slots(name, Vec::new());
-        let changes = before.changes_to(None);
-        let writes = vec![
-            commit::put(keys::group(name), &record),
-            commit::put(keys::placement(name), &PlacementRecord::default()),
-        ];
+        let writes = vec![commit::put(keys::group(name), &record)];
+        self.state.put_group(name, record, self.settings.quota_cores);
         self.lead.waiting.remove(name);
+        // Its instances leave their nodes with its next plan: at once, or when the engine starts.
         self.lead.dirty.insert(name.clone());
-        self.room_appeared();
-        Ok(Bundle { writes, changes, effects: Vec::new() })
+        self.lead.ports_freed = true;
+        Ok(Bundle { writes, ..Bundle::default() })
     }
 
     fn replica(&mut self, name: &GroupName, wanted: u32, policy: Option<RestartPolicy>) -> Result<Bundle, Refusal> {
@@ -148,7 +156,7 @@ impl Leading<'_> {
         self.state.put_group(name, record, self.settings.quota_cores);
         let after = self.state.groups.get(name).map(|group| assignments(name, group));
         self.lead.dirty.insert(name.clone());
-        Ok(Bundle { writes, changes: before.changes_to(after.as_ref()), effects: Vec::new() })
+        Ok(Bundle { writes, changes: before.changes_to(after.as_ref()), ..Bundle::default() })
     }
 
     /// The record of a group that exists and that no operation holds.

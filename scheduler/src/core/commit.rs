@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::fence::Term;
 use contract::name::NodeName;
 use contract::order::Assignment;
@@ -31,6 +32,8 @@ pub(super) struct Bundle {
     pub(super) writes: Vec<Write>,
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
+    /// What every node must know from now on.
+    pub(super) brakes: Option<Brakes>,
 }
 
 /// A pod that a node must run from now on, or not any more.
@@ -42,7 +45,12 @@ pub(super) struct OrderChange {
 }
 
 /// What may leave once stored.
-pub(super) type Released = (Vec<Effect>, Vec<OrderChange>);
+#[derive(Debug, Default)]
+pub(super) struct Released {
+    pub(super) effects: Vec<Effect>,
+    pub(super) changes: Vec<OrderChange>,
+    pub(super) brakes: Option<Brakes>,
+}
 
 /// Decisions on their way into the store.
 #[derive(Debug, Default)]
@@ -86,7 +94,7 @@ impl Outbox {
             // A key may be written once in a transaction: the later decision stands.
             writes.extend(bundle.writes.into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            to.push((bundle.effects, bundle.changes));
+            to.push(Released { effects: bundle.effects, changes: bundle.changes, brakes: bundle.brakes });
         }
         if writes.is_empty() {
             return (released, None);

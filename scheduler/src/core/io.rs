@@ -212,6 +212,10 @@ pub enum Mutant {
     NoDeduplication,
     /// A fresh leader calls silent nodes lost at once.
     NoFailoverGrace,
+    /// A stopped engine plans, and a read-only one takes changes.
+    NoBrakes,
+    /// A group takes its stream ports, whoever has them.
+    NoPortClaims,
 }
 
 impl Default for Settings {

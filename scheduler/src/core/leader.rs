@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::fence::{Fence, Term};
 use contract::name::{GroupName, NodeName};
 use contract::order::OrderReply;
@@ -39,6 +40,8 @@ pub(super) struct Leader {
     floor: u64,
     /// Groups whose record cannot be read.
     spared: Arc<BTreeSet<GroupName>>,
+    /// The stored brakes, as every order carries them.
+    pub(super) brakes: Brakes,
     /// Nodes whose desk may have something to send.
     pub(super) due: BTreeSet<NodeName>,
     /// Groups being removed that wait for a node to obey.
@@ -51,19 +54,22 @@ pub(super) struct Leader {
     pub(super) waiting: BTreeSet<GroupName>,
     /// The group the slow sweep looked at last.
     pub(super) swept: Option<GroupName>,
+    /// A group gave its stream ports back, or nobody has looked yet.
+    pub(super) ports_freed: bool,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, floor: u64, spared: BTreeSet<GroupName>, now: Timestamp) -> Self {
+    pub(super) fn new(term: Term, floor: u64, state: &State, now: Timestamp) -> Self {
         Self {
             term,
             listening_since: now,
             anybody_heard_at: now,
             desks: BTreeMap::new(),
             floor,
-            spared: Arc::new(spared),
+            spared: Arc::new(state.spared.clone()),
+            brakes: state.engine.brakes(),
             due: BTreeSet::new(),
             draining: BTreeMap::new(),
             outbox: Outbox::default(),
@@ -71,13 +77,14 @@ impl Leader {
             dirty: BTreeSet::new(),
             waiting: BTreeSet::new(),
             swept: None,
+            ports_freed: true,
             resigned: None,
         }
     }
 
     /// The desk of a node, a new one if there is none.
     pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
-        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor, &self.spared))
+        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor, &self.spared, self.brakes))
     }
     /// The highest count any order of this term has.
     pub(super) fn highest_generation(&self) -> u64 {
@@ -105,8 +112,8 @@ impl Leading<'_> {
     /// A decision was made: it is told once it is stored.
     pub(super) fn decide(&mut self, mut bundle: Bundle) {
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
-            let released = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            self.release(released);
+            let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
+            self.release(Released { effects, changes, brakes: bundle.brakes.take() });
         }
         self.lead.outbox.push(bundle);
     }
@@ -123,6 +130,7 @@ impl Leading<'_> {
         while let Some(alarm) = self.lead.alarms.take_due(self.now) {
             self.ring(alarm);
         }
+        self.grant_ports();
         self.plan_dirty();
         self.commit();
         self.send_orders();
@@ -135,6 +143,7 @@ impl Leading<'_> {
             Alarm::Order(node) => self.wake_desk(&node),
             Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
             Alarm::Sweep => self.sweep(),
+            Alarm::History => self.store_history(),
             Alarm::Commit => {
                 if let Some(commit) = self.lead.outbox.under_way() {
                     self.effects.push(Effect::Commit(commit.clone()));
@@ -177,10 +186,13 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, (effects, changes): Released) {
+    fn release(&mut self, Released { effects, changes, brakes }: Released) {
         self.effects.extend(effects);
         for change in changes {
             self.hand_over(&change);
+        }
+        if let Some(brakes) = brakes {
+            self.brake(brakes);
         }
     }
 

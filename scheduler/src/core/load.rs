@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
@@ -50,6 +51,10 @@ impl Flaw {
 pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match keys::parse(key) {
         Key::Group(name) | Key::Placement(name) => refresh_group(state, &name, stored, quota_cores)?,
+        Key::History(name, page) => match read(key, stored)? {
+            Some(record) => state.histories.read(&name, page, &record),
+            None => state.histories.drop_page(&name, page),
+        },
         Key::Node(name) => match read::<NodeRecord>(key, stored)? {
             Some(record) => {
                 let engine = state.hosts.get(&name).map_or(EngineState::Up, |host| host.engine);
@@ -68,6 +73,17 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
             state.cursor = cursor?.unwrap_or_default();
         }
         Key::Callbacks => state.callbacks = read::<CallbacksRecord>(key, stored)?.unwrap_or_default().urls,
+        Key::Engine => {
+            let engine = read::<EngineRecord>(key, stored);
+            state.engine_unread = engine.is_err();
+            // Nobody knows what was held back: nothing is planned until somebody says so.
+            let unread = EngineRecord { running: false, ..EngineRecord::default() };
+            state.engine = engine.as_ref().map_or(unread, |engine| engine.unwrap_or_default());
+            engine?;
+        }
+        Key::Constraints => {
+            state.constraints = read::<ConstraintsRecord>(key, stored)?.unwrap_or_default().constraints;
+        }
         Key::Unknown => {}
     }
     Ok(())
@@ -86,6 +102,9 @@ fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cor
     }
     let Ok((Some(record), placement)) = both else {
         state.drop_group(name);
+        if both.is_ok() {
+            state.histories.forget(name);
+        }
         return both.map(drop);
     };
     state.put_group(name, record, quota_cores);

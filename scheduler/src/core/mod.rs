@@ -4,14 +4,17 @@
 //! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
 
 mod alarms;
+mod brakes;
 mod commands;
 mod commit;
+mod history;
 pub mod io;
 mod leader;
 mod load;
 mod nodes;
 mod orders;
 mod planning;
+mod ports;
 mod queries;
 mod reports;
 mod state;
@@ -100,7 +103,8 @@ impl Core {
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
-        if lead.dirty.is_empty() { lead.alarms.next() } else { Some(self.now) }
+        // What a stopped engine has marked waits for its start, however long.
+        if lead.dirty.is_empty() || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
@@ -179,7 +183,8 @@ impl Core {
     /// Makes the state anew from what is stored and reported.
     fn rebuild(&mut self) -> Vec<Effect> {
         let (state, unread) = load::load(&self.stored, self.settings.quota_cores, self.now);
-        self.state = state;
+        let before = std::mem::replace(&mut self.state, state);
+        self.state.inherit_history(before);
         self.unreadable += unread.len() as u64;
         self.hear_again();
         unread.into_iter().map(Effect::Bury).collect()
@@ -212,7 +217,7 @@ impl Core {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        let leader = Leader::new(term, floor, self.state.spared.clone(), self.now);
+        let leader = Leader::new(term, floor, &self.state, self.now);
         self.role = Role::Leader(Box::new(leader));
         effects.extend(self.lead(|leading| leading.begin()));
         effects
@@ -224,6 +229,7 @@ impl Core {
         }
         let node = message.stamp().node.clone();
         let folded = self.ears.fold(message, self.now);
+        self.state.note_told(&node, &folded.pods);
         if let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()) {
             self.state.put_host(&node, &report.head.facts, report.head.engine);
         }
@@ -296,6 +302,7 @@ impl Leading<'_> {
                 }
             }
         }
+        self.note_all_history();
         self.lead.alarms.set(Alarm::Sweep, Some(self.now + leader::SWEEP_EVERY));
     }
 }

@@ -35,6 +35,7 @@ impl Leading<'_> {
         }
         self.note_hearing();
         self.notify(&folded.pods);
+        self.note_history(&node, &folded.pods);
         for change in folded.pods {
             self.reported(change.pod.group);
         }

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::name::GroupName;
@@ -35,6 +36,7 @@ pub(super) struct Desk {
     specs: BTreeMap<SpecKey, Reference>,
     /// Groups whose record cannot be read: the node leaves what it has of them.
     spared: Arc<BTreeSet<GroupName>>,
+    brakes: Brakes,
     digest: Digest,
     /// What changed since `base`.
     touched_pods: BTreeSet<PodId>,
@@ -73,9 +75,15 @@ pub(super) enum Conclusion {
 
 impl Desk {
     /// An empty desk whose fences are above `floor`.
-    pub(super) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>) -> Self {
-        let digest = Order::digest_of_spared(spared);
-        Self { generation: floor, spared: Arc::clone(spared), digest, ..Self::default() }
+    pub(super) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>, brakes: Brakes) -> Self {
+        let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(brakes));
+        Self { generation: floor, spared: Arc::clone(spared), brakes, digest, ..Self::default() }
+    }
+    /// The node shall know of these brakes.
+    pub(super) fn brake(&mut self, brakes: Brakes) {
+        let before = std::mem::replace(&mut self.brakes, brakes);
+        self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(brakes));
+        self.due = true;
     }
     /// The count of its last order.
     pub(super) fn generation(&self) -> u64 {
@@ -162,7 +170,7 @@ impl Desk {
 
     fn whole(&self, fence: Fence) -> Order {
         let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
-        Order { fence, pods: self.pods.clone(), specs, spared: (*self.spared).clone() }
+        Order { fence, pods: self.pods.clone(), specs, spared: (*self.spared).clone(), brakes: self.brakes }
     }
 
     fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
@@ -179,7 +187,8 @@ impl Desk {
                 None => drop(specs.gone.insert(key.clone())),
             }
         }
-        OrderDelta { base, fence, pods, specs, spared: (*self.spared).clone(), digest: self.digest }
+        let (spared, brakes) = ((*self.spared).clone(), self.brakes);
+        OrderDelta { base, fence, pods, specs, spared, brakes, digest: self.digest }
     }
 
     /// The node answered the order with `fence`, or did not.

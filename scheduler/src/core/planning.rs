@@ -8,6 +8,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::brakes::Constraint;
 use contract::command::Operation;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
@@ -23,7 +24,7 @@ use planner::notices::{self, Happening};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle, OrderChange};
-use super::io::{Effect, Write};
+use super::io::{Effect, Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
 use super::state::{Group, State, pod_id};
 
@@ -75,6 +76,9 @@ impl Assignments {
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
     pub(super) fn plan_dirty(&mut self) {
+        if !self.state.engine.running && !self.has_mutant(Mutant::NoBrakes) {
+            return;
+        }
         for _ in 0..MOST_PLANS {
             let Some(name) = self.lead.dirty.pop_first() else { return };
             self.plan_one(&name);
@@ -103,10 +107,12 @@ impl Leading<'_> {
     }
 
     fn plan_one(&mut self, name: &GroupName) {
+        self.vacate(name);
         let Some(group) = self.state.groups.get(name) else {
             self.lead.waiting.remove(name);
             return self.lead.alarms.set(Alarm::Group(name.clone()), None);
         };
+        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
         let seen: Vec<Option<&PodFacts>> = (group.slots().iter().enumerate())
             .map(|(index, slot)| self.ears.pod(slot.node.as_ref()?, &pod_id(name, index, slot)))
             .collect();
@@ -118,6 +124,9 @@ impl Leading<'_> {
             slots: group.slots(),
             seen: &seen,
             lingers: self.lingers(name, group),
+            guarding: self.state.engine.guarding,
+            constraints: &constraints,
+            blocked: !group.record.taken_ports.is_empty(),
             hosts: &self.state.hosts,
             tenants: &*self.state,
         };
@@ -132,6 +141,20 @@ impl Leading<'_> {
         } else {
             self.conclude(name, plan);
         }
+    }
+
+    /// The instances of a group that is being removed leave their nodes.
+    fn vacate(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get_mut(name) else { return };
+        if !group.is_removing() || group.slots().is_empty() {
+            return;
+        }
+        let nodes: Vec<NodeName> = group.slots().iter().filter_map(|slot| slot.node.clone()).collect();
+        group.draining.extend(nodes);
+        let writes = vec![commit::put(keys::placement(name), &PlacementRecord::default())];
+        let changes = replace_slots(self.state, name, Vec::new());
+        self.room_appeared();
+        self.decide(Bundle { writes, changes, ..Bundle::default() });
     }
 
     /// Whether a node that is not lost still has, or may still get, pods of the group that must go.
@@ -157,7 +180,8 @@ impl Leading<'_> {
         }
         self.state.drop_group(name);
         self.lead.alarms.set(Alarm::Group(name.clone()), None);
-        let writes = vec![Write::Delete { key: keys::group(name) }, Write::Delete { key: keys::placement(name) }];
+        let mut writes = self.forget_history(name);
+        writes.extend([keys::group(name), keys::placement(name)].map(|key| Write::Delete { key }));
         self.decide(Bundle { writes, ..Bundle::default() });
     }
 

@@ -6,6 +6,8 @@ use contract::fence::Term;
 use contract::name::GroupName;
 use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query};
 use contract::report::PodFacts;
+use contract::state::RunState;
+use planner::ports;
 use planner::view::{self, Standing};
 
 use super::reports::Ears;
@@ -33,14 +35,18 @@ impl Library<'_> {
             Query::Nodes => Answer::Nodes(self.nodes()),
             Query::Cluster => Answer::Cluster(self.cluster()),
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
+            Query::Engine => Answer::Engine(self.state.engine),
+            Query::Constraints => Answer::Constraints(self.state.constraints.values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
+            Query::Ports => Answer::Ports(self.state.port_claims()),
+            Query::History { name, instance } => Answer::History(self.state.histories.of(&name, instance)),
         }
     }
 
     fn group(&self, name: &GroupName) -> Option<GroupView> {
         let group = self.state.groups.get(name).filter(|group| !group.is_removing())?;
         let pods = self.pods(name, group);
-        let Standing { state, health, last_error, running: _ } = view::standing(pods.iter().map(|pod| &pod.facts));
+        let Standing { state, health, last_error, running: _ } = standing(group, &pods);
         Some(GroupView {
             spec: group.record.spec.clone(),
             state,
@@ -85,7 +91,7 @@ impl Library<'_> {
 
     fn line(&self, name: &GroupName, group: &Group) -> GroupLine {
         let pods = self.pods(name, group);
-        let standing = view::standing(pods.iter().map(|pod| &pod.facts));
+        let standing = standing(group, &pods);
         let spec = &group.record.spec;
         GroupLine {
             name: name.clone(),
@@ -135,4 +141,14 @@ impl Library<'_> {
             nodes: hosts.len() as u64,
         }
     }
+}
+
+/// The whole made of its instances; a group that waits for stream ports has failed, and says so until it has them.
+fn standing(group: &Group, pods: &[PodView]) -> Standing {
+    let mut standing = view::standing(pods.iter().map(|pod| &pod.facts));
+    if !group.record.taken_ports.is_empty() {
+        standing.state = RunState::Fail;
+        standing.last_error = ports::sentence(&group.record.spec.name, &group.record.taken_ports);
+    }
+    standing
 }

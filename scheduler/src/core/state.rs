@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Operation, Outcome};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::pod_id::PodId;
@@ -15,8 +16,11 @@ use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 use planner::placement::{Host, Need, Tenants};
+use planner::ports::Claims;
 
+use super::history::Histories;
 use super::io::OUTCOME_KEPT;
+use super::ports;
 
 /// Intents, placements and nodes.
 #[derive(Debug, Default)]
@@ -34,6 +38,16 @@ pub(super) struct State {
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
     pub(super) spared: BTreeSet<GroupName>,
     pub(super) callbacks: BTreeSet<String>,
+    /// The engine's switches.
+    pub(super) engine: EngineRecord,
+    /// The stored switches cannot be read: the next change writes them anew.
+    pub(super) engine_unread: bool,
+    /// Constraints of every placement, by type.
+    pub(super) constraints: BTreeMap<String, Constraint>,
+    /// Who has and who waits for stream ports; follows from the groups' records.
+    pub(super) claims: Claims,
+    /// When containers started and stopped.
+    pub(super) histories: Histories,
     pub(super) outcomes: Outcomes,
 }
 
@@ -80,6 +94,9 @@ impl State {
         let slots = self.groups.get(name).map(|group| group.slots.clone()).unwrap_or_default();
         let draining = self.groups.get(name).map(|group| group.draining.clone()).unwrap_or_default();
         self.drop_group(name);
+        if let Some(claim) = ports::claim(&record) {
+            self.claims.set(name, claim);
+        }
         self.groups.insert(name.clone(), Group { draining, ..Group::new(record, quota_cores) });
         self.set_slots(name, slots);
     }
@@ -87,6 +104,7 @@ impl State {
     /// Forgets a group and gives back what it used.
     pub(super) fn drop_group(&mut self, name: &GroupName) {
         self.set_slots(name, Vec::new());
+        self.claims.cancel(name);
         self.groups.remove(name);
     }
 

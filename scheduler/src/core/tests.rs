@@ -1,8 +1,11 @@
 //! A scheduler core between a store and agents that do at once what they are told, for the tests beside this file.
 
+mod brakes;
 mod commands;
+mod history;
 mod nodes;
 mod orders;
+mod ports;
 mod takeover;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +19,9 @@ use contract::notice::NoticeBody;
 use contract::order::{Order, OrderMessage, OrderReply};
 use contract::query::{Answer, GroupView, Query, Reply};
 use contract::record::PlacementRecord;
-use contract::report::{EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp};
+use contract::report::{
+    ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
+};
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use contract::state::RunState;
 use contract::time::Timestamp;
@@ -34,6 +39,8 @@ struct Agent {
     cpu_millis: u64,
     /// States that differ from running.
     states: BTreeMap<String, RunState>,
+    /// Containers it tells of, by pod.
+    containers: BTreeMap<String, Vec<ContainerFacts>>,
 }
 
 /// A core and its world.
@@ -126,7 +133,8 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
 impl Agent {
     fn new() -> Self {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
-        Self { order: Order::default(), incarnation: 1, sequence: 1, memory, cpu_millis, states: BTreeMap::new() }
+        let (states, containers) = (BTreeMap::new(), BTreeMap::new());
+        Self { order: Order::default(), incarnation: 1, sequence: 1, memory, cpu_millis, states, containers }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
         Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
@@ -142,7 +150,8 @@ impl Agent {
         let (applied, order_digest) = (self.order.fence, self.order.digest());
         let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: EngineState::Up, facts };
         let state = |pod: &str| self.states.get(pod).copied().unwrap_or(RunState::Success);
-        let facts = |pod: &str| PodFacts { state: state(pod), ..Default::default() };
+        let containers = |pod: &str| self.containers.get(pod).cloned().unwrap_or_default();
+        let facts = |pod: &str| PodFacts { state: state(pod), containers: containers(pod), ..Default::default() };
         let pods = self.order.pods.keys().map(|pod| (pod.clone(), facts(&pod.to_string()))).collect();
         Report { head, pods }
     }

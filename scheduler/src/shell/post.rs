@@ -48,10 +48,13 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         Key::Unknown
         | Key::Group(_)
         | Key::Placement(_)
+        | Key::History(..)
         | Key::Node(_)
         | Key::Outcome(_)
         | Key::Cursor
-        | Key::Callbacks => DeadLetterKind::Record,
+        | Key::Callbacks
+        | Key::Engine
+        | Key::Constraints => DeadLetterKind::Record,
     }
 }
 

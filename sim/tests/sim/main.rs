@@ -81,6 +81,12 @@ fn a_fresh_leader_that_calls_silent_nodes_lost_is_found() {
 }
 
 #[test]
+fn a_leader_that_plans_while_stopped_or_changes_what_is_read_only_is_found() {
+    assert!(finds(Mutant::NoBrakes, Invariant::StoppedMeansStopped));
+    assert!(finds(Mutant::NoBrakes, Invariant::CommandsHoldOnce));
+}
+
+#[test]
 fn a_store_that_takes_a_deposed_leaders_writes_is_found() {
     assert!(finds(Mutant::NoGuard, Invariant::NoStaleWrite));
 }
@@ -88,4 +94,9 @@ fn a_store_that_takes_a_deposed_leaders_writes_is_found() {
 #[test]
 fn a_store_that_takes_late_copies_of_earlier_commits_is_found() {
     assert!(finds(Mutant::NoOrder, Invariant::CursorMovesForward));
+}
+
+#[test]
+fn a_leader_that_gives_a_port_to_two_groups_is_found() {
+    assert!(finds(Mutant::NoPortClaims, Invariant::PortsHaveOneOwner));
 }

@@ -252,3 +252,37 @@ fn what_a_node_has_of_a_spared_group_is_left_as_it_is() {
     bench.order(order(2, 1).pod(A).whole());
     assert_eq!(bench.told(A).state, RunState::Success);
 }
+
+#[test]
+fn in_maintenance_what_ended_stays_down_until_maintenance_is_over() {
+    let mut bench = running();
+    let mut next = order(1, 2).pod(A);
+    next.0.brakes.hold_restarts = true;
+    bench.order(next.whole());
+    bench.crash("m1");
+    bench.pass(secs(120));
+    assert_eq!(bench.take_steps(), []);
+    assert_eq!((bench.told(A).state, bench.told(A).let_go), (RunState::Exit, false));
+    // The brake is on disk with the order.
+    bench.restart("run-2");
+    bench.pass(secs(120));
+    assert_eq!(bench.take_steps(), []);
+    bench.order(order(1, 3).pod(A).whole());
+    assert_eq!(bench.take_steps(), [Step::Start { id: "m1".to_owned() }]);
+    assert_eq!(bench.told(A).state, RunState::Success);
+}
+
+#[test]
+fn while_the_guard_sleeps_an_agent_that_is_alone_makes_nothing_again() {
+    let mut bench = running();
+    let mut next = order(1, 2).pod(A);
+    next.0.brakes.hold_missing = true;
+    bench.order(next.whole());
+    bench.engine.clear();
+    bench.pass(secs(600));
+    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.told(A).state, RunState::Missing);
+    bench.order(order(1, 3).pod(A).whole());
+    bench.pass(secs(600));
+    assert_eq!(bench.told(A).state, RunState::Success, "awake, and nobody else answered");
+}

@@ -43,6 +43,8 @@ fn outcomes() {
 fn orders() {
     let (before, after) = samples::orders();
     check("order-delta", &contract::order::OrderMessage::Delta(after.since(&before)));
+    check("order-braked-delta", &contract::order::OrderMessage::Delta(samples::braked_order().since(&before)));
+    check("order-braked", &contract::order::OrderMessage::Whole(samples::braked_order()));
     check("order-whole", &contract::order::OrderMessage::Whole(after));
     for (name, reply) in samples::order_replies() {
         check(&format!("order-reply-{name}"), &reply);
@@ -78,10 +80,14 @@ fn notices() {
 #[test]
 fn records() {
     check("record-group", &samples::group_record());
+    check("record-group-blocked", &samples::blocked_group_record());
+    check("record-history", &samples::history_record());
     check("record-placement", &samples::placement_record());
     check("record-node", &samples::node_record());
     check("record-cursor", &samples::cursor());
     check("record-callbacks", &samples::callbacks());
+    check("record-engine", &samples::engine_record());
+    check("record-constraints", &samples::constraints_record());
     check("record-schema", &contract::record::SchemaRecord { version: contract::record::SCHEMA_VERSION });
 }
 
@@ -91,6 +97,8 @@ fn bodies_of_the_api() {
     check("api-node", &samples::api_node());
     check("api-accepted", &samples::api_accepted());
     check("api-failure", &samples::api_failure());
+    check("api-ports", &samples::api_ports());
+    check("api-history", &samples::api_history());
 }
 
 #[test]

@@ -4,13 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::api;
+use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::{Fence, Term};
+use contract::history::{Event, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
 use contract::order::{Assignment, Order, OrderReply};
 use contract::pod_id::PodId;
+use contract::ports::StreamPort;
 use contract::query::{
-    Answer, ClusterView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView, PodView, Query,
+    Answer, ClusterView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView, PodView, PortClaim,
+    Query,
 };
 use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, OperationRecord, PlacementRecord, Slot};
 use contract::report::{
@@ -87,6 +91,11 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
         ),
         ("add-callback", Verb::AddCallback { url: "http://hagrid.example/callback".to_owned() }),
         ("remove-callback", Verb::RemoveCallback { url: "http://hagrid.example/callback".to_owned() }),
+        ("configure", Verb::Configure { readonly: Some(true), maintenance: None }),
+        ("run-engine", Verb::RunEngine { running: false }),
+        ("guard", Verb::Guard { working: false }),
+        ("set-constraint", Verb::SetConstraint { constraint: constraint() }),
+        ("remove-constraint", Verb::RemoveConstraint { kind: "node".to_owned() }),
     ]
 }
 
@@ -102,6 +111,8 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
         ("group-removing", Verdict::Refused(Refusal::GroupRemoving)),
         ("locked", Verdict::Refused(Refusal::Locked { operation: Operation::Scheduling })),
         ("callback-unknown", Verdict::Refused(Refusal::CallbackUnknown)),
+        ("constraint-unknown", Verdict::Refused(Refusal::ConstraintUnknown)),
+        ("read-only", Verdict::Refused(Refusal::ReadOnly)),
         ("limit", Verdict::Refused(Refusal::Limit { what: "callbacks".to_owned(), limit: 64 })),
         ("malformed", Verdict::Refused(Refusal::Malformed { reason: "EOF".to_owned() })),
     ]
@@ -119,7 +130,8 @@ pub(crate) fn orders() -> (Order, Order) {
     let before =
         Order { fence: fence(3), pods: BTreeMap::from([(first, run)]), specs: specs.clone(), ..Order::default() };
     let spared = BTreeSet::from([name("odd.web.web")]);
-    let after = Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs, spared };
+    let after =
+        Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs, spared, brakes: Brakes::default() };
     (before, after)
 }
 
@@ -216,6 +228,10 @@ pub(crate) fn queries() -> Vec<(&'static str, Query)> {
         ("cluster", Query::Cluster),
         ("operation", Query::Operation { id: name("01JCN5XR9Q0000000000000000") }),
         ("callbacks", Query::Callbacks),
+        ("ports", Query::Ports),
+        ("history", Query::History { name: name("hello.web.web"), instance: 1 }),
+        ("engine", Query::Engine),
+        ("constraints", Query::Constraints),
     ]
 }
 
@@ -272,6 +288,17 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         ("cluster", Answer::Cluster(cluster)),
         ("operation", Answer::Operation(Some(outcome(Verdict::Accepted)))),
         ("callbacks", Answer::Callbacks(vec!["http://hagrid.example/callback".to_owned()])),
+        (
+            "ports",
+            Answer::Ports(vec![PortClaim {
+                port: stream_port(),
+                namespace: "hello".to_owned(),
+                group: name("hello.web.web"),
+            }]),
+        ),
+        ("history", Answer::History(vec![event(Happened::Start, 1), event(Happened::Stop, 2)])),
+        ("engine", Answer::Engine(engine_record())),
+        ("constraints", Answer::Constraints(vec![constraint()])),
     ]
 }
 
@@ -306,7 +333,7 @@ pub(crate) fn dead_letter() -> DeadLetter {
 
 pub(crate) fn group_record() -> GroupRecord {
     let operation = Some(OperationRecord { kind: Operation::Deploying, since: at(9) });
-    GroupRecord { spec: spec(), operation, updated_at: at(9) }
+    GroupRecord { spec: spec(), operation, updated_at: at(9), taken_ports: Vec::new() }
 }
 
 pub(crate) fn placement_record() -> PlacementRecord {
@@ -322,6 +349,19 @@ pub(crate) fn placement_record() -> PlacementRecord {
     PlacementRecord { slots: vec![placed, waiting] }
 }
 
+pub(crate) fn braked_order() -> Order {
+    let (_, order) = orders();
+    Order { spared: BTreeSet::new(), brakes: Brakes { hold_restarts: true, hold_missing: true }, ..order }
+}
+pub(crate) fn engine_record() -> EngineRecord {
+    EngineRecord { running: false, guarding: false, readonly: true, maintenance: true }
+}
+pub(crate) fn constraint() -> Constraint {
+    Constraint { kind: "node".to_owned(), equal: false, value: "node1".to_owned(), soft: true }
+}
+pub(crate) fn constraints_record() -> ConstraintsRecord {
+    ConstraintsRecord { constraints: BTreeMap::from([("node".to_owned(), constraint())]) }
+}
 pub(crate) fn node_record() -> NodeRecord {
     NodeRecord { facts: node_facts(), lost: true }
 }
@@ -391,4 +431,38 @@ pub(crate) fn api_cluster() -> api::ClusterStatus {
         nodes: 3,
         ..Default::default()
     }
+}
+
+fn stream_port() -> StreamPort {
+    StreamPort { srcport: 9001, dstport: 8080, proto: "tcp".to_owned() }
+}
+fn event(happened: Happened, second: i64) -> Event {
+    Event { at: at(second), happened, container: 0, from: "registry/hello:1 node:node1".to_owned() }
+}
+
+pub(crate) fn blocked_group_record() -> GroupRecord {
+    GroupRecord { operation: None, taken_ports: vec![9001, 9002], ..group_record() }
+}
+pub(crate) fn history_record() -> HistoryRecord {
+    let mut ring = Ring::default();
+    ring.insert(event(Happened::Start, 1));
+    ring.insert(event(Happened::Stop, 2));
+    HistoryRecord { instances: BTreeMap::from([(1, ring)]) }
+}
+pub(crate) fn api_ports() -> Vec<api::StreamProc> {
+    vec![api::StreamProc {
+        srcport: 9001,
+        dstport: 8080,
+        proto: "tcp".to_owned(),
+        namespace: "hello".to_owned(),
+        proc_name: "hello.web.web".to_owned(),
+    }]
+}
+pub(crate) fn api_history() -> Vec<api::StatusMessage> {
+    vec![api::StatusMessage {
+        status: "start".to_owned(),
+        from: "registry/hello:1 node:node1".to_owned(),
+        time: 1_794_794_630,
+        action: "start".to_owned(),
+    }]
 }

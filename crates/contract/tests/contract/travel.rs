@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use contract::brakes::Brakes;
 use contract::fence::{Fence, Term};
 use contract::order::{Assignment, Order};
 use contract::pod_id::PodId;
@@ -37,10 +38,12 @@ fn assignments() -> impl Strategy<Value = Assignment> {
 fn orders() -> impl Strategy<Value = Order> {
     let pods = prop::collection::btree_map(pod_ids(), assignments(), 0..12);
     let spared = prop::collection::btree_set(pod_ids().prop_map(|id| id.group), 0..3);
-    (fences(), pods, 0..4i64, spared).prop_map(|(fence, pods, setup_time, spared)| {
+    let brakes =
+        (any::<bool>(), any::<bool>()).prop_map(|(hold_restarts, hold_missing)| Brakes { hold_restarts, hold_missing });
+    (fences(), pods, 0..4i64, spared, brakes).prop_map(|(fence, pods, setup_time, spared, brakes)| {
         let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
         let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();
-        Order { fence, pods, specs, spared }
+        Order { fence, pods, specs, spared, brakes }
     })
 }
 

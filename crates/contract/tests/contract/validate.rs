@@ -36,6 +36,11 @@ fn each_flaw_names_its_field() {
         ("Pod.Name", with(|s| "other".clone_into(&mut s.pod.name))),
         ("Pod.Annotation", with(|s| "not json".clone_into(&mut s.pod.annotation))),
         ("Pod.Annotation", with(|s| "[]".clone_into(&mut s.pod.annotation))),
+        ("Pod.Annotation.ports", with(|s| r#"{"ports":7}"#.clone_into(&mut s.pod.annotation))),
+        (
+            "Pod.Annotation.ports[0].srcport",
+            with(|s| r#"{"ports":[{"srcport":0,"dstport":1}]}"#.clone_into(&mut s.pod.annotation)),
+        ),
         ("Pod.Labels", with(|s| drop(s.pod.labels.insert("cc.bdp.lain.deployd.pg_name".to_owned(), String::new())))),
         ("Pod.Containers", with(|s| s.pod.containers = vec![s.pod.containers[0].clone(); 17])),
         ("Pod.Containers[0].Image", with(|s| s.pod.containers[0].image.clear())),

@@ -1,0 +1,52 @@
+//! `/api/constraints`: what every placement keeps to, one constraint per type.
+
+use axum::http::StatusCode;
+use contract::brakes::Constraint;
+use contract::command::Verb as Change;
+use contract::query::{Answer as Told, Query};
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::writes::{self, Promise};
+use super::{Api, Call};
+use crate::queries;
+
+/// The type meant when none is given.
+const USUAL_TYPE: &str = "node";
+
+/// Answers a request.
+pub async fn call(api: &Api, call: Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api, &call).await,
+        Verb::Patch => patch(api, &call).await,
+        Verb::Delete => {
+            let kind = call.params.text("type").unwrap_or(USUAL_TYPE).to_owned();
+            let promise = promise(&kind, "Constraint will be deleted from the orc engine.");
+            writes::change(api, &call.headers, Change::RemoveConstraint { kind }, promise).await
+        }
+        Verb::Post | Verb::Put => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api, call: &Call) -> Answer {
+    let kind = call.params.text("type").unwrap_or(USUAL_TYPE);
+    let reply = api.queries.ask(&Query::Constraints).await?;
+    let Told::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let found = all.into_iter().find(|constraint| constraint.kind == kind);
+    let found = found.ok_or_else(|| Refused::not_found("No constraint found").stale(reply.stale))?;
+    Ok(respond::stale(respond::json(StatusCode::OK, &found), reply.stale))
+}
+
+async fn patch(api: &Api, call: &Call) -> Answer {
+    let text = |name: &str| call.params.text(name).map(str::to_owned);
+    let kind = text("type").ok_or_else(|| Refused::bad_request("constraint type required"))?;
+    let value = text("value").ok_or_else(|| Refused::bad_request("constraint value required"))?;
+    let (equal, soft) = (call.params.boolean("equal", false), call.params.boolean("soft", true));
+    let promise = promise(&kind, "Constraints will be patched");
+    let constraint = Constraint { kind, equal, value, soft };
+    writes::change(api, &call.headers, Change::SetConstraint { constraint }, promise).await
+}
+
+fn promise(kind: &str, message: &'static str) -> Promise {
+    Promise { check_url: format!("/api/constraints?type={kind}"), message }
+}

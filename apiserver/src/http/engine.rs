@@ -1,0 +1,112 @@
+//! `/api/engine/config` and `/api/engine/maintenance`: what keeps hands off the cluster. `/api/guard`: who mends it.
+//!
+//! Both are stored by the leader and so shared by all apiservers. The surprise: a change of the configuration is
+//! answered with the result, which is asked for after the change is in effect.
+
+use axum::http::StatusCode;
+use contract::command::Verb as Change;
+use contract::go_json;
+use contract::query::{Answer as Told, Query};
+use serde::{Deserialize, Serialize};
+
+use super::respond::{self, Answer, Refused};
+use super::router::{Resource, Verb};
+use super::writes::{self, Promise};
+use super::{Api, Call};
+use crate::queries;
+
+/// `GET /api/engine/config`.
+#[derive(Debug, Serialize)]
+struct Config {
+    readonly: bool,
+    maintenance: bool,
+}
+
+/// `PATCH /api/engine/config`: what is absent stays.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Partial {
+    readonly: Option<bool>,
+    maintenance: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+struct Guard {
+    guard: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+struct Switched {
+    successed: &'static str,
+}
+
+/// Answers a request for the configuration.
+pub async fn config(api: &Api, call: Call) -> Answer {
+    match call.verb {
+        Verb::Get => show(api).await,
+        Verb::Patch => {
+            let body: Partial = go_json::from_slice(&call.body)
+                .map_err(|error| Refused::bad_request(format!("Invalid Engine Config params format: {error}")))?;
+            configure(api, &call, body).await
+        }
+        Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+/// Answers a request for maintenance.
+pub async fn maintenance(api: &Api, call: Call) -> Answer {
+    match call.verb {
+        Verb::Patch => {
+            let on = call.params.boolean("on", false);
+            configure(api, &call, Partial { readonly: None, maintenance: Some(on) }).await
+        }
+        Verb::Get | Verb::Post | Verb::Put | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+/// Answers a request for the guard.
+pub async fn guard(api: &Api, call: Call) -> Answer {
+    match call.verb {
+        Verb::Get => {
+            let reply = api.queries.ask(&Query::Engine).await?;
+            let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            let guard = if engine.guarding { "working" } else { "sleeping" };
+            Ok(respond::stale(respond::json(StatusCode::OK, &Guard { guard }), reply.stale))
+        }
+        Verb::Post => {
+            let working = call.params.boolean("work", false);
+            switch_guard(api, &call, working).await
+        }
+        Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
+    let settled = writes::settle(api, &call.headers, Change::Configure { readonly, maintenance }).await;
+    api.gate.doubt();
+    let settled = settled?;
+    if settled.queued {
+        // Nobody leads: what the result will be is not known yet.
+        let check_url = Resource::EngineConfig.path().to_owned();
+        let promise = Promise { check_url, message: "engine config will be patched" };
+        return Ok(writes::accepted(&settled, promise));
+    }
+    show(api).await
+}
+
+async fn show(api: &Api) -> Answer {
+    let reply = api.queries.ask(&Query::Engine).await?;
+    let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let config = Config { readonly: engine.readonly, maintenance: engine.maintenance };
+    Ok(respond::stale(respond::json(StatusCode::OK, &config), reply.stale))
+}
+
+/// Always 200, as in the original; a change that is not stored is `Failed` and nothing else happens.
+async fn switch_guard(api: &Api, call: &Call, working: bool) -> Answer {
+    let successed = match writes::settle(api, &call.headers, Change::Guard { working }).await {
+        Ok(_) => "OK",
+        Err(refused) if refused.status == StatusCode::SERVICE_UNAVAILABLE => "Failed",
+        Err(refused) => return Err(refused),
+    };
+    Ok(respond::json(StatusCode::OK, &Switched { successed }))
+}

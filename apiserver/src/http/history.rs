@@ -1,0 +1,33 @@
+//! `/api/cntstatushistory`: when the containers of an instance started and stopped.
+
+use axum::http::StatusCode;
+use contract::name::GroupName;
+use contract::query::{Answer as Told, Query};
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::{Api, Call};
+use crate::{queries, view};
+
+/// Answers a request.
+pub async fn call(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api, call).await,
+        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api, call: &Call) -> Answer {
+    let name = call.params.text("name").ok_or_else(|| Refused::bad_request("No pod group name provided."))?;
+    let instance = call.params.integer("instance", -1);
+    if instance == -1 {
+        return Err(Refused::bad_request("No pod instance provided."));
+    }
+    // A name or number nobody can have is unknown, and the unknown has no history.
+    let (Ok(name), Ok(instance)) = (name.parse::<GroupName>(), u32::try_from(instance)) else {
+        return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
+    };
+    let reply = api.queries.ask(&Query::History { name, instance }).await?;
+    let Told::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    Ok(respond::stale(respond::json(StatusCode::OK, &view::history(events)), reply.stale))
+}

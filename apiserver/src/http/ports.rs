@@ -1,0 +1,49 @@
+//! `/api/ports`: who has which stream port, and whether some are free.
+
+use std::collections::BTreeSet;
+
+use axum::http::StatusCode;
+use contract::api::PortsToValidate;
+use contract::go_json;
+use contract::query::{Answer as Told, PortClaim, Query};
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::{Api, Call};
+use crate::{queries, view};
+
+/// Answers a request.
+pub async fn call(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api).await,
+        Verb::Post => validate(api, call).await,
+        Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api) -> Answer {
+    let (claims, stale) = claims(api).await?;
+    Ok(respond::stale(respond::json(StatusCode::OK, &view::stream_procs(claims)), stale))
+}
+
+async fn validate(api: &Api, call: &Call) -> Answer {
+    if call.params.text("cmd") != Some("validate") {
+        return Err(Refused::bad_request("Unknown request!"));
+    }
+    let asked: PortsToValidate = go_json::from_slice(&call.body)
+        .map_err(|error| Refused::bad_request(format!("Invalid ports params format: {error}")))?;
+    let (claims, stale) = claims(api).await?;
+    let taken: BTreeSet<i64> = claims.iter().map(|claim| i64::from(claim.port.srcport)).collect();
+    let conflicts: Vec<String> = asked.ports.iter().filter(|port| taken.contains(port)).map(i64::to_string).collect();
+    if !conflicts.is_empty() {
+        let message = format!("Conflicted ports: [{}]", conflicts.join(" "));
+        return Err(Refused::bad_request(message).stale(stale));
+    }
+    Ok(respond::stale(respond::json(StatusCode::OK, &()), stale))
+}
+
+async fn claims(api: &Api) -> Result<(Vec<PortClaim>, bool), Refused> {
+    let reply = api.queries.ask(&Query::Ports).await?;
+    let Told::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    Ok((claims, reply.stale))
+}

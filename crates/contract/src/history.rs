@@ -1,0 +1,125 @@
+//! When the containers of an instance started and stopped: a ring of the last 20 events.
+//!
+//! An event is a fact with the engine's own time, so taking the same fact twice changes nothing and the order in which
+//! facts arrive does not matter. That is what lets a new leader fold what it hears into what is stored.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// Events kept of one instance.
+pub const MOST_EVENTS: usize = 20;
+/// Instances of one stored page: a full one stays far below what etcd takes as a value.
+pub const PAGE: u32 = 64;
+
+/// What happened to a container.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Happened {
+    /// It began to run.
+    Start,
+    /// It ended, by itself or by our hand.
+    Stop,
+}
+
+impl Happened {
+    /// The word clients read.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Start => "start",
+            Self::Stop => "stop",
+        }
+    }
+}
+
+/// One start or stop.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// When, by the clock of its node.
+    pub at: Timestamp,
+    /// What.
+    pub happened: Happened,
+    /// Which container of the pod.
+    pub container: u32,
+    /// `<image> node:<node>`, as clients take it apart.
+    pub from: String,
+}
+
+/// The last events of one instance, oldest first.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Ring {
+    events: Vec<Event>,
+}
+
+impl Ring {
+    /// Takes an event in; false when it is known, or older than everything a full ring keeps.
+    pub fn insert(&mut self, event: Event) -> bool {
+        let place = |event: &Event| (event.at, event.happened, event.container);
+        let Err(index) = self.events.binary_search_by_key(&place(&event), place) else { return false };
+        let full = self.events.len() >= MOST_EVENTS;
+        if full && index == 0 {
+            return false;
+        }
+        self.events.insert(index, event);
+        if full {
+            self.events.remove(0);
+        }
+        true
+    }
+
+    /// The events, oldest first.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+}
+
+/// The histories of up to [`PAGE`] instances of a group, by number: `/deployd/state/history/<group>/<page>`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HistoryRecord {
+    /// The rings.
+    pub instances: BTreeMap<u32, Ring>,
+}
+
+/// The page an instance is kept on.
+pub fn page_of(instance: u32) -> u32 {
+    instance / PAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(second: i64, happened: Happened) -> Event {
+        Event { at: Timestamp::from_millis(second * 1000), happened, container: 0, from: "demo node:a".to_owned() }
+    }
+    fn seconds(ring: &Ring) -> Vec<i64> {
+        ring.events().iter().map(|event| event.at.as_millis() / 1000).collect()
+    }
+
+    #[test]
+    fn an_event_is_kept_once_and_in_the_order_of_time() {
+        let mut ring = Ring::default();
+        assert!(ring.insert(event(5, Happened::Stop)));
+        assert!(ring.insert(event(3, Happened::Start)));
+        assert!(ring.insert(event(6, Happened::Start)));
+        assert!(!ring.insert(event(3, Happened::Start)), "known");
+        assert!(
+            !ring.insert(Event { from: "other node:a".to_owned(), ..event(3, Happened::Start) }),
+            "the first stands"
+        );
+        assert_eq!(seconds(&ring), [3, 5, 6]);
+    }
+
+    #[test]
+    fn a_full_ring_forgets_its_oldest_and_does_not_take_it_again() {
+        let mut ring = Ring::default();
+        for second in 0..25 {
+            assert!(ring.insert(event(second, Happened::Start)));
+        }
+        assert_eq!(seconds(&ring), (5..25).collect::<Vec<_>>());
+        assert!(!ring.insert(event(4, Happened::Start)));
+        assert_eq!(ring.events().len(), MOST_EVENTS);
+    }
+}

@@ -1,0 +1,110 @@
+//! Decides which group has which stream port.
+//!
+//! A group claims all its ports or none. Who claimed first keeps them until it is removed; a group that came too late waits
+//! and reserves nothing meanwhile, so two groups never wait for each other. All of it follows from the stored records, so
+//! every leader finds the same owners. The surprise: records from before claims existed may name one port twice; the older
+//! group has it then, and the younger one when the older is gone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::name::GroupName;
+use contract::ports::StreamPort;
+use contract::time::Timestamp;
+
+/// What a group says about ports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// When the group was created: the oldest is served first.
+    pub since: Timestamp,
+    /// The ports it declares.
+    pub ports: Vec<StreamPort>,
+    /// They were taken when it claimed them: it has none of them yet.
+    pub waits: bool,
+}
+
+/// All claims of the cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Claims {
+    by_group: BTreeMap<GroupName, Claim>,
+    /// Groups that have a port; more than one only in records older than claims.
+    holders: BTreeMap<u16, BTreeSet<(Timestamp, GroupName)>>,
+    waiting: BTreeSet<(Timestamp, GroupName)>,
+}
+
+impl Claims {
+    /// Puts a group's claim in place of the one it had.
+    pub fn set(&mut self, name: &GroupName, claim: Claim) {
+        self.cancel(name);
+        if claim.ports.is_empty() {
+            return;
+        }
+        let entry = (claim.since, name.clone());
+        if claim.waits {
+            self.waiting.insert(entry);
+        } else {
+            for port in &claim.ports {
+                self.holders.entry(port.srcport).or_default().insert(entry.clone());
+            }
+        }
+        self.by_group.insert(name.clone(), claim);
+    }
+
+    /// Forgets a group's claim.
+    pub fn cancel(&mut self, name: &GroupName) {
+        let Some(claim) = self.by_group.remove(name) else { return };
+        let entry = (claim.since, name.clone());
+        self.waiting.remove(&entry);
+        for port in &claim.ports {
+            if let Some(holders) = self.holders.get_mut(&port.srcport) {
+                holders.remove(&entry);
+                if holders.is_empty() {
+                    self.holders.remove(&port.srcport);
+                }
+            }
+        }
+    }
+
+    /// The group that has a port.
+    pub fn owner(&self, srcport: u16) -> Option<&GroupName> {
+        self.holders.get(&srcport)?.first().map(|(_, name)| name)
+    }
+
+    /// Those of `ports` that somebody has, in the order asked for.
+    pub fn taken(&self, ports: &[StreamPort]) -> Vec<u16> {
+        ports.iter().map(|port| port.srcport).filter(|port| self.holders.contains_key(port)).collect()
+    }
+
+    /// Every port that somebody has, with its group, by number.
+    pub fn owned(&self) -> impl Iterator<Item = (&StreamPort, &GroupName)> {
+        self.holders.keys().filter_map(|srcport| {
+            let name = self.owner(*srcport)?;
+            let port = self.by_group.get(name)?.ports.iter().find(|port| port.srcport == *srcport)?;
+            Some((port, name))
+        })
+    }
+
+    /// The waiting groups that get all their ports now, the oldest first; nobody gets a part.
+    pub fn grants(&self) -> Vec<GroupName> {
+        let mut given: BTreeSet<u16> = BTreeSet::new();
+        let mut granted = Vec::new();
+        for (_, name) in &self.waiting {
+            let Some(claim) = self.by_group.get(name) else { continue };
+            let free = |port: &StreamPort| !self.holders.contains_key(&port.srcport) && !given.contains(&port.srcport);
+            if claim.ports.iter().all(free) {
+                given.extend(claim.ports.iter().map(|port| port.srcport));
+                granted.push(name.clone());
+            }
+        }
+        granted
+    }
+}
+
+/// What the users of a group that waits for ports are told; the words are the original's.
+pub fn sentence(name: &str, taken: &[u16]) -> String {
+    let ports: Vec<String> = taken.iter().map(u16::to_string).collect();
+    format!("Cannot start podgroup {name}, some ports like [{}] were alerady in used!", ports.join(" "))
+}
+
+#[cfg(test)]
+#[path = "ports_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! Applies what holds the whole cluster back: the engine's switches and the constraints of every placement.
+//!
+//! A stopped engine plans nothing; marks and commands pile up and are worked on when it starts. What nodes must know of
+//! the switches leaves with the orders, and only once it is stored. The surprise: a restart policy is no plan, so a change
+//! of it reaches the nodes even while the engine is stopped.
+
+use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
+use contract::command::Refusal;
+use contract::keys;
+use planner::expression::{Expression, Kind};
+
+use super::commit::{self, Bundle};
+use super::leader::Leading;
+
+/// Constraints at most: every placement looks at each of them.
+const MOST_CONSTRAINTS: usize = 64;
+/// Longest type or value of a constraint: a label and a regular expression fit.
+const LONGEST_TEXT: usize = 512;
+
+impl Leading<'_> {
+    /// Changes what of the configuration is given.
+    pub(super) fn configure(&mut self, readonly: Option<bool>, maintenance: Option<bool>) -> Bundle {
+        let engine = self.state.engine;
+        self.switch(EngineRecord {
+            readonly: readonly.unwrap_or(engine.readonly),
+            maintenance: maintenance.unwrap_or(engine.maintenance),
+            ..engine
+        })
+    }
+
+    /// Starts or stops the making of plans.
+    pub(super) fn run_engine(&mut self, running: bool) -> Bundle {
+        self.switch(EngineRecord { running, ..self.state.engine })
+    }
+
+    /// Sends the guard to work or to sleep.
+    pub(super) fn guard(&mut self, guarding: bool) -> Bundle {
+        self.switch(EngineRecord { guarding, ..self.state.engine })
+    }
+
+    fn switch(&mut self, engine: EngineRecord) -> Bundle {
+        let before = std::mem::replace(&mut self.state.engine, engine);
+        if before == engine && !self.state.engine_unread {
+            return Bundle::default();
+        }
+        self.state.engine_unread = false;
+        if before.running != engine.running || before.guarding != engine.guarding {
+            // Every group may hold something that was left alone.
+            self.lead.dirty.extend(self.state.groups.keys().cloned());
+        }
+        let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
+        Bundle { writes, brakes: Some(engine.brakes()), ..Bundle::default() }
+    }
+
+    /// The brakes are stored: every node hears of them.
+    pub(super) fn brake(&mut self, brakes: Brakes) {
+        if std::mem::replace(&mut self.lead.brakes, brakes) == brakes {
+            return;
+        }
+        for (node, desk) in &mut self.lead.desks {
+            desk.brake(brakes);
+            self.lead.due.insert(node.clone());
+        }
+    }
+
+    /// Puts a constraint in the place of the one of its type.
+    pub(super) fn set_constraint(&mut self, constraint: Constraint) -> Result<Bundle, Refusal> {
+        if constraint.kind.len().max(constraint.value.len()) > LONGEST_TEXT {
+            return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
+        }
+        // What cannot be read is met by no node: it would end all placement.
+        if let Kind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
+            return Err(Refusal::Malformed { reason: format!("constraint: {reason}") });
+        }
+        let known = self.state.constraints.contains_key(&constraint.kind);
+        if !known && self.state.constraints.len() >= MOST_CONSTRAINTS {
+            return Err(Refusal::Limit { what: "constraints".to_owned(), limit: MOST_CONSTRAINTS as u64 });
+        }
+        self.state.constraints.insert(constraint.kind.clone(), constraint);
+        Ok(self.constraints_bundle())
+    }
+
+    /// Drops the constraint of a type.
+    pub(super) fn remove_constraint(&mut self, kind: &str) -> Result<Bundle, Refusal> {
+        self.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
+        Ok(self.constraints_bundle())
+    }
+
+    fn constraints_bundle(&mut self) -> Bundle {
+        self.room_appeared();
+        let record = ConstraintsRecord { constraints: self.state.constraints.clone() };
+        Bundle { writes: vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)], ..Bundle::default() }
+    }
+}

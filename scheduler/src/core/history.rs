@@ -1,0 +1,184 @@
+//! Keeps when containers started and stopped, from what nodes report.
+//!
+//! Every scheduler takes in what it hears; the leader stores it late and in passing, a page at most once in
+//! [`STORED_AFTER`], whatever happens on it. Taking in is a union, so a standby that takes over adds what the leader before
+//! did not come to store. What was taken in is shown before it is stored: it is a fact, not a decision.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use contract::history::{Event, HistoryRecord, page_of};
+use contract::keys;
+use contract::name::{GroupName, NodeName};
+use contract::pod_id::PodId;
+use contract::time::Timestamp;
+use planner::history::{self, Sighting};
+
+use super::alarms::Alarm;
+use super::commit::{self, Bundle};
+use super::io::Write;
+use super::leader::Leading;
+use super::reports::PodChange;
+use super::state::{Group, State};
+
+/// A page that changed is stored so long after.
+const STORED_AFTER: Duration = Duration::from_secs(5);
+/// Pages stored at a time; the rest follow a moment later, so that a thousand starts do not delay commands.
+const MOST_PAGES: usize = 64;
+/// That moment.
+const REST_AFTER: Duration = Duration::from_millis(500);
+
+/// The histories of all groups, in pages as they are stored.
+#[derive(Debug, Default)]
+pub(super) struct Histories {
+    groups: BTreeMap<GroupName, BTreeMap<u32, HistoryRecord>>,
+    /// Pages that know more than is stored.
+    unstored: BTreeSet<(GroupName, u32)>,
+}
+
+impl Histories {
+    /// The last starts and stops of an instance, oldest first.
+    pub(super) fn of(&self, name: &GroupName, instance: u32) -> Vec<Event> {
+        let page = self.groups.get(name).and_then(|pages| pages.get(&page_of(instance)));
+        page.and_then(|page| page.instances.get(&instance)).map(|ring| ring.events().to_vec()).unwrap_or_default()
+    }
+
+    /// A page was read from the store: what is known beyond it stays, and stays unstored.
+    pub(super) fn read(&mut self, name: &GroupName, page: u32, record: &HistoryRecord) {
+        let known = self.groups.entry(name.clone()).or_default().entry(page).or_default();
+        for (instance, ring) in &record.instances {
+            let mine = known.instances.entry(*instance).or_default();
+            for event in ring.events() {
+                mine.insert(event.clone());
+            }
+        }
+        if known == record {
+            self.unstored.remove(&(name.clone(), page));
+        }
+    }
+
+    /// A page is not stored any more: its group is gone.
+    pub(super) fn drop_page(&mut self, name: &GroupName, page: u32) {
+        self.unstored.remove(&(name.clone(), page));
+        if let Some(pages) = self.groups.get_mut(name) {
+            pages.remove(&page);
+        }
+    }
+
+    /// Forgets a group; the pages it had.
+    pub(super) fn forget(&mut self, name: &GroupName) -> Vec<u32> {
+        let pages: Vec<u32> = self.groups.remove(name).unwrap_or_default().into_keys().collect();
+        for page in &pages {
+            self.unstored.remove(&(name.clone(), *page));
+        }
+        pages
+    }
+
+    fn insert(&mut self, pod: &PodId, event: Event) {
+        let page = page_of(pod.instance);
+        let known = self.groups.entry(pod.group.clone()).or_default().entry(page).or_default();
+        if known.instances.entry(pod.instance).or_default().insert(event) {
+            self.unstored.insert((pod.group.clone(), page));
+        }
+    }
+
+    fn next_unstored(&mut self) -> Option<(GroupName, u32, &HistoryRecord)> {
+        let (name, page) = self.unstored.pop_first()?;
+        let record = self.groups.get(&name)?.get(&page)?;
+        Some((name, page, record))
+    }
+}
+
+impl State {
+    /// Takes sightings of a pod in, if its group is known.
+    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Sighting]) {
+        let Some(group) = self.groups.get(&pod.group) else { return };
+        for sighting in sightings {
+            self.histories.insert(pod, event(group, node, sighting));
+        }
+    }
+
+    /// Takes in what changed pods tell by themselves, as a standby does.
+    pub(super) fn note_told(&mut self, node: &NodeName, changes: &[PodChange]) {
+        for (change, after) in changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))) {
+            self.note(node, &change.pod, &history::told(after));
+        }
+    }
+
+    /// Takes over what `before` knows about groups that are still the same.
+    pub(super) fn inherit_history(&mut self, before: Self) {
+        let created = |state: &Self, name: &GroupName| -> Option<Timestamp> {
+            state.groups.get(name).map(|group| group.record.spec.created_at)
+        };
+        let same = |name: &GroupName| created(&before, name).is_some() && created(&before, name) == created(self, name);
+        let kept: BTreeSet<GroupName> = before.histories.groups.keys().filter(|name| same(name)).cloned().collect();
+        for (name, pages) in before.histories.groups.into_iter().filter(|(name, _)| kept.contains(name)) {
+            for (instance, ring) in pages.into_values().flat_map(|page| page.instances) {
+                let pod = PodId { group: name.clone(), instance, version: 0, drift: 0 };
+                for event in ring.events() {
+                    self.histories.insert(&pod, event.clone());
+                }
+            }
+        }
+    }
+}
+
+fn event(group: &Group, node: &NodeName, sighting: &Sighting) -> Event {
+    let index = usize::try_from(sighting.container).unwrap_or(usize::MAX);
+    let image = group.pod.containers.get(index).map_or("", |container| container.image.as_str());
+    Event {
+        at: sighting.at,
+        happened: sighting.happened,
+        container: sighting.container,
+        from: format!("{image} node:{node}"),
+    }
+}
+
+impl Leading<'_> {
+    /// A node reported changes.
+    pub(super) fn note_history(&mut self, node: &NodeName, changes: &[PodChange]) {
+        self.state.note_told(node, changes);
+        for change in changes {
+            let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), self.now);
+            self.state.note(node, &change.pod, &vanished);
+        }
+        self.plan_history();
+    }
+
+    /// Takes in everything that was heard before this process knew the groups.
+    pub(super) fn note_all_history(&mut self) {
+        for (node, report) in self.ears.reports() {
+            for (pod, facts) in &report.pods {
+                self.state.note(node, pod, &history::told(facts));
+            }
+        }
+        self.plan_history();
+    }
+
+    fn plan_history(&mut self) {
+        if !self.state.histories.unstored.is_empty() {
+            self.lead.alarms.set_once(Alarm::History, self.now + STORED_AFTER);
+        }
+    }
+
+    /// Stores pages that changed, each as a decision of its own: none depends on another.
+    pub(super) fn store_history(&mut self) {
+        let mut writes = Vec::new();
+        while let Some((name, page, record)) = self.state.histories.next_unstored() {
+            writes.push(commit::put(keys::history(&name, page), record));
+            if writes.len() >= MOST_PAGES {
+                self.lead.alarms.set_once(Alarm::History, self.now + REST_AFTER);
+                break;
+            }
+        }
+        for write in writes {
+            self.decide(Bundle { writes: vec![write], ..Bundle::default() });
+        }
+    }
+
+    /// Forgets the histories of a group that is gone.
+    pub(super) fn forget_history(&mut self, name: &GroupName) -> Vec<Write> {
+        let pages = self.state.histories.forget(name);
+        pages.into_iter().map(|page| Write::Delete { key: keys::history(name, page) }).collect()
+    }
+}

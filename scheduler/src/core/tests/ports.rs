@@ -1,0 +1,124 @@
+//! Stream ports: claimed with the group, given back with it, kept over a change of leader.
+
+use super::*;
+use contract::query::PortClaim;
+use contract::record::GroupRecord;
+
+/// A group that declares these source ports.
+fn with_ports(name: &str, ports: &[u16]) -> Verb {
+    let mut spec = spec(name, 2);
+    let entries: Vec<String> = ports.iter().map(|port| format!(r#"{{"srcport":{port},"dstport":80}}"#)).collect();
+    spec.pod.annotation = format!(r#"{{"ports":[{}]}}"#, entries.join(","));
+    Verb::CreateGroup { spec: Box::new(spec) }
+}
+fn claims(rig: &mut Rig) -> Vec<(u16, String)> {
+    rig.run(Input::Query { query: Query::Ports, reply: "ports".to_owned() });
+    let shown = |claim: &PortClaim| (claim.port.srcport, claim.group.to_string());
+    match rig.replies.remove("ports").expect("an answer").answer {
+        Answer::Ports(claims) => claims.iter().map(shown).collect(),
+        other => panic!("not ports: {other:?}"),
+    }
+}
+fn taken(rig: &Rig, name: &str) -> Vec<u16> {
+    let value = rig.store.get(&keys::group(&group(name))).expect("a record");
+    serde_json::from_slice::<GroupRecord>(value).expect("a record").taken_ports
+}
+fn owned(owner: &str, ports: &[u16]) -> Vec<(u16, String)> {
+    ports.iter().map(|port| (*port, owner.to_owned())).collect()
+}
+/// `web` has 9001 and 9002, `api` came too late for 9002.
+fn conflict() -> Rig {
+    let mut rig = rig(&["a", "b"]);
+    assert_eq!(rig.command("c1", with_ports("web", &[9001, 9002])), "Accepted");
+    rig.pass(2);
+    assert_eq!(rig.command("c2", with_ports("api", &[9003, 9002])), "Accepted");
+    rig.pass(2);
+    rig
+}
+
+#[test]
+fn a_group_has_its_ports_from_the_moment_it_is_accepted() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(claims(&mut rig), []);
+    rig.command("c1", with_ports("web", &[9002, 9001]));
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]));
+    rig.command("c2", create("plain", 1));
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]));
+}
+
+#[test]
+fn a_group_whose_port_is_taken_fails_with_the_reason_and_runs_nothing() {
+    let mut rig = conflict();
+    let told = "Cannot start podgroup api, some ports like [9002] were alerady in used!";
+    for _ in 0..2 {
+        let view = rig.group("api").expect("it exists");
+        assert_eq!((view.state, view.last_error.as_str(), view.operation), (RunState::Fail, told, None));
+        assert!(view.pods.iter().all(|pod| pod.node.is_none()));
+        rig.pass(120);
+    }
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]), "nobody gets a part");
+    assert!(!rig.store.contains_key(&keys::placement(&group("api"))));
+    assert_eq!(rig.command("c3", replica("api", 5)), "Accepted", "no lock is held");
+    rig.pass(2);
+    assert_eq!(rig.group("api").map(|view| (view.state, view.pods.len())), Some((RunState::Fail, 5)));
+    assert_eq!(rig.command("c4", remove("api")), "Accepted", "and it can be removed");
+    rig.pass(2);
+    assert_eq!(rig.group("api"), None);
+}
+
+#[test]
+fn ports_given_back_go_to_who_waited_and_it_is_deployed() {
+    let mut rig = conflict();
+    rig.command("c3", with_ports("late", &[9002]));
+    rig.command("c4", remove("web"));
+    assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]), "the first who waited");
+    rig.pass(5);
+    let view = rig.group("api").expect("it exists");
+    assert_eq!((view.state, view.last_error.as_str(), view.operation), (RunState::Success, "", None));
+    assert_eq!(rig.places("api").len(), 2);
+    assert_eq!((taken(&rig, "api"), taken(&rig, "late")), (vec![], vec![9002]));
+    assert_eq!(rig.group("late").map(|view| view.state), Some(RunState::Fail));
+}
+
+#[test]
+fn the_next_leader_finds_the_same_owners_and_writes_nothing() {
+    let mut rig = conflict();
+    rig.clear();
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    rig.pass(60);
+    assert_eq!(rig.written(), BTreeSet::new());
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]));
+    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Fail));
+}
+
+#[test]
+fn a_leader_that_dies_between_giving_back_and_granting_leaves_nobody_waiting() {
+    let mut rig = conflict();
+    let delivery = rig.delivery("c3", remove("web"));
+    // Only the first transaction is stored; whatever else was decided dies with the leader.
+    let effects = rig.input(Input::Command(delivery));
+    let writes = effects.into_iter().find_map(|effect| match effect {
+        Effect::Commit(commit) => Some(commit.writes),
+        _ => None,
+    });
+    for write in writes.expect("a commit") {
+        let Write::Put { key, value, .. } = write else { continue };
+        if key != keys::group(&group("api")) {
+            rig.store.insert(key, value);
+        }
+    }
+    assert_eq!(taken(&rig, "api"), [9002]);
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    rig.pass(5);
+    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success));
+    assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]));
+}
+
+#[test]
+fn a_command_with_malformed_ports_is_refused() {
+    let mut rig = rig(&["a"]);
+    assert!(rig.command("c1", with_ports("web", &[0])).contains("Pod.Annotation.ports[0].srcport"));
+    assert_eq!(rig.group("web"), None);
+}

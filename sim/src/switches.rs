@@ -1,0 +1,79 @@
+//! The replay of what holds for the whole cluster (switches, constraints, callbacks), and what a stopped engine must not do.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::brakes::{Constraint, ConstraintsRecord, EngineRecord};
+use contract::command::Verb;
+use contract::keys::{self, Key};
+use contract::record::CallbacksRecord;
+use scheduler::core::io::{Commit, Write};
+
+use crate::invariants::{Invariant, Violation};
+use crate::store::Store;
+
+/// The switches as they must be stored.
+#[derive(Debug, Default)]
+pub struct Switches {
+    engine: EngineRecord,
+    constraints: BTreeMap<String, Constraint>,
+    callbacks: BTreeSet<String>,
+    /// The engine ran at some moment since the commit before this one was stored.
+    ran: bool,
+}
+
+impl Switches {
+    /// A commit is about to be replayed.
+    pub fn begin_commit(&mut self) {
+        self.ran = self.engine.running;
+    }
+
+    /// False when the command must have been refused.
+    pub fn permit(&self, verb: &Verb) -> bool {
+        !self.engine.refuses_changes() || verb.passes_read_only()
+    }
+
+    /// An accepted command; none when it cannot have been accepted.
+    pub fn apply(&mut self, verb: &Verb) -> Option<()> {
+        match verb {
+            Verb::Configure { readonly, maintenance } => {
+                self.engine.readonly = readonly.unwrap_or(self.engine.readonly);
+                self.engine.maintenance = maintenance.unwrap_or(self.engine.maintenance);
+            }
+            Verb::RunEngine { running } => {
+                self.engine.running = *running;
+                self.ran |= *running;
+            }
+            Verb::Guard { working } => self.engine.guarding = *working,
+            Verb::SetConstraint { constraint } => {
+                self.constraints.insert(constraint.kind.clone(), constraint.clone());
+            }
+            Verb::RemoveConstraint { kind } => drop(self.constraints.remove(kind)?),
+            Verb::AddCallback { url } => {
+                self.callbacks.insert(url.clone());
+            }
+            Verb::RemoveCallback { url } => self.callbacks.remove(url).then_some(())?,
+            Verb::CreateGroup { .. } | Verb::RemoveGroup { .. } | Verb::Replica { .. } => {}
+        }
+        Some(())
+    }
+
+    /// Compares with what is stored, and looks for plans a stopped engine made.
+    pub fn check(&self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+        let broken = |invariant, detail| Err(Violation { invariant, detail });
+        let engine: EngineRecord = store.read(keys::ENGINE).unwrap_or_default();
+        let constraints: ConstraintsRecord = store.read(keys::CONSTRAINTS).unwrap_or_default();
+        let callbacks: CallbacksRecord = store.read(keys::CALLBACKS).unwrap_or_default();
+        let same = engine == self.engine && constraints.constraints == self.constraints;
+        if !same || callbacks.urls != self.callbacks {
+            let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, wanted {self:?}");
+            return broken(Invariant::CommandsHoldOnce, detail);
+        }
+        for write in &commit.writes {
+            let (Write::Put { key, .. } | Write::Delete { key }) = write;
+            if !self.ran && matches!(keys::parse(key), Key::Placement(_)) {
+                return broken(Invariant::StoppedMeansStopped, format!("{key} is written while the engine is stopped"));
+            }
+        }
+        Ok(())
+    }
+}
