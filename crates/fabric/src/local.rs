@@ -10,9 +10,9 @@ mod server;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 
-pub use etcd::{EtcdServer, etcd_arguments};
-pub use nats::{NatsServer, Syncing, nats_config};
-pub use server::Error;
+pub use etcd::{Etcd, EtcdServer, etcd_arguments};
+pub use nats::{Nats, NatsServer, Syncing, nats_config};
+pub use server::{Error, Kind, Server};
 
 /// Where a program is: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or the
 /// executable, or on `PATH`.

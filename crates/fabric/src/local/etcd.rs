@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::server::{Error, Recipe, Server, make_directory};
+use super::server::{Error, Kind, Recipe, Server, make_directory};
+
+/// Kind of an etcd.
+#[derive(Debug)]
+pub struct Etcd;
 
 /// An etcd of ours.
-#[derive(Debug)]
-pub struct EtcdServer {
-    server: Server,
-    port: u16,
-}
+pub type EtcdServer = Server<Etcd>;
 
 impl EtcdServer {
     /// Starts it with its data in `dir` and waits until it answers; port 0 takes a free one.
@@ -20,51 +20,21 @@ impl EtcdServer {
         make_directory(dir)?;
         let arguments = etcd_arguments(&dir.join("data"), port, super::free_port());
         let arguments = arguments.into_iter().map(OsString::from).collect();
-        let recipe = Recipe { program: "etcd", arguments, port, log: dir.join("etcd.log") };
-        let mut started = Self { server: Server::start(recipe)?, port };
-        started.wait().await?;
-        Ok(started)
-    }
-
-    /// Where clients connect.
-    pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
-    }
-
-    /// The process.
-    pub fn pid(&self) -> u32 {
-        self.server.pid()
-    }
-
-    /// Kills it with SIGKILL.
-    pub fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    /// Starts it again on the same port and directory, after a kill if it still runs, and waits until it answers.
-    pub async fn restart(&mut self) -> Result<(), Error> {
-        self.server.respawn()?;
-        self.wait().await
-    }
-
-    /// Stops it in order.
-    pub async fn stop(&mut self) {
-        self.server.stop().await;
-    }
-
-    async fn wait(&mut self) -> Result<(), Error> {
-        let url = self.url();
-        self.server.wait(async || answers(&url).await).await
+        Self::begin(Recipe { program: "etcd", arguments, port, log: dir.join("etcd.log") }).await
     }
 }
 
-async fn answers(url: &str) -> bool {
-    let asking = async {
-        let mut client = etcd_client::Client::connect([url], None).await.ok()?;
-        // A read goes through the leader: an answer means that the election of the one member is over.
-        client.get("/", None).await.ok()
-    };
-    matches!(tokio::time::timeout(Duration::from_secs(1), asking).await, Ok(Some(_)))
+impl Kind for Etcd {
+    const SCHEME: &'static str = "http";
+
+    async fn answers(port: u16) -> bool {
+        let asking = async {
+            let mut client = etcd_client::Client::connect([format!("http://127.0.0.1:{port}")], None).await.ok()?;
+            // A read goes through the leader: an answer means that the election of the one member is over.
+            client.get("/", None).await.ok()
+        };
+        matches!(tokio::time::timeout(Duration::from_secs(1), asking).await, Ok(Some(_)))
+    }
 }
 
 /// The server's command line: a cluster of one on 127.0.0.1.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::server::{Error, Recipe, Server, make_directory};
+use super::server::{Error, Kind, Recipe, Server, make_directory};
 use crate::nats::SERVER_SETTINGS;
 
 /// When JetStream syncs to disk.
@@ -18,12 +18,12 @@ pub enum Syncing {
     NowAndThen,
 }
 
-/// A nats-server of ours.
+/// Kind of a nats-server.
 #[derive(Debug)]
-pub struct NatsServer {
-    server: Server,
-    port: u16,
-}
+pub struct Nats;
+
+/// A nats-server of ours.
+pub type NatsServer = Server<Nats>;
 
 impl NatsServer {
     /// Starts it with its data in `dir` and waits until it answers; port 0 takes a free one.
@@ -38,58 +38,24 @@ impl NatsServer {
         let file = dir.join("nats.conf");
         std::fs::write(&file, nats_config(&dir.join("jetstream"), port, syncing))
             .map_err(|source| Error::Prepare { path: file.clone(), source })?;
-        let recipe = Recipe {
-            program: "nats-server",
-            arguments: vec!["-c".into(), file.into_os_string()],
-            port,
-            log: dir.join("nats.log"),
-        };
-        let mut started = Self { server: Server::start(recipe)?, port };
-        started.wait().await?;
-        Ok(started)
-    }
-
-    /// Where clients connect.
-    pub fn url(&self) -> String {
-        format!("nats://127.0.0.1:{}", self.port)
-    }
-
-    /// The process.
-    pub fn pid(&self) -> u32 {
-        self.server.pid()
-    }
-
-    /// Kills it with SIGKILL.
-    pub fn kill(&mut self) {
-        self.server.kill();
-    }
-
-    /// Starts it again on the same port and directory, after a kill if it still runs, and waits until it answers.
-    pub async fn restart(&mut self) -> Result<(), Error> {
-        self.server.respawn()?;
-        self.wait().await
-    }
-
-    /// Stops it in order.
-    pub async fn stop(&mut self) {
-        self.server.stop().await;
-    }
-
-    async fn wait(&mut self) -> Result<(), Error> {
-        let port = self.port;
-        self.server.wait(async || greets(port).await).await
+        let arguments = vec!["-c".into(), file.into_os_string()];
+        Self::begin(Recipe { program: "nats-server", arguments, port, log: dir.join("nats.log") }).await
     }
 }
 
-/// A NATS server speaks first.
-async fn greets(port: u16) -> bool {
-    let greeting = async {
-        let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
-        let mut word = [0; 4];
-        stream.read_exact(&mut word).await.ok()?;
-        Some(word == *b"INFO")
-    };
-    matches!(tokio::time::timeout(Duration::from_secs(1), greeting).await, Ok(Some(true)))
+impl Kind for Nats {
+    const SCHEME: &'static str = "nats";
+
+    /// A NATS server speaks first.
+    async fn answers(port: u16) -> bool {
+        let greeting = async {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
+            let mut word = [0; 4];
+            stream.read_exact(&mut word).await.ok()?;
+            Some(word == *b"INFO")
+        };
+        matches!(tokio::time::timeout(Duration::from_secs(1), greeting).await, Ok(Some(true)))
+    }
 }
 
 /// The server's configuration: one account for us, which may also ask the server whether it syncs always (see

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
+use std::marker::PhantomData;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,25 +74,44 @@ pub(super) struct Recipe {
     pub(super) log: PathBuf,
 }
 
-#[derive(Debug)]
-pub(super) struct Server {
-    recipe: Recipe,
-    child: Child,
+/// What kind of server it is.
+pub trait Kind {
+    /// First part of the address clients use.
+    const SCHEME: &'static str;
+    /// Whether the server on this port serves already.
+    fn answers(port: u16) -> impl Future<Output = bool> + Send;
 }
 
-impl Server {
-    /// Starts the process; it may take a moment until it answers.
-    pub(super) fn start(recipe: Recipe) -> Result<Self, Error> {
+/// A server of ours on this machine.
+#[derive(Debug)]
+pub struct Server<K> {
+    recipe: Recipe,
+    child: Child,
+    kind: PhantomData<K>,
+}
+
+impl<K: Kind> Server<K> {
+    /// Starts the process and waits until it answers.
+    pub(super) async fn begin(recipe: Recipe) -> Result<Self, Error> {
         let child = spawn(&recipe)?;
-        Ok(Self { recipe, child })
+        let mut started = Self { recipe, child, kind: PhantomData };
+        started.wait().await?;
+        Ok(started)
     }
 
-    pub(super) fn pid(&self) -> u32 {
-        self.child.id()
+    /// Where clients connect.
+    pub fn url(&self) -> String {
+        format!("{}://127.0.0.1:{}", K::SCHEME, self.recipe.port)
     }
 
-    /// Waits until `answers` says yes.
-    pub(super) async fn wait(&mut self, answers: impl AsyncFn() -> bool) -> Result<(), Error> {
+    /// Starts it again on the same port and directory, after a kill if it still runs, and waits until it answers.
+    pub async fn restart(&mut self) -> Result<(), Error> {
+        self.kill();
+        self.child = spawn(&self.recipe)?;
+        self.wait().await
+    }
+
+    async fn wait(&mut self) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         let Recipe { program, port, log, .. } = self.recipe.clone();
         while Instant::now() < until {
@@ -99,29 +119,30 @@ impl Server {
                 let tail = tail(&log);
                 return Err(Error::Ended { program, status: status.to_string(), log, tail });
             }
-            if answers().await {
+            if K::answers(port).await {
                 return Ok(());
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Err(Error::Silent { program, port, log })
     }
+}
+
+impl<K> Server<K> {
+    /// The process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
 
     /// Ends the process as a power cut would, and waits until it is gone.
-    pub(super) fn kill(&mut self) {
+    pub fn kill(&mut self) {
         // An error means that it is gone already.
         let _gone = self.child.kill();
         let _status = self.child.wait();
     }
 
-    pub(super) fn respawn(&mut self) -> Result<(), Error> {
-        self.kill();
-        self.child = spawn(&self.recipe)?;
-        Ok(())
-    }
-
     /// Asks the process to end and waits up to 5 s, then kills it.
-    pub(super) async fn stop(&mut self) {
+    pub async fn stop(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
             && matches!(self.child.try_wait(), Ok(None))
         {
@@ -135,7 +156,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl<K> Drop for Server<K> {
     fn drop(&mut self) {
         self.kill();
     }
