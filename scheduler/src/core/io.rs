@@ -94,8 +94,8 @@ pub enum CommitResult {
     Stored,
     /// The guard failed: somebody else leads. Nothing is stored.
     Fenced,
-    /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again: writing
-    /// the same values under the same guard twice is writing them once.
+    /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again; the
+    /// shell must see to it that a copy which arrives late, after later commits, is refused.
     Unknown,
 }
 
