@@ -83,12 +83,14 @@ impl App {
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier takes notices");
         let failed = loop {
             tokio::select! {
+                // Shutdown first: a job taken after it would only have to be put back.
+                biased;
+                () = shutdown.wait() => break None,
+                ended = &mut serving => break ended.ok().and_then(Result::err),
                 job = consumer.next() => match job {
                     Some(job) => desk.take(job).await,
                     None => break None,
                 },
-                ended = &mut serving => break ended.ok().and_then(Result::err),
-                () = shutdown.wait() => break None,
             }
         };
         shutdown.trigger();

@@ -81,7 +81,10 @@ impl Desk {
 
     async fn put_back(&self, job: &Job) {
         self.tools.metrics.put_back.inc();
-        if let Err(error) = job.retry_after(jittered(PUT_BACK, lane::key(job))).await {
+        // While leaving, a closed lane is no lack of room: another notifier may take the job at once.
+        let leaving = self.shutdown.is_triggered();
+        let delay = if leaving { Duration::ZERO } else { jittered(PUT_BACK, lane::key(job)) };
+        if let Err(error) = job.retry_after(delay).await {
             tracing::warn!(%error, "a notice without room was not put back");
         }
     }

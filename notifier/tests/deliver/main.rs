@@ -101,7 +101,9 @@ async fn a_restart_of_the_notifier_loses_nothing() {
     let world = World::start().await;
     let receiver = Receiver::start(Manner::Takes).await;
     let refusing = Receiver::start(Manner::Refuses).await;
-    let first = world.notifier(&["--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"]).await;
+    // What the first had fetched and not posted comes again after the time to acknowledge.
+    let settings = ["--ack-wait", "1s", "--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"];
+    let first = world.notifier(&settings).await;
     for n in 0..50 {
         world.publish(&notice(&receiver.url(), n)).await;
     }
@@ -111,7 +113,7 @@ async fn a_restart_of_the_notifier_loses_nothing() {
     first.stop().await;
     refusing.change(Manner::Takes);
     let before = refusing.posted().len();
-    let second = world.notifier(&["--retry-delays", "500ms,500ms,500ms,500ms,500ms,500ms"]).await;
+    let second = world.notifier(&settings).await;
     eventually("everything settled", async || (world.unsettled().await == 0).then_some(())).await;
     let mut instances: Vec<u64> = receiver.posted().iter().map(receiver::Post::instance).collect();
     instances.sort_unstable();
