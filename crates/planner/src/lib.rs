@@ -16,5 +16,6 @@ pub mod notices;
 pub mod placement;
 pub mod ports;
 pub mod restart;
+pub mod rollout;
 pub mod view;
 pub mod webhook;

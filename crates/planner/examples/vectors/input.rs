@@ -1,0 +1,170 @@
+//! Reads the named inputs of a vector.
+//!
+//! An input that is not given has the default its function names; one that is given must be of the right kind. Times are
+//! seconds and may have a fraction: their digits are read, not a float, for buckets of age have edges at nanoseconds.
+
+use std::time::Duration;
+
+use planner::rollout::moment::Moment;
+use planner::rollout::numbers::Amount;
+use serde_json::{Map, Value};
+
+/// Why an input is not one.
+#[derive(Debug)]
+pub(crate) struct Flaw(pub(crate) String);
+
+pub(crate) type Answer<T> = Result<T, Flaw>;
+
+pub(crate) fn flaw<T>(text: impl Into<String>) -> Answer<T> {
+    Err(Flaw(text.into()))
+}
+
+/// An object of named inputs.
+pub(crate) struct Input(pub(crate) Map<String, Value>);
+
+impl Input {
+    fn of(value: &Value) -> Answer<Self> {
+        value.as_object().map_or_else(|| flaw(format!("{value} is no object")), |object| Ok(Self(object.clone())))
+    }
+
+    /// What is given and not null.
+    pub(crate) fn get(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).filter(|value| !value.is_null())
+    }
+
+    fn need<T>(&self, name: &str, found: Answer<Option<T>>) -> Answer<T> {
+        found?.map_or_else(|| flaw(format!("no {name:?}")), Ok)
+    }
+
+    fn read<T>(&self, name: &str, kind: &str, read: impl Fn(&Value) -> Option<T>) -> Answer<Option<T>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(value) => {
+                read(value).map_or_else(|| flaw(format!("{name:?} is {value}, not {kind}")), |it| Ok(Some(it)))
+            }
+        }
+    }
+
+    pub(crate) fn count(&self, name: &str) -> Answer<i64> {
+        self.need(name, self.maybe_count(name))
+    }
+    pub(crate) fn count_or(&self, name: &str, default: i64) -> Answer<i64> {
+        Ok(self.maybe_count(name)?.unwrap_or(default))
+    }
+    pub(crate) fn maybe_count(&self, name: &str) -> Answer<Option<i64>> {
+        self.read(name, "a whole number", Value::as_i64)
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Answer<bool> {
+        self.need(name, self.read(name, "true or false", Value::as_bool))
+    }
+    pub(crate) fn flag_or(&self, name: &str, default: bool) -> Answer<bool> {
+        Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or(default))
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Answer<&str> {
+        self.maybe_text(name)?.map_or_else(|| flaw(format!("no {name:?}")), Ok)
+    }
+    pub(crate) fn text_or<'a>(&'a self, name: &str, default: &'a str) -> Answer<&'a str> {
+        Ok(self.maybe_text(name)?.unwrap_or(default))
+    }
+    pub(crate) fn maybe_text(&self, name: &str) -> Answer<Option<&str>> {
+        match self.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(value) => flaw(format!("{name:?} is {value}, not a text")),
+        }
+    }
+
+    /// A count or a percentage; none when it is null or not given.
+    pub(crate) fn amount(&self, name: &str) -> Answer<Option<Amount>> {
+        self.get(name).map(amount).transpose()
+    }
+    /// The same with a default for an input that is not given; null is still none.
+    pub(crate) fn amount_or(&self, name: &str, default: Amount) -> Answer<Option<Amount>> {
+        if self.0.contains_key(name) { self.amount(name) } else { Ok(Some(default)) }
+    }
+
+    pub(crate) fn moment(&self, name: &str) -> Answer<Moment> {
+        self.need(name, self.maybe_moment(name))
+    }
+    pub(crate) fn moment_or(&self, name: &str, default: i64) -> Answer<Moment> {
+        Ok(self.maybe_moment(name)?.unwrap_or_else(|| Moment::from_secs(default)))
+    }
+    pub(crate) fn maybe_moment(&self, name: &str) -> Answer<Option<Moment>> {
+        Ok(self.read(name, "a time in seconds", nanos)?.map(Moment::from_nanos))
+    }
+    pub(crate) fn span_or(&self, name: &str, default: u64) -> Answer<Duration> {
+        let nanos = self.read(name, "a number of seconds", nanos)?;
+        let seconds = || Duration::from_secs(default);
+        Ok(nanos.map_or_else(seconds, |nanos| Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
+    }
+
+    /// A list; empty when it is not given.
+    pub(crate) fn list(&self, name: &str) -> Answer<&[Value]> {
+        match self.get(name) {
+            None => Ok(&[]),
+            Some(Value::Array(list)) => Ok(list),
+            Some(value) => flaw(format!("{name:?} is {value}, not a list")),
+        }
+    }
+    pub(crate) fn objects(&self, name: &str) -> Answer<Vec<Self>> {
+        self.list(name)?.iter().map(Self::of).collect()
+    }
+    pub(crate) fn texts(&self, name: &str) -> Answer<Vec<&str>> {
+        let texts: Option<Vec<&str>> = self.list(name)?.iter().map(Value::as_str).collect();
+        texts.map_or_else(|| flaw(format!("{name:?} holds something that is no text")), Ok)
+    }
+    /// A text, or the digits of a number; none when it is neither.
+    pub(crate) fn digits(&self, name: &str) -> Option<String> {
+        let value = self.get(name)?;
+        value.as_str().map(str::to_owned).or_else(|| value.as_number().map(ToString::to_string))
+    }
+    /// An object; empty when it is not given.
+    pub(crate) fn object(&self, name: &str) -> Answer<Self> {
+        self.get(name).map_or_else(|| Ok(Self(Map::new())), Self::of)
+    }
+}
+
+/// A whole number is a count, a text a percentage.
+fn amount(value: &Value) -> Answer<Amount> {
+    match (value.as_i64(), value.as_str()) {
+        (Some(count), _) => Ok(Amount::Count(count)),
+        (None, Some(text)) => Amount::parse(text).map_err(|e| Flaw(e.to_string())),
+        (None, None) => flaw(format!("{value} is neither a count nor a percentage")),
+    }
+}
+
+/// Seconds as whole nanoseconds; what is finer is dropped, what is too large saturates.
+fn nanos(value: &Value) -> Option<i64> {
+    let text = value.as_number()?.to_string();
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
+    let exponent: i32 = exponent.parse().ok()?;
+    let (size, negative) = mantissa.strip_prefix('-').map_or((mantissa, false), |size| (size, true));
+    let (whole, fraction) = size.split_once('.').unwrap_or((size, ""));
+    let places = exponent.saturating_add(9).saturating_sub(i32::try_from(fraction.len()).ok()?);
+    let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
+    let power = 10i128.checked_pow(places.unsigned_abs());
+    let nanos = if places >= 0 {
+        power.and_then(|power| digits.checked_mul(power)).unwrap_or(if digits == 0 { 0 } else { i128::MAX })
+    } else {
+        power.map_or(0, |power| digits / power)
+    };
+    let nanos = i64::try_from(nanos).unwrap_or(i64::MAX);
+    Some(if negative { -nanos } else { nanos })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn seconds_are_read_to_the_nanosecond() {
+        let seconds = [json!(2), json!(-1), json!(0.25), json!(1e-9), json!(1.5e3), json!(1e-12), json!(1e300)];
+        let expected = [2_000_000_000, -1_000_000_000, 250_000_000, 1, 1_500_000_000_000, 0, i64::MAX];
+        assert_eq!(seconds.map(|value| nanos(&value)), expected.map(Some));
+        assert_eq!(nanos(&json!("2")), None);
+    }
+}

@@ -1,0 +1,87 @@
+//! Decides whether a ready pod counts as available, and when to look again (section 2.7).
+//!
+//! A pod is available once it has been ready for the whole of `minReadySeconds`, that moment included. Status and the next
+//! look must be taken from the same `now`, or a pod turns available between the two and nobody looks again.
+
+use std::time::Duration;
+
+use super::moment::Moment;
+
+/// Readiness as a pod reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ready {
+    /// It is ready now.
+    pub ready: bool,
+    /// Since when.
+    pub since: Option<Moment>,
+}
+
+/// Is it available?
+pub fn is_available(pod: Ready, min_ready: Duration, now: Moment) -> bool {
+    pod.ready && (min_ready.is_zero() || pod.since.is_some_and(|since| since.after(min_ready) <= now))
+}
+
+/// How long until the first pod that is ready but not available becomes available, if there is one.
+pub fn next_check(pods: &[Ready], min_ready: Duration, now: Moment) -> Option<Duration> {
+    if min_ready.is_zero() {
+        return None;
+    }
+    pods.iter()
+        .filter(|pod| pod.ready)
+        .filter_map(|pod| pod.since.map(|since| now.until(since.after(min_ready))))
+        .filter(|wait| !wait.is_zero())
+        .min()
+}
+
+/// How long a set waits before it looks again, when `counted` was the time its status was taken from and `now` is the time
+/// after that status was written. None when every ready pod was available already.
+pub fn wake_after(pods: &[Ready], min_ready: Duration, counted: Moment, now: Moment) -> Option<Duration> {
+    if !pods.iter().any(|pod| pod.ready && !is_available(*pod, min_ready, counted)) {
+        return None;
+    }
+    let Some(wait) = next_check(pods, min_ready, counted) else {
+        // Ready, but nobody knows since when: nothing to compute from.
+        return Some(min_ready);
+    };
+    Some(now.until(counted.after(wait)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ready(since: i64) -> Ready {
+        Ready { ready: true, since: Some(Moment::from_secs(since)) }
+    }
+
+    const UNTIMED: Ready = Ready { ready: true, since: None };
+    const DOWN: Ready = Ready { ready: false, since: Some(Moment::from_secs(0)) };
+    const TEN: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn the_moment_itself_counts() {
+        let available = |pod, min_ready, now| is_available(pod, min_ready, Moment::from_secs(now));
+        assert!(!available(ready(0), TEN, 9));
+        assert!(available(ready(0), TEN, 10));
+        assert!(available(UNTIMED, Duration::ZERO, 10));
+        assert!(!available(UNTIMED, TEN, 10));
+        assert!(!available(DOWN, Duration::ZERO, 10));
+    }
+
+    #[test]
+    fn the_next_look_is_when_the_first_pod_turns_available() {
+        let check = |pods: &[Ready], min_ready| next_check(pods, min_ready, Moment::from_secs(100));
+        assert_eq!(check(&[DOWN, ready(98), ready(96)], TEN), Some(Duration::from_secs(6)));
+        assert_eq!(check(&[ready(90), ready(85), UNTIMED, DOWN], TEN), None);
+        assert_eq!(check(&[ready(100)], Duration::ZERO), None);
+    }
+
+    #[test]
+    fn a_moment_that_passed_while_writing_is_looked_at_now() {
+        let wake = |pods: &[Ready], now| wake_after(pods, TEN, Moment::from_secs(100), Moment::from_secs(now));
+        assert_eq!(wake(&[ready(95)], 102), Some(Duration::from_secs(3)));
+        assert_eq!(wake(&[ready(95)], 107), Some(Duration::ZERO));
+        assert_eq!(wake(&[UNTIMED], 101), Some(TEN));
+        assert_eq!(wake(&[ready(90), DOWN], 101), None);
+    }
+}

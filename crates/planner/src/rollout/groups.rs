@@ -1,0 +1,225 @@
+//! Decides which pods of a release are updated together (section 4.3).
+//!
+//! Memoryless (D-12): the next group follows from targets, from what is committed to the target revision, and from the
+//! settings. So restarts, scaling and edits in the middle need no plan to be kept, and the whole plan is the next group
+//! asked for again and again.
+
+use super::apportion::apportion;
+use super::numbers::{Amount, sum};
+
+/// What a group is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// One pod of every unit that has none at the target revision yet.
+    Beta,
+    /// As many as the batch size says.
+    Batch,
+}
+
+/// How the pods of a batch are spread over units (D-13).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spread {
+    /// Each unit gives up its share.
+    Proportional,
+    /// Each unit gives up the same.
+    Even,
+    /// One unit after the other, each with its own beta.
+    Sequential,
+}
+
+/// How a release is grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grouping {
+    /// Pods of a batch.
+    pub batch_size: i64,
+    /// The first group is a beta.
+    pub beta: bool,
+    /// How a batch is spread.
+    pub spread: Spread,
+}
+
+/// A unit, in declaration order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Unit {
+    /// Pods it is to have.
+    pub target: i64,
+    /// Pods committed to the target revision: its `updatedTarget` (D-19).
+    pub committed: i64,
+}
+
+impl Unit {
+    fn work(self) -> i64 {
+        self.target.saturating_sub(self.committed).max(0)
+    }
+    fn needs_beta(self) -> bool {
+        self.work() > 0 && self.committed == 0
+    }
+}
+
+/// Pods updated together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Beta or batch.
+    pub kind: Kind,
+    /// How many more pods of each unit are committed.
+    pub add: Vec<i64>,
+}
+
+/// A batch size as a count: a percentage is of the replicas, rounded up; never below one.
+pub fn batch_size(size: Amount, replicas: i64) -> i64 {
+    size.rounded_up(replicas).max(1)
+}
+
+/// The next group; none when every pod is committed.
+pub fn next_group(grouping: &Grouping, units: &[Unit]) -> Option<Group> {
+    let mut units = units.to_vec();
+    if grouping.spread == Spread::Sequential {
+        // Only the first unit with work takes part: the others look as if they were done.
+        let first = units.iter().position(|unit| unit.work() > 0)?;
+        for (_, unit) in units.iter_mut().enumerate().filter(|(at, _)| *at != first) {
+            unit.target = unit.committed;
+        }
+    }
+    let work: Vec<i64> = units.iter().map(|unit| unit.work()).collect();
+    if sum(work.iter().copied()) == 0 {
+        return None;
+    }
+    if grouping.beta && units.iter().any(|unit| unit.needs_beta()) {
+        return Some(Group { kind: Kind::Beta, add: units.iter().map(|unit| i64::from(unit.needs_beta())).collect() });
+    }
+    let pods = grouping.batch_size.max(1).min(sum(work.iter().copied()));
+    let add = match grouping.spread {
+        Spread::Proportional | Spread::Sequential => apportion(pods, &work),
+        Spread::Even => filled(pods, &work),
+    };
+    Some(Group { kind: Kind::Batch, add })
+}
+
+/// Water filling: rounds of one pod from every unit that has work left, in declaration order, until there are enough.
+fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
+    let mut parts = vec![0; work.len()];
+    loop {
+        let open: Vec<usize> = (0..work.len()).filter(|&at| parts[at] < work[at]).collect();
+        let rounds = i64::try_from(open.len()).ok().and_then(|among| pods.checked_div(among)).unwrap_or(0);
+        if rounds == 0 {
+            for at in open.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
+                parts[at] += 1;
+            }
+            return parts;
+        }
+        for at in open {
+            let part = rounds.min(work[at] - parts[at]);
+            parts[at] += part;
+            pods -= part;
+        }
+    }
+}
+
+/// All groups from here to the end, one after the other. Lazy: a release of a million pods one by one is a million groups.
+pub fn groups(grouping: Grouping, units: &[Unit]) -> impl Iterator<Item = Group> + use<> {
+    let mut units = units.to_vec();
+    std::iter::from_fn(move || {
+        let group = next_group(&grouping, &units)?;
+        for (unit, add) in units.iter_mut().zip(&group.add) {
+            unit.committed = sum([unit.committed, *add]);
+        }
+        Some(group)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const PROPORTIONAL: Grouping = Grouping { batch_size: 4, beta: true, spread: Spread::Proportional };
+
+    fn units(targets: &[i64], committed: &[i64]) -> Vec<Unit> {
+        let unit = |(target, committed): (&i64, &i64)| Unit { target: *target, committed: *committed };
+        targets.iter().zip(committed).map(unit).collect()
+    }
+
+    /// The groups as the table writes them: `b1/1 2/2`.
+    fn plan(grouping: Grouping, units: &[Unit]) -> String {
+        let group = |group: Group| {
+            let parts: Vec<String> = group.add.iter().map(ToString::to_string).collect();
+            format!("{}{}", if group.kind == Kind::Beta { "b" } else { "" }, parts.join("/"))
+        };
+        groups(grouping, units).map(group).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn the_table_of_section_4_3() {
+        let batch = Grouping { beta: false, ..PROPORTIONAL };
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[0, 0])), "b1/1 2/2 2/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[4, 6], &[0, 0])), "b1/1 1/3 2/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[2, 8], &[0, 0])), "b1/1 0/4 1/3");
+        assert_eq!(plan(batch, &units(&[5, 5], &[0, 0])), "2/2 2/2 1/1");
+        assert_eq!(plan(Grouping { batch_size: 3, ..batch }, &units(&[5, 5], &[0, 0])), "2/1 1/2 2/1 0/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[4, 1, 5], &[0, 0, 0])), "b1/1/1 2/0/2 1/0/2");
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 2])), "2/2 1/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 0])), "b0/1 2/2 1/2");
+        let sequential = Grouping { batch_size: 2, beta: true, spread: Spread::Sequential };
+        assert_eq!(plan(sequential, &units(&[3, 3], &[0, 0])), "b1/0 2/0 b0/1 0/2");
+    }
+
+    #[test]
+    fn even_takes_all_of_a_small_unit_and_proportional_its_share() {
+        let batch = Grouping { batch_size: 6, beta: false, spread: Spread::Even };
+        assert_eq!(plan(batch, &units(&[2, 10], &[0, 0])), "2/4 0/6");
+        assert_eq!(plan(Grouping { spread: Spread::Proportional, ..batch }, &units(&[2, 10], &[0, 0])), "1/5 1/5");
+    }
+
+    #[test]
+    fn a_unit_with_more_than_its_target_has_no_work() {
+        assert_eq!(plan(PROPORTIONAL, &units(&[2, 3], &[4, 2])), "0/1");
+        assert_eq!(plan(PROPORTIONAL, &units(&[0, 0], &[0, 0])), "");
+        assert_eq!(plan(PROPORTIONAL, &[]), "");
+    }
+
+    #[test]
+    fn a_sequential_batch_does_not_spill_into_the_next_unit() {
+        let sequential = Grouping { batch_size: 5, beta: false, spread: Spread::Sequential };
+        assert_eq!(plan(sequential, &units(&[3, 6], &[0, 0])), "3/0 0/5 0/1");
+    }
+
+    #[test]
+    fn a_batch_is_never_empty() {
+        let sizes = [Amount::Percent(30), Amount::Percent(1), Amount::Percent(0), Amount::Count(0), Amount::Count(7)];
+        assert_eq!(sizes.map(|size| batch_size(size, 10)), [3, 1, 1, 1, 7]);
+    }
+
+    proptest! {
+        #[test]
+        fn groups_reach_the_target_within_the_batch_size_and_the_share(
+            state in prop::collection::vec((0..30i64, 0..30i64), 1..5), batch_size in 1..12i64,
+            beta: bool, spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        ) {
+            let mut units: Vec<Unit> =
+                state.into_iter().map(|(target, committed)| Unit { target, committed: committed.min(target) }).collect();
+            for group in groups(Grouping { batch_size, beta, spread }, &units.clone()) {
+                let work: i64 = units.iter().map(|unit| unit.work()).sum();
+                let pods: i64 = group.add.iter().sum();
+                prop_assert!(pods > 0);
+                prop_assert!(group.kind == Kind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
+                prop_assert!(group.kind == Kind::Beta || pods <= batch_size);
+                for (unit, add) in units.iter_mut().zip(&group.add) {
+                    if group.kind == Kind::Batch && spread == Spread::Proportional {
+                        prop_assert!((add * work - pods * unit.work()).abs() < work, "the share, rounded");
+                    }
+                    unit.committed += add;
+                    prop_assert!((0..=unit.target).contains(&unit.committed));
+                }
+            }
+            prop_assert!(units.iter().all(|unit| unit.work() == 0));
+        }
+
+        #[test]
+        fn no_count_is_too_large(a: i64, b: i64, batch_size: i64) {
+            for spread in [Spread::Proportional, Spread::Even, Spread::Sequential] {
+                next_group(&Grouping { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Decides whether a change of a template can be made without replacing the pod (section 5.1).
+//!
+//! In place can be done only what is named here: another image of a container, labels and annotations, and, where it is
+//! allowed, resources that leave the pod in its class of service. Everything else is another pod.
+
+/// What a group asks for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Always another pod.
+    #[default]
+    ReCreate,
+    /// In place where it can be done.
+    InPlaceIfPossible,
+    /// In place or not at all.
+    InPlaceOnly,
+}
+
+/// What happened to a place in the template.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operation {
+    /// Something is there that was not.
+    Add,
+    /// Nothing is there any more.
+    Remove,
+    /// Something else is there.
+    Replace,
+}
+
+/// One difference between two templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What happened.
+    pub operation: Operation,
+    /// Where, as a JSON pointer.
+    pub path: String,
+}
+
+/// All differences between two templates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// One by one.
+    pub changes: Vec<Change>,
+    /// Resources may be changed in place here.
+    pub allows_resources: bool,
+    /// The class of service is another.
+    pub qos_changed: bool,
+    /// A container is gone.
+    pub removes_containers: bool,
+}
+
+/// How a change is made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// The pod stays.
+    InPlace,
+    /// Another pod takes its place.
+    Recreate,
+    /// It is not made.
+    Reject,
+}
+
+/// Decides how a change is made.
+pub fn verdict(policy: Policy, difference: &Difference) -> Verdict {
+    let is_possible =
+        !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));
+    match policy {
+        Policy::ReCreate => Verdict::Recreate,
+        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => Verdict::InPlace,
+        Policy::InPlaceIfPossible => Verdict::Recreate,
+        Policy::InPlaceOnly => Verdict::Reject,
+    }
+}
+
+fn is_eligible(change: &Change, difference: &Difference) -> bool {
+    let parts: Vec<&str> = change.path.split('/').collect();
+    match parts.as_slice() {
+        ["", "metadata", "labels" | "annotations", ..] => true,
+        ["", "spec", "containers", index, "image"] => change.operation == Operation::Replace && is_index(index),
+        ["", "spec", "containers", index, "resources", _, ..] => {
+            change.operation == Operation::Replace
+                && is_index(index)
+                && difference.allows_resources
+                && !difference.qos_changed
+        }
+        _ => false,
+    }
+}
+
+fn is_index(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(operation: Operation, path: &str) -> Difference {
+        let changes = vec![Change { operation, path: path.to_owned() }];
+        Difference { changes, allows_resources: false, qos_changed: false, removes_containers: false }
+    }
+
+    fn possible(difference: &Difference) -> bool {
+        verdict(Policy::InPlaceOnly, difference) == Verdict::InPlace
+    }
+
+    #[test]
+    fn an_image_and_metadata_change_in_place() {
+        assert!(possible(&change(Operation::Replace, "/spec/containers/12/image")));
+        for operation in [Operation::Add, Operation::Remove, Operation::Replace] {
+            assert!(possible(&change(operation, "/metadata/labels/x")));
+            assert!(possible(&change(operation, "/metadata/annotations")));
+        }
+    }
+
+    #[test]
+    fn anything_else_does_not() {
+        for path in [
+            "/spec/initContainers/0/image",
+            "/spec/containers/0/env/0/value",
+            "/spec/containers/0/imagePullPolicy",
+            "/spec/containers/0",
+            "/spec/containers/-/image",
+            "/spec/volumes/1",
+            "/metadata/name",
+            "",
+        ] {
+            assert!(!possible(&change(Operation::Replace, path)), "{path}");
+        }
+        assert!(!possible(&change(Operation::Add, "/spec/containers/0/image")));
+        assert!(!possible(&Difference {
+            removes_containers: true,
+            ..change(Operation::Replace, "/spec/containers/0/image")
+        }));
+    }
+
+    #[test]
+    fn resources_change_in_place_where_allowed_and_within_the_class() {
+        let closed = change(Operation::Replace, "/spec/containers/0/resources/limits/cpu");
+        let open = Difference { allows_resources: true, ..closed.clone() };
+        assert!(!possible(&closed));
+        assert!(possible(&open));
+        assert!(!possible(&Difference { qos_changed: true, ..open }));
+        let added = change(Operation::Add, "/spec/containers/0/resources/limits/cpu");
+        assert!(!possible(&Difference { allows_resources: true, ..added }));
+    }
+
+    #[test]
+    fn the_policy_decides_what_happens_when_it_cannot_be_done() {
+        let (image, volume) =
+            (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
+        let verdicts = |policy| [verdict(policy, &image), verdict(policy, &volume)];
+        assert_eq!(verdicts(Policy::ReCreate), [Verdict::Recreate, Verdict::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceIfPossible), [Verdict::InPlace, Verdict::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceOnly), [Verdict::InPlace, Verdict::Reject]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Decides how many pods a set makes or removes at once (section 3.3).
+//!
+//! Creations start slowly: one, then twice as many each time, so a quota or a broken image costs about as many failing calls
+//! as there were good ones. Any failure in a batch ends it after that batch.
+
+/// What a set does to have as many pods as it should.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// It has them.
+    Nothing,
+    /// Makes pods in batches of these sizes.
+    Create(Vec<i64>),
+    /// Removes pods.
+    Delete {
+        /// How many.
+        count: i64,
+        /// Some stay, so it matters which go.
+        ranked: bool,
+    },
+}
+
+/// How many calls are made at most in one sync.
+pub const BURST: i64 = 500;
+
+/// Decides one sync.
+pub fn step(active: i64, desired: i64, burst: i64) -> Step {
+    let surplus = active.saturating_sub(desired);
+    let count = surplus.saturating_abs().min(burst.max(0));
+    if count == 0 {
+        Step::Nothing
+    } else if surplus < 0 {
+        Step::Create(slow_start(count, 1))
+    } else {
+        Step::Delete { count, ranked: count < active }
+    }
+}
+
+/// The batches a number of creations is made in.
+pub fn slow_start(count: i64, initial: i64) -> Vec<i64> {
+    let mut batches = Vec::new();
+    let (mut left, mut next) = (count, initial);
+    while left > 0 && next > 0 {
+        let batch = next.min(left);
+        batches.push(batch);
+        left -= batch;
+        next = batch.saturating_mul(2);
+    }
+    batches
+}
+
+/// What became of creations.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Calls made.
+    pub calls: i64,
+    /// Pods made.
+    pub successes: i64,
+    /// A call failed.
+    pub failed: bool,
+    /// Creations no longer to be expected: failed ones and those never tried.
+    pub unexpected: i64,
+}
+
+/// Plays creations of which the first `limit` calls succeed.
+pub fn play(count: i64, limit: i64, initial: i64) -> Outcome {
+    let mut outcome = Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 };
+    for batch in slow_start(count, initial) {
+        outcome.calls += batch;
+        outcome.successes = outcome.calls.min(limit.max(0));
+        outcome.failed = outcome.successes < outcome.calls;
+        if outcome.failed {
+            break;
+        }
+    }
+    outcome.unexpected = count.max(0) - outcome.successes;
+    outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rollout::numbers::sum;
+
+    #[test]
+    fn batches_double_until_all_are_made() {
+        assert_eq!(slow_start(500, 1), [1, 2, 4, 8, 16, 32, 64, 128, 245]);
+        assert_eq!(slow_start(60, 10), [10, 20, 30]);
+        assert_eq!(slow_start(5, 10), [5]);
+        assert_eq!(slow_start(0, 1), Vec::<i64>::new());
+        assert_eq!(slow_start(-1, 1), Vec::<i64>::new());
+        assert_eq!(slow_start(5, 0), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn one_failure_ends_it_after_the_batch() {
+        assert_eq!(play(10, 5, 1), Outcome { calls: 7, successes: 5, failed: true, unexpected: 5 });
+        assert_eq!(play(10, 0, 1), Outcome { calls: 1, successes: 0, failed: true, unexpected: 10 });
+        assert_eq!(play(10, 10, 1), Outcome { calls: 10, successes: 10, failed: false, unexpected: 0 });
+        assert_eq!(play(0, 0, 1), Outcome { calls: 0, successes: 0, failed: false, unexpected: 0 });
+    }
+
+    #[test]
+    fn a_choice_is_made_only_when_some_stay() {
+        assert_eq!(step(3, 3, BURST), Step::Nothing);
+        assert_eq!(step(0, 3, BURST), Step::Create(vec![1, 2]));
+        assert_eq!(step(5, 2, BURST), Step::Delete { count: 3, ranked: true });
+        assert_eq!(step(5, 0, BURST), Step::Delete { count: 5, ranked: false });
+        assert_eq!(step(600, 0, BURST), Step::Delete { count: 500, ranked: true });
+        assert_eq!(step(5, 0, 0), Step::Nothing);
+    }
+
+    proptest! {
+        #[test]
+        fn batches_sum_up_and_failing_calls_are_fewer_than_good_ones_and_one(
+            count in 0..5_000i64, limit in 0..5_000i64,
+        ) {
+            prop_assert_eq!(sum(slow_start(count, 1)), count);
+            let outcome = play(count, limit, 1);
+            prop_assert!(outcome.calls - outcome.successes <= outcome.successes + 1);
+            prop_assert_eq!(outcome.successes + outcome.unexpected, count);
+        }
+
+        #[test]
+        fn no_count_is_too_large(active: i64, desired: i64, burst: i64, initial: i64) {
+            step(active, desired, burst);
+            play(active, desired, initial);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Decides how many pods a release may add and take away at a time (section 1).
+//!
+//! Admission and resolution are two questions: an explicit 0/0 is rejected when it is asked for, but percentages that both
+//! round to zero are not anybody's mistake, and then one pod may be unavailable, since surge may be impossible.
+
+use super::numbers::{Amount, sum};
+
+/// How a set is replaced by another, as far as counts go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Strategy {
+    /// Within budgets.
+    RollingUpdate {
+        /// How many more than desired there may be; missing is none.
+        surge: Option<Amount>,
+        /// How many of the desired may be missing; missing is none.
+        unavailable: Option<Amount>,
+    },
+    /// All old pods go before a new one comes.
+    Recreate,
+}
+
+/// The two budgets as counts, before they are held against the desired replicas.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fenceposts {
+    /// Rounded up.
+    pub surge: i64,
+    /// Rounded down.
+    pub unavailable: i64,
+}
+
+/// What a rollout really keeps to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Pods wanted.
+    pub replicas: i64,
+    /// How many more there may be.
+    pub surge: i64,
+    /// How many of them may be missing.
+    pub unavailable: i64,
+    /// Pods that must stay available.
+    pub min_available: i64,
+    /// Pods there may be at most.
+    pub max_total: i64,
+}
+
+/// Resolves the budgets against the desired replicas.
+pub fn fenceposts(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Fenceposts {
+    let surge = surge.map_or(0, |amount| amount.rounded_up(desired));
+    let unavailable = unavailable.map_or(0, |amount| amount.rounded_down(desired));
+    // "Both zero after rounding": a rollout that may do neither would never move.
+    Fenceposts { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
+}
+
+impl Limits {
+    /// The limits of a strategy at a number of replicas.
+    pub fn of(strategy: Strategy, replicas: i64) -> Self {
+        match strategy {
+            Strategy::Recreate => Self { replicas, surge: 0, unavailable: 0, min_available: 0, max_total: replicas },
+            Strategy::RollingUpdate { surge, unavailable } => {
+                let posts = fenceposts(surge, unavailable, replicas);
+                // At zero replicas this is zero although the both-zero rule says one.
+                let unavailable = posts.unavailable.min(replicas);
+                Self {
+                    replicas,
+                    surge: posts.surge,
+                    unavailable,
+                    min_available: replicas.saturating_sub(unavailable),
+                    max_total: sum([replicas, posts.surge]),
+                }
+            }
+        }
+    }
+}
+
+/// A rule of admission that is violated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// Neither surge nor unavailability: nothing could ever move.
+    BothZero,
+    /// Less than nothing may surge.
+    NegativeSurge,
+    /// Less than nothing may be unavailable.
+    NegativeUnavailable,
+    /// More than all may be unavailable; surge has no such bound.
+    UnavailableAboveAll,
+    /// A pod could not become available before the rollout is called stuck.
+    DeadlineNotAfterMinReady,
+}
+
+/// What is checked when a rolling strategy is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Request {
+    /// `maxSurge`.
+    pub surge: Option<Amount>,
+    /// `maxUnavailable`.
+    pub unavailable: Option<Amount>,
+    /// `minReadySeconds`.
+    pub min_ready: i64,
+    /// `progressDeadlineSeconds`; none is off.
+    pub deadline: Option<i64>,
+}
+
+/// Every rule a request violates.
+pub fn flaws(request: &Request) -> Vec<Flaw> {
+    let is_zero = |amount: Option<Amount>| amount.is_none_or(Amount::is_zero);
+    let is_negative = |amount| matches!(amount, Some(Amount::Count(count) | Amount::Percent(count)) if count < 0);
+    let found = [
+        (Flaw::BothZero, is_zero(request.surge) && is_zero(request.unavailable)),
+        (Flaw::NegativeSurge, is_negative(request.surge)),
+        (Flaw::NegativeUnavailable, is_negative(request.unavailable)),
+        (Flaw::UnavailableAboveAll, matches!(request.unavailable, Some(Amount::Percent(percent)) if percent > 100)),
+        (Flaw::DeadlineNotAfterMinReady, request.deadline.is_some_and(|deadline| deadline <= request.min_ready)),
+    ];
+    found.into_iter().filter_map(|(flaw, is_so)| is_so.then_some(flaw)).collect()
+}
+
+/// When a pod that is going away stops counting as one that is there (D-3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodReplacement {
+    /// As soon as it was told to go.
+    Started,
+    /// Only when it is gone.
+    Complete,
+}
+
+impl PodReplacement {
+    /// What holds for a group that does not say (D-3).
+    pub fn default_for(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> Self {
+        if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
+            Self::Complete
+        } else {
+            Self::Started
+        }
+    }
+
+    /// How many of the pods that are going away count toward the total of section 2.3.
+    pub fn counted(self, terminating: i64) -> i64 {
+        match self {
+            Self::Started => 0,
+            Self::Complete => terminating.max(0),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Strategy, *};
+
+    fn rolling(surge: Amount, unavailable: Amount) -> Strategy {
+        Strategy::RollingUpdate { surge: Some(surge), unavailable: Some(unavailable) }
+    }
+
+    #[test]
+    fn the_table_of_section_1() {
+        let resolved = |desired, surge, unavailable| {
+            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
+            (limits.surge, limits.unavailable, limits.min_available, limits.max_total)
+        };
+        assert_eq!(resolved(10, 25, 25), (3, 2, 8, 13));
+        assert_eq!(resolved(3, 25, 25), (1, 0, 3, 4));
+        assert_eq!(resolved(1, 25, 25), (1, 0, 1, 2));
+        assert_eq!(resolved(2, 0, 1), (0, 1, 1, 2));
+        assert_eq!(resolved(15, 25, 25), (4, 3, 12, 19));
+        assert_eq!(resolved(0, 0, 0), (0, 0, 0, 0), "nothing wanted: nothing may be missing");
+    }
+
+    #[test]
+    fn a_missing_budget_is_zero() {
+        assert_eq!(fenceposts(None, None, 10), Fenceposts { surge: 0, unavailable: 1 });
+        assert_eq!(fenceposts(Some(Amount::Percent(39)), None, 10), Fenceposts { surge: 4, unavailable: 0 });
+        assert_eq!(fenceposts(None, Some(Amount::Percent(39)), 10), Fenceposts { surge: 0, unavailable: 3 });
+    }
+
+    #[test]
+    fn every_flaw_is_found_at_once() {
+        let request = Request {
+            surge: Some(Amount::Count(-1)),
+            unavailable: Some(Amount::Percent(101)),
+            min_ready: 30,
+            deadline: Some(30),
+        };
+        assert_eq!(flaws(&request), [Flaw::NegativeSurge, Flaw::UnavailableAboveAll, Flaw::DeadlineNotAfterMinReady]);
+        let zero = Request {
+            surge: Some(Amount::Percent(0)),
+            unavailable: Some(Amount::Count(0)),
+            min_ready: 0,
+            deadline: None,
+        };
+        assert_eq!(flaws(&zero), [Flaw::BothZero]);
+        let enough = Request { surge: Some(Amount::Percent(250)), unavailable: Some(Amount::Percent(100)), ..zero };
+        assert_eq!(flaws(&enough), []);
+    }
+
+    #[test]
+    fn pods_that_leave_count_where_there_is_no_room_for_two() {
+        let default_for = |strategy, keeps| PodReplacement::default_for(strategy, &Limits::of(strategy, 4), keeps);
+        let surging = rolling(Amount::Count(1), Amount::Count(0));
+        assert_eq!(default_for(surging, false), PodReplacement::Started);
+        assert_eq!(default_for(surging, true), PodReplacement::Complete);
+        assert_eq!(default_for(rolling(Amount::Count(0), Amount::Count(1)), false), PodReplacement::Complete);
+        assert_eq!(default_for(Strategy::Recreate, false), PodReplacement::Complete);
+    }
+
+    proptest! {
+        #[test]
+        fn something_may_always_move_and_the_bounds_enclose_the_replicas(
+            surge in 0..200i64, unavailable in 0..=100i64, replicas in 1..1_000i64,
+        ) {
+            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), replicas);
+            prop_assert!(limits.max_total > limits.min_available);
+            prop_assert!((0..=replicas).contains(&limits.min_available));
+            prop_assert!(limits.max_total >= replicas);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Decides the sizes of sets when a group is scaled while it is paused or in the middle of a rollout (section 2.6).
+//!
+//! Scaling must not move a rollout along, so every set keeps its part. The part is measured against the largest total at
+//! the time the set was last scaled, which each set stores. The surprise: parts are not clamped by sign. A set whose stored
+//! numbers are out of date may grow while the whole shrinks; the leftover then comes from the largest set.
+
+use std::cmp::Reverse;
+
+use super::limits::{Limits, Strategy};
+use super::moment::Moment;
+use super::numbers::{rounded_half_away, sum};
+
+/// The two numbers every set stores when it is scaled: they tell scaling from rolling.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// Replicas wanted of the group then.
+    pub desired: Option<i64>,
+    /// The most there could be of it then.
+    pub max: Option<i64>,
+}
+
+/// A set as far as scaling goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScaledSet {
+    /// Decides between sets of one age.
+    pub name: String,
+    /// When it was made.
+    pub created: Moment,
+    /// Its template is the group's. If several say so, the oldest is the new set (section 2.1).
+    pub is_new: bool,
+    /// Pods asked for.
+    pub spec: i64,
+    /// Pods available.
+    pub available: i64,
+    /// What it stored when it was last scaled.
+    pub stored: Stored,
+}
+
+impl ScaledSet {
+    fn is_active(&self) -> bool {
+        self.spec > 0
+    }
+    fn age(&self) -> (Moment, &str) {
+        (self.created, &self.name)
+    }
+}
+
+/// What a group wants and has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Wanted {
+    /// The limits at the replicas wanted now.
+    pub limits: Limits,
+    /// Pods the group had when it was last looked at: stands in for a missing stored maximum.
+    pub seen: i64,
+}
+
+/// A scaling event exists iff an active set was last scaled for another number of replicas (section 2.2).
+pub fn is_scaling(replicas: i64, sets: &[ScaledSet]) -> bool {
+    sets.iter().any(|set| set.is_active() && set.stored.desired != Some(replicas))
+}
+
+/// What every set stores after a scaling, also when its size did not change.
+pub fn stored(limits: &Limits) -> Stored {
+    Stored { desired: Some(limits.replicas), max: Some(limits.max_total) }
+}
+
+/// The sizes the sets get, in the order they were given.
+pub fn scale(strategy: Strategy, wanted: &Wanted, sets: &[ScaledSet]) -> Vec<i64> {
+    let mut sizes: Vec<i64> = sets.iter().map(|set| set.spec).collect();
+    let newest = (0..sets.len()).filter(|&at| sets[at].is_new).min_by_key(|&at| sets[at].age());
+    let active: Vec<usize> = (0..sets.len()).filter(|&at| sets[at].is_active()).collect();
+    let replicas = wanted.limits.replicas;
+    if active.len() <= 1 {
+        let latest = || (0..sets.len()).max_by_key(|&at| sets[at].age());
+        if let Some(only) = active.first().copied().or(newest).or_else(latest) {
+            sizes[only] = replicas;
+        }
+    } else if let Some(new) = newest.filter(|&at| is_saturated(&sets[at], replicas)) {
+        for at in active.into_iter().filter(|at| *at != new) {
+            sizes[at] = 0;
+        }
+    } else if matches!(strategy, Strategy::RollingUpdate { .. }) {
+        divide(wanted, sets, active, &mut sizes);
+    }
+    sizes
+}
+
+/// Only a new set that is complete *and available* may end the old ones: without that, a broken full-size version kills the
+/// last good pods.
+fn is_saturated(set: &ScaledSet, replicas: i64) -> bool {
+    set.spec == replicas && set.stored.desired == Some(replicas) && set.available == replicas
+}
+
+fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &mut [i64]) {
+    let allowed = if wanted.limits.replicas > 0 { wanted.limits.max_total } else { 0 };
+    let add = allowed.saturating_sub(sum(active.iter().map(|&at| sets[at].spec)));
+    if add == 0 {
+        return;
+    }
+    if add > 0 {
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), Reverse(sets[at].age())));
+    } else {
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), sets[at].age()));
+    }
+    let mut left = add;
+    for &at in &active {
+        if left == 0 {
+            break;
+        }
+        let part = fraction(wanted, sets[at].spec, sets[at].stored.max);
+        let part = if add > 0 { part.min(left) } else { part.max(left) };
+        sizes[at] = sum([sets[at].spec, part]);
+        left = left.saturating_sub(part);
+    }
+    if let Some(&largest) = active.first() {
+        sizes[largest] = sum([sizes[largest], left]).max(0);
+    }
+}
+
+/// How many pods a set gains (or, negative, loses) to keep its part of the whole.
+pub fn fraction(wanted: &Wanted, spec: i64, stored_max: Option<i64>) -> i64 {
+    if wanted.limits.replicas == 0 {
+        return spec.saturating_neg();
+    }
+    match stored_max.filter(|max| *max != 0).unwrap_or(wanted.seen) {
+        0 => 0,
+        before => rounded_half_away(i128::from(spec) * i128::from(wanted.limits.max_total), i128::from(before))
+            .saturating_sub(spec),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{Strategy, *};
+    use crate::rollout::numbers::Amount;
+
+    const ROLLING: Strategy = Strategy::RollingUpdate { surge: None, unavailable: None };
+
+    fn wanted(replicas: i64, surge: i64) -> Wanted {
+        let strategy = Strategy::RollingUpdate { surge: Some(Amount::Count(surge)), unavailable: None };
+        Wanted { limits: Limits::of(strategy, replicas), seen: 0 }
+    }
+
+    /// Sets of these sizes, the oldest first; the last is the new one.
+    fn sets(specs: &[i64], max: i64) -> Vec<ScaledSet> {
+        let set = |(at, spec): (usize, &i64)| ScaledSet {
+            name: format!("s{at}"),
+            created: Moment::from_secs(i64::try_from(at).expect("few sets")),
+            is_new: at + 1 == specs.len(),
+            spec: *spec,
+            available: 0,
+            stored: Stored { desired: None, max: Some(max) },
+        };
+        specs.iter().enumerate().map(set).collect()
+    }
+
+    #[test]
+    fn the_examples_of_section_2_6() {
+        assert_eq!(scale(ROLLING, &wanted(10, 0), &sets(&[3, 2], 5)), [6, 4]);
+        assert_eq!(scale(ROLLING, &wanted(50, 6), &sets(&[8, 5], 13)), [34, 22]);
+        assert_eq!(scale(ROLLING, &wanted(4, 0), &sets(&[1, 1, 1], 3)), [1, 1, 2]);
+        assert_eq!(scale(ROLLING, &wanted(2, 0), &sets(&[1, 1, 1], 3)), [0, 1, 1]);
+        assert_eq!(scale(ROLLING, &wanted(4, 0), &sets(&[1, 8], 9)), [0, 4]);
+    }
+
+    #[test]
+    fn one_active_set_gets_everything_and_without_one_the_new_set_does() {
+        assert_eq!(scale(ROLLING, &wanted(12, 0), &sets(&[10, 0], 10)), [12, 0]);
+        assert_eq!(scale(Strategy::Recreate, &wanted(12, 0), &sets(&[0, 0], 10)), [0, 12]);
+        let mut old = sets(&[0, 0], 10);
+        old[1].is_new = false;
+        assert_eq!(scale(ROLLING, &wanted(12, 0), &old), [0, 12], "the newest old set when there is no new one");
+        assert_eq!(scale(ROLLING, &wanted(12, 0), &[]), Vec::<i64>::new());
+    }
+
+    #[test]
+    fn recreate_divides_nothing() {
+        assert_eq!(scale(Strategy::Recreate, &wanted(10, 0), &sets(&[3, 2], 5)), [3, 2]);
+    }
+
+    #[test]
+    fn a_full_size_new_set_ends_the_old_ones_only_when_it_is_available() {
+        let mut both = sets(&[1, 2], 3);
+        both[1].stored.desired = Some(2);
+        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [1, 2]);
+        both[1].available = 2;
+        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [0, 2]);
+        both[1].stored.desired = None;
+        assert_eq!(scale(ROLLING, &wanted(2, 1), &both), [1, 2], "it was not scaled for two");
+    }
+
+    #[test]
+    fn of_two_sets_with_the_template_the_older_is_the_new_set() {
+        let mut both = sets(&[0, 0], 3);
+        both[0].is_new = true;
+        assert_eq!(scale(ROLLING, &wanted(3, 0), &both), [3, 0]);
+    }
+
+    #[test]
+    fn a_set_scaled_for_another_number_is_a_scaling_event() {
+        let mut both = sets(&[0, 2], 3);
+        assert!(is_scaling(2, &both));
+        both[1].stored = stored(&wanted(2, 1).limits);
+        assert_eq!(both[1].stored, Stored { desired: Some(2), max: Some(3) });
+        assert!(!is_scaling(2, &both), "the empty set does not count");
+    }
+
+    #[test]
+    fn a_missing_maximum_is_taken_from_what_was_seen() {
+        let seen = Wanted { seen: 100, ..wanted(120, 0) };
+        assert_eq!(
+            [fraction(&seen, 50, None), fraction(&seen, 50, Some(0)), fraction(&wanted(120, 0), 50, None)],
+            [10, 10, 0]
+        );
+        assert_eq!(fraction(&wanted(0, 5), 7, Some(9)), -7);
+    }
+
+    proptest! {
+        #[test]
+        fn with_numbers_of_the_last_scaling_the_sizes_sum_up_to_what_is_allowed(
+            specs in prop::collection::vec(1..20i64, 2..5), replicas in 0..60i64, surge in 0..5i64,
+        ) {
+            let total = specs.iter().sum();
+            let wanted = wanted(replicas, surge);
+            let sizes = scale(ROLLING, &wanted, &sets(&specs, total));
+            prop_assert!(sizes.iter().all(|size| *size >= 0));
+            prop_assert_eq!(sum(sizes), if replicas == 0 { 0 } else { wanted.limits.max_total });
+        }
+
+        #[test]
+        fn no_count_is_too_large(specs in prop::collection::vec(any::<i64>(), 0..4), max: i64, replicas: i64, surge: i64) {
+            scale(ROLLING, &wanted(replicas, surge), &sets(&specs, max));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The order pods go in, criterion by criterion.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: Moment = Moment::from_secs(100_000);
+
+fn pod(uid: &str) -> Pod {
+    Pod {
+        uid: uid.to_owned(),
+        node: "n".to_owned(),
+        phase: Phase::Running,
+        readiness: Readiness::Available,
+        ready_since: Some(Moment::from_secs(0)),
+        created: Some(Moment::from_secs(0)),
+        cost: 0,
+        restarts: 0,
+        sidecar_restarts: 0,
+        is_active: true,
+    }
+}
+
+#[track_caller]
+fn goes_first(first: Pod, second: Pod) {
+    assert_eq!(deletion_order(&[second.clone(), first.clone()], &[], NOW), [1, 0]);
+    assert_eq!(deletion_order(&[first, second], &[], NOW), [0, 1]);
+}
+
+fn ago(hours: i64) -> Option<Moment> {
+    Some(Moment::from_nanos(NOW.as_nanos() - hours * 3_600_000_000_000))
+}
+
+#[test]
+fn each_criterion_decides_when_those_before_it_do_not() {
+    goes_first(Pod { node: String::new(), ..pod("z") }, Pod { phase: Phase::Pending, ..pod("a") });
+    goes_first(Pod { phase: Phase::Pending, ..pod("z") }, Pod { phase: Phase::Unknown, ..pod("a") });
+    goes_first(Pod { phase: Phase::Unknown, ..pod("z") }, Pod { readiness: Readiness::NotReady, ..pod("a") });
+    goes_first(Pod { readiness: Readiness::NotReady, cost: 9, ..pod("z") }, pod("a"));
+    goes_first(Pod { readiness: Readiness::Ready, cost: 9, ..pod("z") }, pod("a"));
+    goes_first(Pod { cost: -1, ..pod("z") }, Pod { ready_since: None, ..pod("a") });
+    goes_first(Pod { ready_since: None, ..pod("z") }, Pod { ready_since: Some(NOW), restarts: 5, ..pod("a") });
+    goes_first(Pod { ready_since: ago(2), ..pod("z") }, Pod { ready_since: ago(5), restarts: 5, ..pod("a") });
+    goes_first(Pod { restarts: 1, ..pod("z") }, Pod { sidecar_restarts: 5, ..pod("a") });
+    goes_first(Pod { sidecar_restarts: 1, ..pod("z") }, Pod { created: ago(1), ..pod("a") });
+    goes_first(Pod { created: ago(2), ..pod("z") }, Pod { created: ago(5), ..pod("a") });
+    goes_first(Pod { created: ago(8), ..pod("a") }, Pod { created: ago(5), ..pod("z") });
+}
+
+#[test]
+fn the_ready_age_of_a_pod_that_is_not_ready_says_nothing() {
+    let down = |uid, since| Pod { readiness: Readiness::NotReady, ready_since: since, ..pod(uid) };
+    goes_first(down("a", Some(Moment::from_secs(0))), down("b", None));
+}
+
+#[test]
+fn a_pod_on_a_crowded_node_goes_first_and_only_active_ones_crowd() {
+    let on = |uid, node: &str| Pod { node: node.to_owned(), ..pod(uid) };
+    let pods = [on("a", "n1"), on("b", "n2")];
+    let gone = Pod { is_active: false, ..on("gone", "n1") };
+    let related = [pods[0].clone(), gone, pods[1].clone(), on("other", "n2")];
+    assert_eq!(deletion_order(&pods, &related, NOW), [1, 0]);
+}
+
+/// The witness of section 3.5: the older comparator goes round in a circle here.
+#[test]
+fn the_order_is_total() {
+    let since = |uid, nanos, restarts| Pod { ready_since: Some(Moment::from_nanos(nanos)), restarts, ..pod(uid) };
+    let witness = [since("3", 0, 5), since("1", 0, 0), since("2", 1, 0)];
+    assert_eq!(deletion_order(&witness, &witness, NOW), [0, 1, 2]);
+}
+
+#[test]
+fn buckets_have_their_edges_at_powers_of_two() {
+    let bucket = |age| age_bucket(Moment::from_nanos(0), Moment::from_nanos(age));
+    assert_eq!([bucket(-5), bucket(0), bucket(1), bucket(2), bucket(3), bucket(4)], [-1, -1, 0, 1, 1, 2]);
+    assert_eq!([bucket((1 << 44) - 1), bucket(1 << 44), bucket(i64::MAX)], [43, 44, 62]);
+}
+
+#[test]
+fn a_cost_is_a_plain_32_bit_number_or_nothing() {
+    let costs = ["10", "-10", "0", "-0", "2147483647", "-2147483648"].map(|text| deletion_cost(Some(text)));
+    assert_eq!(costs, [10, -10, 0, 0, i32::MAX, i32::MIN]);
+    for text in
+        ["", "-", "+10", "008", "-08", "00", "1.5", "abc", "2147483648", "-2147483649", " 1", "1 ", "1_0", "--1"]
+    {
+        assert_eq!(deletion_cost(Some(text)), 0, "{text:?}");
+    }
+    assert_eq!(deletion_cost(None), 0);
+}
+
+#[test]
+fn the_beta_pod_is_an_available_one() {
+    let down = |uid| Pod { readiness: Readiness::Ready, cost: -5, ..pod(uid) };
+    assert_eq!(beta_pod(&[down("a"), pod("b")]), Some(1));
+    assert_eq!(beta_pod(&[pod("a"), Pod { cost: -1, ..pod("b") }]), Some(1));
+    assert_eq!(beta_pod(&[pod("a"), Pod { ready_since: Some(NOW), ..pod("b") }]), Some(1));
+    assert_eq!(beta_pod(&[Pod { ready_since: None, ..pod("a") }, pod("b")]), Some(1));
+    assert_eq!(beta_pod(&[down("b"), down("a")]), Some(1));
+    assert_eq!(beta_pod(&[]), None);
+}
+
+#[test]
+fn a_group_takes_first_what_costs_nothing() {
+    let pods = [pod("a"), Pod { readiness: Readiness::NotReady, ..pod("b") }, pod("c"), Pod { cost: -1, ..pod("d") }];
+    assert_eq!(update_order(&pods, |pod| pod.uid == "c", NOW), [2, 1, 3, 0]);
+}
+
+fn any_pod() -> impl Strategy<Value = Pod> {
+    let time = || prop::option::of((0..200_000_000_000i64).prop_map(Moment::from_nanos));
+    (0..4u8, 0..3u8, time(), time(), -1..2i32, 0..3i64).prop_map(|(node, readiness, ready, created, cost, restarts)| {
+        Pod {
+            uid: String::new(),
+            node: if node == 0 { String::new() } else { format!("n{node}") },
+            readiness: [Readiness::NotReady, Readiness::Ready, Readiness::Available][usize::from(readiness)],
+            ready_since: ready,
+            created,
+            cost,
+            restarts,
+            ..pod("")
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn the_order_does_not_depend_on_how_the_pods_came(pods in prop::collection::vec(any_pod(), 0..12)) {
+        let named = |(at, pod): (usize, Pod)| Pod { uid: format!("{at:02}"), ..pod };
+        let pods: Vec<Pod> = pods.into_iter().enumerate().map(named).collect();
+        let reversed: Vec<Pod> = pods.iter().rev().cloned().collect();
+        let uids = |pods: &[Pod]| -> Vec<String> {
+            deletion_order(pods, pods, NOW).into_iter().map(|at| pods[at].uid.clone()).collect()
+        };
+        prop_assert_eq!(uids(&pods), uids(&reversed));
+    }
+}

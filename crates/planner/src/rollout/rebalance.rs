@@ -1,0 +1,106 @@
+//! Decides the next step of moving pods between units while the total stays (section 4.6, D-21).
+//!
+//! Make before break: units that are to have more grow at once, the others shrink only as far as enough pods are available
+//! without them. Surplus that serves nobody goes at once. The largest surplus gives first.
+
+use std::cmp::Reverse;
+
+use super::numbers::sum;
+
+/// A unit, in declaration order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Pods it is to have.
+    pub target: i64,
+    /// Pods asked for now.
+    pub spec: i64,
+    /// Pods available.
+    pub available: i64,
+}
+
+impl Unit {
+    fn surplus(self) -> i64 {
+        self.spec.saturating_sub(self.target).max(0)
+    }
+    /// As in D-2: a status that lags behind does not count.
+    fn counted(self) -> i64 {
+        self.available.min(self.spec).max(0)
+    }
+}
+
+/// The sizes to ask for now, in the order of the units.
+pub fn step(replicas: i64, units: &[Unit]) -> Vec<i64> {
+    let mut spare = sum(units.iter().map(|unit| unit.counted())).saturating_sub(replicas).max(0);
+    let mut sizes: Vec<i64> = units.iter().map(|unit| unit.spec.max(unit.target)).collect();
+    let mut order: Vec<usize> = (0..units.len()).collect();
+    order.sort_by_key(|&at| (Reverse(units[at].surplus()), at));
+    for at in order {
+        let unit = units[at];
+        let idle = unit.surplus().min(unit.spec.saturating_sub(unit.counted())).max(0);
+        let serving = (unit.surplus() - idle).min(spare);
+        sizes[at] -= idle + serving;
+        spare -= serving;
+    }
+    sizes
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn unit(target: i64, spec: i64, available: i64) -> Unit {
+        Unit { target, spec, available }
+    }
+
+    #[test]
+    fn the_example_of_section_4_6() {
+        assert_eq!(step(10, &[unit(8, 5, 5), unit(2, 5, 5)]), [8, 5]);
+        assert_eq!(step(10, &[unit(8, 8, 6), unit(2, 5, 5)]), [8, 4]);
+        assert_eq!(step(10, &[unit(8, 8, 8), unit(2, 4, 4)]), [8, 2]);
+    }
+
+    #[test]
+    fn the_largest_surplus_gives_first() {
+        assert_eq!(step(9, &[unit(9, 9, 6), unit(0, 2, 2), unit(0, 4, 4)]), [9, 2, 1]);
+        assert_eq!(step(2, &[unit(0, 2, 2), unit(0, 2, 2)]), [0, 2], "the first declared of equals");
+    }
+
+    #[test]
+    fn surplus_that_serves_nobody_goes_at_once() {
+        assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 1)]), [8, 2]);
+        assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 4)]), [8, 4]);
+        assert_eq!(step(0, &[unit(-9, -5, 0)]), [-5], "less than nothing asked for is nothing to remove");
+    }
+
+    fn any_unit() -> impl Strategy<Value = Unit> {
+        (0..10i64, 0..10i64, 0..10i64).prop_map(|(target, spec, available)| unit(target, spec, available.min(spec)))
+    }
+
+    proptest! {
+        #[test]
+        fn a_step_keeps_as_many_available_as_are_wanted(units in prop::collection::vec(any_unit(), 1..6)) {
+            let replicas = sum(units.iter().map(|unit| unit.target));
+            let before = sum(units.iter().map(|unit| unit.available));
+            let sizes = step(replicas, &units);
+            let after = sum(units.iter().zip(&sizes).map(|(unit, size)| unit.available.min(*size)));
+            prop_assert!(after >= before.min(replicas));
+            prop_assert!(units.iter().zip(&sizes).all(|(unit, size)| *size >= unit.target));
+        }
+
+        #[test]
+        fn once_everything_is_available_the_targets_are_reached(units in prop::collection::vec(any_unit(), 1..6)) {
+            let replicas = sum(units.iter().map(|unit| unit.target));
+            let grown: Vec<Unit> = units.iter().zip(step(replicas, &units))
+                .map(|(unit, size)| Unit { spec: size, available: size, ..*unit }).collect();
+            let targets: Vec<i64> = units.iter().map(|unit| unit.target).collect();
+            prop_assert_eq!(step(replicas, &grown), targets);
+        }
+
+        #[test]
+        fn no_count_is_too_large(replicas: i64, target: i64, spec: i64, available: i64) {
+            step(replicas, &[unit(target, spec, available), unit(spec, available, target), unit(i64::MIN, i64::MAX, 0)]);
+        }
+    }
+}

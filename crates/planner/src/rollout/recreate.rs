@@ -1,0 +1,89 @@
+//! Decides the next step of a release that stops everything old before anything new starts (section 2.11).
+//!
+//! The new set is not even created before the last old pod is gone. A pod in an unknown state counts as running: it may be.
+
+/// A set of an earlier revision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OldSet {
+    /// Pods asked for.
+    pub spec: i64,
+    /// Pods it reports.
+    pub actual: i64,
+}
+
+/// What a pod is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Not started yet.
+    Pending,
+    /// Running.
+    Running,
+    /// Nobody knows.
+    Unknown,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+}
+
+impl Phase {
+    /// It ended and will not run again.
+    pub fn is_finished(self) -> bool {
+        match self {
+            Self::Succeeded | Self::Failed => true,
+            Self::Pending | Self::Running | Self::Unknown => false,
+        }
+    }
+}
+
+/// What one sync does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// Every old set is asked for no pods.
+    ScaleOldToZero,
+    /// Old pods are still there.
+    WaitForOldPods,
+    /// The new set is created with this size.
+    CreateNew(i64),
+    /// The new set gets this size.
+    ScaleNew(i64),
+    /// It is done.
+    Nothing,
+}
+
+/// Decides one sync. `new` is the size of the new set, if there is one; `phases` are those of old pods.
+pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[Phase]) -> Step {
+    if old.iter().any(|set| set.spec > 0) {
+        return Step::ScaleOldToZero;
+    }
+    if old.iter().any(|set| set.actual > 0) || phases.iter().any(|phase| !phase.is_finished()) {
+        return Step::WaitForOldPods;
+    }
+    match new {
+        None => Step::CreateNew(replicas),
+        Some(size) if size != replicas => Step::ScaleNew(replicas),
+        Some(_) => Step::Nothing,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_new_set_waits_for_the_last_old_pod() {
+        let old = |spec, actual| [OldSet { spec, actual }];
+        assert_eq!(step(3, None, &old(2, 2), &[Phase::Running]), Step::ScaleOldToZero);
+        assert_eq!(step(3, None, &old(0, 1), &[]), Step::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Unknown]), Step::WaitForOldPods);
+        assert_eq!(step(3, Some(0), &old(0, 0), &[Phase::Pending]), Step::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Succeeded]), Step::CreateNew(3));
+    }
+
+    #[test]
+    fn then_it_gets_its_full_size_at_once() {
+        assert_eq!(step(3, Some(1), &[], &[]), Step::ScaleNew(3));
+        assert_eq!(step(3, Some(5), &[], &[]), Step::ScaleNew(3));
+        assert_eq!(step(3, Some(3), &[], &[]), Step::Nothing);
+    }
+}

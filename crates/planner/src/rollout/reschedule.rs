@@ -1,0 +1,185 @@
+//! Decides where the quota of pods that find no room in their unit goes (section 4.7).
+//!
+//! One pod at a time, one quota less here and one more there: the sum never changes. Units with an explicit wish neither
+//! give nor receive (D-22). A pod nobody can take stays pending.
+
+use std::cmp::Reverse;
+
+/// A unit, in declaration order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// Pods it is to have.
+    pub target: i64,
+    /// Pods being created that the scheduler called unschedulable for lack of resources, for long enough.
+    pub stuck: i64,
+    /// It has an explicit wish.
+    pub is_pinned: bool,
+    /// It was found full a short while ago.
+    pub is_saturated: bool,
+    /// Pods it has room for, if the scheduler can tell.
+    pub free_slots: Option<i64>,
+    /// Units its pods were sent to before in this release: they are not tried again.
+    pub tried: Vec<usize>,
+}
+
+impl Unit {
+    /// Stuck pods are found where there is no room: that makes a unit saturated, pinned or not.
+    pub fn is_full(&self) -> bool {
+        self.is_saturated || self.stuck > 0
+    }
+
+    /// Pods whose quota is to go elsewhere. A pod beyond the unit's target has no quota to take along.
+    fn leaving(&self) -> i64 {
+        if self.is_pinned { 0 } else { self.stuck.min(self.target).max(0) }
+    }
+}
+
+/// One quota of one unit goes to another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Move {
+    /// The donor.
+    pub from: usize,
+    /// The receiver.
+    pub to: usize,
+}
+
+/// What becomes of stuck pods.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rescheduling {
+    /// Pods each unit is to have now.
+    pub targets: Vec<i64>,
+    /// Who gave to whom, in order.
+    pub moves: Vec<Move>,
+    /// Pods of each unit nobody can take: condition `InsufficientCapacity`.
+    pub unplaced: Vec<i64>,
+}
+
+/// Moves the quota of stuck pods.
+pub fn reschedule(units: &[Unit]) -> Rescheduling {
+    let mut result = Rescheduling {
+        targets: units.iter().map(|unit| unit.target).collect(),
+        moves: Vec::new(),
+        unplaced: vec![0; units.len()],
+    };
+    let mut slots: Vec<Option<i64>> = units.iter().map(|unit| unit.free_slots).collect();
+    for (from, donor) in units.iter().enumerate() {
+        for placed in 0..donor.leaving() {
+            let Some(to) = receiver(units, donor, &result.targets, &slots) else {
+                // Nothing that follows makes room, so the others of this unit find none either.
+                result.unplaced[from] = donor.leaving() - placed;
+                break;
+            };
+            result.targets[from] -= 1;
+            result.targets[to] = result.targets[to].saturating_add(1);
+            slots[to] = slots[to].map(|free| free - 1);
+            result.moves.push(Move { from, to });
+        }
+    }
+    result
+}
+
+/// The unit with the most room, then the fewest pods, then the first declared.
+fn receiver(units: &[Unit], donor: &Unit, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
+    let can_take = |at: &usize| {
+        let unit = &units[*at];
+        !unit.is_pinned && !unit.is_full() && slots[*at].is_none_or(|free| free > 0) && !donor.tried.contains(at)
+    };
+    (0..units.len()).filter(can_take).min_by_key(|&at| (Reverse(slots[at]), targets[at], at))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn units(targets: &[i64], stuck: &[i64]) -> Vec<Unit> {
+        let unit = |(target, stuck): (&i64, &i64)| Unit { target: *target, stuck: *stuck, ..Unit::default() };
+        targets.iter().zip(stuck).map(unit).collect()
+    }
+
+    #[test]
+    fn the_examples_of_section_4_7() {
+        assert_eq!(reschedule(&units(&[5, 5], &[2, 0])).targets, [3, 7]);
+        assert_eq!(reschedule(&units(&[4, 3, 3], &[3, 0, 0])).targets, [1, 5, 4]);
+        let mut tight = units(&[4, 3, 3], &[3, 0, 0]);
+        tight[0].free_slots = Some(0);
+        tight[1].free_slots = Some(1);
+        tight[2].free_slots = Some(1);
+        let expected = Rescheduling {
+            targets: vec![2, 4, 4],
+            moves: vec![Move { from: 0, to: 1 }, Move { from: 0, to: 2 }],
+            unplaced: vec![1, 0, 0],
+        };
+        assert_eq!(reschedule(&tight), expected);
+        let stuck = reschedule(&units(&[5, 5], &[1, 1]));
+        assert_eq!(stuck, Rescheduling { targets: vec![5, 5], moves: vec![], unplaced: vec![1, 1] });
+    }
+
+    #[test]
+    fn a_pinned_unit_neither_gives_nor_receives() {
+        let mut pinned = units(&[4, 3, 3], &[2, 0, 1]);
+        pinned[0].is_pinned = true;
+        pinned[1].is_pinned = true;
+        let nothing = Rescheduling { targets: vec![4, 3, 3], moves: vec![], unplaced: vec![0, 0, 1] };
+        assert_eq!(reschedule(&pinned), nothing);
+        assert_eq!(pinned.iter().map(Unit::is_full).collect::<Vec<_>>(), [true, false, true]);
+    }
+
+    #[test]
+    fn neither_a_full_unit_nor_one_tried_before_receives() {
+        let mut some = units(&[4, 1, 2, 3], &[1, 0, 0, 0]);
+        some[1].is_saturated = true;
+        some[0].tried = vec![2];
+        assert_eq!(reschedule(&some).moves, [Move { from: 0, to: 3 }]);
+    }
+
+    #[test]
+    fn the_most_room_decides_before_the_fewest_pods() {
+        let mut some = units(&[4, 1, 9], &[1, 0, 0]);
+        some[1].free_slots = Some(1);
+        some[2].free_slots = Some(2);
+        assert_eq!(reschedule(&some).moves, [Move { from: 0, to: 2 }]);
+    }
+
+    #[test]
+    fn no_more_leaves_than_a_unit_is_to_have() {
+        let result = reschedule(&units(&[1, 3], &[3, 0]));
+        assert_eq!(
+            result,
+            Rescheduling { targets: vec![0, 4], moves: vec![Move { from: 0, to: 1 }], unplaced: vec![0, 0] }
+        );
+    }
+
+    fn any_unit() -> impl Strategy<Value = Unit> {
+        let slots = prop::option::of(0..4i64);
+        (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), slots).prop_map(
+            |(target, stuck, pinned, saturated, free_slots)| Unit {
+                target,
+                stuck,
+                is_pinned: pinned,
+                is_saturated: saturated,
+                free_slots,
+                tried: Vec::new(),
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn quota_is_neither_made_nor_lost(units in prop::collection::vec(any_unit(), 0..6)) {
+            let result = reschedule(&units);
+            let sum = |counts: &[i64]| counts.iter().sum::<i64>();
+            let before: Vec<i64> = units.iter().map(|unit| unit.target).collect();
+            prop_assert_eq!(sum(&result.targets), sum(&before));
+            prop_assert!(result.targets.iter().all(|target| *target >= 0));
+            for (at, unit) in units.iter().enumerate() {
+                let gave = result.moves.iter().filter(|step| step.from == at).count();
+                let got = result.moves.iter().filter(|step| step.to == at).count();
+                prop_assert_eq!(i64::try_from(gave).expect("few") + result.unplaced[at], unit.leaving());
+                prop_assert!(got == 0 || !(unit.is_pinned || unit.is_full()));
+                prop_assert!(unit.free_slots.is_none_or(|free| got <= usize::try_from(free).expect("few")));
+            }
+        }
+    }
+}

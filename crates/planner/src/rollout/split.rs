@@ -1,0 +1,85 @@
+//! Decides how a unit is scaled in the middle of a release (section 4.6, D-20).
+//!
+//! The unit keeps its ratio of updated to old pods: scaling must not move the release along. Where the ratio cannot be kept
+//! exactly and both sides have the same claim, the old side grows, and the old side shrinks.
+
+use super::numbers::saturated;
+
+/// The pods of one unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Split {
+    /// At the target revision.
+    pub updated: i64,
+    /// At another.
+    pub old: i64,
+}
+
+/// The split of a unit that gets another number of pods. One without any starts at the target revision.
+pub fn scaled(now: Split, target: i64) -> Split {
+    let (updated, old, target) = (now.updated.max(0), now.old.max(0), target.max(0));
+    let total = updated.saturating_add(old);
+    if total == 0 {
+        return Split { updated: target, old: 0 };
+    }
+    let (whole, all) = (i128::from(target) * i128::from(updated), i128::from(total));
+    let rest = whole % all;
+    // The updated side gets the odd pod when its remainder is the larger one. The same remainder is a tie: the old side
+    // gains the pod when the unit grows, and loses it when the unit shrinks.
+    let gets_odd = rest > all - rest || (rest == all - rest && target < total);
+    let updated = saturated(whole / all + i128::from(gets_odd));
+    Split { updated, old: target - updated }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn split(updated: i64, old: i64, target: i64) -> (i64, i64) {
+        let split = scaled(Split { updated, old }, target);
+        (split.updated, split.old)
+    }
+
+    #[test]
+    fn the_examples_of_section_4_6() {
+        assert_eq!(split(0, 5, 8), (0, 8));
+        assert_eq!(split(2, 3, 10), (4, 6));
+        assert_eq!(split(1, 1, 3), (1, 2));
+        assert_eq!(split(2, 3, 3), (1, 2));
+    }
+
+    #[test]
+    fn on_a_tie_the_old_side_grows_and_the_old_side_shrinks() {
+        assert_eq!(split(3, 3, 7), (3, 4));
+        assert_eq!(split(3, 3, 5), (3, 2));
+        assert_eq!(split(1, 1, 1), (1, 0));
+        assert_eq!(split(3, 3, 6), (3, 3));
+        assert_eq!(split(3, 1, 6), (4, 2), "4.5 and 1.5");
+        assert_eq!(split(1, 3, 2), (1, 1), "0.5 and 1.5");
+    }
+
+    #[test]
+    fn a_unit_without_pods_starts_at_the_target_revision() {
+        assert_eq!(split(0, 0, 4), (4, 0));
+        assert_eq!(split(0, 0, 0), (0, 0));
+        assert_eq!(split(5, 0, 2), (2, 0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_split_conserves_the_total_and_the_ratio(updated in 0..50i64, old in 0..50i64, target in 0..100i64) {
+            let (new_updated, new_old) = split(updated, old, target);
+            prop_assert_eq!(new_updated + new_old, target);
+            prop_assert!(new_updated >= 0 && new_old >= 0);
+            let total = updated + old;
+            prop_assert!(total == 0 || (new_updated * total - updated * target).abs() < total);
+        }
+
+        #[test]
+        fn no_count_is_too_large(updated: i64, old: i64, target: i64) {
+            let (new_updated, new_old) = split(updated, old, target);
+            prop_assert_eq!(i128::from(new_updated) + i128::from(new_old), i128::from(target.max(0)));
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Decides how many pods each deployment unit gets (section 4.2).
+//!
+//! `replicas` is the contract and the wishes of units are preferences (D-11): the parts always sum up, unless every unit is
+//! pinned to zero, and what could not be honoured is a warning. Percentages are rounded together, so they never overshoot.
+
+use std::cmp::Reverse;
+
+use super::apportion::apportion;
+use super::numbers::{Amount, rounded_half_away, sum};
+
+/// A unit, in declaration order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Unit {
+    /// How many it is to have; none shares what is left evenly.
+    pub wish: Option<Amount>,
+    /// How many it has now: an odd pod stays where pods are.
+    pub current: i64,
+}
+
+/// What could not be honoured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Warning {
+    /// This unit's count is more than was left.
+    Truncated(usize),
+    /// The percentages are more than was left.
+    PercentTruncated,
+    /// More pods than all wishes: units got more than they were to have.
+    Overflow,
+    /// Every unit is pinned to zero: nothing is to be done.
+    Unsatisfiable,
+}
+
+/// Who gets how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Allocation {
+    /// In the order of the units.
+    pub sizes: Vec<i64>,
+    /// In the order the rules found them.
+    pub warnings: Vec<Warning>,
+}
+
+/// Divides the replicas.
+pub fn allocate(replicas: i64, units: &[Unit]) -> Allocation {
+    let mut allocation = Allocation { sizes: vec![0; units.len()], warnings: Vec::new() };
+    let left = replicas.max(0);
+    let left = give_counts(units, left, &mut allocation);
+    let left = give_percentages(replicas.max(0), units, left, &mut allocation);
+    let left = give_evenly(units, left, &mut allocation);
+    give_overflow(units, left, &mut allocation);
+    allocation
+}
+
+fn counts(units: &[Unit]) -> Vec<i64> {
+    let count = |unit: &Unit| match unit.wish {
+        Some(Amount::Count(count)) => count.max(0),
+        Some(Amount::Percent(_)) | None => 0,
+    };
+    units.iter().map(count).collect()
+}
+
+fn percentages(units: &[Unit]) -> Vec<i64> {
+    let percent = |unit: &Unit| match unit.wish {
+        Some(Amount::Percent(percent)) => percent.max(0),
+        Some(Amount::Count(_)) | None => 0,
+    };
+    units.iter().map(percent).collect()
+}
+
+/// Rule 1: counts, in declaration order, as far as pods are left.
+fn give_counts(units: &[Unit], mut left: i64, allocation: &mut Allocation) -> i64 {
+    for (at, count) in counts(units).into_iter().enumerate() {
+        let part = count.min(left);
+        if part < count {
+            allocation.warnings.push(Warning::Truncated(at));
+        }
+        allocation.sizes[at] = part;
+        left -= part;
+    }
+    left
+}
+
+/// Rule 2: percentages of the whole, rounded half up as one.
+fn give_percentages(replicas: i64, units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+    let percentages = percentages(units);
+    let all: i128 = percentages.iter().copied().map(i128::from).sum();
+    // Two units of i64::MAX percent each: beyond a product that fits, but also beyond all pods there are.
+    let seats = i128::from(replicas).checked_mul(all).map_or(i64::MAX, |hundredths| rounded_half_away(hundredths, 100));
+    if seats > left {
+        allocation.warnings.push(Warning::PercentTruncated);
+    }
+    give(seats.min(left), &percentages, left, allocation)
+}
+
+/// Rule 3: the rest, evenly among units without a wish.
+fn give_evenly(units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+    let mut free: Vec<usize> = (0..units.len()).filter(|&at| units[at].wish.is_none()).collect();
+    let Some(among) = i64::try_from(free.len()).ok().filter(|among| *among > 0) else { return left };
+    free.sort_by_key(|&at| (Reverse(units[at].current), at));
+    let mut extra = left % among;
+    for at in free {
+        allocation.sizes[at] = left / among + i64::from(extra > 0);
+        extra -= i64::from(extra > 0);
+    }
+    0
+}
+
+/// Rule 4: nobody is free, so those with percentages take the rest, or else those with counts.
+fn give_overflow(units: &[Unit], left: i64, allocation: &mut Allocation) {
+    if left == 0 {
+        return;
+    }
+    let (percentages, counts) = (percentages(units), counts(units));
+    let weights = if sum(percentages.iter().copied()) > 0 { percentages } else { counts };
+    let is_held = sum(weights.iter().copied()) == 0;
+    allocation.warnings.push(if is_held { Warning::Unsatisfiable } else { Warning::Overflow });
+    give(left, &weights, left, allocation);
+}
+
+fn give(seats: i64, weights: &[i64], left: i64, allocation: &mut Allocation) -> i64 {
+    let parts = apportion(seats, weights);
+    for (size, part) in allocation.sizes.iter_mut().zip(&parts) {
+        *size = sum([*size, *part]);
+    }
+    left - sum(parts)
+}
+
+/// A wish that is rejected when it is made (rule 5). Unknown and double units are for whoever knows their names.
+pub fn is_admissible(wish: Amount) -> bool {
+    match wish {
+        Amount::Count(count) => count >= 0,
+        Amount::Percent(percent) => (0..=100).contains(&percent),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FREE: Option<Amount> = None;
+
+    fn count(count: i64) -> Option<Amount> {
+        Some(Amount::Count(count))
+    }
+    fn percent(percent: i64) -> Option<Amount> {
+        Some(Amount::Percent(percent))
+    }
+    fn divided(replicas: i64, wishes: &[Option<Amount>]) -> (Vec<i64>, Vec<Warning>) {
+        let units: Vec<Unit> = wishes.iter().map(|wish| Unit { wish: *wish, current: 0 }).collect();
+        let Allocation { sizes, warnings } = allocate(replicas, &units);
+        (sizes, warnings)
+    }
+
+    #[test]
+    fn the_table_of_section_4_2() {
+        assert_eq!(divided(10, &[FREE, FREE]), (vec![5, 5], vec![]));
+        assert_eq!(divided(10, &[count(4), FREE]), (vec![4, 6], vec![]));
+        assert_eq!(divided(10, &[count(4), percent(10), FREE]), (vec![4, 1, 5], vec![]));
+        assert_eq!(divided(10, &[FREE, FREE, FREE]), (vec![4, 3, 3], vec![]));
+        assert_eq!(divided(15, &[percent(10), FREE]), (vec![2, 13], vec![]));
+        assert_eq!(divided(14, &[percent(10), FREE]), (vec![1, 13], vec![]));
+        assert_eq!(divided(3, &[count(5), FREE]), (vec![3, 0], vec![Warning::Truncated(0)]));
+        assert_eq!(divided(20, &[count(4), percent(60)]), (vec![4, 16], vec![Warning::Overflow]));
+        assert_eq!(divided(7, &[FREE, count(0), FREE]), (vec![4, 0, 3], vec![]));
+        assert_eq!(divided(3, &[percent(50), percent(50)]), (vec![2, 1], vec![]));
+    }
+
+    #[test]
+    fn an_odd_pod_stays_where_pods_are() {
+        let unit = |current| Unit { wish: None, current };
+        assert_eq!(allocate(10, &[unit(0), unit(0), unit(5)]).sizes, [3, 3, 4]);
+    }
+
+    #[test]
+    fn wishes_that_do_not_fit_are_warnings() {
+        assert_eq!(divided(4, &[count(3), percent(50), FREE]), (vec![3, 1, 0], vec![Warning::PercentTruncated]));
+        assert_eq!(divided(10, &[count(2), count(3)]), (vec![4, 6], vec![Warning::Overflow]));
+        assert_eq!(divided(10, &[percent(0), count(3)]), (vec![0, 10], vec![Warning::Overflow]));
+        assert_eq!(divided(10, &[percent(80), percent(80)]), (vec![5, 5], vec![Warning::PercentTruncated]));
+    }
+
+    #[test]
+    fn with_every_unit_pinned_to_zero_there_is_nowhere_to_go() {
+        assert_eq!(divided(5, &[count(0), percent(0)]), (vec![0, 0], vec![Warning::Unsatisfiable]));
+        assert_eq!(divided(5, &[]), (vec![], vec![Warning::Unsatisfiable]));
+        assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
+    }
+
+    #[test]
+    fn wishes_below_nothing_and_above_everything_are_not_admitted() {
+        let wishes = [Amount::Count(-1), Amount::Percent(101), Amount::Percent(100), Amount::Count(0)];
+        assert_eq!(wishes.map(is_admissible), [false, false, true, true]);
+    }
+
+    fn any_unit() -> impl Strategy<Value = Unit> {
+        let wish = prop_oneof![
+            2 => Just(None),
+            1 => (0..30i64).prop_map(count),
+            1 => (0..=100i64).prop_map(percent),
+        ];
+        (wish, 0..20i64).prop_map(|(wish, current)| Unit { wish, current })
+    }
+
+    proptest! {
+        #[test]
+        fn the_parts_sum_up_to_the_replicas(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
+            let Allocation { sizes, warnings } = allocate(replicas, &units);
+            prop_assert!(sizes.iter().all(|size| *size >= 0));
+            if warnings.contains(&Warning::Unsatisfiable) {
+                prop_assert!(units.iter().all(|unit| matches!(unit.wish, Some(Amount::Count(0) | Amount::Percent(0)))));
+            } else {
+                prop_assert_eq!(sum(sizes), replicas);
+            }
+        }
+
+        #[test]
+        fn no_count_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
+            for wishes in [[count(a), percent(b)], [percent(a), percent(b)], [None, percent(a)], [count(a), count(b)]] {
+                allocate(replicas, &wishes.map(|wish| Unit { wish, current }));
+            }
+        }
+    }
+}
