@@ -18,6 +18,7 @@ use crate::config::Config;
 use crate::container::Host;
 use crate::core::Core;
 use crate::core::io::Settings;
+use crate::device::Device;
 use crate::docker::{Engine, Machine};
 use crate::ledger::LedgerFile;
 use crate::metrics::Metrics;
@@ -154,6 +155,7 @@ fn host(config: &Config, owner: &Owner) -> Host {
         cloud_volume_root: config.cloud_volume_root.clone(),
         quota_cores: config.quota_cores,
         publish_ip: config.publish_ip.map(|ip| ip.to_string()).unwrap_or_default(),
+        throttles: config.devices.iter().map(Device::throttle).collect(),
     }
 }
 

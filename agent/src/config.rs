@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use contract::name::NodeName;
 
+use crate::device::Device;
+
 /// Runs the containers of one node.
 #[derive(Debug, clap::Parser)]
 #[command(name = "deployd-agent", version, about)]
@@ -40,9 +42,15 @@ pub struct Config {
     /// Where cloud volumes of pods live
     #[arg(long, env = "DEPLOYD_CLOUD_VOLUME_ROOT", default_value = "/data/lain/cloud-volumes", value_name = "DIR")]
     pub cloud_volume_root: String,
-    /// Cores that CPU level 8 takes half of
-    #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8, value_name = "CORES")]
+    /// Cores that CPU level 8 takes half of; schedulers count with their own setting of that name
+    #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8, value_name = "CORES",
+        value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub quota_cores: u32,
+    /// Block device and what it can do; each container may use that percentage of it. May be given several times, in the
+    /// environment with ; between
+    #[arg(long = "device", env = "DEPLOYD_DEVICES", value_delimiter = ';', value_parser = Device::parse,
+        value_name = "path=PATH,rate=SIZE,iops=COUNT,percent=70")]
+    pub devices: Vec<Device>,
     /// Address others reach this node at; the one it would speak from when not given
     #[arg(long, env = "DEPLOYD_ADVERTISE_IP", value_name = "ADDRESS")]
     pub advertise_ip: Option<IpAddr>,
@@ -121,6 +129,18 @@ mod tests {
         let pairs = [("group", "default"), ("unit", "a"), ("rack", "3")].map(|(k, v)| (k.to_owned(), v.to_owned()));
         assert_eq!(config.labels, pairs);
         assert!(Config::try_parse_from(["deployd-agent", "--label", "group"]).is_err());
+    }
+
+    #[test]
+    fn devices_may_repeat_and_a_wrong_one_is_refused() {
+        let words = ["deployd-agent", "--device", "path=/dev/sda,rate=1m", "--device", "path=/dev/sdb,iops=9"];
+        let devices = ["path=/dev/sda,rate=1m", "path=/dev/sdb,iops=9"].map(|text| Device::parse(text).expect("good"));
+        assert_eq!(Config::parse_from(words).devices, devices);
+        let listed = ["deployd-agent", "--device", "path=/dev/sda,rate=1m;path=/dev/sdb,iops=9"];
+        assert_eq!(Config::parse_from(listed).devices, devices);
+        for wrong in ["--device=/dev/sda", "--quota-cores=0"] {
+            assert!(Config::try_parse_from(["deployd-agent", wrong]).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -12,6 +12,7 @@ use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::HealthState;
 
 use crate::core::io::{ContainerSeen, Phase};
+use crate::device::Throttle;
 
 /// Length of a CPU accounting period, in microseconds.
 pub const CPU_PERIOD: i64 = 1_000_000;
@@ -30,6 +31,8 @@ pub struct Host {
     pub quota_cores: u32,
     /// Address ports are published on; empty means all.
     pub publish_ip: String,
+    /// What one container may do to the node's block devices.
+    pub throttles: Vec<Throttle>,
 }
 
 /// Everything the engine must know to make one container.
@@ -69,6 +72,8 @@ pub struct Plan {
     pub memory: i64,
     /// Share of [`CPU_PERIOD`] it may use.
     pub cpu_quota: i64,
+    /// What it may do to block devices.
+    pub throttles: Vec<Throttle>,
     /// Health check; none means the image's.
     pub health: Option<HealthPlan>,
 }
@@ -86,10 +91,22 @@ pub struct HealthPlan {
     pub retries: i64,
 }
 
-/// The plan of container `index` of `pod`; none when the spec has no such container.
-pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Option<Plan> {
-    let container = spec.containers.get(index)?;
-    Some(Plan {
+/// Why no container can be made from a spec.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// It has fewer.
+    #[error("the spec has no container {0}")]
+    NoContainer(usize),
+    /// A volume of its would be outside the node's volume root. The API refuses such specs; records may be older.
+    #[error("volume {0} is outside its root")]
+    Outside(String),
+}
+
+/// The plan of container `index` of `pod`.
+pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Plan, Error> {
+    let container = spec.containers.get(index).ok_or(Error::NoContainer(index))?;
+    check_places(spec, container)?;
+    Ok(Plan {
         name: pod.container_name(index, spec.containers.len()),
         image: container.image.clone(),
         labels: labels::of(&host.owner, pod, spec, index),
@@ -99,7 +116,7 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Option<Pl
         user: container.user.clone(),
         working_dir: container.working_dir.clone(),
         volumes: declared_volumes(container),
-        binds: binds(host, pod, spec, index),
+        binds: binds(host, pod, spec, container, index),
         port: (container.expose > 0).then(|| format!("{}/tcp", container.expose)),
         publish_ip: host.publish_ip.clone(),
         network: spec.network_name().to_owned(),
@@ -108,6 +125,7 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Option<Pl
             .then(|| (container.log_config.kind.clone(), container.log_config.config.clone())),
         memory: container.memory_limit,
         cpu_quota: cpu_quota(container, host.quota_cores),
+        throttles: host.throttles.clone(),
         health: health(spec, container),
     })
 }
@@ -126,8 +144,15 @@ fn declared_volumes(container: &ContainerSpec) -> Vec<String> {
     container.volumes.iter().cloned().chain(container.system_volumes.iter().filter_map(mounted)).collect()
 }
 
-fn binds(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Vec<String> {
-    let Some(container) = spec.containers.get(index) else { return Vec::new() };
+/// Whatever is joined to a root stays below it.
+fn check_places(spec: &PodSpec, container: &ContainerSpec) -> Result<(), Error> {
+    let clouds = container.cloud_volumes.iter().flat_map(|volume| &volume.dirs);
+    let mut places = std::iter::once(&spec.namespace).chain(&container.volumes).chain(clouds);
+    let leaves = |place: &&String| place.contains(':') || place.split('/').any(|part| part == "..");
+    places.find(leaves).map_or(Ok(()), |place| Err(Error::Outside(place.clone())))
+}
+
+fn binds(host: &Host, pod: &PodId, spec: &PodSpec, container: &ContainerSpec, index: usize) -> Vec<String> {
     let place = format!("{}/{}/{}", spec.namespace, pod.group, pod.instance);
     let part = if spec.containers.len() > 1 { format!("/c{index}") } else { String::new() };
     let local = container.volumes.iter().map(|path| format!("{}/{place}{part}/{path}:{path}", host.volume_root));
@@ -141,7 +166,8 @@ fn binds(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Vec<String> 
 
 fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
     let alone = PodSpec { containers: vec![container.clone()], ..PodSpec::default() };
-    i64::try_from(alone.cpu_millis(quota_cores)).unwrap_or(i64::MAX / 1000) * (CPU_PERIOD / 1000)
+    // Asked for a thousand times the cores, thousandths become microseconds of the period, and nothing is rounded.
+    i64::try_from(alone.cpu_millis(quota_cores.saturating_mul(1000))).unwrap_or(i64::MAX)
 }
 
 fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {

@@ -12,9 +12,10 @@ fn host() -> Host {
         cloud_volume_root: "/data/lain/cloud-volumes".to_owned(),
         quota_cores: 8,
         publish_ip: String::new(),
+        throttles: Vec::new(),
     }
 }
-fn pod() -> PodId {
+fn pod_id() -> PodId {
     "hello.web.web.v2-i1-d0".parse().expect("a pod")
 }
 fn words(words: &[&str]) -> Vec<String> {
@@ -24,7 +25,7 @@ fn spec(containers: Vec<ContainerSpec>) -> PodSpec {
     PodSpec { name: "hello.web.web".to_owned(), namespace: "hello".to_owned(), containers, ..Default::default() }
 }
 fn planned(spec: &PodSpec, index: usize) -> Plan {
-    plan(&host(), &pod(), spec, index).expect("there is such a container")
+    plan(&host(), &pod_id(), spec, index).expect("there is such a container")
 }
 
 #[test]
@@ -59,6 +60,44 @@ fn binds_come_in_the_contracts_order_and_are_not_tidied() {
     let several = spec(vec![ContainerSpec::default(), container]);
     assert_eq!(planned(&several, 1).binds[0], "/data/lain/volumes/hello/hello.web.web/1/c1//lain/logs:/lain/logs");
     assert_eq!(planned(&several, 1).name, "hello.web.web.v2-i1-d0-c1");
+}
+
+#[test]
+fn no_volume_leaves_its_root() {
+    let with = |change: fn(&mut PodSpec)| {
+        let mut pod = spec(vec![ContainerSpec { volumes: words(&["/data"]), ..Default::default() }]);
+        change(&mut pod);
+        plan(&host(), &pod_id(), &pod, 0).map(|plan| plan.binds.len())
+    };
+    assert_eq!(with(|_| {}), Ok(1));
+    assert_eq!(with(|pod| pod.containers[0].volumes = words(&["/a/..b/c"])), Ok(1));
+    let outside = |place: &str| Err(Error::Outside(place.to_owned()));
+    assert_eq!(with(|pod| pod.containers[0].volumes = words(&["/../../etc"])), outside("/../../etc"));
+    assert_eq!(with(|pod| pod.containers[0].volumes = words(&["/etc:/etc"])), outside("/etc:/etc"));
+    assert_eq!(with(|pod| pod.namespace = "..".to_owned()), outside(".."));
+    let cloud = |pod: &mut PodSpec| {
+        pod.containers[0].cloud_volumes = vec![CloudVolume { kind: "single".to_owned(), dirs: words(&["/x/.."]) }];
+    };
+    assert_eq!(with(cloud), outside("/x/.."));
+    assert_eq!(plan(&host(), &pod_id(), &spec(vec![]), 0), Err(Error::NoContainer(0)));
+}
+
+#[test]
+fn quotas_are_not_rounded() {
+    let host = Host { quota_cores: 1, ..host() };
+    let quota = |level| {
+        let pod = spec(vec![ContainerSpec { cpu_limit: level, ..Default::default() }]);
+        plan(&host, &pod_id(), &pod, 0).expect("a plan").cpu_quota
+    };
+    assert_eq!([quota(1), quota(3), quota(8)], [62_500, 187_500, 500_000]);
+}
+
+#[test]
+fn what_the_node_allows_is_part_of_the_plan_and_not_of_the_identity() {
+    let throttles = vec![Throttle { path: "/dev/sda".to_owned(), rate: Some(7), iops: None }];
+    let pod = spec(vec![ContainerSpec::default()]);
+    let throttled = plan(&Host { throttles: throttles.clone(), ..host() }, &pod_id(), &pod, 0).expect("a plan");
+    assert_eq!(throttled, Plan { throttles, ..planned(&pod, 0) });
 }
 
 #[test]
@@ -118,7 +157,7 @@ fn health_checks_follow_the_contract() {
 
 #[test]
 fn an_inspect_document_becomes_what_is_seen_and_a_foreign_one_nothing() {
-    let labels = labels::of(&host().owner, &pod(), &spec(vec![ContainerSpec::default()]), 0);
+    let labels = labels::of(&host().owner, &pod_id(), &spec(vec![ContainerSpec::default()]), 0);
     let document = json!({
         "Id": "abc",
         "Config": {"Labels": labels},
@@ -137,7 +176,7 @@ fn an_inspect_document_becomes_what_is_seen_and_a_foreign_one_nothing() {
     assert_eq!((seen_one.ip.as_str(), seen_one.node_port), ("10.0.0.2", 32768));
     assert_eq!((seen_one.health, seen_one.exit_code, seen_one.oom_killed), (HealthState::Starting, 137, true));
     assert!(seen_one.started_at.happened() && !seen_one.finished_at.happened());
-    assert_eq!(seen_one.identity.pod, pod());
+    assert_eq!(seen_one.identity.pod, pod_id());
     let other = Owner { node: "n2".parse().expect("a name"), ..host().owner };
     assert_eq!(seen(&other, &detail, Phase::Running), None);
 }

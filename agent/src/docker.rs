@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use bollard::Docker;
 use bollard::errors::Error as EngineError;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, HealthConfig, HostConfig,
-    HostConfigLogConfig, NetworkCreateRequest, PortBinding,
+    HostConfigLogConfig, NetworkCreateRequest, PortBinding, ThrottleDevice,
 };
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
@@ -29,7 +30,9 @@ use tracing::{info, warn};
 
 use crate::circuit::Sign;
 use crate::container::{CPU_PERIOD, Host, Plan, address, seen};
-use crate::core::io::{ContainerSeen, Phase, StepFailure};
+use crate::core::io::{ContainerSeen, Phase};
+use crate::device::Throttle;
+use crate::fault::Error;
 use crate::pulse::Pulse;
 
 /// Inspect and list.
@@ -50,52 +53,6 @@ const STOPS: usize = 64;
 const POLL: Duration = Duration::from_millis(100);
 /// Networks the engine brings along.
 const BUILT_IN_NETWORKS: [&str; 5] = ["", "host", "none", "bridge", "default"];
-
-/// Why a call to the engine did not work.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Error {
-    /// It said no.
-    #[error("{status}: {status} {}, {text}", reason(*status))]
-    Refused {
-        /// HTTP status.
-        status: u16,
-        /// Its words.
-        text: String,
-    },
-    /// It did not answer in time.
-    #[error("no answer from the engine within {} s", .0.as_secs())]
-    TimedOut(Duration),
-    /// It could not be reached.
-    #[error("cannot reach the engine: {0}")]
-    Unconnected(String),
-    /// It answered something that makes no sense.
-    #[error("cannot read the engine's answer: {0}")]
-    Unreadable(String),
-}
-
-impl Error {
-    fn status(&self) -> u16 {
-        match self {
-            Self::Refused { status, .. } => *status,
-            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
-        }
-    }
-    fn says(&self, words: &str) -> bool {
-        match self {
-            Self::Refused { text, .. } => text.contains(words),
-            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
-        }
-    }
-}
-
-impl From<Error> for StepFailure {
-    fn from(error: Error) -> Self {
-        match error {
-            Error::Refused { .. } | Error::Unreadable(_) => Self::Refused(error.to_string()),
-            Error::TimedOut(_) | Error::Unconnected(_) => Self::Unreachable(error.to_string()),
-        }
-    }
-}
 
 /// The facts of the machine the engine tells.
 #[derive(Debug, Clone, Default)]
@@ -122,6 +79,8 @@ pub struct Engine {
     stops: Semaphore,
     /// Networks known to be there; held while one is made, so that this agent makes each once.
     networks: tokio::sync::Mutex<BTreeSet<String>>,
+    /// The engine takes MemorySwappiness: those on cgroup v2 warn about it or refuse it, and have no use for it.
+    swappiness: AtomicBool,
 }
 
 impl Engine {
@@ -136,6 +95,7 @@ impl Engine {
             changes: Semaphore::new(concurrency.max(1)),
             stops: Semaphore::new(STOPS),
             networks: tokio::sync::Mutex::new(BTreeSet::new()),
+            swappiness: AtomicBool::new(true),
         }
     }
 
@@ -320,9 +280,22 @@ impl Engine {
     }
 
     async fn make(&self, plan: &Plan) -> Result<String, Error> {
-        let options = CreateContainerOptionsBuilder::new().name(&plan.name).build();
-        let made = self.call(CHANGE, async |docker| docker.create_container(Some(options), body(plan)).await).await?;
-        made.warnings.iter().for_each(|text| warn!(container = %plan.name, %text, "the engine warns"));
+        let options = || Some(CreateContainerOptionsBuilder::new().name(&plan.name).build());
+        let make = |body| self.call(CHANGE, async |docker| docker.create_container(options(), body).await);
+        let known = self.swappiness.load(Ordering::Relaxed);
+        let made = match make(body(plan, known)).await {
+            Err(error) if known && error.says("swappiness") => {
+                self.swappiness.store(false, Ordering::Relaxed);
+                make(body(plan, false)).await?
+            }
+            made => made?,
+        };
+        for text in &made.warnings {
+            warn!(container = %plan.name, %text, "the engine warns");
+            if text.contains("swappiness") {
+                self.swappiness.store(false, Ordering::Relaxed);
+            }
+        }
         Ok(made.id)
     }
 
@@ -488,9 +461,7 @@ impl Engine {
     }
 }
 
-fn body(plan: &Plan) -> ContainerCreateBody {
-    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
-    let binding = PortBinding { host_ip: Some(plan.publish_ip.clone()), host_port: Some(String::new()) };
+fn body(plan: &Plan, swappiness: bool) -> ContainerCreateBody {
     let health = plan.health.as_ref().map(|health| HealthConfig {
         test: Some(health.test.clone()),
         interval: (health.interval > 0).then_some(health.interval),
@@ -498,9 +469,29 @@ fn body(plan: &Plan) -> ContainerCreateBody {
         retries: (health.retries > 0).then_some(health.retries),
         ..Default::default()
     });
-    let host_config = HostConfig {
+    ContainerCreateBody {
+        image: Some(plan.image.clone()),
+        // An empty list would also be taken, but some engines then forget the image's own command.
+        cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
+        entrypoint: plan.entrypoint.clone(),
+        user: given(&plan.user),
+        working_dir: given(&plan.working_dir),
+        env: Some(plan.env.clone()),
+        labels: Some(plan.labels.clone().into_iter().collect()),
+        volumes: (!plan.volumes.is_empty()).then(|| plan.volumes.clone()),
+        exposed_ports: plan.port.clone().map(|port| vec![port]),
+        healthcheck: health,
+        host_config: Some(host_config(plan, swappiness)),
+        ..Default::default()
+    }
+}
+
+fn host_config(plan: &Plan, swappiness: bool) -> HostConfig {
+    let binding = PortBinding { host_ip: Some(plan.publish_ip.clone()), host_port: Some(String::new()) };
+    let (rates, operations) = (throttled(&plan.throttles, |t| t.rate), throttled(&plan.throttles, |t| t.iops));
+    HostConfig {
         binds: Some(plan.binds.clone()),
-        network_mode: some(&plan.network),
+        network_mode: given(&plan.network),
         dns_search: (!plan.dns_search.is_empty()).then(|| plan.dns_search.clone()),
         port_bindings: plan.port.as_ref().map(|port| [(port.clone(), Some(vec![binding]))].into()),
         log_config: plan.log.as_ref().map(|(kind, config)| HostConfigLogConfig {
@@ -508,27 +499,27 @@ fn body(plan: &Plan) -> ContainerCreateBody {
             config: Some(config.clone().into_iter().collect()),
         }),
         memory: Some(plan.memory),
-        // Swap off. MemorySwappiness is left out: engines on cgroup v2 refuse it, and without swap it means nothing.
+        // Swap off.
         memory_swap: Some(plan.memory),
+        memory_swappiness: swappiness.then_some(0),
         cpu_period: Some(CPU_PERIOD),
         cpu_quota: Some(plan.cpu_quota),
-        ..Default::default()
-    };
-    ContainerCreateBody {
-        image: Some(plan.image.clone()),
-        // An empty list would also be taken, but some engines then forget the image's own command.
-        cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
-        entrypoint: plan.entrypoint.clone(),
-        user: some(&plan.user),
-        working_dir: some(&plan.working_dir),
-        env: Some(plan.env.clone()),
-        labels: Some(plan.labels.clone().into_iter().collect()),
-        volumes: (!plan.volumes.is_empty()).then(|| plan.volumes.clone()),
-        exposed_ports: plan.port.clone().map(|port| vec![port]),
-        healthcheck: health,
-        host_config: Some(host_config),
+        blkio_device_read_bps: rates.clone(),
+        blkio_device_write_bps: rates,
+        blkio_device_read_iops: operations.clone(),
+        blkio_device_write_iops: operations,
         ..Default::default()
     }
+}
+
+fn given(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+fn throttled(throttles: &[Throttle], limit: impl Fn(&Throttle) -> Option<i64>) -> Option<Vec<ThrottleDevice>> {
+    let device = |t: &Throttle| Some(ThrottleDevice { path: Some(t.path.clone()), rate: Some(limit(t)?) });
+    let devices: Vec<ThrottleDevice> = throttles.iter().filter_map(device).collect();
+    (!devices.is_empty()).then_some(devices)
 }
 
 fn phase(document: &ContainerInspectResponse) -> Phase {
@@ -562,18 +553,4 @@ fn causes(error: &dyn std::error::Error) -> String {
         cause = next.source();
     }
     text
-}
-
-fn reason(status: u16) -> &'static str {
-    match status {
-        304 => "Not Modified",
-        400 => "Bad Request",
-        401 => "Unauthorized",
-        403 => "Forbidden",
-        404 => "Not Found",
-        409 => "Conflict",
-        500 => "Internal Server Error",
-        503 => "Service Unavailable",
-        _ => "Error",
-    }
 }

@@ -20,6 +20,7 @@ use crate::gate::Gate;
 use crate::http::{self, Api};
 use crate::listen;
 use crate::metrics::Metrics;
+use crate::past::Past;
 use crate::queries::Queries;
 use crate::vars::Vars;
 use crate::waiters::Waiters;
@@ -54,6 +55,8 @@ pub struct App {
     bus: Bus,
     /// Ends the listening on the inbox; raised last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
+    /// Ends whoever follows events; raised first, because they would never end by themselves.
+    leaving: Shutdown,
 }
 
 impl App {
@@ -79,10 +82,12 @@ impl App {
         let commands = commands.await.map_err(Error::Bus)?;
         let readiness = Readiness::new();
         let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
-        let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics });
+        let past = Past::new(bus.clone());
+        let leaving = past.leaving.clone();
+        let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics, past });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
-        Ok(Self { listener, address, router, readiness, bus, inbox })
+        Ok(Self { listener, address, router, readiness, bus, inbox, leaving })
     }
 
     /// The address it listens on.
@@ -94,9 +99,15 @@ impl App {
     pub async fn run(self, shutdown: Shutdown) {
         tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
+        fabric::tasks::spawn("followers", end_followers(shutdown.clone(), self.leaving));
         listen::serve(self.listener, self.router, shutdown, GRACE).await;
         self.inbox.trigger();
     }
+}
+
+async fn end_followers(shutdown: Shutdown, leaving: Shutdown) {
+    shutdown.wait().await;
+    leaving.trigger();
 }
 
 /// Ready while the bus is there and can take commands.

@@ -1,6 +1,6 @@
 //! Builds `Runtime`, the engine's view of a container, when the engine itself cannot be asked. Pure.
 //!
-//! Made from the compact facts and the group's present spec: what the spec cannot tell (process id, paths on the
+//! Made from the compact facts and the present spec: what the spec cannot tell (process id, paths on the
 //! node) stays zero.
 
 use std::collections::BTreeMap;
@@ -11,21 +11,21 @@ use contract::report::ContainerFacts;
 use contract::runtime::{
     Config, ContainerDetail, DockerLogConfig, Endpoint, Health, HostConfig, NetworkSettings, PortBinding, Ports, State,
 };
-use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::HealthState;
 use serde_json::json;
 
 /// The view of container `index` of `pod`.
-pub fn from_facts(spec: &PodGroupSpec, pod: &PodView, index: usize, facts: &ContainerFacts) -> ContainerDetail {
+pub fn from_facts(spec: &PodSpec, pod: &PodView, index: usize, facts: &ContainerFacts) -> ContainerDetail {
     let nothing = ContainerSpec::default();
-    let container = spec.pod.containers.get(index).unwrap_or(&nothing);
+    let container = spec.containers.get(index).unwrap_or(&nothing);
     ContainerDetail {
-        config: config(&spec.pod, container, pod, index),
+        config: config(spec, container, pod, index),
         created: facts.started_at,
-        host_config: host_config(&spec.pod, container),
+        host_config: host_config(spec, container),
         id: facts.id.clone(),
-        name: format!("/{}", pod.id.container_name(index, spec.pod.containers.len())),
-        network_settings: network(&spec.pod, container, pod, facts),
+        name: format!("/{}", pod.id.container_name(index, spec.containers.len())),
+        network_settings: network(spec, container, pod, facts),
         path: container.command.first().cloned().unwrap_or_default(),
         args: Some(container.command.iter().skip(1).cloned().collect()),
         restart_count: i64::from(pod.facts.restarts),

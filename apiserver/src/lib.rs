@@ -11,6 +11,7 @@ pub mod gate;
 pub mod http;
 pub mod listen;
 pub mod metrics;
+pub mod past;
 pub mod queries;
 pub mod vars;
 pub mod view;

@@ -3,6 +3,7 @@
 //! The leader first, again and again until the deadline, because a leader may just be changing; then any standby,
 //! whose answer is marked as one that may be behind. Agents get one try: an answer without them is still an answer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,14 +12,14 @@ use contract::brakes::EngineRecord;
 use contract::command::Outcome;
 use contract::name::{CommandId, NodeName};
 use contract::pod_id::PodId;
-use contract::query::{Answer, GroupView, InspectReply, InspectRequest, Query, Reply};
+use contract::query::{Answer, InspectReply, InspectRequest, Query, Reply};
 use contract::subjects;
 use fabric::nats::{Bus, RequestError};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::metrics::Metrics;
-use crate::view::{self, Inspected};
+use crate::view::Inspected;
 
 /// One try with the leader: it answers from memory, so a second means that it is gone or not yet there.
 const ONE_TRY: Duration = Duration::from_secs(1);
@@ -129,10 +130,9 @@ impl Queries {
         }
     }
 
-    /// The engines' own view of a group's pods, as far as their nodes answer in time.
-    pub async fn inspect(&self, group: &GroupView) -> Inspected {
+    /// The engines' own view of pods, by node, as far as the nodes answer in time.
+    pub async fn inspect(&self, questions: BTreeMap<NodeName, Vec<PodId>>) -> Inspected {
         let until = Instant::now() + self.inspect_deadline;
-        let questions = view::questions(group);
         let asked = questions.len();
         let mut answers = futures_util::stream::iter(questions)
             .map(|(node, pods)| self.inspect_node(node, pods))

@@ -13,17 +13,20 @@ use contract::pod_id::PodId;
 use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim};
 use contract::report::{ContainerFacts, EngineState};
 use contract::runtime::ContainerDetail;
-use contract::spec::{PodGroupSpec, PrevState};
+use contract::spec::{PodSpec, PrevState};
 
 use crate::detail;
+
+mod depends;
+pub use depends::dependency;
 
 /// The engines' own views, by pod; containers in index order.
 pub type Inspected = BTreeMap<PodId, Vec<ContainerDetail>>;
 
 /// Which pods to ask each node about.
-pub fn questions(view: &GroupView) -> BTreeMap<NodeName, Vec<PodId>> {
+pub fn questions<'a>(pods: impl IntoIterator<Item = &'a PodView>) -> BTreeMap<NodeName, Vec<PodId>> {
     let mut questions: BTreeMap<NodeName, Vec<PodId>> = BTreeMap::new();
-    for pod in &view.pods {
+    for pod in pods {
         if let Some(node) = &pod.node {
             questions.entry(node.clone()).or_default().push(pod.id.clone());
         }
@@ -36,16 +39,13 @@ pub fn pod_group(view: GroupView, mut inspected: Inspected) -> api::PodGroupWith
     let known: BTreeMap<u32, PodView> = view.pods.into_iter().map(|pod| (pod.id.instance, pod)).collect();
     let last = known.keys().next_back().copied().unwrap_or(0);
     // Clients take Pods[k-1] for instance k, so an instance nobody knows still has its place.
-    let pods: Vec<api::Pod> = (1..=last)
-        .map(|instance| match known.get(&instance) {
-            Some(pod) => one_pod(&view.spec, pod, inspected.remove(&pod.id).unwrap_or_default()),
-            None => {
-                api::Pod { instance_no: instance, containers: vec![api::Container::default()], ..Default::default() }
-            }
-        })
-        .collect();
+    let pods = (1..=last).map(|instance| match known.get(&instance) {
+        Some(pod) => one_pod(&view.spec.pod, pod, inspected.remove(&pod.id).unwrap_or_default()),
+        None => api::Pod { instance_no: instance, containers: vec![api::Container::default()], ..Default::default() },
+    });
+    let pods: Vec<api::Pod> = pods.collect();
     api::PodGroupWithSpec {
-        prev_state: pods.iter().map(prev_state).collect(),
+        prev_state: pods.iter().map(|pod| prev_state(pod, known.get(&pod.instance_no))).collect(),
         pods,
         healthst: view.health,
         state: view.state,
@@ -56,16 +56,23 @@ pub fn pod_group(view: GroupView, mut inspected: Inspected) -> api::PodGroupWith
     }
 }
 
-fn prev_state(pod: &api::Pod) -> PrevState {
+/// Where it was last known to be: its place, and its addresses also while it is down.
+fn prev_state(pod: &api::Pod, known: Option<&PodView>) -> PrevState {
+    let remembered = |index: usize| known?.addresses.get(index).cloned();
+    let address = |(index, container): (usize, &api::Container)| match container.container_ip.as_str() {
+        "" => remembered(index).unwrap_or_default(),
+        present => present.to_owned(),
+    };
     PrevState {
         node_name: pod.containers.first().map(|container| container.node_name.clone()).unwrap_or_default(),
-        ips: pod.containers.iter().map(|container| container.container_ip.clone()).collect(),
+        ips: pod.containers.iter().enumerate().map(address).collect(),
     }
 }
 
-fn one_pod(spec: &PodGroupSpec, pod: &PodView, inspected: Vec<ContainerDetail>) -> api::Pod {
+/// A pod made from `spec`.
+fn one_pod(spec: &PodSpec, pod: &PodView, inspected: Vec<ContainerDetail>) -> api::Pod {
     let facts = &pod.facts;
-    let count = spec.pod.containers.len().max(facts.containers.len()).max(1);
+    let count = spec.containers.len().max(facts.containers.len()).max(1);
     let mut details = inspected.into_iter();
     api::Pod {
         instance_no: pod.id.instance,
@@ -82,12 +89,7 @@ fn one_pod(spec: &PodGroupSpec, pod: &PodView, inspected: Vec<ContainerDetail>) 
     }
 }
 
-fn one_container(
-    spec: &PodGroupSpec,
-    pod: &PodView,
-    index: usize,
-    inspected: Option<ContainerDetail>,
-) -> api::Container {
+fn one_container(spec: &PodSpec, pod: &PodView, index: usize, inspected: Option<ContainerDetail>) -> api::Container {
     let node_name = pod.node.as_ref().map(NodeName::to_string).unwrap_or_default();
     let placed = api::Container { node_name, node_ip: pod.node_ip.clone(), ..Default::default() };
     let facts = pod.facts.containers.get(index).filter(|facts| !facts.id.is_empty());
@@ -96,10 +98,10 @@ fn one_container(
         // Nothing was created yet.
         return placed;
     }
-    let network = spec.pod.network_name();
+    let network = spec.network_name();
     let seen = inspected.as_ref().map(|detail| detail::facts(detail, network)).unwrap_or_default();
     let facts = facts.unwrap_or(&seen);
-    let expose = spec.pod.containers.get(index).map_or(0, |container| container.expose);
+    let expose = spec.containers.get(index).map_or(0, |container| container.expose);
     let mut runtime = inspected.unwrap_or_else(|| detail::from_facts(spec, pod, index, facts));
     detail::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
     api::Container {

@@ -3,20 +3,24 @@
 //! A change carries an `Idempotency-Key`, so trying it again after a lost answer cannot do it twice. The surprise:
 //! after "another operation is progressing" the key must be new, because the cluster remembers that refusal.
 
+mod calls;
+mod patience;
+
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use contract::api::{
-    Accepted, ClusterStatus, Failure, Node, OperationStatus, PodGroupLine, PodGroupList, PodGroupWithSpec,
-};
-use contract::spec::PodGroupSpec;
-use reqwest::{Client, Method, StatusCode, Url};
+use contract::api::{Accepted, Failure, OperationStatus};
+use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep};
+use serde_json::Value;
+
+pub use calls::Config;
+pub(crate) use calls::EVENTS;
+pub use patience::Patience;
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
-/// Between two tries.
-const PAUSE: Duration = Duration::from_millis(300);
+/// Longest life of an answer that goes on and on; who listens begins anew before that.
+const STREAM: Duration = Duration::from_secs(24 * 3600);
 
 /// Why the API did not do something.
 #[derive(Debug, thiserror::Error)]
@@ -97,7 +101,16 @@ struct Request<'a> {
     method: Method,
     path: &'static str,
     params: &'a [(&'static str, &'a str)],
-    body: Option<&'a PodGroupSpec>,
+    body: Option<Value>,
+}
+
+impl<'a> Request<'a> {
+    fn new(method: Method, path: &'static str, params: &'a [(&'static str, &'a str)]) -> Self {
+        Self { method, path, params, body: None }
+    }
+    fn with(self, body: &impl serde::Serialize) -> Self {
+        Self { body: Some(serde_json::to_value(body).expect("bodies of the API have string keys only")), ..self }
+    }
 }
 
 impl Api {
@@ -112,61 +125,14 @@ impl Api {
         Ok(Self { urls, client: fabric::http::client(REQUEST) })
     }
 
-    /// One group; none when there is no such group.
-    pub async fn group(&self, name: &str) -> Result<Option<PodGroupWithSpec>, Error> {
-        let reply = self.get("/api/podgroups", &[("name", name)]).await?;
-        if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
-    }
-
-    /// All groups in name order.
-    pub async fn groups(&self) -> Result<Vec<PodGroupLine>, Error> {
-        let mut lines = Vec::new();
-        let mut after = String::new();
-        loop {
-            let reply = self.get("/api/podgroups", &[("all", "true"), ("after", &after)]).await?;
-            let page: PodGroupList = reply.read()?;
-            let progress = !page.pod_groups.is_empty() && page.next > after;
-            lines.extend(page.pod_groups);
-            if page.next.is_empty() || !progress {
-                return Ok(lines);
-            }
-            after = page.next;
-        }
-    }
-
-    /// The nodes.
-    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
-        self.get("/api/nodes", &[]).await?.read()
-    }
-
-    /// Who leads, and how much there is.
-    pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
-        self.get("/api/cluster", &[]).await?.read()
-    }
-
-    /// Creates a group.
-    pub async fn create(&self, spec: &PodGroupSpec, patience: &mut Patience) -> Result<(), Error> {
-        let request = Request { method: Method::POST, path: "/api/podgroups", params: &[], body: Some(spec) };
-        self.change(request, patience).await
-    }
-
-    /// Changes a group's number of instances.
-    pub async fn scale(&self, name: &str, instances: u32, patience: &mut Patience) -> Result<(), Error> {
-        let number = instances.to_string();
-        let params = [("name", name), ("cmd", "replica"), ("num_instances", number.as_str())];
-        let request = Request { method: Method::PATCH, path: "/api/podgroups", params: &params, body: None };
-        self.change(request, patience).await.map_err(|error| named(error, name))
-    }
-
-    /// Deletes a group.
-    pub async fn delete(&self, name: &str, patience: &mut Patience) -> Result<(), Error> {
-        let params = [("name", name)];
-        let request = Request { method: Method::DELETE, path: "/api/podgroups", params: &params, body: None };
-        self.change(request, patience).await.map_err(|error| named(error, name))
-    }
-
-    /// Makes a change and waits until a leader has decided it, trying again where that makes sense.
+    /// Makes a change and waits until a leader has decided it.
     async fn change(&self, request: Request<'_>, patience: &mut Patience) -> Result<(), Error> {
+        let accepted = self.deliver(request, patience).await?.read()?;
+        self.until_decided(accepted, patience).await
+    }
+
+    /// Has a change taken, trying again where that makes sense.
+    async fn deliver(&self, request: Request<'_>, patience: &mut Patience) -> Result<Reply, Error> {
         let mut key = fresh_key();
         loop {
             let reply = match self.send(&request, Some(&key)).await {
@@ -178,7 +144,7 @@ impl Api {
                 other => other?,
             };
             match verdict(reply.status, &reply.message()) {
-                Verdict::Done => return self.until_decided(reply.read()?, patience).await,
+                Verdict::Done => return Ok(reply),
                 Verdict::Busy(why) => {
                     key = fresh_key();
                     patience.pause(&why).await?;
@@ -209,7 +175,33 @@ impl Api {
     }
 
     async fn get(&self, path: &'static str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
-        self.send(&Request { method: Method::GET, path, params, body: None }, None).await
+        self.send(&Request::new(Method::GET, path, params), None).await
+    }
+
+    /// An answer that goes on and on, from the first URL that gives one; it begins after the event `last`, if given.
+    pub async fn listen(
+        &self,
+        path: &'static str,
+        params: &[(&'static str, &str)],
+        last: Option<u64>,
+    ) -> Result<Response, Error> {
+        let request = Request::new(Method::GET, path, params);
+        let mut failed = None;
+        for base in &self.urls {
+            let mut builder = self.prepared(base, &request, None).timeout(STREAM);
+            if let Some(last) = last {
+                builder = builder.header("Last-Event-ID", last);
+            }
+            match builder.send().await {
+                Ok(response) if response.status().is_success() => return Ok(response),
+                Ok(response) => {
+                    let reply = Reply::of(base, response).await.map_err(|source| self.away(source))?;
+                    return Err(reply.refusal());
+                }
+                Err(source) => failed = Some(source),
+            }
+        }
+        Err(failed.map_or_else(no_url, |source| self.away(source)))
     }
 
     /// Asks the URLs in turn until one answers at all.
@@ -221,14 +213,19 @@ impl Api {
                 Err(source) => last = Some(source),
             }
         }
+        Err(last.map_or_else(no_url, |source| self.away(source)))
+    }
+
+    fn away(&self, source: reqwest::Error) -> Error {
         let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
-        match last {
-            Some(source) => Err(Error::Unreachable { urls, source }),
-            None => Err(Error::Url { url: String::new(), reason: "no URL was given".to_owned() }),
-        }
+        Error::Unreachable { urls, source }
     }
 
     async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
+        Reply::of(base, self.prepared(base, request, key).send().await?).await
+    }
+
+    fn prepared(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
         let mut url = base.clone();
         url.set_path(&format!("{}{}", base.path().trim_end_matches('/'), request.path));
         if !request.params.is_empty() {
@@ -238,16 +235,23 @@ impl Api {
         if let Some(key) = key {
             builder = builder.header("Idempotency-Key", key);
         }
-        if let Some(body) = request.body {
-            builder = builder.json(body);
+        match &request.body {
+            Some(body) => builder.json(body),
+            None => builder,
         }
-        let response = builder.send().await?;
-        let status = response.status();
-        Ok(Reply { url: base.clone(), status, body: response.bytes().await?.to_vec() })
     }
 }
 
+fn no_url() -> Error {
+    Error::Url { url: String::new(), reason: "no URL was given".to_owned() }
+}
+
 impl Reply {
+    async fn of(base: &Url, response: Response) -> Result<Self, reqwest::Error> {
+        let status = response.status();
+        Ok(Self { url: base.clone(), status, body: response.bytes().await?.to_vec() })
+    }
+
     fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
         if !self.status.is_success() {
             return Err(self.refusal());
@@ -265,16 +269,15 @@ impl Reply {
     fn refusal(&self) -> Error {
         match self.status {
             StatusCode::NOT_FOUND => Error::NotFound(self.message()),
+            StatusCode::FORBIDDEN => Error::Refused {
+                status: self.status.as_u16(),
+                message: format!(
+                    "{} `deployctl engine config --readonly false --maintenance false` opens it",
+                    self.message()
+                ),
+            },
             status => Error::Refused { status: status.as_u16(), message: self.message() },
         }
-    }
-}
-
-/// The API's 404 does not say what was not found.
-fn named(error: Error, name: &str) -> Error {
-    match error {
-        Error::NotFound(_) => Error::no_group(name),
-        other => other,
     }
 }
 
@@ -302,42 +305,6 @@ fn verdict(status: StatusCode, message: &str) -> Verdict {
     }
 }
 
-/// How long somebody is ready to try again, and who hears why it takes so long.
-pub struct Patience {
-    started: Instant,
-    deadline: Instant,
-    said: Box<dyn FnMut(&str) + Send>,
-}
-
-impl std::fmt::Debug for Patience {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Patience").field("deadline", &self.deadline).finish_non_exhaustive()
-    }
-}
-
-impl Patience {
-    /// From now on for `span`; `said` hears every reason to wait.
-    pub fn for_span(span: Duration, said: impl FnMut(&str) + Send + 'static) -> Self {
-        let started = Instant::now();
-        Self { started, deadline: started + span, said: Box::new(said) }
-    }
-
-    /// Whether the time is up.
-    pub fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
-    }
-
-    /// Waits a little, or fails with the reason when the time is up.
-    pub async fn pause(&mut self, why: &str) -> Result<(), Error> {
-        if self.is_over() {
-            return Err(Error::Deadline { after: self.deadline - self.started, waiting_for: why.to_owned() });
-        }
-        (self.said)(why);
-        sleep(PAUSE).await;
-        Ok(())
-    }
-}
-
 /// A key nobody else uses: the time to the nanosecond and the process.
 fn fresh_key() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -345,93 +312,4 @@ fn fresh_key() -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    use super::*;
-
-    /// Answers one request per entry, then hangs up; returns what was asked.
-    async fn server(answers: &'static [(u16, &'static str)]) -> (String, tokio::task::JoinHandle<Vec<String>>) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let served = fabric::tasks::spawn("server", async move {
-            let mut asked = Vec::new();
-            for (status, body) in answers {
-                let (mut stream, _) = listener.accept().await.unwrap();
-                let mut request = vec![0; 16 * 1024];
-                let length = stream.read(&mut request).await.unwrap();
-                asked.push(String::from_utf8_lossy(&request[..length]).into_owned());
-                let head =
-                    format!("HTTP/1.1 {status} X\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
-                stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
-            }
-            asked
-        });
-        (url, served)
-    }
-
-    fn patience() -> Patience {
-        Patience::for_span(Duration::from_secs(10), |_| {})
-    }
-
-    fn key(request: &str) -> &str {
-        request.lines().find(|line| line.starts_with("idempotency-key")).unwrap()
-    }
-
-    #[tokio::test]
-    async fn the_next_url_is_tried_when_one_does_not_answer() {
-        let (url, served) = server(&[(202, "[{\"Name\":\"n1\",\"State\":\"alive\"}]")]).await;
-        let api = Api::new(&["http://127.0.0.1:1".to_owned(), url]).unwrap();
-        assert_eq!(api.nodes().await.unwrap()[0].name, "n1");
-        assert!(served.await.unwrap()[0].starts_with("GET /api/nodes HTTP"));
-    }
-
-    #[tokio::test]
-    async fn a_locked_group_is_tried_again_with_a_new_key_and_a_lost_answer_with_the_same() {
-        let (url, served) = server(&[(423, "{\"message\":\"busy\"}"), (503, ""), (202, "{\"message\":\"ok\"}")]).await;
-        Api::new(&[url]).unwrap().scale("a b", 3, &mut patience()).await.unwrap();
-        let asked = served.await.unwrap();
-        assert!(asked[0].starts_with("PATCH /api/podgroups?name=a+b&cmd=replica&num_instances=3 "), "{}", asked[0]);
-        assert_ne!(key(&asked[0]), key(&asked[1]));
-        assert_eq!(key(&asked[1]), key(&asked[2]));
-    }
-
-    #[tokio::test]
-    async fn a_queued_change_is_followed_until_it_is_decided() {
-        const REFUSED: &str =
-            r#"{"operation":"o1","state":"refused","message":"no","decided_at":"2026-01-01T00:00:00Z"}"#;
-        let (url, _served) =
-            server(&[(202, "{\"queued\":true,\"operation\":\"o1\"}"), (404, "{}"), (200, REFUSED)]).await;
-        let error = Api::new(&[url]).unwrap().delete("a", &mut patience()).await.unwrap_err();
-        assert!(matches!(error, Error::Refused { ref message, .. } if message == "no"), "{error:?}");
-    }
-
-    #[tokio::test]
-    async fn a_refusal_keeps_its_reason_and_an_unknown_name_is_told_apart() {
-        let (url, _served) = server(&[(400, "{\"message\":\"Pod.Containers: must not be empty\"}"), (404, "{}")]).await;
-        let api = Api::new(&[url]).unwrap();
-        let error = api.create(&PodGroupSpec::default(), &mut patience()).await.unwrap_err().to_string();
-        assert!(error.contains("400") && error.contains("Pod.Containers: must not be empty"), "{error}");
-        assert_eq!(api.group("x").await.unwrap(), None);
-    }
-
-    #[tokio::test]
-    async fn an_api_that_is_not_there_is_named_with_the_remedy() {
-        let error = Api::new(&["http://127.0.0.1:1".to_owned()]).unwrap().nodes().await.unwrap_err().to_string();
-        assert!(error.contains("http://127.0.0.1:1;") && error.contains("deployctl up"), "{error}");
-    }
-
-    #[test]
-    fn only_urls_are_urls() {
-        assert!(Api::new(&["127.0.0.1:9003".to_owned()]).is_err());
-        assert!(Api::new(&["ftp://a".to_owned()]).is_err());
-    }
-
-    #[tokio::test]
-    async fn patience_ends() {
-        let mut patience = Patience::for_span(Duration::ZERO, |_| {});
-        let error = patience.pause("the moon is full").await.unwrap_err().to_string();
-        assert!(error.contains("the moon is full"), "{error}");
-    }
-}
+pub(crate) mod tests;

@@ -1,18 +1,16 @@
-//! `apply`, `scale` and `delete`: changes the API and waits until they are true.
+//! `apply`, `scale` and `delete`: asks the API for changes of groups and waits until they are true.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use contract::api::PodGroupWithSpec;
 use contract::spec::PodGroupSpec;
-use contract::state::RunState;
 
 use crate::api::{self, Api, Patience};
 use crate::args;
-use crate::document::{self, Change};
+use crate::difference::{self, Difference};
+use crate::document::{self, Document};
 use crate::progress::{Progress, on_terminal};
-use crate::table;
+use crate::waiting::{self, finish, patience};
 
 /// Why something was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -35,16 +33,21 @@ pub enum Error {
         #[source]
         source: document::Error,
     },
-    /// The group exists and differs.
-    #[error(
-        "PodGroup {name} exists and differs in {fields}; changing the spec of a running group is not supported yet: \
-         `deployctl delete podgroup {name} --wait`, then apply it again"
-    )]
-    Differs {
+    /// It exists and differs in what cannot be changed.
+    #[error("{name} exists and differs in {fields}, which cannot be changed; delete it, then apply it again")]
+    Fixed {
         /// Which.
         name: String,
         /// In what.
         fields: String,
+    },
+    /// A change was accepted and did not work out.
+    #[error("PodGroup {name}: {reason}")]
+    Failed {
+        /// Which group.
+        name: String,
+        /// What it says itself.
+        reason: String,
     },
     /// The API did not do it.
     #[error(transparent)]
@@ -53,64 +56,99 @@ pub enum Error {
 
 /// `deployctl apply`
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
-    let text = read(&asked.file)?;
-    let documents = document::read(&text).map_err(|source| Error::Document { path: asked.file.clone(), source })?;
-    for document in &documents {
-        for field in &document.ignored {
-            eprintln!("warning: {}: field {field} is unknown and means nothing; is it misspelt?", document.spec.name);
-        }
-    }
+    let documents = documents(&asked.file, document::read, |spec: &PodGroupSpec| &spec.name)?;
     for document in &documents {
         apply_one(api, &document.spec, &asked.waiting).await?;
     }
     Ok(())
 }
 
+/// The specs of a file; fields that mean nothing are told.
+pub fn documents<S>(
+    file: &Path,
+    reader: fn(&str) -> Result<Vec<Document<S>>, document::Error>,
+    name: fn(&S) -> &String,
+) -> Result<Vec<Document<S>>, Error> {
+    let text = read(file)?;
+    let documents = reader(&text).map_err(|source| Error::Document { path: file.to_owned(), source })?;
+    for document in &documents {
+        for field in &document.ignored {
+            let name = name(&document.spec);
+            eprintln!("warning: {name}: field {field} is unknown and means nothing; is it misspelt?");
+        }
+    }
+    Ok(documents)
+}
+
 async fn apply_one(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
     let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: applying"));
     let mut patience = patience(&progress, waiting.timeout);
-    let outcome = change(api, spec, &mut patience).await;
-    let said = match outcome {
-        Ok(said) => said,
+    let done = match change(api, spec, &mut patience).await {
+        Ok(done) => done,
         Err(error) => {
             progress.abandon();
             return Err(error);
         }
     };
-    progress.done(&format!("PodGroup {name} {said}"));
+    progress.done(&format!("PodGroup {name} {}", done.join(", ")));
     if waiting.wanted(on_terminal()) {
-        until_running(api, name, spec.num_instances, waiting.timeout).await
-    } else {
-        Ok(())
+        until_applied(api, spec, waiting).await?;
     }
+    Ok(())
 }
 
-async fn change(api: &Api, spec: &PodGroupSpec, patience: &mut Patience) -> Result<String, Error> {
-    let Some(current) = api.group(&spec.name).await? else {
+/// Does what is missing and says what it did.
+async fn change(api: &Api, spec: &PodGroupSpec, patience: &mut Patience) -> Result<Vec<String>, Error> {
+    let name = &spec.name;
+    let Some(current) = api.group(name).await? else {
         api.create(spec, patience).await?;
-        return Ok("created".to_owned());
+        return Ok(vec!["created".to_owned()]);
     };
-    match document::change(&current.spec, spec) {
-        Change::Nothing => Ok("is unchanged".to_owned()),
-        Change::Scale(number) => {
-            api.scale(&spec.name, number, patience).await?;
-            Ok(format!("scaled from {} to {number} instances", current.spec.num_instances))
-        }
-        Change::Unsupported(fields) => Err(Error::Differs { name: spec.name.clone(), fields: fields.join(", ") }),
+    let Difference { pod, number, policy, fixed } = difference::of_group(&current.spec, spec);
+    if !fixed.is_empty() {
+        return Err(Error::Fixed { name: name.clone(), fields: fixed.join(", ") });
     }
+    let mut done = Vec::new();
+    let present = u32::try_from(current.spec.num_instances).unwrap_or(0);
+    // What is going away is not made anew before; what comes is made from the new pod at once.
+    let shrinks_first = number.is_some_and(|number| number < present);
+    for scales in [shrinks_first, !shrinks_first] {
+        if scales && (number.is_some() || policy.is_some()) {
+            api.scale(name, number.unwrap_or(present), policy, patience).await?;
+            done.extend(number.map(|number| format!("scaled from {present} to {number} instances")));
+            done.extend(policy.map(|policy| format!("restarts {}", policy.word())));
+        } else if !scales && !pod.is_empty() {
+            api.patch(name, &spec.pod, patience).await?;
+            done.push(format!("changed in {}", pod.join(", ")));
+        }
+    }
+    Ok(if done.is_empty() { vec!["is unchanged".to_owned()] } else { done })
+}
+
+/// Waits until no change is under way and every instance runs; a change that was taken back has failed.
+async fn until_applied(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+    let name = &spec.name;
+    let progress = Progress::start(&format!("PodGroup {name}: waiting until the change is made"));
+    let mut patience = patience(&progress, waiting.timeout);
+    let group = waiting::settled(api, &spec.namespace, name, &mut patience).await;
+    let group = finish(&progress, group, &format!("PodGroup {name} has settled"))?;
+    if difference::of_group(&group.spec, spec) != Difference::default() && !group.last_error.is_empty() {
+        return Err(Error::Failed { name: name.clone(), reason: group.last_error });
+    }
+    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
 }
 
 /// `deployctl scale`
 pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {}: scaling to {} instances", asked.name, asked.instances));
     let mut patience = patience(&progress, asked.waiting.timeout);
-    let scaled = api.scale(&asked.name, asked.instances, &mut patience).await;
+    let scaled = api.scale(&asked.name, asked.instances, None, &mut patience).await;
     finish(&progress, scaled, &format!("PodGroup {} scaled to {} instances", asked.name, asked.instances))?;
     if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    until_running(api, &asked.name, i64::from(asked.instances), asked.waiting.timeout).await
+    Ok(waiting::until_running(api, &asked.name, i64::from(asked.instances), asked.waiting.timeout).await?)
 }
 
 /// `deployctl delete podgroup`
@@ -121,7 +159,7 @@ pub async fn delete(api: &Api, name: &str, waiting: &args::Waiting) -> Result<()
     if waiting.wanted(on_terminal()) && deleted.is_ok() {
         deleted = until_gone(api, name, &mut patience).await;
     }
-    finish(&progress, deleted, &format!("PodGroup {name} deleted"))
+    Ok(finish(&progress, deleted, &format!("PodGroup {name} deleted"))?)
 }
 
 /// The name answers 404 at once; its containers are gone when the list does not show it any more.
@@ -130,75 +168,6 @@ async fn until_gone(api: &Api, name: &str, patience: &mut Patience) -> Result<()
         patience.pause("its containers are being removed").await?;
     }
     Ok(())
-}
-
-/// Waits until a group runs with `instances` instances, and shows them.
-pub async fn until_running(api: &Api, name: &str, instances: i64, timeout: Duration) -> Result<(), Error> {
-    let progress = Progress::start(&format!("PodGroup {name}: waiting until it runs"));
-    let mut patience = patience(&progress, timeout);
-    let group = match running(api, name, instances, &mut patience).await {
-        Ok(group) => group,
-        Err(error) => {
-            progress.abandon();
-            return Err(error.into());
-        }
-    };
-    progress.done(&format!("PodGroup {name} runs"));
-    println!("{}", table::instances(&group));
-    Ok(())
-}
-
-/// The group once all its instances run.
-pub async fn running(
-    api: &Api,
-    name: &str,
-    instances: i64,
-    patience: &mut Patience,
-) -> Result<PodGroupWithSpec, api::Error> {
-    loop {
-        let group = match api.group(name).await {
-            Ok(group) => group,
-            // A fail-over or a restarted apiserver is over in seconds; the patience bounds it.
-            Err(error @ (api::Error::Unreachable { .. } | api::Error::Refused { status: 500.., .. })) => {
-                patience.pause(&error.to_string()).await?;
-                continue;
-            }
-            Err(error) => return Err(error),
-        };
-        match group {
-            Some(group) if runs(&group, instances) => return Ok(group),
-            Some(group) => patience.pause(&why_not(&group, instances)).await?,
-            None => patience.pause("it is not there yet").await?,
-        }
-    }
-}
-
-fn runs(group: &PodGroupWithSpec, instances: i64) -> bool {
-    let all = i64::try_from(group.pods.len()).is_ok_and(|count| count == instances);
-    all && group.pods.iter().all(|pod| pod.state == RunState::Success)
-}
-
-fn why_not(group: &PodGroupWithSpec, instances: i64) -> String {
-    let running = group.pods.iter().filter(|pod| pod.state == RunState::Success).count();
-    let errors = group.pods.iter().map(|pod| pod.last_error.as_str());
-    let error = std::iter::once(group.last_error.as_str()).chain(errors).find(|error| !error.is_empty());
-    match error {
-        Some(error) => format!("{running} of {instances} instances run; {error}"),
-        None => format!("{running} of {instances} instances run"),
-    }
-}
-
-fn patience(progress: &Progress, timeout: Duration) -> Patience {
-    let progress = progress.clone();
-    Patience::for_span(timeout, move |why| progress.update(why))
-}
-
-fn finish(progress: &Progress, result: Result<(), api::Error>, text: &str) -> Result<(), Error> {
-    match result {
-        Ok(()) => progress.done(text),
-        Err(_) => progress.abandon(),
-    }
-    Ok(result?)
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -213,29 +182,69 @@ fn read(path: &Path) -> Result<String, Error> {
 
 #[cfg(test)]
 mod tests {
-    use contract::api::Pod;
+    use std::time::Duration;
+
+    use contract::api::PodGroupWithSpec;
 
     use super::*;
+    use crate::api::tests::server;
 
-    fn group(states: &[RunState]) -> PodGroupWithSpec {
-        let pod = |state: &RunState| Pod { state: *state, ..Pod::default() };
-        PodGroupWithSpec { pods: states.iter().map(pod).collect(), ..Default::default() }
+    const OK: (u16, &str) = (202, "{\"message\":\"ok\"}");
+
+    fn spec(image: &str, instances: i64) -> PodGroupSpec {
+        let text = format!(
+            "Name: a.web.web\nNamespace: a\nNumInstances: {instances}\nPod: {{Containers: [{{Image: {image}}}]}}"
+        );
+        document::read(&text).unwrap().swap_remove(0).spec
     }
 
-    #[test]
-    fn a_group_runs_when_every_wanted_instance_does() {
-        assert!(runs(&group(&[RunState::Success, RunState::Success]), 2));
-        assert!(!runs(&group(&[RunState::Success]), 2), "one is not there yet");
-        assert!(!runs(&group(&[RunState::Success, RunState::Exit]), 2));
-        assert!(!runs(&group(&[RunState::Success, RunState::Success, RunState::Success]), 2), "one is still going");
-        assert!(runs(&group(&[]), 0));
+    /// What `apply` says and asks of an API where the group runs as `current`.
+    async fn applied(
+        current: Option<PodGroupSpec>,
+        wanted: &PodGroupSpec,
+        changes: usize,
+    ) -> (Vec<String>, Vec<String>) {
+        let group = |spec| serde_json::to_string(&PodGroupWithSpec { spec, ..Default::default() }).unwrap();
+        let shown = current.map_or_else(|| (404, "{}".to_owned()), |spec| (200, group(spec)));
+        let mut answers = vec![(shown.0, shown.1.as_str())];
+        answers.extend(std::iter::repeat_n(OK, changes));
+        let (url, served) = server(&answers).await;
+        let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
+        let done = change(&Api::new(&[url]).unwrap(), wanted, &mut patience).await.unwrap();
+        let asked = served.await.unwrap().into_iter().skip(1);
+        (done, asked.map(|request| request.split(" HTTP").next().unwrap_or_default().to_owned()).collect())
     }
 
-    #[test]
-    fn waiting_says_what_went_wrong() {
-        let mut group = group(&[RunState::Success, RunState::Pending]);
-        assert_eq!(why_not(&group, 2), "1 of 2 instances run");
-        group.pods[1].last_error = "no such image".to_owned();
-        assert_eq!(why_not(&group, 2), "1 of 2 instances run; no such image");
+    #[tokio::test]
+    async fn applying_what_runs_asks_for_nothing() {
+        assert_eq!(applied(Some(spec("i", 2)), &spec("i", 2), 0).await, (vec!["is unchanged".to_owned()], Vec::new()));
+        let (done, asked) = applied(None, &spec("i", 2), 1).await;
+        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn another_pod_is_a_new_spec_and_another_number_scales_what_goes_first_and_what_comes_last() {
+        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec";
+        const SCALE: &str = "PATCH /api/podgroups?name=a.web.web&cmd=replica&num_instances=";
+        let changed = "changed in Pod.Containers[0].Image".to_owned();
+        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 2), 1).await;
+        assert_eq!((done, asked), (vec![changed.clone()], vec![SPEC.to_owned()]));
+        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 3), 2).await;
+        assert_eq!(done, [changed.clone(), "scaled from 2 to 3 instances".to_owned()]);
+        assert_eq!(asked, [SPEC.to_owned(), format!("{SCALE}3")]);
+        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 1), 2).await;
+        assert_eq!(done, ["scaled from 2 to 1 instances".to_owned(), changed]);
+        assert_eq!(asked, [format!("{SCALE}1"), SPEC.to_owned()]);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_changed_is_refused_before_anything_is_asked_for() {
+        let mut other = spec("j", 3);
+        other.pod.network = "elsewhere".to_owned();
+        let current = PodGroupWithSpec { spec: spec("i", 2), ..Default::default() };
+        let (url, _served) = server(&[(200, &serde_json::to_string(&current).unwrap())]).await;
+        let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
+        let error = change(&Api::new(&[url]).unwrap(), &other, &mut patience).await.unwrap_err().to_string();
+        assert!(error.contains("Pod.Network"), "{error}");
     }
 }

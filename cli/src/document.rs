@@ -1,19 +1,20 @@
-//! Reads PodGroupSpecs from a file: JSON or YAML, one or several. Pure.
+//! Reads PodGroupSpecs, or PodSpecs of dependency pods, from a file: JSON or YAML, one or several. Pure.
 //!
 //! Keys match in any case, as in the API, and fields the API would silently drop are named, because in a file a
 //! person wrote they are typing errors.
 
 use contract::go_json;
-use contract::spec::PodGroupSpec;
-use contract::time::Timestamp;
-use contract::validate::sentence;
+use contract::spec::{PodGroupSpec, PodSpec};
+use contract::validate::{Flaw, sentence};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Why a file holds no PodGroupSpec.
+/// Why a file holds no spec.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing in it.
-    #[error("it is empty; give it a PodGroupSpec, deploy/demo-podgroup.json shows one")]
+    #[error("it is empty; give it a spec, deploy/demo-podgroup.json shows one of a PodGroup")]
     Empty,
     /// Neither JSON nor YAML.
     #[error("it is not {format}: {reason}")]
@@ -24,7 +25,7 @@ pub enum Error {
         reason: String,
     },
     /// A field has the wrong type.
-    #[error("PodGroup {number}: {reason}")]
+    #[error("spec {number}: {reason}")]
     Field {
         /// Which document, from 1.
         number: usize,
@@ -32,7 +33,7 @@ pub enum Error {
         reason: String,
     },
     /// Fields whose values cannot be.
-    #[error("PodGroup {name:?}: {flaws}")]
+    #[error("{name:?}: {flaws}")]
     Flaws {
         /// Which.
         name: String,
@@ -43,22 +44,39 @@ pub enum Error {
 
 /// One spec and what of its document was not understood.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document {
+pub struct Document<S = PodGroupSpec> {
     /// The spec, valid.
-    pub spec: PodGroupSpec,
+    pub spec: S,
     /// Paths of fields that mean nothing.
     pub ignored: Vec<String>,
 }
 
 /// Every PodGroupSpec of a text.
 pub fn read(text: &str) -> Result<Vec<Document>, Error> {
+    let group = |(index, value): (usize, &Value)| {
+        let mut spec: PodGroupSpec = decoded(index + 1, value)?;
+        fill(&mut spec);
+        let checked = spec.validate();
+        document(value, spec.name.clone(), spec, checked)
+    };
+    values(text)?.iter().enumerate().map(group).collect()
+}
+
+/// Every PodSpec of a text.
+pub fn read_pods(text: &str) -> Result<Vec<Document<PodSpec>>, Error> {
+    let pod = |(index, value): (usize, &Value)| {
+        let spec: PodSpec = decoded(index + 1, value)?;
+        let checked = spec.validate();
+        document(value, spec.name.clone(), spec, checked)
+    };
+    values(text)?.iter().enumerate().map(pod).collect()
+}
+
+fn values(text: &str) -> Result<Vec<Value>, Error> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let values = if is_json { json(text)? } else { yaml(text)? };
     let values: Vec<Value> = values.into_iter().flat_map(flatten).collect();
-    if values.is_empty() {
-        return Err(Error::Empty);
-    }
-    values.into_iter().enumerate().map(|(index, value)| document(index + 1, &value)).collect()
+    if values.is_empty() { Err(Error::Empty) } else { Ok(values) }
 }
 
 fn json(text: &str) -> Result<Vec<Value>, Error> {
@@ -78,16 +96,23 @@ fn flatten(value: Value) -> Vec<Value> {
     }
 }
 
-fn document(number: usize, value: &Value) -> Result<Document, Error> {
-    let mut spec: PodGroupSpec =
-        go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })?;
-    fill(&mut spec);
+fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error> {
+    go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
+}
+
+/// The spec of a value, unless it was found to be flawed.
+fn document<S: Serialize>(
+    value: &Value,
+    name: String,
+    spec: S,
+    checked: Result<(), Vec<Flaw>>,
+) -> Result<Document<S>, Error> {
     let mut ignored = Vec::new();
     let known = serde_json::to_value(&spec).expect("a spec has string keys only");
     unknown_fields(value, &known, "", &mut ignored);
-    if let Err(flaws) = spec.validate() {
+    if let Err(flaws) = checked {
         let unknown = ignored.iter().map(|field| format!("; {field}: unknown field")).collect::<String>();
-        return Err(Error::Flaws { name: spec.name, flaws: sentence(&flaws) + &unknown });
+        return Err(Error::Flaws { name, flaws: sentence(&flaws) + &unknown });
     }
     Ok(Document { spec, ignored })
 }
@@ -125,53 +150,6 @@ fn unknown_fields(given: &Value, known: &Value, at: &str, found: &mut Vec<String
 
 fn member<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     object.get(key).or_else(|| object.iter().find(|(known, _)| known.eq_ignore_ascii_case(key)).map(|(_, value)| value))
-}
-
-/// What must happen so that a group that runs as `current` becomes `wanted`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// It is as wanted.
-    Nothing,
-    /// Only the number of instances differs.
-    Scale(u32),
-    /// These fields differ, which cannot be changed in place.
-    Unsupported(Vec<String>),
-}
-
-/// Compares what runs with what is wanted; versions, times and remembered nodes are the cluster's own.
-pub fn change(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Change {
-    let strip = |spec: &PodGroupSpec| {
-        let mut spec = spec.clone().for_creation(Timestamp::NEVER);
-        spec.num_instances = 0;
-        serde_json::to_value(spec).expect("a spec has string keys only")
-    };
-    let mut differing = Vec::new();
-    differences(&strip(current), &strip(wanted), "", &mut differing);
-    match (differing.is_empty(), u32::try_from(wanted.num_instances)) {
-        (true, Ok(number)) if current.num_instances != wanted.num_instances => Change::Scale(number),
-        (true, _) => Change::Nothing,
-        (false, _) => Change::Unsupported(differing),
-    }
-}
-
-fn differences(left: &Value, right: &Value, at: &str, found: &mut Vec<String>) {
-    match (left, right) {
-        (Value::Object(left), Value::Object(right)) => {
-            let keys: std::collections::BTreeSet<&String> = left.keys().chain(right.keys()).collect();
-            for key in keys {
-                let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                let of = |object: &Map<String, Value>| object.get(key).cloned().unwrap_or(Value::Null);
-                differences(&of(left), &of(right), &path, found);
-            }
-        }
-        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            for (index, (left, right)) in left.iter().zip(right).enumerate() {
-                differences(left, right, &format!("{at}[{index}]"), found);
-            }
-        }
-        (left, right) if left != right => found.push(at.to_owned()),
-        _ => {}
-    }
 }
 
 #[cfg(test)]
@@ -243,15 +221,14 @@ Pod:
     }
 
     #[test]
-    fn only_the_number_of_instances_can_be_changed() {
-        let wanted = one(JSON).spec;
-        let running = PodGroupSpec { version: 3, ..wanted.clone().for_creation(Timestamp::from_millis(5)) };
-        assert_eq!(change(&running, &wanted), Change::Nothing);
-        assert_eq!(change(&running, &PodGroupSpec { num_instances: 5, ..wanted.clone() }), Change::Scale(5));
-        let mut other = wanted;
-        other.pod.containers[0].image = "j".to_owned();
-        other.pod.filters.push("constraint:a==b".to_owned());
-        let fields = ["Pod.Containers[0].Image", "Pod.Filters"].map(str::to_owned).to_vec();
-        assert_eq!(change(&running, &other), Change::Unsupported(fields));
+    fn a_file_may_hold_pods_of_their_own() {
+        let text = "Name: svc.portal.portal\nNamespace: svc\nContainers: [{Image: i}]\nTypo: 1";
+        let pods = read_pods(text).unwrap();
+        assert_eq!(
+            (pods[0].spec.name.as_str(), pods[0].ignored.as_slice()),
+            ("svc.portal.portal", &["Typo".to_owned()][..])
+        );
+        let error = read_pods("{\"Name\":\"a\"}").unwrap_err().to_string();
+        assert!(error.contains("Pod.Namespace: ") && error.contains("Pod.Containers: must not be empty"), "{error}");
     }
 }

@@ -40,7 +40,8 @@ async fn group(api: &Api, name: &str, output: Output) -> Result<(), api::Error> 
     Ok(())
 }
 
-fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce() -> String) {
+/// Shows a value in the form the user wants.
+pub fn show<T: Serialize>(output: Output, value: &T, table: impl FnOnce() -> String) {
     match output {
         Output::Table => println!("{}", table()),
         Output::Json => {

@@ -5,18 +5,25 @@
 pub mod api;
 pub mod apply;
 pub mod args;
+pub mod depends;
+pub mod difference;
 pub mod docker;
 pub mod document;
+pub mod events;
 pub mod get;
+pub mod operate;
 pub mod place;
 pub mod progress;
 pub mod status;
+pub mod switches;
 pub mod table;
 pub mod tar;
 pub mod up;
+pub mod waiting;
 
 use crate::api::Api;
 use crate::args::{Args, Command, DeleteWhat};
+use crate::operate::Act;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -73,5 +80,17 @@ pub async fn run(args: &Args) -> Result<(), Error> {
             DeleteWhat::Podgroup { name, waiting } => Ok(apply::delete(&api()?, name, waiting).await?),
         },
         Command::Scale(asked) => Ok(apply::scale(&api()?, asked).await?),
+        Command::Start(asked) => Ok(operate::operate(&api()?, Act::Start, asked).await?),
+        Command::Stop(asked) => Ok(operate::operate(&api()?, Act::Stop, asked).await?),
+        Command::Restart(asked) => Ok(operate::operate(&api()?, Act::Restart, asked).await?),
+        Command::Drift(asked) => Ok(operate::drift(&api()?, asked).await?),
+        Command::Evacuate(asked) => Ok(operate::evacuate(&api()?, asked).await?),
+        Command::Depends(asked) => Ok(depends::depends(&api()?, &asked.what).await?),
+        Command::Events(asked) => Ok(events::events(&api()?, asked).await?),
+        Command::DeadLetters(asked) => Ok(events::dead_letters(&api()?, asked).await?),
+        Command::Engine(asked) => Ok(switches::engine(&api()?, &asked.what).await?),
+        Command::Guard(asked) => Ok(switches::guard(&api()?, asked.what).await?),
+        Command::Constraints(asked) => Ok(switches::constraints(&api()?, &asked.what).await?),
+        Command::Notifies(asked) => Ok(switches::notifies(&api()?, &asked.what).await?),
     }
 }

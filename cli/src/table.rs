@@ -1,7 +1,9 @@
 //! How things are shown to people.
 
+use std::collections::BTreeMap;
+
 use comfy_table::{Table, presets};
-use contract::api::{Node, Pod, PodGroupLine, PodGroupWithSpec};
+use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::{HealthState, RunState};
 
 /// Labels every agent adds from what its engine says; true, matched by constraints, and too long for a table.
@@ -56,6 +58,35 @@ pub fn groups(lines: &[PodGroupLine]) -> String {
             line.version.to_string(),
             one_line(&line.last_error),
         ]);
+    }
+    text(&table)
+}
+
+/// Where a dependency pod runs, by the namespace it serves.
+pub fn dependency(pods: &BTreeMap<String, Vec<Pod>>) -> String {
+    let mut table = plain(&["serves", "node", "state", "container", "address", "restarts", "error"]);
+    for (namespace, pod) in pods.iter().flat_map(|(namespace, pods)| pods.iter().map(move |pod| (namespace, pod))) {
+        let first = pod.containers.first();
+        let id: String = first.map_or("", |container| container.id.as_str()).chars().take(12).collect();
+        table.add_row([
+            namespace.clone(),
+            dash(first.map_or("", |container| container.node_name.as_str())),
+            state_of(pod),
+            dash(&id),
+            dash(&address(pod)),
+            pod.restart_count.to_string(),
+            one_line(&pod.last_error),
+        ]);
+    }
+    text(&table)
+}
+
+/// Messages that could not be delivered.
+pub fn dead_letters(letters: &[Letter]) -> String {
+    let mut table = plain(&["at", "subject", "reason", "payload"]);
+    for letter in letters {
+        let (reason, payload) = (one_line(&letter.reason), one_line(&letter.payload));
+        table.add_row([letter.at.to_string(), letter.subject.clone(), reason, payload]);
     }
     text(&table)
 }

@@ -79,7 +79,9 @@ impl App {
             admin::serve(config.listen, readiness.clone(), Arc::new(registry), shutdown.clone()),
         );
         fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness, shutdown.clone()));
-        let mut desk = Desk::new(tools, shutdown.clone());
+        // The lanes' own flag, raised once nothing is taken any more: what they put back before would come to this process again.
+        let leaving = Shutdown::new();
+        let mut desk = Desk::new(tools, leaving.clone());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier takes notices");
         let failed = loop {
             tokio::select! {
@@ -94,6 +96,11 @@ impl App {
             }
         };
         shutdown.trigger();
+        let fetched = consumer.close();
+        leaving.trigger();
+        for job in &fetched {
+            desk.put_back(job).await;
+        }
         desk.close().await;
         match failed {
             Some(source) => Err(Error::Listen { address: config.listen, source }),

@@ -79,7 +79,8 @@ impl Desk {
         Lane { places: Arc::new(Semaphore::new(LANE_PLACES)), queue, task }
     }
 
-    async fn put_back(&self, job: &Job) {
+    /// Gives a job back to the bus: for a while, or at once when this process leaves.
+    pub async fn put_back(&self, job: &Job) {
         self.tools.metrics.put_back.inc();
         // While leaving, a closed lane is no lack of room: another notifier may take the job at once.
         let leaving = self.shutdown.is_triggered();

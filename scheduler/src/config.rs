@@ -35,6 +35,30 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_OPERATION_LIMIT", default_value = "10m", value_parser = duration::parse)]
     pub operation_limit: Duration,
 
+    /// An instance of an upgrade or a restart gets five times this, or five times its setup time if that is longer, to become well
+    #[arg(long, env = "DEPLOYD_HEALTH_POLL", default_value = "20s", value_parser = duration::parse)]
+    pub health_poll: Duration,
+
+    /// A dependency pod that no instance needs is removed after so long, so that a redeployment finds it running
+    #[arg(long, env = "DEPLOYD_DEPENDENCY_GRACE", default_value = "5m", value_parser = duration::parse)]
+    pub dependency_grace: Duration,
+
+    /// A condition that stands is told to callbacks again only after so long
+    #[arg(long, env = "DEPLOYD_TELL_AGAIN_AFTER", default_value = "1h", value_parser = duration::parse)]
+    pub tell_again_after: Duration,
+
+    /// So many nodes going silent within --losses-within stop the engine: a failing network must not move everything (0: never)
+    #[arg(long, env = "DEPLOYD_LOSSES_STOP", default_value_t = 3)]
+    pub losses_stop: u32,
+
+    /// See --losses-stop
+    #[arg(long, env = "DEPLOYD_LOSSES_WITHIN", default_value = "3m", value_parser = duration::parse)]
+    pub losses_within: Duration,
+
+    /// A node's container engine that does not answer for so long is told to callbacks
+    #[arg(long, env = "DEPLOYD_ENGINE_AWAY_AFTER", default_value = "30s", value_parser = duration::parse)]
+    pub engine_away_after: Duration,
+
     /// A killed leader is replaced after so long (whole seconds; etcd grants 2s at least)
     #[arg(long, env = "DEPLOYD_LEASE_TTL", default_value = "5s", value_parser = duration::parse)]
     pub lease_ttl: Duration,
@@ -99,6 +123,12 @@ impl Config {
             lost_after: self.lost_after,
             failover_grace: self.failover_grace,
             operation_limit: self.operation_limit,
+            health_poll: self.health_poll,
+            dependency_grace: self.dependency_grace,
+            tell_again_after: self.tell_again_after,
+            losses_stop: self.losses_stop,
+            losses_within: self.losses_within,
+            engine_away_after: self.engine_away_after,
             quota_cores: self.quota_cores,
             mutant: None,
         }
@@ -127,6 +157,9 @@ mod tests {
         let (ours, core) = (config.core_settings(), io::Settings::default());
         assert_eq!((ours.suspect_after, ours.lost_after), (core.suspect_after, core.lost_after));
         assert_eq!((ours.failover_grace, ours.operation_limit), (core.failover_grace, core.operation_limit));
+        assert_eq!((ours.health_poll, ours.dependency_grace), (core.health_poll, core.dependency_grace));
+        assert_eq!((ours.tell_again_after, ours.losses_stop), (core.tell_again_after, core.losses_stop));
+        assert_eq!((ours.losses_within, ours.engine_away_after), (core.losses_within, core.engine_away_after));
         assert_eq!(ours.quota_cores, core.quota_cores);
         let (lease, usual) = (config.election_settings(), election::Settings::default());
         assert_eq!((lease.ttl, lease.renew, lease.step_down_after), (usual.ttl, usual.renew, usual.step_down_after));

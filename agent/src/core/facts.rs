@@ -1,5 +1,6 @@
 //! Tells what one pod looks like from outside: state, health and containers, from what the engine shows and what is
-//! remembered. The surprise: a refused step outranks everything the engine shows, because it says why.
+//! remembered. The surprise: a refused step outranks everything the engine shows, because it says why; only when the
+//! engine keeps its own words about a start that failed do those stand.
 
 use contract::order::Assignment;
 use contract::report::{ContainerFacts, PodFacts};
@@ -19,6 +20,8 @@ pub(super) struct Known<'a> {
     pub(super) obeying: bool,
     /// Its containers, best of each index first.
     pub(super) containers: Vec<&'a ContainerSeen>,
+    /// A container of it is being made at this moment, wanted or not any more.
+    pub(super) making: bool,
     /// What is remembered.
     pub(super) memory: &'a PodMemory,
     /// What the lane's last failed removal or stop said.
@@ -30,7 +33,7 @@ pub(super) struct Known<'a> {
 /// The pod's facts; `updated_at` is left to whoever compares them with the facts before. None when nothing is left
 /// to tell.
 pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
-    if known.ordered.is_none() && known.containers.is_empty() {
+    if known.ordered.is_none() && known.containers.is_empty() && !known.making {
         return None;
     }
     let containers = container_facts(known);
@@ -43,6 +46,8 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         restarts: known.memory.restarts,
         restarted_at: known.memory.restarted_at,
         let_go: known.memory.let_go,
+        starts_answered: known.memory.starts_answered,
+        restarts_answered: known.memory.restarts_answered,
         last_error,
         ..Default::default()
     })
@@ -55,6 +60,8 @@ pub(super) fn unknown(memory: &PodMemory) -> PodFacts {
         restarts: memory.restarts,
         restarted_at: memory.restarted_at,
         let_go: memory.let_go,
+        starts_answered: memory.starts_answered,
+        restarts_answered: memory.restarts_answered,
         last_error: memory.last_error.clone(),
         ..Default::default()
     }
@@ -88,6 +95,10 @@ fn one_container(seen: &ContainerSeen) -> ContainerFacts {
 
 fn state(known: &Known<'_>) -> (RunState, String) {
     if known.memory.failures > 0 {
+        let failed = known.containers.iter().find(|seen| seen.phase != Phase::Running && !seen.error.is_empty());
+        if let Some(failed) = failed {
+            return (RunState::Fail, failed.error.clone());
+        }
         return (RunState::Error, known.memory.last_error.clone());
     }
     if let Some((assignment, spec)) = known.ordered

@@ -61,7 +61,7 @@ pub enum Input {
         /// It can.
         connected: bool,
     },
-    /// A scheduler asks for the whole report.
+    /// A scheduler asks for the whole report, and for a new look at the containers soon.
     WholeAsked,
     /// The time the core asked to be woken at has come.
     Tick,
@@ -217,6 +217,15 @@ pub struct PodMemory {
     pub retry_at: Timestamp,
     /// What went wrong last.
     pub last_error: String,
+    /// The last start asked for that was done, as far as it can be.
+    pub starts_answered: u32,
+    /// The last restart asked for that was done, as far as it can be.
+    pub restarts_answered: u32,
+    /// When the last start or restart was asked for, kept with the order that asks; never when the pod was ordered so
+    /// from its first moment. A container that was started later was not left as it was.
+    pub asked_at: Timestamp,
+    /// Containers that were started for it, by index.
+    pub renewed: BTreeSet<usize>,
 }
 
 /// Timing and limits of the core.
@@ -249,4 +258,6 @@ pub enum Mutant {
     NoFence,
     /// Orders are obeyed and acknowledged without being kept on disk.
     NoLedger,
+    /// That a restart was done is not kept on disk.
+    ForgetsRestarts,
 }

@@ -1,8 +1,6 @@
-//! Works the lanes: asks the planner for the next step, remembers how steps ended, and keeps the facts of every pod
-//! that something happened to.
+//! Works the lanes: asks the planner for the next step, and keeps the facts of every pod that something happened to.
 //!
-//! A refusal of the engine counts against the pod and is told; an engine that cannot be asked counts against nobody,
-//! the lane only waits a little.
+//! What the planner wants remembered is remembered on the way; a lane has at most one step under way.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,39 +8,21 @@ use std::time::Duration;
 
 use contract::fence::Fence;
 use contract::labels::Identity;
+use contract::name::GroupName;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::report::EngineState;
 use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 use planner::lane::{Activity, Lane, Memory, Next, Seen, Wanted, next_step};
 use planner::restart::{End, History, Limits};
-use tracing::{info, warn};
+use tracing::info;
 
-use super::io::{ContainerSeen, Effect, Phase, PodMemory, Step, StepFailure};
+use super::io::{ContainerSeen, Effect, Phase, PodMemory, Step};
 use super::world::Busy;
 use super::{Core, Sight, facts, lane_range};
 
 /// Grace of a container whose spec is not known any more.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-
-/// Back-off after the engine refused a create or a start: 10 s doubling to 5 min. The scheduler usually answers with
-/// a new drift before.
-const REFUSED: BackOff = BackOff { first: Duration::from_secs(10), most: Duration::from_secs(300) };
-/// Back-off after the engine could not be asked: 1 s doubling to 30 s.
-const UNREACHABLE: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(30) };
-
-struct BackOff {
-    first: Duration,
-    most: Duration,
-}
-
-impl BackOff {
-    /// After so many failures in a row.
-    fn after(&self, failures: u32) -> Duration {
-        let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(16));
-        self.first.saturating_mul(doubled).min(self.most)
-    }
-}
 
 impl Core {
     /// Looks at every lane something happened to: starts its next step, refreshes its facts.
@@ -51,7 +31,7 @@ impl Core {
             && matches!(self.sight, Sight::Clear { .. })
             && self.ledger.order.fence != Fence::default();
         for lane in self.world.take_dirty() {
-            if can_act && !self.ledger.order.spared.contains(&lane.group) {
+            if can_act && !is_spared(&self.ledger.order.spared, &lane) {
                 self.work_lane(&lane, now, out);
             }
             self.refresh_facts(&lane, now);
@@ -60,30 +40,51 @@ impl Core {
     }
 
     fn work_lane(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
-        self.note_what_stands(key);
         let (busy, hold_until) = match self.world.lane(key) {
             None => (false, Timestamp::NEVER),
             Some(lane) => (lane.busy.is_some(), lane.hold_until),
         };
+        if !busy && now < hold_until {
+            // What is known of the lane may be older than the step that failed: nothing is concluded from it.
+            return self.world.wait(key, Some(hold_until));
+        }
+        self.note_what_stands(key);
         if busy {
             return;
         }
-        if now < hold_until {
-            return self.world.wait(key, Some(hold_until));
+        // Each let-go and each answer settles one thing about one of the lane's pods, so this ends.
+        loop {
+            match next_step(&self.planned_lane(key, now), now) {
+                Next::LetGo(pod) => {
+                    info!(%pod, "restart budget is spent, the pod is let go");
+                    self.memory_mut(&pod).let_go = true;
+                }
+                Next::Answered { pod, history } => self.answered(&pod, history),
+                next @ (Next::Nothing
+                | Next::WaitUntil(_)
+                | Next::Create(_)
+                | Next::Start { .. }
+                | Next::Stop { .. }
+                | Next::Remove { .. }) => return self.begin(key, next, out),
+            }
         }
-        let mut next = next_step(&self.planned_lane(key, now), now);
-        // Each let-go settles one of the lane's pods, so this ends.
-        while let Next::LetGo(pod) = next {
-            info!(%pod, "restart budget is spent, the pod is let go");
-            self.memory_mut(&pod).let_go = true;
-            next = next_step(&self.planned_lane(key, now), now);
-        }
-        self.begin(key, next, out);
+    }
+
+    /// What was asked of `pod` is done, as far as it can be.
+    pub(super) fn answered(&mut self, pod: &PodId, history: History) {
+        let Some(asked) = self.ledger.order.pods.get(pod).copied() else { return };
+        info!(%pod, starts = asked.starts_asked, restarts = asked.restarts_asked, "what was asked of the pod is done");
+        let memory = self.memory_mut(pod);
+        memory.starts_answered = asked.starts_asked;
+        memory.restarts_answered = asked.restarts_asked;
+        memory.restarts = history.restarts;
+        memory.restarted_at = history.restarted_at;
+        memory.renewed.clear();
     }
 
     fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
         let (step, history) = match next {
-            Next::Nothing | Next::LetGo(_) => return self.world.wait(key, None),
+            Next::Nothing | Next::LetGo(_) | Next::Answered { .. } => return self.world.wait(key, None),
             Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
             Next::Create(Identity { pod, index }) => {
                 let Some(spec) = self.ledger.order.specs.get(&pod.spec_key()) else { return };
@@ -115,7 +116,12 @@ impl Core {
         let wanted = self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
         if memory.outdated && nothing {
             let memory = self.memory_mut(pod);
-            *memory = PodMemory { halted: std::mem::take(&mut memory.halted), ..PodMemory::default() };
+            *memory = PodMemory {
+                halted: std::mem::take(&mut memory.halted),
+                starts_answered: memory.starts_answered,
+                restarts_answered: memory.restarts_answered,
+                ..PodMemory::default()
+            };
         } else if !memory.outdated && complete && !memory.created {
             self.memory_mut(pod).created = true;
         }
@@ -183,103 +189,8 @@ impl Core {
         since + self.settings.alone_after
     }
 
-    /// A step ended.
-    pub(super) fn stepped(
-        &mut self,
-        key: &InstanceKey,
-        step: &Step,
-        result: Result<Option<ContainerSeen>, StepFailure>,
-        now: Timestamp,
-    ) {
-        self.world.touch(key);
-        self.world.mark(key);
-        let lane = self.world.lane_mut(key);
-        let history = match lane.busy.take() {
-            Some(busy) if busy.step == *step => busy.history,
-            // The end of a step of an earlier run: what it left behind is still true.
-            other => {
-                lane.busy = other;
-                None
-            }
-        };
-        match result {
-            Ok(left) => self.step_worked(key, step, left, history),
-            Err(failure) => self.step_failed(key, step, failure, now),
-        }
-    }
-
-    fn step_worked(&mut self, key: &InstanceKey, step: &Step, left: Option<ContainerSeen>, history: Option<History>) {
-        let lane = self.world.lane_mut(key);
-        lane.stumbles = 0;
-        lane.hold_until = Timestamp::NEVER;
-        lane.trouble.clear();
-        let pod = self.pod_of(step);
-        let started = left.as_ref().map(|seen| seen.identity.index);
-        match left {
-            Some(seen) => self.world.put(seen),
-            None => step_target(step).into_iter().for_each(|id| self.world.gone(id)),
-        }
-        let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
-        match step {
-            Step::Create { .. } | Step::Start { .. } => {
-                let memory = self.memory_mut(&pod);
-                memory.failures = 0;
-                memory.retry_at = Timestamp::NEVER;
-                memory.last_error.clear();
-                memory.let_go = false;
-                if let Some(History { restarts, restarted_at }) = history {
-                    memory.restarts = restarts;
-                    memory.restarted_at = restarted_at;
-                }
-                if let Some(index) = started {
-                    memory.halted.remove(&index);
-                }
-            }
-            Step::Stop { .. } | Step::Remove { .. } => {}
-        }
-    }
-
-    fn step_failed(&mut self, key: &InstanceKey, step: &Step, failure: StepFailure, now: Timestamp) {
-        let pod = self.pod_of(step);
-        let (refused, text) = match failure {
-            StepFailure::Refused(text) => (true, text),
-            StepFailure::Unreachable(text) => (false, text),
-        };
-        warn!(lane = %key, refused, reason = %text, "a step failed");
-        let (text, makes) = match step {
-            Step::Create { .. } => (format!("Cannot create container, {text}"), true),
-            Step::Start { .. } => (format!("Cannot start container, {text}"), true),
-            Step::Stop { .. } => (format!("Cannot stop container, {text}"), false),
-            Step::Remove { .. } => (format!("Fail to remove container, {text}"), false),
-        };
-        if let Some(pod) = pod.filter(|pod| refused && makes && self.ledger.order.pods.contains_key(pod)) {
-            let memory = self.memory_mut(&pod);
-            memory.failures = memory.failures.saturating_add(1);
-            memory.retry_at = now + REFUSED.after(memory.failures);
-            memory.last_error = text;
-            return;
-        }
-        if !refused {
-            // Nobody knows what the step left behind.
-            self.look_again = true;
-        }
-        let lane = self.world.lane_mut(key);
-        lane.stumbles = lane.stumbles.saturating_add(1);
-        lane.hold_until = now + UNREACHABLE.after(lane.stumbles);
-        lane.trouble = if refused { text } else { String::new() };
-    }
-
-    fn pod_of(&self, step: &Step) -> Option<PodId> {
-        match step {
-            Step::Create { pod, .. } => Some(pod.clone()),
-            Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
-                self.world.container(id).map(|seen| seen.identity.pod.clone())
-            }
-        }
-    }
-
     /// What is remembered of `pod`, to change it; the ledger will be written.
-    fn memory_mut(&mut self, pod: &PodId) -> &mut PodMemory {
+    pub(super) fn memory_mut(&mut self, pod: &PodId) -> &mut PodMemory {
         self.desk.remember();
         self.ledger.memory.entry(pod.clone()).or_default()
     }
@@ -322,6 +233,7 @@ impl Core {
             ordered: self.ledger.order.pods.get(pod).zip(spec.map(Arc::as_ref)),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
+            making: self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),
             memory,
             trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),
             before: self.reporter.get(pod),
@@ -329,11 +241,12 @@ impl Core {
     }
 }
 
-fn step_target(step: &Step) -> Option<&str> {
-    match step {
-        Step::Create { .. } => None,
-        Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
-    }
+/// Whether what this node has in `lane` is left as it is. A dependency pod's group is called after the dependency, the
+/// node and the namespace it serves.
+fn is_spared(spared: &BTreeSet<GroupName>, lane: &InstanceKey) -> bool {
+    let serves =
+        |name: &GroupName| lane.group.as_str().strip_prefix(name.as_str()).is_some_and(|place| place.starts_with('-'));
+    spared.contains(&lane.group) || (lane.instance == 0 && spared.iter().any(serves))
 }
 
 fn remembered(memory: &PodMemory) -> Memory {
@@ -344,5 +257,9 @@ fn remembered(memory: &PodMemory) -> Memory {
         let_go: memory.let_go,
         history: History { restarts: memory.restarts, restarted_at: memory.restarted_at },
         retry_at: memory.retry_at,
+        starts_answered: memory.starts_answered,
+        restarts_answered: memory.restarts_answered,
+        asked_at: memory.asked_at,
+        renewed: memory.renewed.clone(),
     }
 }

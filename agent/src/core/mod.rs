@@ -10,6 +10,7 @@ mod facts;
 mod lanes;
 mod orders;
 mod reports;
+mod steps;
 mod world;
 
 #[cfg(test)]
@@ -32,6 +33,10 @@ pub use orders::Tally;
 /// before it closes the connection.
 const DYING_ENGINE: Duration = Duration::from_secs(15);
 
+/// Between an inventory and the next one that is taken because somebody asked: however many ask, the engine lists its
+/// containers once a second at most.
+const LOOK_GAP: Duration = Duration::from_secs(1);
+
 /// Between the first two signs of life of a run nobody has answered yet; doubled by each further one.
 const FIRST_BEAT: Duration = Duration::from_millis(125);
 
@@ -51,6 +56,8 @@ pub struct Core {
     sight: Sight,
     /// Something is not as it should be known: the next inventory is due now.
     look_again: bool,
+    /// A scheduler wants to see the containers as they are now: the next inventory is due soon.
+    look_asked: bool,
     connected: bool,
     /// When a scheduler last said anything; the agent's own start counts as a word.
     last_word: Timestamp,
@@ -82,6 +89,7 @@ impl Core {
             engine: EngineState::Up,
             sight: Sight::Blind { asked_at: None, excuse: Timestamp::NEVER, ever: false },
             look_again: false,
+            look_asked: false,
             connected: true,
             last_word: Timestamp::NEVER,
             unheard: Some(0),
@@ -157,6 +165,7 @@ impl Core {
                 self.last_word = now;
                 self.unheard = None;
                 self.reporter.ask_whole();
+                self.look_asked = true;
             }
             Input::Tick => {}
         }
@@ -218,6 +227,7 @@ impl Core {
                 asked + self.settings.reread
             }
             Sight::Clear { asked_at: None, .. } if self.look_again => Timestamp::NEVER,
+            Sight::Clear { asked_at: None, taken_at } if self.look_asked => taken_at + LOOK_GAP,
             Sight::Clear { asked_at: None, taken_at } => taken_at + self.settings.reread,
         })
     }
@@ -228,6 +238,7 @@ impl Core {
                 Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. } => *asked_at = Some(now),
             }
             self.look_again = false;
+            self.look_asked = false;
             self.world.inventory_begins();
             out.push(Effect::TakeInventory);
         }

@@ -3,6 +3,7 @@
 //! One write is under way at a time. What arrives meanwhile waits in one place, where a newer order takes the place
 //! of an older one; the older one's sender is told so and sends again what it still wants.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::fence::Fence;
@@ -16,7 +17,7 @@ use planner::lane::makes_other_containers;
 use tracing::{error, info, warn};
 
 use super::Core;
-use super::io::{Effect, Inbox, Ledger, Mutant};
+use super::io::{Effect, Inbox, Ledger, Mutant, PodMemory};
 
 /// Until a memory that could not be written is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(5);
@@ -51,7 +52,16 @@ pub struct Tally {
 #[derive(Debug)]
 struct Writing {
     id: u64,
-    order: Option<(Order, Inbox)>,
+    order: Option<Kept>,
+}
+
+/// An order on its way to the disk.
+#[derive(Debug)]
+struct Kept {
+    order: Order,
+    inbox: Inbox,
+    /// When each pod it asks to start or restart was asked.
+    asked: BTreeMap<PodId, Timestamp>,
 }
 
 impl Desk {
@@ -72,7 +82,7 @@ impl Core {
         self.last_word = now;
         self.unheard = None;
         if self.desk.writing.is_none() {
-            return self.judge_order(message, reply, out);
+            return self.judge_order(message, reply, now, out);
         }
         let overtaken = match &self.desk.waiting {
             Some((waiting, _)) if waiting.fence() > message.fence() => Some(reply),
@@ -88,9 +98,9 @@ impl Core {
     pub(super) fn written(&mut self, id: u64, result: Result<(), String>, now: Timestamp, out: &mut Vec<Effect>) {
         match self.desk.writing.take() {
             Some(writing) if writing.id == id => match (writing.order, result) {
-                (Some((order, inbox)), Ok(())) => self.obey(order, inbox, out),
+                (Some(kept), Ok(())) => self.obey(kept, out),
                 (None, Ok(())) => {}
-                (order, Err(reason)) => self.not_written(order.map(|(_, inbox)| inbox), reason, now, out),
+                (kept, Err(reason)) => self.not_written(kept.map(|kept| kept.inbox), reason, now, out),
             },
             // The answer to a write of an earlier run, or a second answer: it says nothing about the present one.
             other => self.desk.writing = other,
@@ -98,7 +108,7 @@ impl Core {
         if self.desk.writing.is_none()
             && let Some((message, reply)) = self.desk.waiting.take()
         {
-            self.judge_order(message, reply, out);
+            self.judge_order(message, reply, now, out);
         }
     }
 
@@ -123,17 +133,17 @@ impl Core {
         }
     }
 
-    fn judge_order(&mut self, message: OrderMessage, inbox: Inbox, out: &mut Vec<Effect>) {
+    fn judge_order(&mut self, message: OrderMessage, inbox: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
         let have = self.ledger.order.fence;
         let fence = message.fence();
         let same = fence == have && self.order_digest == promised_digest(&message);
         let judgement = match self.settings.mutant {
             Some(Mutant::NoFence) => Judgement::Accept,
-            Some(Mutant::NoLedger) | None => judge(have, fence, same),
+            Some(Mutant::NoLedger | Mutant::ForgetsRestarts) | None => judge(have, fence, same),
         };
         let reply = match judgement {
             Judgement::Accept => match self.resulting_order(message) {
-                Ok(order) => return self.keep(order, inbox, out),
+                Ok(order) => return self.keep(order, inbox, now, out),
                 Err(reply) => reply,
             },
             Judgement::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
@@ -168,16 +178,39 @@ impl Core {
         }
     }
 
-    fn keep(&mut self, order: Order, inbox: Inbox, out: &mut Vec<Effect>) {
+    fn keep(&mut self, order: Order, inbox: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
+        let asked = self.asked_anew(&order, now);
+        let kept = Kept { order, inbox, asked };
         if self.settings.mutant == Some(Mutant::NoLedger) {
-            return self.obey(order, inbox, out);
+            return self.obey(kept, out);
         }
         let mut ledger = self.ledger.clone();
-        adopt(&mut ledger, order.clone());
-        self.write(ledger, Some((order, inbox)), out);
+        adopt(&mut ledger, kept.order.clone(), &kept.asked);
+        self.write(ledger, Some(kept), out);
     }
 
-    fn write(&mut self, ledger: Ledger, order: Option<(Order, Inbox)>, out: &mut Vec<Effect>) {
+    /// The pods `order` asks to start or restart once more, and when: not before the last start of any of their
+    /// containers, for the engine's clock need not be ours. Never, when there was nothing to restart.
+    fn asked_anew(&self, order: &Order, now: Timestamp) -> BTreeMap<PodId, Timestamp> {
+        let mut asked = BTreeMap::new();
+        for (pod, after) in &order.pods {
+            let Some(before) = self.ledger.order.pods.get(pod) else { continue };
+            if after.starts_asked > before.starts_asked || after.restarts_asked > before.restarts_asked {
+                let lane = pod.key();
+                let own = self.world.containers(&lane).filter(|seen| seen.identity.pod == *pod);
+                let last_start = own.map(|seen| seen.started_at).max().unwrap_or(Timestamp::NEVER);
+                let made = self.ledger.memory.get(pod).is_some_and(|memory| memory.created);
+                asked.insert(pod.clone(), if made { now.max(last_start) } else { Timestamp::NEVER });
+            }
+        }
+        asked
+    }
+
+    fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
+        if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
+            let forget = |memory: &mut PodMemory| (memory.restarts_answered, memory.renewed) = Default::default();
+            ledger.memory.values_mut().for_each(forget);
+        }
         self.desk.last_id += 1;
         let id = self.desk.last_id;
         self.desk.memory_changed = false;
@@ -186,7 +219,8 @@ impl Core {
     }
 
     /// The order is on disk: from now on it is the one that counts.
-    fn obey(&mut self, order: Order, inbox: Inbox, out: &mut Vec<Effect>) {
+    fn obey(&mut self, kept: Kept, out: &mut Vec<Effect>) {
+        let Kept { order, inbox, asked } = kept;
         let first = self.ledger.order.fence == Fence::default();
         let pods = Changes::between(&self.ledger.order.pods, &order.pods);
         let specs = Changes::between(&self.ledger.order.specs, &order.specs);
@@ -198,14 +232,15 @@ impl Core {
         let respecified = |pod: &PodId| specs.put.contains_key(&pod.spec_key());
         let changed = order.pods.keys().filter(|pod| respecified(pod)).chain(pods.put.keys()).chain(&pods.gone);
         changed.for_each(|pod| self.world.mark(&pod.key()));
-        if first {
+        if first || order.spared != self.ledger.order.spared {
+            // What was left alone may have to go now.
             self.world.mark_all();
         }
         if order.brakes != self.ledger.order.brakes {
             // What was held back may be done now.
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }
-        adopt(&mut self.ledger, order);
+        adopt(&mut self.ledger, order, &asked);
         self.order_digest = self.ledger.order.digest();
         self.reporter.head_changed();
         self.desk.tally.accepted += 1;
@@ -223,8 +258,9 @@ fn promised_digest(message: &OrderMessage) -> contract::digest::Digest {
     }
 }
 
-/// Puts `order` in the ledger and fits what is remembered to it.
-fn adopt(ledger: &mut Ledger, order: Order) {
+/// Puts `order` in the ledger and fits what is remembered to it; `asked` are the pods it asks to start or restart once
+/// more.
+fn adopt(ledger: &mut Ledger, order: Order, asked: &BTreeMap<PodId, Timestamp>) {
     ledger.memory.retain(|pod, _| order.pods.contains_key(pod));
     for (pod, memory) in &mut ledger.memory {
         let key = pod.spec_key();
@@ -242,5 +278,29 @@ fn adopt(ledger: &mut Ledger, order: Order) {
             memory.let_go = false;
         }
     }
+    for (pod, asked_at) in asked {
+        let before = ledger.order.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
+        let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
+        let count = order.specs.get(&pod.spec_key()).map_or(0, |spec| spec.containers.len());
+        note_asked(ledger.memory.entry(pod.clone()).or_default(), *asked_at, starts.then_some(count));
+    }
     ledger.order = order;
+}
+
+/// Somebody asks for a restart of a pod, or for a start of its containers, however many those are: what it did before
+/// is forgiven. A restart counts on, unless the pod was let go.
+fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>) {
+    if starts.is_some() || memory.let_go {
+        memory.restarts = 0;
+        memory.restarted_at = Timestamp::NEVER;
+    }
+    if let Some(count) = starts {
+        memory.halted = (0..count).collect();
+    }
+    memory.let_go = false;
+    memory.failures = 0;
+    memory.retry_at = Timestamp::NEVER;
+    memory.last_error.clear();
+    memory.asked_at = asked_at;
+    memory.renewed.clear();
 }

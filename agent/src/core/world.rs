@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::pod_id::InstanceKey;
+use contract::pod_id::{InstanceKey, PodId};
 use contract::time::Timestamp;
 use planner::restart::History;
 
@@ -47,6 +47,16 @@ pub(super) struct Busy {
     pub(super) step: Step,
     /// The restarts to remember when a start works.
     pub(super) history: Option<History>,
+}
+
+impl Lane {
+    /// Whether a container of the pod is being made at this moment.
+    pub(super) fn is_making(&self, wanted: &PodId) -> bool {
+        match self.busy.as_ref().map(|busy| &busy.step) {
+            Some(Step::Create { pod, .. }) => pod == wanted,
+            Some(Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }) | None => false,
+        }
+    }
 }
 
 impl World {

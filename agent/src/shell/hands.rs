@@ -77,8 +77,8 @@ impl Hands {
 async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<ContainerSeen>, StepFailure> {
     let result = match step {
         Step::Create { pod, index, spec } => match plan(host, pod, spec, *index) {
-            Some(plan) => engine.create(&plan).await,
-            None => return Err(StepFailure::Refused(format!("the spec has no container {index}"))),
+            Ok(plan) => engine.create(&plan).await,
+            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
         },
         Step::Start { id } => engine.start(id).await,
         Step::Stop { id, grace } => engine.stop(id, *grace).await,

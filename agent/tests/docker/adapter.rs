@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use agent::container::Host;
 use agent::core::io::{Phase, StepFailure};
+use agent::device::Device;
 use contract::labels;
 use contract::spec::{ContainerSpec, PodSpec};
 use serde_json::json;
@@ -65,9 +67,36 @@ async fn what_the_engine_was_told_is_what_the_contract_says() {
         assert_eq!(config["Healthcheck"]["Test"], json!(["CMD-SHELL", "true || exit 1"]));
         assert_eq!((&host["Memory"], &host["MemorySwap"]), (&json!(32 << 20), &json!(32 << 20)));
         assert_eq!((&host["CpuPeriod"], &host["CpuQuota"]), (&json!(1_000_000), &json!(500_000)));
+        assert_eq!(host["BlkioDeviceReadBps"], json!(null));
+        let second_hierarchy = std::path::Path::new("/sys/fs/cgroup/cgroup.controllers").exists();
+        assert_eq!(host["MemorySwappiness"], if second_hierarchy { json!(null) } else { json!(0) });
         let volume = format!("{}/test/{}/1//lain/logs:/lain/logs", cluster.host("n1").volume_root, cluster.id);
         assert_eq!(host["Binds"], json!([volume]));
         assert_eq!(host["PortBindings"]["8080/tcp"][0]["HostIp"], "127.0.0.1");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_container_gets_its_part_of_the_nodes_devices_and_its_identity_does_not_change_with_them() {
+    in_cluster(async |cluster: &Cluster| {
+        let path = super::docker::block_device();
+        let device = Device::parse(&format!("path={path},rate=100mb,iops=1000")).expect("a device");
+        let host = Host { throttles: vec![device.throttle()], ..cluster.host("n1") };
+        let plan = agent::container::plan(&host, &cluster.pod(1), &cluster.spec(1), 0).expect("a plan");
+        assert_eq!(plan.labels, cluster.plan(&cluster.spec(1), 0).labels);
+        let made = cluster.engine("n1").create(&plan).await.expect("creates").expect("is there");
+        assert_eq!(made.phase, Phase::Running);
+        let document = cluster.inspect(&made.id).await.expect("inspects");
+        let limit = |rate: u64| json!([{"Path": path, "Rate": rate}]);
+        for (field, rate) in [
+            ("BlkioDeviceReadBps", 70_000_000),
+            ("BlkioDeviceWriteBps", 70_000_000),
+            ("BlkioDeviceReadIOps", 700),
+            ("BlkioDeviceWriteIOps", 700),
+        ] {
+            assert_eq!(document["HostConfig"][field], limit(rate), "{field}");
+        }
     })
     .await;
 }

@@ -20,6 +20,7 @@ fn engine(socket: PathBuf) -> (Engine, Pulse, tokio::sync::mpsc::Receiver<Engine
         cloud_volume_root: String::new(),
         quota_cores: 8,
         publish_ip: String::new(),
+        throttles: Vec::new(),
     };
     let (pulse, states) = Pulse::new();
     (Engine::new(socket, host, 6, pulse.clone()), pulse, states)

@@ -11,13 +11,13 @@ use agent::pulse::Pulse;
 use bollard::Docker;
 use bollard::models::{ContainerCreateBody, HostConfig};
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, KillContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, KillContainerOptionsBuilder,
     ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
 };
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
 use contract::spec::{ContainerSpec, PodSpec};
-use futures_util::{FutureExt as _, StreamExt as _};
+use futures_util::{FutureExt as _, Stream, StreamExt as _};
 use serde_json::Value;
 
 pub(crate) const SOCKET: &str = "/var/run/docker.sock";
@@ -51,6 +51,7 @@ impl Cluster {
             cloud_volume_root: "/nowhere".to_owned(),
             quota_cores: 8,
             publish_ip: "127.0.0.1".to_owned(),
+            throttles: Vec::new(),
         }
     }
     pub(crate) fn engine(&self, node: &str) -> Engine {
@@ -81,6 +82,25 @@ impl Cluster {
     pub(crate) async fn kill(&self, id: &str) {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();
         self.raw.kill_container(id, Some(options)).await.expect("kills");
+    }
+    /// Takes a container away behind the agent's back.
+    pub(crate) async fn remove(&self, id: &str) {
+        let options = RemoveContainerOptionsBuilder::new().force(true).build();
+        self.raw.remove_container(id, Some(options)).await.expect("removes");
+    }
+    /// What the engine says happened to a container: as it happens, from `since` on.
+    pub(crate) fn happenings(&self, id: &str, since: &str) -> impl Stream<Item = String> + use<> {
+        self.events(EventsOptionsBuilder::new().since(since), id)
+    }
+    /// How often a container was started from `since` until now.
+    pub(crate) async fn starts(&self, id: &str, since: &str) -> usize {
+        let options = EventsOptionsBuilder::new().since(since).until(&engine_time());
+        self.events(options, id).filter(|action| std::future::ready(action == "start")).count().await
+    }
+    fn events(&self, options: EventsOptionsBuilder, id: &str) -> impl Stream<Item = String> + use<> {
+        let filters = HashMap::from([("container", vec![id.to_owned()])]);
+        let events = self.raw.events(Some(options.filters(&filters).build()));
+        events.filter_map(async |event| event.expect("the stream goes on").action)
     }
     pub(crate) async fn is_running(&self, id: &str) -> bool {
         self.inspect(id).await.is_some_and(|document| document["State"]["Running"] == true)
@@ -144,6 +164,24 @@ impl Cluster {
             line.expect("the engine takes the image");
         }
     }
+}
+
+/// Now, as the engine takes times.
+pub(crate) fn engine_time() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    format!("{}.{:09}", now.as_secs(), now.subsec_nanos())
+}
+
+/// A block device of this machine that can do anything.
+pub(crate) fn block_device() -> String {
+    let mut names: Vec<String> = std::fs::read_dir("/sys/block")
+        .expect("the kernel's list")
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter(|name| std::fs::read_to_string(format!("/sys/block/{name}/size")).is_ok_and(|size| size.trim() != "0"))
+        .filter(|name| Path::new("/dev").join(name).exists())
+        .collect();
+    names.sort();
+    format!("/dev/{}", names.last().expect("this machine has a disk"))
 }
 
 /// The demo program, built when it is not there.

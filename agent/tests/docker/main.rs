@@ -4,7 +4,9 @@
 //! also when the test fails.
 
 mod adapter;
+mod asks;
 mod away;
 mod docker;
+mod node;
 mod process;
 mod tar;

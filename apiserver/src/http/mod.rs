@@ -5,7 +5,11 @@
 pub mod body;
 pub mod cluster;
 pub mod constraints;
+pub mod deadletters;
+pub mod depends;
 pub mod engine;
+pub mod events;
+pub mod form;
 pub mod history;
 pub mod nodes;
 pub mod notifies;
@@ -32,6 +36,7 @@ use futures_util::FutureExt;
 use crate::commands::Commands;
 use crate::gate::Gate;
 use crate::metrics::{self, Metrics};
+use crate::past::Past;
 use crate::queries::{self, Queries};
 use crate::vars::{Hit, Vars};
 use params::Params;
@@ -56,6 +61,8 @@ pub struct Api {
     pub vars: Vars,
     /// Counters.
     pub metrics: Metrics,
+    /// What happened.
+    pub past: Past,
 }
 
 /// One request, as handlers see it.
@@ -69,6 +76,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Body; empty for methods without one.
     pub body: Bytes,
+    /// The body was read as parameters: nothing is left of it for a handler that asks for parameters first.
+    pub consumed: bool,
 }
 
 /// Answers every request that is not for the admin routes.
@@ -139,11 +148,14 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let (parts, body) = request.into_parts();
     let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let form = params::is_form(content_type).then_some(body.as_ref());
-    let call = Call { verb, params: Params::new(parts.uri.query(), form), headers: parts.headers, body };
+    let form = if verb.has_body() { form::read(content_type, &body) } else { None };
+    let consumed = form.is_some();
+    let params = Params::new(parts.uri.query(), form.unwrap_or_default());
+    let call = Call { verb, params, headers: parts.headers, body, consumed };
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
-        Resource::Nodes => nodes::call(api, &call).await,
+        Resource::Depends => depends::call(api, call).await,
+        Resource::Nodes => nodes::call(api, call).await,
         Resource::Status => status::call(api, call).await,
         Resource::EngineConfig => engine::config(api, call).await,
         Resource::Maintenance => engine::maintenance(api, call).await,
@@ -155,6 +167,8 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
         Resource::Cluster => cluster::call(api, &call).await,
         Resource::Ports => ports::call(api, &call).await,
         Resource::History => history::call(api, &call).await,
+        Resource::Events => events::call(api, &call).await,
+        Resource::DeadLetters => deadletters::call(api, &call).await,
     }
 }
 
@@ -164,6 +178,13 @@ fn labels(route: &Route, method: &Method) -> (&'static str, &'static str) {
         Route::Head | Route::Options(_) | Route::NotAllowed(_) | Route::Redirect(_) | Route::Unknown => {
             ("other", if *method == Method::GET { Verb::Get.word() } else { "other" })
         }
+    }
+}
+
+impl From<fabric::nats::Error> for Refused {
+    fn from(error: fabric::nats::Error) -> Self {
+        tracing::warn!(%error, "stream not read");
+        Self::unavailable(format!("{error}; try again in a moment"))
     }
 }
 

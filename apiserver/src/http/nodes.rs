@@ -1,18 +1,55 @@
-//! `/api/nodes`: what nodes there are. Answers 202, as the original does.
+//! `/api/nodes`: what nodes there are, and how to move work off one. Lists with 202, as the original does.
+//!
+//! The surprise: names nobody has are accepted and nothing happens, as in the original; only texts that cannot be names,
+//! and instance numbers no instance can have, are refused.
 
 use axum::http::StatusCode;
+use contract::command::{Drift, Verb as Change};
+use contract::name;
 use contract::query::{Answer as Told, Query};
+use serde::Serialize;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, Answer, Refused, shown};
 use super::router::Verb;
-use super::{Api, Call};
+use super::{Api, Call, writes};
 use crate::{queries, view};
 
+const NO_NODE: &str = "from node name required";
+/// The number that means every instance.
+const ALL: i64 = -1;
+
+/// The answer to an accepted drift; its members are in alphabetical order, as in the original.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Drifting<'a> {
+    force_drift: bool,
+    from: &'a str,
+    message: &'static str,
+    operation: String,
+    pg_instance: i64,
+    pg_name: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    queued: bool,
+    to: &'a str,
+}
+
+/// The answer to an accepted evacuation.
+#[derive(Debug, Serialize)]
+struct Evacuating<'a> {
+    message: &'static str,
+    node: &'a str,
+    operation: String,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    queued: bool,
+}
+
 /// Answers a request.
-pub async fn call(api: &Api, call: &Call) -> Answer {
+pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,
-        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+        Verb::Patch => drift(api, &call).await,
+        Verb::Delete => evacuate(api, &call).await,
+        Verb::Post | Verb::Put => Err(Refused::unsupported(call.verb.word())),
     }
 }
 
@@ -20,4 +57,68 @@ async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Nodes).await?;
     let Told::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::ACCEPTED, &view::nodes(nodes)), reply.stale))
+}
+
+async fn drift(api: &Api, call: &Call) -> Answer {
+    let text = |name: &str| call.params.text(name).unwrap_or_default();
+    let (from, to, group) = (text("from"), text("to"), text("pg"));
+    if from.is_empty() {
+        return Err(Refused::bad_request(NO_NODE));
+    }
+    if from == to {
+        return Err(Refused::bad_request("from node equals to target node"));
+    }
+    let command = text("cmd");
+    if command != "drift" {
+        return Err(Refused::bad_request(format!("Unkown command {}", shown(command))));
+    }
+    let number = call.params.integer("pg_instance", ALL);
+    let drift = Drift {
+        from: named("from", from)?,
+        to: (!to.is_empty()).then(|| named("to", to)).transpose()?,
+        force: call.params.boolean("force", false),
+        instance: instance(number)?,
+    };
+    let force_drift = drift.force;
+    let change = Change::Drift { drift, group: (!group.is_empty()).then(|| named("pg", group)).transpose()? };
+    let settled = writes::settle(api, &call.headers, change).await?;
+    let body = Drifting {
+        force_drift,
+        from,
+        message: "PodGroups will be drifting",
+        operation: settled.id.to_string(),
+        pg_instance: number,
+        pg_name: group,
+        queued: settled.queued,
+        to,
+    };
+    Ok(respond::json(StatusCode::ACCEPTED, &body))
+}
+
+async fn evacuate(api: &Api, call: &Call) -> Answer {
+    let node = call.params.text("node").ok_or_else(|| Refused::bad_request(NO_NODE))?;
+    let change = Change::Evacuate { node: named("node", node)? };
+    let settled = writes::settle(api, &call.headers, change).await?;
+    let body = Evacuating {
+        message: "containers in node will be drift",
+        node,
+        operation: settled.id.to_string(),
+        queued: settled.queued,
+    };
+    Ok(respond::json(StatusCode::ACCEPTED, &body))
+}
+
+/// The one instance meant; none for all of them.
+fn instance(number: i64) -> Result<Option<u32>, Refused> {
+    if number == ALL {
+        return Ok(None);
+    }
+    let one = u32::try_from(number).ok().filter(|number| *number > 0);
+    let bad =
+        || Refused::bad_request(format!("Bad parameter for pg_instance, should be > 0, or -1 for all, but {number}"));
+    one.map(Some).ok_or_else(bad)
+}
+
+fn named<N: std::str::FromStr<Err = name::Error>>(parameter: &str, text: &str) -> Result<N, Refused> {
+    text.parse().map_err(|error| Refused::bad_request(format!("Bad parameter for {parameter}: {error}")))
 }

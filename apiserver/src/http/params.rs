@@ -11,9 +11,9 @@ pub struct Params(Vec<(String, String)>);
 
 impl Params {
     /// The parameters of a query string and, before them, those of a form body.
-    pub fn new(query: Option<&str>, form: Option<&[u8]>) -> Self {
-        let pairs = |bytes| form_urlencoded::parse(bytes).into_owned();
-        Self(pairs(form.unwrap_or_default()).chain(pairs(query.unwrap_or_default().as_bytes())).collect())
+    pub fn new(query: Option<&str>, form: Vec<(String, String)>) -> Self {
+        let query = form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned();
+        Self(form.into_iter().chain(query).collect())
     }
 
     /// A text; none when missing or empty.
@@ -36,25 +36,19 @@ impl Params {
     }
 }
 
-/// True when a body of this content type is a form.
-pub fn is_form(content_type: Option<&str>) -> bool {
-    let essence = content_type.unwrap_or_default().split(';').next().unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("application/x-www-form-urlencoded")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn query(text: &str) -> Params {
-        Params::new(Some(text), None)
+        Params::new(Some(text), Vec::new())
     }
 
     #[test]
     fn the_first_value_wins_and_the_body_comes_first() {
         assert_eq!(query("a=1&a=2").text("a"), Some("1"));
         assert_eq!(query("a=&a=2").text("a"), None);
-        let both = Params::new(Some("a=query&b=query"), Some(b"a=body"));
+        let both = Params::new(Some("a=query&b=query"), vec![("a".to_owned(), "body".to_owned())]);
         assert_eq!((both.text("a"), both.text("b")), (Some("body"), Some("query")));
     }
 
@@ -93,13 +87,5 @@ mod tests {
             assert!(query(&format!("b={word}")).boolean("b", true), "{word}");
             assert!(!query(&format!("b={word}")).boolean("b", false), "{word}");
         }
-    }
-
-    #[test]
-    fn only_urlencoded_bodies_are_forms() {
-        assert!(is_form(Some("application/x-www-form-urlencoded; charset=utf-8")));
-        assert!(is_form(Some("Application/X-WWW-Form-Urlencoded")));
-        assert!(!is_form(Some("application/json")));
-        assert!(!is_form(None));
     }
 }

@@ -1,15 +1,18 @@
-//! `/api/podgroups`: create, look, change the number of instances, remove.
+//! `/api/podgroups`: create, look, remove, and the three ways to change: another number, another spec, an operation.
+//!
+//! What is wrong with a request itself is told before the leader is asked: the name first, then the command, then its
+//! parameters. Whether there is such a group, and whether it is free, only the leader knows.
 
 use axum::http::StatusCode;
-use contract::command::Verb as Change;
+use contract::command::{Act, Verb as Change};
 use contract::go_json;
 use contract::name::GroupName;
 use contract::query::{Answer as Told, Query};
-use contract::spec::PodGroupSpec;
+use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
-use contract::validate::{Flaw, MOST_INSTANCES, sentence};
+use contract::validate::MOST_INSTANCES;
 
-use super::respond::{self, Answer, Refused};
+use super::respond::{self, Answer, Refused, shown};
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -18,8 +21,6 @@ use crate::view;
 
 const NO_NAME: &str = "No pod group name provided.";
 const UNKNOWN: &str = "PodGroup not existed";
-/// Most flaws told at once: a body may hold ten thousand, and nobody reads that.
-const MOST_FLAWS: usize = 50;
 /// Groups on a page, unless the client says otherwise, and at most.
 const PAGE: (i64, i64) = (100, 1000);
 
@@ -36,16 +37,17 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 
 async fn get(api: &Api, call: &Call) -> Answer {
     let Some(name) = call.params.text("name") else { return list(api, call).await };
-    let unknown = || match call.params.boolean("force_update", false) {
+    let refresh = call.params.boolean("force_update", false);
+    let unknown = || match refresh {
         true => Refused::not_found(UNKNOWN),
         false => Refused::not_found(format!("No such pod group name={}", shown(name))),
     };
     // A text that cannot be a name names no group.
     let group: GroupName = name.parse().map_err(|_| unknown())?;
-    let reply = api.queries.ask(&Query::Group { name: group }).await?;
+    let reply = api.queries.ask(&Query::Group { name: group, refresh }).await?;
     let Told::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let group = found.ok_or_else(|| unknown().stale(reply.stale))?;
-    let inspected = api.queries.inspect(&group).await;
+    let inspected = api.queries.inspect(view::questions(&group.pods)).await;
     let body = view::pod_group(*group, inspected);
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
@@ -70,7 +72,7 @@ async fn list(api: &Api, call: &Call) -> Answer {
 async fn post(api: &Api, call: Call) -> Answer {
     let spec: PodGroupSpec = go_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}")))?;
-    spec.validate().map_err(|flaws| Refused::bad_request(missing(&flaws)))?;
+    spec.validate().map_err(|flaws| Refused::flawed("Missing paremeters for PodGroupSpec", &flaws))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
     writes::change(api, &call.headers, Change::CreateGroup { spec }, promise).await
@@ -84,29 +86,27 @@ async fn delete(api: &Api, call: Call) -> Answer {
 }
 
 async fn patch(api: &Api, call: Call) -> Answer {
-    if call.params.text("name").is_none() {
-        return Err(Refused::bad_request(NO_NAME));
-    }
-    let command = call.params.text("cmd").unwrap_or_default();
-    if command != "replica" {
-        let message = format!("Unknown command cmd={:?}: supported is \"replica\"", shown(command));
-        return Err(Refused::bad_request(message));
-    }
-    let change = replica(&call)?;
-    let name = group_name(&call)?;
-    let promise =
-        Promise { check_url: check_url(name.as_str()), message: "PodGroupSpec will be patched and rescheduled." };
-    let (num_instances, restart_policy) = change;
-    writes::change(api, &call.headers, Change::Replica { name, num_instances, restart_policy }, promise).await
+    let Some(name) = call.params.text("name") else { return Err(Refused::bad_request(NO_NAME)) };
+    let change = match call.params.text("cmd").unwrap_or_default() {
+        "replica" => replica(&call)?,
+        "spec" => spec(&call)?,
+        "operation" => operation(&call)?,
+        other => {
+            let message = format!("Unknown command cmd={:?}: should be replica, spec or operation", shown(other));
+            return Err(Refused::bad_request(message));
+        }
+    };
+    let promise = Promise { check_url: check_url(name), message: "PodGroupSpec will be patched and rescheduled." };
+    writes::change(api, &call.headers, change, promise).await
 }
 
-fn replica(call: &Call) -> Result<(u32, Option<RestartPolicy>), Refused> {
+fn replica(call: &Call) -> Result<Change, Refused> {
     let wanted = call.params.integer("num_instances", -1);
     if wanted > MOST_INSTANCES {
         let message = format!("Bad parameter for num_instances, at most {MOST_INSTANCES} are allowed but {wanted}");
         return Err(Refused::bad_request(message));
     }
-    let instances = u32::try_from(wanted)
+    let num_instances = u32::try_from(wanted)
         .map_err(|_| Refused::bad_request(format!("Bad parameter for num_instances, should be > 0 but {wanted}")))?;
     let policy = call.params.text("restart_policy").map(|word| {
         RestartPolicy::from_word(word).ok_or_else(|| {
@@ -115,7 +115,34 @@ fn replica(call: &Call) -> Result<(u32, Option<RestartPolicy>), Refused> {
             Refused::bad_request(message)
         })
     });
-    Ok((instances, policy.transpose()?))
+    let restart_policy = policy.transpose()?;
+    Ok(Change::Replica { name: group_name(call)?, num_instances, restart_policy })
+}
+
+/// A limit of 0 is no flaw: it means "as before".
+fn spec(call: &Call) -> Result<Change, Refused> {
+    // The command was read from the parameters, so a form has used up the body, as in the original.
+    let body = if call.consumed { &[] } else { call.body.as_ref() };
+    let pod: PodSpec = go_json::from_slice(body)
+        .map_err(|error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}")))?;
+    pod.validate().map_err(|flaws| Refused::flawed("Missing parameter for PodSpec", &flaws))?;
+    Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod) })
+}
+
+/// Words and numbers that mean nothing are accepted and nothing is done, as in the original.
+fn operation(call: &Call) -> Result<Change, Refused> {
+    let act = match call.params.text("optype") {
+        Some("start") => Act::Start,
+        Some("stop") => Act::Stop,
+        Some("restart") => Act::Restart,
+        Some(_) | None => Act::Nothing,
+    };
+    let instance = call.params.integer("instance", 0);
+    let name = group_name(call)?;
+    Ok(match u32::try_from(instance) {
+        Ok(instance) => Change::Operate { name, act, instance },
+        Err(_) => Change::Operate { name, act: Act::Nothing, instance: 0 },
+    })
 }
 
 /// The name parameter of a change.
@@ -126,21 +153,4 @@ fn group_name(call: &Call) -> Result<GroupName, Refused> {
 
 fn check_url(name: &str) -> String {
     format!("/api/podgroups?name={name}")
-}
-
-fn missing(flaws: &[Flaw]) -> String {
-    let told = sentence(&flaws[..flaws.len().min(MOST_FLAWS)]);
-    match flaws.len().saturating_sub(MOST_FLAWS) {
-        0 => format!("Missing paremeters for PodGroupSpec: {told}"),
-        more => format!("Missing paremeters for PodGroupSpec: {told}; and {more} more"),
-    }
-}
-
-/// A client's text, cut so that an answer stays small.
-fn shown(text: &str) -> String {
-    let mut cut: String = text.chars().take(200).collect();
-    if cut.len() < text.len() {
-        cut.push_str("...");
-    }
-    cut
 }

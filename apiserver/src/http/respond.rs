@@ -7,6 +7,7 @@ use axum::http::{HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use contract::api::Failure;
 use contract::command::Refusal;
+use contract::validate::{Flaw, sentence};
 use serde::Serialize;
 
 use super::router::Resource;
@@ -17,6 +18,9 @@ pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+
+/// Most flaws told at once: a body may hold ten thousand, and nobody reads that.
+const MOST_FLAWS: usize = 50;
 
 /// What a handler gives back.
 pub type Answer = Result<Response, Refused>;
@@ -46,6 +50,14 @@ impl Refused {
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, message)
+    }
+    /// 400 with every flaw, but not more than a person reads.
+    pub fn flawed(what: &str, flaws: &[Flaw]) -> Self {
+        let told = sentence(&flaws[..flaws.len().min(MOST_FLAWS)]);
+        Self::bad_request(match flaws.len().saturating_sub(MOST_FLAWS) {
+            0 => format!("{what}: {told}"),
+            more => format!("{what}: {told}; and {more} more"),
+        })
     }
     /// 404.
     pub fn not_found(message: impl Into<String>) -> Self {
@@ -94,6 +106,15 @@ fn plain(status: StatusCode, message: String) -> Response {
     *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, TEXT);
     response
+}
+
+/// A client's text, cut so that an answer stays small.
+pub fn shown(text: &str) -> String {
+    let mut cut: String = text.chars().take(200).collect();
+    if cut.len() < text.len() {
+        cut.push_str("...");
+    }
+    cut
 }
 
 /// A JSON answer.

@@ -10,6 +10,8 @@ use axum::http::Method;
 pub enum Resource {
     /// Groups.
     PodGroups,
+    /// Dependency pods.
+    Depends,
     /// Nodes.
     Nodes,
     /// Started or stopped.
@@ -34,12 +36,17 @@ pub enum Resource {
     Ports,
     /// Starts and stops.
     History,
+    /// What happened and why.
+    Events,
+    /// What nobody could read or deliver.
+    DeadLetters,
 }
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::PodGroups,
+        Self::Depends,
         Self::Nodes,
         Self::Status,
         Self::Notifies,
@@ -47,6 +54,8 @@ impl Resource {
         Self::Cluster,
         Self::Ports,
         Self::History,
+        Self::Events,
+        Self::DeadLetters,
         Self::EngineConfig,
         Self::Maintenance,
         Self::Guard,
@@ -58,6 +67,7 @@ impl Resource {
     pub fn path(self) -> &'static str {
         match self {
             Self::PodGroups => "/api/podgroups",
+            Self::Depends => "/api/depends",
             Self::Nodes => "/api/nodes",
             Self::Status => "/api/status",
             Self::Notifies => "/api/notifies",
@@ -70,6 +80,8 @@ impl Resource {
             Self::DebugVars => "/debug/vars",
             Self::Ports => "/api/ports",
             Self::History => "/api/cntstatushistory",
+            Self::Events => "/api/events",
+            Self::DeadLetters => "/api/deadletters",
         }
     }
 }

@@ -84,9 +84,13 @@ pub fn accepted(settled: &Settled, promise: Promise) -> Response {
 
 fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
-        Refusal::GroupUnknown | Refusal::CallbackUnknown | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
+        Refusal::GroupUnknown
+        | Refusal::InstanceUnknown { .. }
+        | Refusal::DependencyUnknown
+        | Refusal::CallbackUnknown
+        | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
         Refusal::ReadOnly => StatusCode::FORBIDDEN,
-        Refusal::GroupExists => StatusCode::METHOD_NOT_ALLOWED,
+        Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
         Refusal::Limit { .. } | Refusal::Malformed { .. } => StatusCode::BAD_REQUEST,
@@ -113,6 +117,9 @@ mod tests {
             (Refusal::GroupExists, 405, "PodGroup has already existed"),
             (Refusal::GroupRemoving, 500, "PodGroup is removing, need to wait for that"),
             (locked, 423, "Another operation \"Scheduling\" is progressing"),
+            (Refusal::InstanceUnknown { instance: 3, instances: 2 }, 404, "instance 3 not existed, the PodGroup has 2"),
+            (Refusal::DependencyUnknown, 404, "DependencyPod not existed"),
+            (Refusal::DependencyExists, 405, "DependencyPod has already existed"),
             (Refusal::CallbackUnknown, 404, "Notify uri not existed"),
             (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
             (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),

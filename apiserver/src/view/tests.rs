@@ -6,6 +6,7 @@ use contract::fence::Term;
 use contract::go_json;
 use contract::report::{NodeFacts, PodFacts};
 use contract::runtime::{Endpoint, NetworkSettings, PortBinding};
+use contract::spec::PodGroupSpec;
 use contract::state::{HealthState, RunState, TargetState};
 use contract::time::Timestamp;
 
@@ -46,6 +47,7 @@ fn pod(instance: u32, node: Option<&str>, facts: PodFacts) -> PodView {
         node: node.map(|name| name.parse().unwrap()),
         node_ip: node.map(|_| "10.0.0.1".to_owned()).unwrap_or_default(),
         target: TargetState::Run,
+        addresses: facts.containers.iter().map(|container| container.ip.clone()).collect(),
         facts,
     }
 }
@@ -87,6 +89,27 @@ fn an_instance_without_container_has_one_of_zeros_and_a_missing_instance_its_pla
 }
 
 #[test]
+fn the_last_known_place_and_addresses_stay_while_an_instance_is_down() {
+    let down = |ip: &str| {
+        let container = ContainerFacts { id: "abc".to_owned(), ip: ip.to_owned(), ..Default::default() };
+        PodFacts { state: RunState::Exit, containers: vec![container], ..Default::default() }
+    };
+    let remembered = |pod: PodView| PodView { addresses: vec!["172.20.0.8".to_owned()], ..pod };
+    let view = group(vec![
+        remembered(pod(1, Some("node1"), down(""))),
+        remembered(pod(2, Some("node2"), down("172.20.0.9"))),
+        remembered(pod(3, Some("node3"), PodFacts::default())),
+        pod(4, None, PodFacts::default()),
+    ]);
+    let body = pod_group(view, Inspected::new());
+    assert_eq!(body.pods[0].containers[0].container_ip, "", "what is down has no address");
+    let known = |node: &str, ip: &str| PrevState { node_name: node.to_owned(), ips: vec![ip.to_owned()] };
+    let expected =
+        [known("node1", "172.20.0.8"), known("node2", "172.20.0.9"), known("node3", "172.20.0.8"), known("", "")];
+    assert_eq!(body.prev_state, expected);
+}
+
+#[test]
 fn what_the_engine_says_stands_and_what_no_report_told_yet_comes_from_it() {
     let endpoint = Endpoint { gateway: String::new(), ip_address: "172.20.0.9".to_owned() };
     let binding = PortBinding { host_ip: String::new(), host_port: "31000".to_owned() };
@@ -119,7 +142,7 @@ fn each_node_is_asked_once_about_all_its_pods() {
         pod(4, None, PodFacts::default()),
     ]);
     let asked: Vec<(String, usize)> =
-        questions(&view).into_iter().map(|(n, pods)| (n.to_string(), pods.len())).collect();
+        questions(&view.pods).into_iter().map(|(n, pods)| (n.to_string(), pods.len())).collect();
     assert_eq!(asked, [("a".to_owned(), 1), ("b".to_owned(), 2)]);
 }
 
@@ -153,4 +176,11 @@ fn a_standby_is_not_called_leader() {
     assert_eq!(cluster("a", view(Some(Term(3)))).leader, "s1");
     let standby = cluster("a", view(None));
     assert_eq!((standby.leader.as_str(), standby.answered_by.as_str(), standby.term), ("", "s1", 0));
+}
+
+#[test]
+fn a_dependency_pod_that_runs_nowhere_has_an_object_without_members() {
+    let view = contract::query::DependencyView { spec: spec().pod, pods: BTreeMap::new() };
+    let body = serde_json::to_value(dependency(view, Inspected::new())).unwrap();
+    assert_eq!((&body["Pods"], &body["Spec"]["Name"]), (&serde_json::json!({}), &serde_json::json!("hello.web.web")));
 }

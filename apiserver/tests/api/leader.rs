@@ -1,6 +1,8 @@
 //! The leader's side of the wire: reads commands, replies outcomes, answers questions. Knows just enough to decide.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
@@ -8,10 +10,10 @@ use contract::fence::Term;
 use contract::history::{Event, Happened};
 use contract::ports;
 use contract::query::{
-    Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query, Reply,
+    Answer, ClusterView, DependencyView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, Query, Reply,
 };
 use contract::report::{ContainerFacts, EngineState, NodeFacts, PodFacts};
-use contract::spec::PodGroupSpec;
+use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::subjects;
 use contract::time::Timestamp;
@@ -31,6 +33,8 @@ pub(crate) enum Manner {
 
 /// Ends with [`Leader::stop`], which gives back the commands it saw.
 pub(crate) struct Leader {
+    /// How often nodes were to look anew at a group.
+    pub(crate) refreshed: Arc<AtomicUsize>,
     stop: oneshot::Sender<()>,
     task: tokio::task::JoinHandle<Vec<Command>>,
 }
@@ -45,8 +49,9 @@ impl Leader {
         let mut commands = bus.read_stream(subjects::COMMANDS_STREAM, 0).await.unwrap();
         let (stop, mut stopped) = oneshot::channel();
         let bus = bus.clone();
+        let refreshed = Arc::new(AtomicUsize::new(0));
+        let mut state = State { refreshed: refreshed.clone(), ..State::default() };
         let task = fabric::tasks::spawn("leader", async move {
-            let mut state = State::default();
             loop {
                 tokio::select! {
                     question = questions.next() => {
@@ -68,7 +73,7 @@ impl Leader {
                 }
             }
         });
-        Self { stop, task }
+        Self { refreshed, stop, task }
     }
 
     pub(crate) async fn stop(self) -> Vec<Command> {
@@ -80,6 +85,8 @@ impl Leader {
 #[derive(Default)]
 struct State {
     seen: Vec<Command>,
+    refreshed: Arc<AtomicUsize>,
+    dependencies: BTreeMap<String, PodSpec>,
     groups: BTreeMap<String, PodGroupSpec>,
     outcomes: BTreeMap<String, Outcome>,
     callbacks: BTreeSet<String>,
@@ -134,7 +141,12 @@ impl State {
                 self.groups.insert(spec.name.clone(), (**spec).clone());
                 Ok(())
             }
-            Verb::RemoveGroup { name } | Verb::Replica { name, .. } if name.as_str().starts_with("locked") => {
+            Verb::RemoveGroup { name }
+            | Verb::Replica { name, .. }
+            | Verb::PatchSpec { name, .. }
+            | Verb::Operate { name, .. }
+                if name.as_str().starts_with("locked") =>
+            {
                 Err(Refusal::Locked { operation: Operation::Scheduling })
             }
             Verb::RemoveGroup { name } => self.groups.remove(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
@@ -143,6 +155,35 @@ impl State {
                 group.num_instances = i64::from(*num_instances);
                 group.restart_policy = restart_policy.unwrap_or(group.restart_policy);
                 Ok(())
+            }
+            Verb::PatchSpec { name, pod } => {
+                let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
+                group.pod = group.pod.patched((**pod).clone(), Timestamp::NEVER);
+                Ok(())
+            }
+            Verb::Operate { name, .. } => self.instances(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
+            Verb::Drift { drift, group } => match group.as_ref().and_then(|name| self.instances(name.as_str())) {
+                Some(instances) => match drift.instance.filter(|instance| *instance > instances) {
+                    Some(instance) => Err(Refusal::InstanceUnknown { instance, instances }),
+                    None => Ok(()),
+                },
+                None => Ok(()),
+            },
+            Verb::Evacuate { .. } => Ok(()),
+            Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {
+                Err(Refusal::DependencyExists)
+            }
+            Verb::CreateDependency { pod } => {
+                self.dependencies.insert(pod.name.clone(), (**pod).clone());
+                Ok(())
+            }
+            Verb::UpdateDependency { pod } => {
+                let known = self.dependencies.get_mut(&pod.name).ok_or(Refusal::DependencyUnknown)?;
+                *known = known.patched((**pod).clone(), Timestamp::NEVER);
+                Ok(())
+            }
+            Verb::RemoveDependency { name, .. } => {
+                self.dependencies.remove(name.as_str()).map(drop).ok_or(Refusal::DependencyUnknown)
             }
             Verb::AddCallback { url } => {
                 self.callbacks.insert(url.clone());
@@ -158,9 +199,17 @@ impl State {
         }
     }
 
+    fn instances(&self, name: &str) -> Option<u32> {
+        self.groups.get(name).map(|spec| u32::try_from(spec.num_instances).unwrap())
+    }
+
     fn answer(&self, query: &Query) -> Answer {
         match query {
-            Query::Group { name } => Answer::Group(self.groups.get(name.as_str()).map(|spec| Box::new(group(spec)))),
+            Query::Group { name, refresh } => {
+                self.refreshed.fetch_add(usize::from(*refresh), Ordering::Relaxed);
+                Answer::Group(self.groups.get(name.as_str()).map(|spec| Box::new(group(spec))))
+            }
+            Query::Dependency { name } => Answer::Dependency(self.dependencies.get(name.as_str()).map(dependency)),
             Query::Groups { namespace, after, limit } => {
                 let lines = self.groups.values().filter(|spec| namespace.as_ref().is_none_or(|n| *n == spec.namespace));
                 let lines = lines.filter(|spec| after.as_ref().is_none_or(|after| spec.name.as_str() > after.as_str()));
@@ -221,7 +270,16 @@ fn pod(spec: &PodGroupSpec, instance: u32, pending: bool) -> PodView {
             updated_at: Timestamp::from_millis(1_700_000_001_000),
             ..Default::default()
         },
+        addresses: if pending { Vec::new() } else { vec![format!("172.20.0.{instance}")] },
     }
+}
+
+/// Beside the instances of namespace `hello` on node n1.
+fn dependency(spec: &PodSpec) -> Box<DependencyView> {
+    let group = PodGroupSpec { name: format!("{}-n1-hello", spec.name), pod: spec.clone(), ..Default::default() };
+    let id = format!("{}.v{}-i0-d0", group.name, spec.version).parse().unwrap();
+    let beside = PodView { id, ..pod(&group, 1, false) };
+    Box::new(DependencyView { spec: spec.clone(), pods: BTreeMap::from([("hello".to_owned(), vec![beside])]) })
 }
 
 fn claims(spec: &PodGroupSpec) -> Vec<PortClaim> {

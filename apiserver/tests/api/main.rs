@@ -5,7 +5,12 @@
 
 mod bodies;
 mod brakes;
+mod clients;
+mod contract;
+mod depends;
+mod events;
 mod leader;
+mod node;
 mod outage;
 mod ports;
 mod reads;

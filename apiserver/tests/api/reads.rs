@@ -1,8 +1,5 @@
 //! Questions: 1.3 GET, 1.5 GET, 1.9 GET, and ours.
 
-use contract::query::{InspectReply, InspectRequest};
-use contract::runtime::ContainerDetail;
-use contract::subjects;
 use serde_json::{Value, json};
 
 use crate::bodies::spec_with;
@@ -39,48 +36,6 @@ async fn questions_about_groups_have_the_contracts_answers() {
         assert_eq!((seen.status, &seen.json()["Spec"]["Name"]), (200, &json!("hello.web.web")));
         assert!(!seen.stale);
     }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_field_console_reads_is_there_whether_the_node_answers_or_not() {
-    // Node n1 describes its container, n2 is silent, instance 3 has not been created.
-    let (world, _leader) = with_group(&["--inspect-deadline", "300ms"], 3).await;
-    let mut questions = world.bus.subscribe(&subjects::inspect(&"n1".parse().unwrap())).await.unwrap();
-    let bus = world.bus.clone();
-    fabric::tasks::spawn("n1", async move {
-        while let Some(question) = questions.next().await {
-            let request: InspectRequest = question.decode().unwrap();
-            let detail =
-                ContainerDetail { id: "1".repeat(64), name: "/from-the-engine".to_owned(), ..Default::default() };
-            let reply =
-                InspectReply { pods: request.pods.into_iter().map(|pod| (pod, vec![detail.clone()])).collect() };
-            bus.answer(&question.reply.unwrap(), &reply).await.unwrap();
-        }
-    });
-    let body = world.get("/api/podgroups?name=hello.web.web").await.json();
-    let pods = body["Pods"].as_array().unwrap();
-    assert_eq!(pods.iter().map(|pod| &pod["InstanceNo"]).collect::<Vec<_>>(), [1, 2, 3]);
-    for pod in pods {
-        for field in ["Id", "ContainerIp", "ContainerPort", "NodeIp", "NodeName", "NodePort", "Protocol"] {
-            assert!(!pod["Containers"][0][field].is_null(), "{field}");
-        }
-        let runtime = &pod["Containers"][0]["Runtime"];
-        assert!(runtime["Name"].is_string() && runtime["State"]["Running"].is_boolean());
-        assert!(runtime["State"]["StartedAt"].as_str().unwrap().contains('T'));
-        assert!(runtime["Config"].as_object().unwrap().contains_key("Env"));
-    }
-    assert_eq!(pods[0]["Containers"][0]["Runtime"]["Name"], "/from-the-engine");
-    assert_eq!(pods[0]["Containers"][0]["Runtime"]["Node"]["Name"], "n1");
-    let silent = &pods[1]["Containers"][0];
-    assert_eq!(silent["Runtime"]["Name"], "/hello.web.web.v0-i2-d0");
-    assert_eq!(silent["Runtime"]["State"]["Running"], true);
-    assert_eq!(silent["Runtime"]["Config"]["Image"], "registry/hello:1");
-    let env = ["A=1", "DEPLOYD_POD_INSTANCE_NO=2", "DEPLOYD_POD_NAME=hello.web.web", "DEPLOYD_POD_NAMESPACE=hello"];
-    assert_eq!(silent["Runtime"]["Config"]["Env"], json!(env));
-    assert_eq!((&silent["NodePort"], &silent["ContainerPort"]), (&json!(30_000), &json!(8080)));
-    assert_eq!(pods[2]["Containers"][0]["Id"], "");
-    assert_eq!(body["Spec"]["Pod"]["Containers"][0]["LogConfig"]["Type"], "");
-    assert_eq!(body["LastError"], "");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

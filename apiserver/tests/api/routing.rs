@@ -2,8 +2,11 @@
 
 use crate::world::{World, seen};
 
-const RESOURCES: [&str; 12] = [
+const RESOURCES: [&str; 15] = [
     "/api/podgroups",
+    "/api/depends",
+    "/api/events",
+    "/api/deadletters",
     "/api/nodes",
     "/api/status",
     "/api/notifies",
@@ -22,7 +25,10 @@ async fn methods_a_resource_lacks_are_refused_by_name() {
     let world = World::start().await;
     for (path, methods) in [
         ("/api/podgroups", &["PUT"][..]),
-        ("/api/nodes", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/depends", &["PATCH"]),
+        ("/api/nodes", &["POST", "PUT"]),
+        ("/api/events", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/deadletters", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/status", &["POST", "PUT", "DELETE"]),
         ("/api/engine/config", &["POST", "PUT", "DELETE"]),
         ("/api/engine/maintenance", &["GET", "POST", "PUT", "DELETE"]),

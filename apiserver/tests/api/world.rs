@@ -29,6 +29,8 @@ pub(crate) struct Seen {
     pub(crate) content_type: String,
     pub(crate) stale: bool,
     pub(crate) retry_after: bool,
+    pub(crate) allow: String,
+    pub(crate) location: String,
     pub(crate) text: String,
 }
 
@@ -89,6 +91,8 @@ pub(crate) async fn seen(response: Response) -> Seen {
         content_type: header("content-type").unwrap_or_default(),
         stale: header("deployd-stale").is_some(),
         retry_after: header("retry-after").is_some(),
+        allow: header("allow").unwrap_or_default(),
+        location: header("location").unwrap_or_default(),
         text: response.text().await.unwrap(),
     }
 }

@@ -1,6 +1,6 @@
 //! Changes: 1.3 POST, DELETE, PATCH, and 1.9.
 
-use contract::command::Verb;
+use contract::command::{Act, Drift, Verb};
 use contract::state::RestartPolicy;
 use serde_json::json;
 
@@ -37,52 +37,16 @@ async fn changes_have_the_contracts_answers() {
     let limit = world.post("/api/podgroups", &spec_with(name, "limit.a.b")).await;
     assert_eq!((limit.status, limit.message().as_str()), (400, "the number of groups would pass the limit of 1"));
 
-    const LOCKED: &str = "Another operation \"Scheduling\" is progressing";
-    const PATCHED: &str = "PodGroupSpec will be patched and rescheduled.";
-    const NUMBER: &str = "Bad parameter for num_instances, should be > 0 but -1";
-    for (method, query, status, message) in [
-        ("PATCH", "cmd=replica&num_instances=3", 400, "No pod group name provided."),
-        ("PATCH", "name=hello.web.web", 400, "Unknown command cmd=\"\": supported is \"replica\""),
-        ("PATCH", "name=hello.web.web&cmd=spec", 400, "Unknown command cmd=\"spec\": supported is \"replica\""),
-        (
-            "PATCH",
-            "name=hello.web.web&cmd=operation&optype=stop",
-            400,
-            "Unknown command cmd=\"operation\": supported is \"replica\"",
-        ),
-        ("PATCH", "name=hello.web.web&cmd=replica", 400, NUMBER),
-        ("PATCH", "name=hello.web.web&cmd=replica&num_instances=many", 400, NUMBER),
-        ("PATCH", "name=hello.web.web&cmd=replica&num_instances=-1", 400, NUMBER),
-        (
-            "PATCH",
-            "name=hello.web.web&cmd=replica&num_instances=5001",
-            400,
-            "Bad parameter for num_instances, at most 5000 are allowed but 5001",
-        ),
-        (
-            "PATCH",
-            "name=hello.web.web&cmd=replica&num_instances=9999999999",
-            400,
-            "Bad parameter for num_instances, at most 5000 are allowed but 9999999999",
-        ),
-        (
-            "PATCH",
-            "name=hello.web.web&cmd=replica&num_instances=1&restart_policy=often",
-            400,
-            "Bad parameter for restart_policy, should be never, always or onfail but \"often\"",
-        ),
-        ("PATCH", "name=unknown&cmd=replica&num_instances=1", 404, "PodGroup not existed"),
-        ("PATCH", "name=locked&cmd=replica&num_instances=1", 423, LOCKED),
-        ("PATCH", "name=hello.web.web&cmd=replica&num_instances=0", 202, PATCHED),
-        ("PATCH", "name=hello.web.web&cmd=replica&num_instances=2&restart_policy=onfail", 202, PATCHED),
-        ("DELETE", "", 400, "No pod group name provided."),
-        ("DELETE", "name=unknown", 404, "PodGroup not existed"),
-        ("DELETE", "name=locked", 423, LOCKED),
-        ("DELETE", "name=hello.web.web", 202, "PodGroupSpec will be deleted from the orc engine."),
-    ] {
-        let seen = world.call(method, &format!("/api/podgroups?{query}"), None).await;
-        assert_eq!((seen.status, seen.message().as_str()), (status, message), "{method} {query}");
+    let parameters = [
+        "&cmd=replica&num_instances=1",
+        "&cmd=replica&num_instances=0",
+        "&cmd=replica&num_instances=2&restart_policy=onfail",
+    ];
+    for more in parameters {
+        let seen = world.call("PATCH", &format!("/api/podgroups?name={name}{more}"), None).await;
+        assert_eq!(seen.status, 202, "{more}: {}", seen.text);
     }
+    assert_eq!(world.call("DELETE", &format!("/api/podgroups?name={name}"), None).await.status, 202);
     let gone = world.get("/api/podgroups?name=hello.web.web").await;
     assert_eq!((gone.status, gone.message().as_str()), (404, "No such pod group name=hello.web.web"));
     let policies: Vec<_> = leader
@@ -91,18 +55,71 @@ async fn changes_have_the_contracts_answers() {
         .into_iter()
         .filter_map(|command| match command.verb {
             Verb::Replica { num_instances, restart_policy, .. } => Some((num_instances, restart_policy)),
-            Verb::CreateGroup { .. }
-            | Verb::RemoveGroup { .. }
-            | Verb::AddCallback { .. }
-            | Verb::RemoveCallback { .. }
-            | Verb::Configure { .. }
-            | Verb::RunEngine { .. }
-            | Verb::Guard { .. }
-            | Verb::SetConstraint { .. }
-            | Verb::RemoveConstraint { .. } => None,
+            _ => None,
         })
         .collect();
-    assert_eq!(policies, [(1, None), (1, None), (0, None), (2, Some(RestartPolicy::OnFail))]);
+    assert_eq!(policies, [(1, None), (0, None), (2, Some(RestartPolicy::OnFail))]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn operations_and_drifts_arrive_as_they_were_asked_for() {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    assert_eq!(world.post("/api/podgroups", &spec_with(":2,", ":2,")).await.status, 202);
+    for path in [
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=start",
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=stop&instance=2",
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=restart&instance=9",
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=Stop&instance=1",
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=stop&instance=-1",
+        "/api/podgroups?name=hello.web.web&cmd=operation&optype=stop&instance=99999999999",
+        "/api/nodes?cmd=drift&from=n1",
+        "/api/nodes?cmd=drift&from=n1&to=n2&force=true&pg=hello.web.web&pg_instance=2",
+        "/api/nodes?cmd=drift&from=n1&pg_instance=all",
+    ] {
+        let seen = world.call("PATCH", path, None).await;
+        assert_eq!(seen.status, 202, "{path}: {}", seen.text);
+    }
+    assert_eq!(world.call("DELETE", "/api/nodes?node=n1", None).await.status, 202);
+    let verbs: Vec<Verb> = leader.stop().await.into_iter().skip(1).map(|command| command.verb).collect();
+    let operate = |act, instance| Verb::Operate { name: "hello.web.web".parse().unwrap(), act, instance };
+    let n1 = || "n1".parse().unwrap();
+    let all = || Drift { from: n1(), to: None, force: false, instance: None };
+    let one = Drift { from: n1(), to: Some("n2".parse().unwrap()), force: true, instance: Some(2) };
+    let expected = [
+        operate(Act::Start, 0),
+        operate(Act::Stop, 2),
+        operate(Act::Restart, 9),
+        operate(Act::Nothing, 1),
+        operate(Act::Nothing, 0),
+        operate(Act::Nothing, 0),
+        Verb::Drift { drift: all(), group: None },
+        Verb::Drift { drift: one, group: Some("hello.web.web".parse().unwrap()) },
+        Verb::Drift { drift: all(), group: None },
+        Verb::Evacuate { node: n1() },
+    ];
+    assert_eq!(verbs, expected);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spec_patch_brings_the_pod_as_the_client_sent_it_and_the_leader_merges_it() {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    assert_eq!(world.post("/api/podgroups", &spec_with(":2,", ":2,")).await.status, 202);
+    // What console sends for a new release: its own pod only, an old version, null times, limits left open.
+    let pod = r#"{"Name":"hello.web.web","Namespace":"hello","Version":7,"CreateAt":null,"UpdateAt":null,"Containers":[
+        {"Image":"registry/hello:2","Env":["A=2"],"CpuLimit":0,"MemoryLimit":0,"LogConfig":null,"Entrypoint":null}],
+        "Filters":["constraint:group==default"],"Labels":{},"Annotation":"{}","HealthConfig":{}}"#;
+    let path = "/api/podgroups?name=hello.web.web&cmd=spec";
+    let patched = world.call("PATCH", path, Some(("application/json", pod))).await;
+    assert_eq!(patched.status, 202, "{}", patched.text);
+    let shown = world.get("/api/podgroups?name=hello.web.web").await.json();
+    let container = &shown["Spec"]["Pod"]["Containers"][0];
+    assert_eq!((&container["Image"], &container["MemoryLimit"]), (&json!("registry/hello:2"), &json!(33_554_432)));
+    let commands = leader.stop().await;
+    let expected = contract::go_json::from_slice(pod.as_bytes()).unwrap();
+    let name = "hello.web.web".parse().unwrap();
+    assert_eq!(commands[1].verb, Verb::PatchSpec { name, pod: Box::new(expected) });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -117,9 +134,15 @@ async fn parameters_may_come_as_a_form_and_win_over_the_query() {
     let patched =
         world.call("PATCH", "/api/podgroups?name=hello.web.web&num_instances=3&cmd=replica", Some(ignored)).await;
     assert_eq!(patched.status, 202);
+    let parts = "--b\r\nContent-Disposition: form-data; name=\"num_instances\"\r\n\r\n5\r\n--b--\r\n";
+    let parts = ("multipart/form-data; boundary=b", parts);
+    let patched =
+        world.call("PATCH", "/api/podgroups?name=hello.web.web&num_instances=3&cmd=replica", Some(parts)).await;
+    assert_eq!(patched.status, 202, "{}", patched.text);
     let numbers: Vec<_> = leader.stop().await.into_iter().map(|command| command.verb).collect();
     assert!(matches!(&numbers[1], Verb::Replica { num_instances: 4, .. }), "{numbers:?}");
     assert!(matches!(&numbers[2], Verb::Replica { num_instances: 3, .. }), "{numbers:?}");
+    assert!(matches!(&numbers[3], Verb::Replica { num_instances: 5, .. }), "{numbers:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

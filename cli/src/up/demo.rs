@@ -8,10 +8,10 @@ use std::time::Duration;
 use contract::api::PodGroupWithSpec;
 
 use crate::api::{self, Api, Patience};
-use crate::apply;
 use crate::docker::{self, Engine};
 use crate::document;
 use crate::progress::Progress;
+use crate::waiting;
 
 /// The PodGroup, as a file that `deployctl apply` takes too.
 pub const DOCUMENT: &str = include_str!("../../../deploy/demo-podgroup.json");
@@ -72,7 +72,7 @@ pub async fn deploy(api: &Api, progress: &Progress) -> Result<PodGroupWithSpec, 
             spec.num_instances
         }
     };
-    Ok(apply::running(api, &spec.name, instances, &mut patience).await?)
+    Ok(waiting::running(api, &spec.name, instances, &mut patience).await?)
 }
 
 /// `target/demo/demo` beside the directory this program lies in.

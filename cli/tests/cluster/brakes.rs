@@ -14,21 +14,21 @@ const QUIET: Duration = Duration::from_secs(8);
 
 impl Cluster {
     /// A change that must be in effect when it is answered.
-    async fn switched(&self, api: usize, method: Method, path: &str, body: Option<&Value>) -> String {
+    pub(crate) async fn switched(&self, api: usize, method: Method, path: &str, body: Option<&Value>) -> String {
         let (status, text) = self.call(api, method.clone(), path, body).await;
         assert!(status.is_success(), "{method} {path}: {status} {text}");
         text
     }
 
     /// The leader is killed, and another one leads.
-    async fn lose_leader(&self) {
+    pub(crate) async fn lose_leader(&self) {
         let (leader, term) = eventually(SOON, "somebody leads", async || self.leader().await).await;
         self.kill(&leader);
         eventually(SOON, "another one leads", async || self.leader().await.filter(|(_, now)| *now > term)).await;
     }
 
     /// Nothing happens for a while: every look in that time must find the same.
-    async fn stays<T: PartialEq + std::fmt::Debug>(&self, expected: T, mut look: impl AsyncFnMut() -> T) {
+    pub(crate) async fn stays<T: PartialEq + std::fmt::Debug>(&self, expected: T, mut look: impl AsyncFnMut() -> T) {
         let until = Instant::now() + QUIET;
         let mut pause = tokio::time::interval(Duration::from_millis(250));
         while Instant::now() < until {

@@ -18,6 +18,8 @@ pub(crate) const IMAGE: &str = "deployd-test/demo:1";
 
 pub(crate) struct Cluster {
     folder: TempDir,
+    /// Settings of all processes of the cluster.
+    environment: Vec<(&'static str, &'static str)>,
     id: String,
     apis: Vec<String>,
     pub(crate) engine: Engine,
@@ -40,6 +42,11 @@ pub(crate) fn repository() -> PathBuf {
 impl Cluster {
     /// Three nodes, and whatever else `extra` says.
     pub(crate) async fn start(extra: &[&str]) -> Self {
+        Self::start_with(&[], extra).await
+    }
+
+    /// The same, with settings that all of its processes take from their environment.
+    pub(crate) async fn start_with(environment: &[(&'static str, &'static str)], extra: &[&str]) -> Self {
         let engine = Engine::connect().await;
         for repository in ["deployd-test/demo", "deployd/demo"] {
             Engine::ensure_image(repository, &self::repository().join("target/demo/demo")).await;
@@ -47,6 +54,7 @@ impl Cluster {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut cluster = Self {
             folder,
+            environment: environment.to_vec(),
             id: String::new(),
             apis: Vec::new(),
             engine,
@@ -65,6 +73,7 @@ impl Cluster {
     pub(crate) async fn deployctl(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program("deployctl"));
         command.current_dir(repository()).arg("--dir").arg(self.folder.path()).args(arguments).kill_on_drop(true);
+        command.envs(self.environment.iter().copied());
         let ended = tokio::time::timeout(Duration::from_secs(180), command.output()).await;
         ended.expect("deployctl ends in time").expect("deployctl runs")
     }
@@ -86,6 +95,20 @@ impl Cluster {
         let state = self.state();
         let child = state["children"].as_array()?.iter().find(|child| child["name"] == name)?.clone();
         child["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok())
+    }
+
+    /// Every process and its id.
+    pub(crate) fn processes(&self) -> Vec<(String, Option<u64>)> {
+        let state = self.state();
+        let children = state["children"].as_array().expect("children").iter();
+        children.map(|child| (string(&child["name"]), child["pid"].as_u64())).collect()
+    }
+
+    /// Every process's log.
+    pub(crate) fn logs(&self) -> Vec<(String, String)> {
+        let Ok(logs) = std::fs::read_dir(self.folder.path().join("logs")) else { return Vec::new() };
+        let read = |path: PathBuf| (path.display().to_string(), std::fs::read_to_string(&path).unwrap_or_default());
+        logs.flatten().map(|entry| read(entry.path())).collect()
     }
 
     /// Sends a signal to a process of the cluster by its id.
@@ -204,12 +227,10 @@ impl Drop for Cluster {
 impl Cluster {
     /// What the processes said last, for whoever reads the failure.
     fn show_logs(&self) {
-        let Ok(logs) = std::fs::read_dir(self.folder.path().join("logs")) else { return };
-        for path in logs.flatten().map(|entry| entry.path()) {
-            let log = std::fs::read_to_string(&path).unwrap_or_default();
+        for (path, log) in self.logs() {
             let lines: Vec<&str> = log.lines().collect();
             let last = lines[lines.len().saturating_sub(15)..].join("\n");
-            eprintln!("--- {}\n{last}", path.display());
+            eprintln!("--- {path}\n{last}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use bollard::Docker;
-use bollard::models::ContainerCreateBody;
+use bollard::models::{ContainerCreateBody, NetworkDisconnectRequest};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder,
@@ -76,6 +76,17 @@ impl Engine {
     pub(crate) async fn remove(&self, id: &str) {
         let options = RemoveContainerOptionsBuilder::new().force(true).build();
         self.0.remove_container(id, Some(options)).await.expect("the container is removed");
+    }
+
+    /// Takes the container off every network it is on.
+    pub(crate) async fn disconnect(&self, id: &str) {
+        let seen = self.0.inspect_container(id, None).await.expect("the container");
+        let networks = seen.network_settings.and_then(|settings| settings.networks).unwrap_or_default();
+        assert!(!networks.is_empty(), "{id} is on no network");
+        for name in networks.into_keys() {
+            let request = NetworkDisconnectRequest { container: id.to_owned(), force: Some(true) };
+            self.0.disconnect_network(&name, request).await.expect("it is disconnected");
+        }
     }
 
     /// A container that is not ours; with our look-alike labels but another cluster.

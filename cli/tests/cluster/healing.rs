@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, demo_group, eventually};
 const SOON: Duration = Duration::from_secs(60);
 
 /// A receiver of notices on a free port of this machine.
-async fn receiver() -> (String, mpsc::Receiver<Value>) {
+pub(crate) async fn receiver() -> (String, mpsc::Receiver<Value>) {
     let (sender, notices) = mpsc::channel(100);
     let take = async |State(sender): State<mpsc::Sender<Value>>, body: axum::Json<Value>| {
         // A test that has stopped listening has seen enough.
@@ -27,7 +27,7 @@ async fn receiver() -> (String, mpsc::Receiver<Value>) {
     (url, notices)
 }
 
-async fn told(notices: &mut mpsc::Receiver<Value>, message: &str) -> Value {
+pub(crate) async fn told(notices: &mut mpsc::Receiver<Value>, message: &str) -> Value {
     let wait = async {
         loop {
             let notice = notices.recv().await.expect("the receiver lives");

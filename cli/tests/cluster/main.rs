@@ -6,11 +6,17 @@
 mod bad_input;
 mod brakes;
 mod cluster;
+mod contract;
+mod dependencies;
 mod docker;
 mod failover;
 mod healing;
 mod node_loss;
+mod notices;
 mod operations;
 mod ports;
 mod readme;
+#[path = "../../../notifier/tests/deliver/receiver.rs"]
+#[allow(dead_code, clippy::unwrap_used, reason = "the notifier's own tests use more of it, in their own manner")]
+mod receiver;
 mod up;

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::event::Event;
 use crate::runtime::ContainerDetail;
-use crate::spec::{PodGroupSpec, PrevState};
+use crate::spec::{PodGroupSpec, PodSpec, PrevState};
 use crate::state::{HealthState, RunState, TargetState};
 use crate::time::{Timestamp, rfc3339};
 
@@ -33,11 +34,21 @@ pub struct PodGroupWithSpec {
     pub updated_at: Timestamp,
 }
 
+/// `GET /api/depends`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct NamespacePodsWithSpec {
+    /// Desired state.
+    pub spec: PodSpec,
+    /// Where it runs, by the namespace it serves (the node's name when it serves the whole node); one pod per node.
+    pub pods: BTreeMap<String, Vec<Pod>>,
+}
+
 /// One instance.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct Pod {
-    /// Instance number.
+    /// Instance number; 0 for dependency pods.
     pub instance_no: u32,
     /// Containers; never empty, because clients take the first unasked.
     pub containers: Vec<Container>,
@@ -261,4 +272,35 @@ pub struct StatusMessage {
     /// What the engine calls it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub action: String,
+}
+
+/// Body of `GET /api/events`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Events {
+    /// Oldest first.
+    pub events: Vec<Event>,
+}
+
+/// Body of `GET /api/deadletters`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct DeadLetters {
+    /// Newest last.
+    pub dead_letters: Vec<Letter>,
+}
+
+/// A message nobody could read or deliver.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Letter {
+    /// Where it arrived.
+    pub subject: String,
+    /// Why it could not be read, or not be delivered.
+    pub reason: String,
+    /// The beginning of the message, as text.
+    pub payload: String,
+    /// When.
+    #[serde(with = "rfc3339")]
+    pub at: Timestamp,
 }

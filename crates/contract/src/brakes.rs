@@ -34,7 +34,7 @@ impl EngineRecord {
     }
     /// What nodes must know.
     pub fn brakes(self) -> Brakes {
-        Brakes { hold_restarts: self.maintenance, hold_missing: !self.guarding || !self.running }
+        Brakes { hold_restarts: self.maintenance, hold_missing: !self.guarding, paused: !self.running }
     }
 }
 
@@ -42,10 +42,13 @@ impl EngineRecord {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Brakes {
-    /// A container that ended is not started again, whatever its policy.
+    /// An instance that ended is not started again, whatever its policy. Dependency pods are.
     pub hold_restarts: bool,
-    /// A container that vanished is not made again, not even by an agent that is alone.
+    /// An instance that vanished is not made again, not even by an agent that is alone. Dependency pods are.
     pub hold_missing: bool,
+    /// The engine is stopped: nothing that ended or vanished comes back by itself.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
 }
 
 impl Brakes {
@@ -113,10 +116,10 @@ mod tests {
     #[test]
     fn nodes_are_told_of_maintenance_of_a_sleeping_guard_and_of_a_stopped_engine() {
         let usual = EngineRecord::default();
-        let brakes = |hold_restarts, hold_missing| Brakes { hold_restarts, hold_missing };
+        let brakes = |hold_restarts, hold_missing| Brakes { hold_restarts, hold_missing, paused: false };
         assert_eq!(EngineRecord { maintenance: true, ..usual }.brakes(), brakes(true, false));
         assert_eq!(EngineRecord { guarding: false, ..usual }.brakes(), brakes(false, true));
-        assert_eq!(EngineRecord { running: false, ..usual }.brakes(), brakes(false, true));
+        assert_eq!(EngineRecord { running: false, ..usual }.brakes(), Brakes { paused: true, ..brakes(false, false) });
         assert_eq!(EngineRecord { readonly: true, ..usual }.brakes(), brakes(false, false));
     }
 }

@@ -6,8 +6,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::brakes::Constraint;
-use crate::name::{CommandId, GroupName};
-use crate::spec::PodGroupSpec;
+use crate::name::{CommandId, GroupName, NodeName};
+use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::RestartPolicy;
 use crate::time::Timestamp;
 
@@ -45,6 +45,51 @@ pub enum Verb {
         num_instances: u32,
         /// New policy, if it shall change.
         restart_policy: Option<RestartPolicy>,
+    },
+    /// Give a group another pod spec: instance by instance it is made anew from it.
+    PatchSpec {
+        /// Which.
+        name: GroupName,
+        /// What the client sent; merged with the present spec by the leader.
+        pod: Box<PodSpec>,
+    },
+    /// Start, stop or restart instances.
+    Operate {
+        /// Which group.
+        name: GroupName,
+        /// What to do.
+        act: Act,
+        /// Which instance; 0 means all.
+        instance: u32,
+    },
+    /// Move instances off a node.
+    Drift {
+        /// What to move.
+        drift: Drift,
+        /// Only of this group; otherwise of every group.
+        group: Option<GroupName>,
+    },
+    /// Move everything off a node and keep new work away from it.
+    Evacuate {
+        /// Which.
+        node: NodeName,
+    },
+    /// Make a dependency pod known; it runs once an instance needs it.
+    CreateDependency {
+        /// What to run beside the instances; validated.
+        pod: Box<PodSpec>,
+    },
+    /// Give a dependency pod another spec.
+    UpdateDependency {
+        /// What the client sent; merged with the present spec by the leader. Its name says which.
+        pod: Box<PodSpec>,
+    },
+    /// Forget a dependency pod.
+    RemoveDependency {
+        /// Which.
+        name: GroupName,
+        /// At once, used or not; otherwise once nothing uses it any more.
+        force: bool,
     },
     /// Tell a URL what goes wrong.
     AddCallback {
@@ -92,6 +137,32 @@ impl Verb {
     }
 }
 
+/// What to do to instances.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Act {
+    /// Run them, and forgive what they did.
+    Start,
+    /// Keep them stopped.
+    Stop,
+    /// End and start them, one after another.
+    Restart,
+    /// Nothing: the original takes unknown words and does nothing.
+    Nothing,
+}
+
+/// Instances that shall leave a node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Drift {
+    /// The node they leave.
+    pub from: NodeName,
+    /// The node they go to; any other when there is none.
+    pub to: Option<NodeName>,
+    /// Even those that are bound to their data.
+    pub force: bool,
+    /// Only this instance.
+    pub instance: Option<u32>,
+}
+
 /// What became of a command.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
@@ -130,6 +201,20 @@ pub enum Refusal {
         /// Which.
         operation: Operation,
     },
+    /// The group has no such instance.
+    #[error("instance {instance} not existed, the PodGroup has {instances}")]
+    InstanceUnknown {
+        /// Which was asked for.
+        instance: u32,
+        /// How many there are.
+        instances: u32,
+    },
+    /// No such dependency pod.
+    #[error("DependencyPod not existed")]
+    DependencyUnknown,
+    /// A dependency pod of that name exists, or is still going away.
+    #[error("DependencyPod has already existed")]
+    DependencyExists,
     /// No such callback.
     #[error("Notify uri not existed")]
     CallbackUnknown,
@@ -162,6 +247,16 @@ pub enum Operation {
     Deploying,
     /// The number of instances changes.
     Scheduling,
+    /// The instances are made anew from another spec.
+    Upgrading,
+    /// Instances leave a node.
+    Drifting,
+    /// Instances are started.
+    Starting,
+    /// Instances are stopped.
+    Stopping,
+    /// Instances are restarted.
+    Restarting,
     /// The group goes away.
     Removing,
 }
@@ -172,6 +267,11 @@ impl Operation {
         match self {
             Self::Deploying => "Deploying",
             Self::Scheduling => "Scheduling",
+            Self::Upgrading => "Upgrading",
+            Self::Drifting => "Drifting",
+            Self::Starting => "Starting",
+            Self::Stopping => "Stopping",
+            Self::Restarting => "Restarting",
             Self::Removing => "Removing",
         }
     }

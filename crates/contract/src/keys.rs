@@ -23,6 +23,8 @@ pub const CONSTRAINTS: &str = "/deployd/state/intent/constraints";
 
 const GROUPS: &str = "/deployd/state/intent/group/";
 const PLACEMENTS: &str = "/deployd/state/plan/group/";
+const DEPENDENCIES: &str = "/deployd/state/intent/dependency/";
+const PAIRS: &str = "/deployd/state/plan/dependency/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -33,6 +35,14 @@ pub fn group(name: &GroupName) -> String {
 /// Where a group's instances are.
 pub fn placement(name: &GroupName) -> String {
     format!("{PLACEMENTS}{name}")
+}
+/// What is wanted of a dependency pod.
+pub fn dependency(name: &GroupName) -> String {
+    format!("{DEPENDENCIES}{name}")
+}
+/// Where a dependency pod runs.
+pub fn pairs(name: &GroupName) -> String {
+    format!("{PAIRS}{name}")
 }
 /// One page of the histories of a group's instances.
 pub fn history(name: &GroupName, page: u32) -> String {
@@ -54,6 +64,10 @@ pub enum Key {
     Group(GroupName),
     /// A placement.
     Placement(GroupName),
+    /// A dependency pod.
+    Dependency(GroupName),
+    /// Where a dependency pod runs.
+    Pairs(GroupName),
     /// A page of histories.
     History(GroupName, u32),
     /// A node.
@@ -82,6 +96,8 @@ pub fn parse(key: &str) -> Key {
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
+            .or_else(|| key.strip_prefix(DEPENDENCIES).and_then(|n| n.parse().ok()).map(Key::Dependency))
+            .or_else(|| key.strip_prefix(PAIRS).and_then(|n| n.parse().ok()).map(Key::Pairs))
             .or_else(|| key.strip_prefix(HISTORIES).and_then(parse_page))
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
@@ -104,6 +120,8 @@ mod tests {
         let node_name: NodeName = "n.1".parse().expect("a name");
         let id: CommandId = "01ABC".parse().expect("an id");
         assert_eq!(parse(&group(&group_name)), Key::Group(group_name.clone()));
+        assert_eq!(parse(&dependency(&group_name)), Key::Dependency(group_name.clone()));
+        assert_eq!(parse(&pairs(&group_name)), Key::Pairs(group_name.clone()));
         assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
         assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));
         assert_eq!(parse(&node(&node_name)), Key::Node(node_name));

@@ -8,12 +8,15 @@
 pub mod api;
 pub mod brakes;
 pub mod command;
+pub mod dependency;
 pub mod digest;
+pub mod event;
 pub mod fence;
 pub mod go_json;
 pub mod history;
 pub mod keys;
 pub mod labels;
+pub mod merge;
 pub mod name;
 pub mod notice;
 pub mod order;

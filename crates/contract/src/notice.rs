@@ -1,5 +1,7 @@
 //! Notices: what the outside is told when something goes wrong.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Timestamp, rfc3339};
@@ -43,17 +45,41 @@ pub enum Incident {
     LetGo,
     /// A container vanished and is created anew.
     Missing,
+    /// A running container has no address.
+    LostAddress,
+    /// The health check has failed for long.
+    Unhealthy,
+    /// The first instance of an upgrade did not become well and was rolled back.
+    BadUpgrade {
+        /// The version that failed.
+        version: u32,
+    },
+    /// The engine of a node does not answer.
+    EngineAway,
+    /// So many nodes went silent that the engine was stopped.
+    NodesLost,
 }
 
 impl Incident {
     /// The text receivers match.
-    pub fn text(self) -> &'static str {
-        match self {
+    pub fn text(self) -> Cow<'static, str> {
+        Cow::Borrowed(match self {
             Self::Down => "LAIN found pod down, ready to restart it",
             Self::DownWithOom => "LAIN found pod down with OOM, ready to restart it",
             Self::LetGo => "LAIN found pod restart too many times in a short period, will let it go",
             Self::Missing => "LAIN found pod missing, ready to redeployd it",
-        }
+            Self::LostAddress => "LAIN found pod lost IP, please inform the SA team",
+            Self::Unhealthy => "LAIN found pod Unhealthy, please check your service",
+            Self::BadUpgrade { version } => {
+                return Cow::Owned(format!(
+                    "LAIN found Last version:{version} upgrade is terrrible, please check your code carefully!!"
+                ));
+            }
+            Self::EngineAway => "LAIN found Cluster Manager Unhealthy, please check your cluster",
+            Self::NodesLost => {
+                "LAIN found too many cluster nodes stoped in a short period, need stop the engine, please check your cluster"
+            }
+        })
     }
 }
 

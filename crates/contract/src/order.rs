@@ -35,12 +35,18 @@ pub struct Order {
 }
 
 /// What one pod shall do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Run or stay stopped.
     pub target: TargetState,
     /// When to start it again.
     pub restart_policy: RestartPolicy,
+    /// How often somebody asked for its start; one more than was answered means: forget its restarts, start what is down.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub starts_asked: u32,
+    /// How often somebody asked for its restart; one more than was answered means: end what runs and start it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub restarts_asked: u32,
 }
 
 /// An order on the wire.
@@ -158,4 +164,8 @@ impl OrderMessage {
             Self::Delta(delta) => delta.fence,
         }
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }

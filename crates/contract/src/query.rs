@@ -13,7 +13,7 @@ use crate::pod_id::PodId;
 use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
 use crate::runtime::ContainerDetail;
-use crate::spec::PodGroupSpec;
+use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::{HealthState, RunState, TargetState};
 use crate::time::Timestamp;
 
@@ -22,6 +22,14 @@ use crate::time::Timestamp;
 pub enum Query {
     /// One group.
     Group {
+        /// Which.
+        name: GroupName,
+        /// Its nodes are asked to look at it anew; the answer does not wait for that.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        refresh: bool,
+    },
+    /// One dependency pod.
+    Dependency {
         /// Which.
         name: GroupName,
     },
@@ -74,6 +82,8 @@ pub struct Reply {
 pub enum Answer {
     /// To `Group`; none when there is no such group.
     Group(Option<Box<GroupView>>),
+    /// To `Dependency`; none when there is no such dependency pod.
+    Dependency(Option<Box<DependencyView>>),
     /// To `Groups`.
     Groups(Vec<GroupLine>),
     /// To `Nodes`.
@@ -137,6 +147,18 @@ pub struct PodView {
     pub target: TargetState,
     /// State, health, containers as reported; what no node told is derived from the placement.
     pub facts: PodFacts,
+    /// Last known addresses, one per container, also while it is down.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+/// One dependency pod as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DependencyView {
+    /// What is wanted.
+    pub spec: PodSpec,
+    /// Where it runs, by the namespace it serves; the node's name when it serves the whole node.
+    pub pods: BTreeMap<String, Vec<PodView>>,
 }
 
 /// One group in a list.

@@ -1,18 +1,18 @@
 //! What is stored in etcd: everything needed to go on after losing every process, and nothing that reports can tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::Operation;
+use crate::command::{Drift, Operation};
 use crate::name::NodeName;
 use crate::report::NodeFacts;
-use crate::spec::PodGroupSpec;
+use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::TargetState;
 use crate::time::Timestamp;
 
 /// A group as users want it: `/deployd/intent/group/<name>`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupRecord {
     /// What is wanted.
     pub spec: PodGroupSpec,
@@ -24,6 +24,21 @@ pub struct GroupRecord {
     /// nothing; without any it owns every port it declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_ports: Vec<u16>,
+    /// Pod specs of earlier versions that an instance still runs or a rollback may need.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<u32, PodSpec>,
+    /// The last version every instance reached: what a rollback goes back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proven: Option<u32>,
+    /// Earlier versions that count as the present one: a rollback made it their copy and left their instances alone.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub equals: BTreeSet<u32>,
+    /// Drifts that wait for the lock; the first is under way while the operation is `Drifting`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drifts: Vec<Drift>,
+    /// What the last operation ran into; shown until the next one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub last_error: String,
 }
 
 /// An operation in progress.
@@ -33,6 +48,19 @@ pub struct OperationRecord {
     pub kind: Operation,
     /// Since when.
     pub since: Timestamp,
+    /// The next instance it turns to; 0 when it does not go by instances.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub next: u32,
+    /// The last instance it turns to.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub last: u32,
+}
+
+impl OperationRecord {
+    /// An operation on the group as a whole.
+    pub fn new(kind: Operation, since: Timestamp) -> Self {
+        Self { kind, since, next: 0, last: 0 }
+    }
 }
 
 /// Where the instances of a group are: `/deployd/plan/group/<name>`.
@@ -63,6 +91,61 @@ pub struct Slot {
     /// Why it has no place, or why the last attempt failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// The node that must have let go of it before it starts on `node`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub leaves: Option<NodeName>,
+    /// When it was last given a place, a version or a restart by an operation.
+    #[serde(skip_serializing_if = "is_never")]
+    pub since: Timestamp,
+    /// How often somebody asked for its start.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub starts_asked: u32,
+    /// How often somebody asked for its restart.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub restarts_asked: u32,
+    /// Its last known addresses, one per container; kept while it is down.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+/// A dependency pod as users want it: `/deployd/state/intent/dependency/<name>`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DependencyRecord {
+    /// What is wanted; its version is ours.
+    pub spec: PodSpec,
+    /// Specs of earlier versions that a pair still runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<u32, PodSpec>,
+    /// It goes once nothing uses it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doomed: bool,
+    /// It goes now, used or not; to users it does not exist any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removing_since: Option<Timestamp>,
+}
+
+/// Where a dependency pod runs: `/deployd/state/plan/dependency/<name>`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairsRecord {
+    /// One per node and namespace, in that order.
+    pub pairs: Vec<Pair>,
+}
+
+/// A dependency pod beside the instances of one namespace on one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The node.
+    pub node: NodeName,
+    /// Namespace of the instances; the node's name when it serves the whole node.
+    pub namespace: String,
+    /// Version of the spec it runs.
+    pub version: u32,
+    /// When it got that version.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub since: Timestamp,
+    /// Since when no instance needs it.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub idle_since: Timestamp,
 }
 
 /// A node as last known: `/deployd/node/<name>`.

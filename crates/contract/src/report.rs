@@ -110,6 +110,12 @@ pub struct PodFacts {
     /// The restart budget is spent: it is left down.
     #[serde(skip_serializing_if = "is_default")]
     pub let_go: bool,
+    /// The last [`crate::order::Assignment::starts_asked`] that was done.
+    #[serde(skip_serializing_if = "is_default")]
+    pub starts_answered: u32,
+    /// The last [`crate::order::Assignment::restarts_asked`] that was done.
+    #[serde(skip_serializing_if = "is_default")]
+    pub restarts_answered: u32,
     /// What went wrong last.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_error: String,

@@ -78,6 +78,14 @@ impl RestartPolicy {
             _ => None,
         }
     }
+    /// The word that `cmd=replica` takes.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Never => "never",
+            Self::Always => "always",
+            Self::OnFail => "onfail",
+        }
+    }
 }
 
 /// How far a dependency pod is shared.

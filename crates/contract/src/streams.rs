@@ -57,3 +57,12 @@ pub const DEAD_LETTERS: Stream = Stream {
     max_bytes: 64 << 20,
     when_full: WhenFull::DropOldest,
 };
+
+/// What happened and why, for people; the oldest go first.
+pub const EVENTS: Stream = Stream {
+    name: subjects::EVENTS_STREAM,
+    subjects: &[subjects::EVENTS],
+    max_age: Duration::from_secs(3 * DAY.as_secs()),
+    max_bytes: 64 << 20,
+    when_full: WhenFull::DropOldest,
+};

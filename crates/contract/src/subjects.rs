@@ -19,6 +19,11 @@ pub const DEAD_LETTERS_STREAM: &str = "DEAD_LETTERS";
 /// All dead letters.
 pub const ALL_DEAD_LETTERS: &str = "deployd.dead.>";
 
+/// Stream of what happened in the cluster and why.
+pub const EVENTS_STREAM: &str = "EVENTS";
+/// Subject of events.
+pub const EVENTS: &str = "deployd.event";
+
 /// Questions to the leader.
 pub const QUERY_LEADER: &str = "deployd.query.leader";
 /// Questions any standby may answer.

@@ -96,6 +96,15 @@ impl PodGroupSpec {
     }
 }
 
+impl PodSpec {
+    /// Checks a pod spec that comes without a group: a patch, or a dependency pod. Fields are named from `Pod` on, as in a group.
+    pub fn validate(&self) -> Result<(), Vec<Flaw>> {
+        let mut flaws = Flaws::default();
+        check_pod(self, "Pod", &mut flaws);
+        flaws.done()
+    }
+}
+
 fn check_pod(pod: &PodSpec, at: &str, flaws: &mut Flaws) {
     flaws.name(&format!("{at}.Name"), &pod.name);
     flaws.name(&format!("{at}.Namespace"), &pod.namespace);

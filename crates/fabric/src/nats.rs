@@ -2,13 +2,14 @@
 //!
 //! The client reconnects for ever with jitter and pings every 5 s, so a dead server is noticed in seconds. A value
 //! larger than the server takes travels in parts (`parts`) and arrives whole; nobody above this file sees the parts.
-//! Streams are in `stream`, reading them in `reader`, shared consumers in `consumer`.
+//! Streams are in `stream`, reading them in `reader` and backwards in `past`, shared consumers in `consumer`.
 
 mod connect;
 mod consumer;
 mod durability;
 mod error;
 mod parts;
+mod past;
 mod reader;
 mod stream;
 
@@ -26,6 +27,7 @@ pub use connect::Args;
 pub use consumer::{Consumer, Job};
 pub(crate) use durability::SERVER_SETTINGS;
 pub use error::{Error, RequestError};
+pub use past::PastReader;
 pub use reader::{Stored, StreamReader};
 pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 

@@ -2,8 +2,10 @@
 //!
 //! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
 //! as ordered". What is not in the order goes first: two versions of an instance stand side by side only while both
-//! are ordered. A container that was made once and vanished is *missing*: that is the scheduler's to answer, and the
-//! lane makes it again only when nobody answered (`alone_at`).
+//! are ordered. A container that was made once and vanished is *missing*: of an instance that is the scheduler's to
+//! answer, and the lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the
+//! node's own business. The surprise: a restart is a stop and a start, because only then does an agent that died in
+//! between see what is left to do.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -62,6 +64,15 @@ pub struct Memory {
     pub history: History,
     /// Nothing is made or started before this.
     pub retry_at: Timestamp,
+    /// Starts asked for that were done.
+    pub starts_answered: u32,
+    /// Restarts asked for that were done.
+    pub restarts_answered: u32,
+    /// When the last start or restart was asked for; never when it was ordered so from its first moment. A container
+    /// that was started later needs no restart.
+    pub asked_at: Timestamp,
+    /// Containers that were started since then, by index: the engine's clock may say otherwise.
+    pub renewed: BTreeSet<usize>,
 }
 
 /// One container that is there.
@@ -128,6 +139,13 @@ pub enum Next {
     },
     /// Remember that this pod's budget is spent, then ask again.
     LetGo(PodId),
+    /// Remember that what was asked of this pod was done, as far as it can be, then ask again.
+    Answered {
+        /// Which.
+        pod: PodId,
+        /// Its restarts, counting this one.
+        history: History,
+    },
 }
 
 /// The next step of the lane.
@@ -140,10 +158,12 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
         match next_of_pod(lane, wanted, now) {
             Next::Nothing => {}
             Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier: Timestamp| earlier.min(time))),
-            step
-            @ (Next::Create(_) | Next::Start { .. } | Next::Stop { .. } | Next::Remove { .. } | Next::LetGo(_)) => {
-                return step;
-            }
+            step @ (Next::Create(_)
+            | Next::Start { .. }
+            | Next::Stop { .. }
+            | Next::Remove { .. }
+            | Next::LetGo(_)
+            | Next::Answered { .. }) => return step,
         }
     }
     wait.map_or(Next::Nothing, Next::WaitUntil)
@@ -193,7 +213,7 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     for index in 0..wanted.spec.containers.len() {
         let identity = Identity { pod: wanted.pod.clone(), index };
         let next = match best(lane, &identity) {
-            None => next_of_absent(wanted, identity, lane.brakes, now),
+            None => next_of_absent(lane, wanted, identity, now),
             Some(seen) => next_of_present(lane, wanted, seen, now),
         };
         match next {
@@ -201,21 +221,65 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
             // Containers are made in index order: one that waits holds back the making of those after it.
             Next::Create(_) if wait.is_some() => {}
             Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier| earlier.min(time))),
-            step
-            @ (Next::Create(_) | Next::Start { .. } | Next::Stop { .. } | Next::Remove { .. } | Next::LetGo(_)) => {
-                return step;
-            }
+            step @ (Next::Create(_)
+            | Next::Start { .. }
+            | Next::Stop { .. }
+            | Next::Remove { .. }
+            | Next::LetGo(_)
+            | Next::Answered { .. }) => return step,
         }
+    }
+    if is_asked(wanted) {
+        // Also when it waits: then the engine refused, or what is missing is not the lane's to make.
+        return Next::Answered { pod: wanted.pod.clone(), history: history_once_answered(lane, wanted, now) };
     }
     wait.map_or(Next::Nothing, Next::WaitUntil)
 }
 
-fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, brakes: Brakes, now: Timestamp) -> Next {
+/// A start or a restart was asked for and is not done.
+fn is_asked(wanted: &Wanted<'_>) -> bool {
+    wanted.assignment.starts_asked > wanted.memory.starts_answered || is_restart_asked(wanted)
+}
+
+fn is_restart_asked(wanted: &Wanted<'_>) -> bool {
+    wanted.assignment.restarts_asked > wanted.memory.restarts_answered
+}
+
+/// Started since somebody asked.
+fn is_renewed(wanted: &Wanted<'_>, seen: &Seen<'_>) -> bool {
+    wanted.memory.renewed.contains(&seen.identity.index) || seen.started_at > wanted.memory.asked_at
+}
+
+/// What was asked for counts once, however many containers it started, and not when it started none.
+fn history_once_answered(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> History {
+    let (memory, wish) = (&wanted.memory, wanted.assignment.target);
+    let mut own = lane.seen.iter().filter(|seen| seen.identity.pod == *wanted.pod);
+    let counts = wish == TargetState::Run && memory.asked_at.happened() && own.any(|seen| is_renewed(wanted, seen));
+    if counts { restart::counted(memory.history, lane.limits, now) } else { memory.history }
+}
+
+/// A dependency pod: it stands beside instances and has no number among them.
+fn is_dependency(pod: &PodId) -> bool {
+    pod.instance == 0
+}
+
+fn restarts_are_held(brakes: Brakes, pod: &PodId) -> bool {
+    brakes.paused || (brakes.hold_restarts && !is_dependency(pod))
+}
+
+fn missing_are_held(brakes: Brakes, pod: &PodId) -> bool {
+    brakes.paused || (brakes.hold_missing && !is_dependency(pod))
+}
+
+fn next_of_absent(lane: &Lane<'_>, wanted: &Wanted<'_>, identity: Identity, now: Timestamp) -> Next {
     match wanted.assignment.target {
         TargetState::Stop => Next::Nothing,
-        // A pod that is bound to its data is never made again behind the scheduler's back.
+        TargetState::Run if wanted.memory.created && missing_are_held(lane.brakes, wanted.pod) => Next::Nothing,
+        TargetState::Run if wanted.memory.created && is_dependency(wanted.pod) => {
+            not_before(wanted.memory.retry_at, now, Next::Create(identity))
+        }
+        // An instance that is bound to its data is never made again behind the scheduler's back.
         TargetState::Run if wanted.memory.created && wanted.spec.stateful => Next::Nothing,
-        TargetState::Run if wanted.memory.created && brakes.hold_missing => Next::Nothing,
         TargetState::Run if wanted.memory.created => {
             not_before(wanted.alone_at.max(wanted.memory.retry_at), now, Next::Create(identity))
         }
@@ -224,26 +288,35 @@ fn next_of_absent(wanted: &Wanted<'_>, identity: Identity, brakes: Brakes, now: 
 }
 
 fn next_of_present(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
-    let (memory, limits) = (&wanted.memory, lane.limits);
+    let memory = &wanted.memory;
+    let renew = is_restart_asked(wanted) && !is_renewed(wanted, seen);
     match (seen.activity, wanted.assignment.target) {
         (Activity::Leaving, _) => Next::Remove { id: seen.id.to_owned(), grace: seen.grace },
         (Activity::Running, TargetState::Stop) => Next::Stop { id: seen.id.to_owned(), grace: seen.grace },
+        (Activity::Running, TargetState::Run) if renew => Next::Stop { id: seen.id.to_owned(), grace: seen.grace },
         (Activity::Running, TargetState::Run) | (Activity::Created | Activity::Exited, TargetState::Stop) => {
             Next::Nothing
         }
         (Activity::Created, TargetState::Run) => start(wanted, seen, memory.history, now),
+        (Activity::Exited, TargetState::Run) if renew => start(wanted, seen, memory.history, now),
         (Activity::Exited, TargetState::Run) if memory.halted.contains(&seen.identity.index) => {
-            start(wanted, seen, restart::counted(memory.history, limits, now), now)
+            let counted_later = is_asked(wanted);
+            let counted = || restart::counted(memory.history, lane.limits, now);
+            start(wanted, seen, if counted_later { memory.history } else { counted() }, now)
         }
-        (Activity::Exited, TargetState::Run) if memory.let_go || lane.brakes.hold_restarts => Next::Nothing,
-        (Activity::Exited, TargetState::Run) => {
-            let wish = Wish { target: wanted.assignment.target, policy: wanted.assignment.restart_policy };
-            match restart::judge(wish, seen.end, memory.history, limits, now) {
-                Verdict::Stay => Next::Nothing,
-                Verdict::Restart(history) => start(wanted, seen, history, now),
-                Verdict::LetGo => Next::LetGo(wanted.pod.clone()),
-            }
-        }
+        (Activity::Exited, TargetState::Run) => next_by_policy(lane, wanted, seen, now),
+    }
+}
+
+fn next_by_policy(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
+    if wanted.memory.let_go || restarts_are_held(lane.brakes, wanted.pod) {
+        return Next::Nothing;
+    }
+    let wish = Wish { target: wanted.assignment.target, policy: wanted.assignment.restart_policy };
+    match restart::judge(wish, seen.end, wanted.memory.history, lane.limits, now) {
+        Verdict::Stay => Next::Nothing,
+        Verdict::Restart(history) => start(wanted, seen, history, now),
+        Verdict::LetGo => Next::LetGo(wanted.pod.clone()),
     }
 }
 

@@ -42,7 +42,8 @@ fn facts() -> Facts {
 
 impl Facts {
     fn want(mut self, id: &str, containers: usize) -> Self {
-        let assignment = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always };
+        let assignment =
+            Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Default::default() };
         self.wanted.push((pod(id), assignment, spec(containers), Memory::default()));
         self
     }
@@ -56,6 +57,21 @@ impl Facts {
     }
     fn stateful(mut self) -> Self {
         self.wanted.last_mut().expect("a wanted pod").2.stateful = true;
+        self
+    }
+    /// Asked for a start and a restart so often; the asking was at second 60.
+    fn asked(mut self, starts: u32, restarts: u32) -> Self {
+        let (_, assignment, _, memory) = self.wanted.last_mut().expect("a wanted pod");
+        (assignment.starts_asked, assignment.restarts_asked) = (starts, restarts);
+        memory.asked_at = at(60);
+        self
+    }
+    fn started(mut self, seconds: i64) -> Self {
+        self.seen.last_mut().expect("a container").4 = at(seconds);
+        self
+    }
+    fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
+        change(&mut self.brakes);
         self
     }
     fn remember(mut self, change: impl FnOnce(&mut Memory)) -> Self {
@@ -90,6 +106,12 @@ impl Facts {
     }
 }
 
+fn stop(id: &str) -> Next {
+    Next::Stop { id: id.to_owned(), grace: GRACE }
+}
+fn answered(of: &str, restarts: u32, restarted_at: Timestamp) -> Next {
+    Next::Answered { pod: pod(of), history: History { restarts, restarted_at } }
+}
 fn create(id: &str, index: usize) -> Next {
     Next::Create(Identity { pod: pod(id), index })
 }
@@ -142,6 +164,122 @@ fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_a
     let mut ended = facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
     ended.brakes.hold_missing = true;
     assert_eq!(ended.next(), start("x", "a.v1-i1-d0", 1, at(100)));
+}
+
+#[test]
+fn the_brakes_hold_instances_and_dependency_pods_each_in_their_own_way() {
+    let (instance, dependency) = ("a.v1-i1-d0", "d-n1-a.v1-i0-d0");
+    let ended = |id: &str| facts().want(id, 1).see("x", id, 0, Activity::Exited);
+    let missing = |id: &str| Facts { alone_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
+    let brakes = |hold_restarts, hold_missing, paused| Brakes { hold_restarts, hold_missing, paused };
+    // brakes; whether what ended is started and what is missing made: of an instance, of a dependency pod
+    let table = [
+        (brakes(false, false, false), [true, true], [true, true]),
+        (brakes(true, false, false), [false, true], [true, true]),
+        (brakes(false, true, false), [true, false], [true, true]),
+        (brakes(true, true, false), [false, false], [true, true]),
+        (brakes(false, false, true), [false, false], [false, false]),
+    ];
+    for (on, of_instance, of_dependency) in table {
+        for (id, expected) in [(instance, of_instance), (dependency, of_dependency)] {
+            let done = [ended(id), missing(id)].map(|facts| facts.brake(|b| *b = on).next() != Next::Nothing);
+            assert_eq!(done, expected, "{id} {on:?}");
+        }
+    }
+}
+
+#[test]
+fn a_dependency_pod_that_vanished_is_made_again_at_once_also_when_it_is_bound_to_its_data() {
+    let id = "d-n1-a.v1-i0-d0";
+    let missing = facts().want(id, 1).remember(|m| m.created = true);
+    assert_eq!(missing.next(), create(id, 0), "nobody is waited for");
+    assert_eq!(missing.stateful().next(), create(id, 0));
+    let refused = facts().want(id, 1).remember(|m| (m.created, m.retry_at) = (true, at(110)));
+    assert_eq!(refused.next(), Next::WaitUntil(at(110)));
+    let spent = facts().want(id, 1).remember(|m| m.history = History { restarts: 3, restarted_at: at(40) }).see(
+        "x",
+        id,
+        0,
+        Activity::Exited,
+    );
+    assert_eq!(spent.next(), Next::LetGo(pod(id)), "its restarts are limited as any pod's");
+}
+
+#[test]
+fn a_start_somebody_asked_for_starts_what_is_down_and_counts_once() {
+    let id = "a.v1-i1-d0";
+    let down = || facts().want(id, 1).policy(RestartPolicy::Never).asked(1, 0).see("x", id, 0, Activity::Exited);
+    let wished = |m: &mut Memory| m.halted = BTreeSet::from([0]);
+    assert_eq!(down().remember(wished).next(), start("x", id, 0, Timestamp::NEVER), "counted when it is answered");
+    let braked = down().remember(wished).brake(|b| (b.hold_restarts, b.paused) = (true, true));
+    assert_eq!(braked.next(), start("x", id, 0, Timestamp::NEVER), "somebody's wish is no restart by itself");
+    let up = facts().want(id, 1).asked(1, 0).see("x", id, 0, Activity::Running);
+    assert_eq!(up.next(), answered(id, 0, Timestamp::NEVER), "it ran already: nothing to do or to count");
+    assert_eq!(up.started(61).next(), answered(id, 1, at(100)));
+    let renewed = facts().want(id, 1).asked(1, 0).remember(|m| m.renewed = BTreeSet::from([0]));
+    assert_eq!(renewed.see("x", id, 0, Activity::Running).next(), answered(id, 1, at(100)));
+}
+
+#[test]
+fn a_start_that_can_do_nothing_is_answered_all_the_same() {
+    let id = "a.v1-i1-d0";
+    let refused = facts().want(id, 1).asked(1, 0).remember(|m| {
+        (m.halted, m.retry_at) = (BTreeSet::from([0]), at(110));
+    });
+    assert_eq!(refused.see("x", id, 0, Activity::Exited).next(), answered(id, 0, Timestamp::NEVER));
+    let missing = facts().want(id, 1).asked(1, 1).remember(|m| m.created = true);
+    assert_eq!(missing.next(), answered(id, 0, Timestamp::NEVER));
+    assert_eq!(facts().want(id, 1).asked(1, 1).stopped().next(), answered(id, 0, Timestamp::NEVER));
+}
+
+#[test]
+fn a_restart_ends_and_starts_each_container_in_turn_and_counts_once() {
+    let id = "a.v1-i1-d0";
+    let two = |first, second| facts().want(id, 2).asked(0, 1).see("x", id, 0, first).see("y", id, 1, second);
+    assert_eq!(two(Activity::Running, Activity::Running).next(), stop("x"));
+    assert_eq!(two(Activity::Exited, Activity::Running).next(), start("x", id, 0, Timestamp::NEVER));
+    let first_done = two(Activity::Running, Activity::Running).remember(|m| m.renewed = BTreeSet::from([0]));
+    assert_eq!(first_done.next(), stop("y"));
+    let done = |facts: Facts| facts.remember(|m| m.renewed = BTreeSet::from([0, 1]));
+    assert_eq!(done(two(Activity::Running, Activity::Running)).next(), answered(id, 1, at(100)));
+    // What the engine says counts as well as what is remembered: the agent may have died in between.
+    let by_clock = facts().want(id, 1).asked(0, 1).see("x", id, 0, Activity::Running).started(61);
+    assert_eq!(by_clock.next(), answered(id, 1, at(100)));
+    assert_eq!(by_clock.started(60).next(), stop("x"), "at the very moment is before");
+}
+
+#[test]
+fn a_restart_is_obeyed_whatever_the_policy_the_budget_and_the_brakes_say() {
+    let id = "a.v1-i1-d0";
+    let down = facts().want(id, 1).policy(RestartPolicy::Never).asked(0, 1).see("x", id, 0, Activity::Exited);
+    let spent = down.remember(|m| m.let_go = true).brake(|b| b.hold_restarts = true);
+    assert_eq!(spent.next(), start("x", id, 0, Timestamp::NEVER));
+}
+
+#[test]
+fn an_end_after_the_restart_is_the_policys_business_again() {
+    let id = "a.v1-i1-d0";
+    let ended = || facts().want(id, 1).asked(0, 1).see("x", id, 0, Activity::Exited).started(61);
+    assert_eq!(ended().next(), start("x", id, 1, at(100)));
+    assert_eq!(ended().policy(RestartPolicy::Never).next(), answered(id, 1, at(100)));
+}
+
+#[test]
+fn a_stop_wins_over_a_restart() {
+    let id = "a.v1-i1-d0";
+    let running = facts().want(id, 1).stopped().asked(1, 1).see("x", id, 0, Activity::Running);
+    assert_eq!(running.next(), stop("x"));
+    let down = facts().want(id, 1).stopped().asked(1, 1).see("x", id, 0, Activity::Exited);
+    assert_eq!(down.next(), answered(id, 0, Timestamp::NEVER));
+}
+
+#[test]
+fn a_new_pod_is_made_and_what_was_asked_of_its_forerunner_is_answered_by_that() {
+    let id = "a.v1-i1-d1";
+    let never = |m: &mut Memory| m.asked_at = Timestamp::NEVER;
+    assert_eq!(facts().want(id, 1).asked(2, 3).remember(never).next(), create(id, 0));
+    let made = facts().want(id, 1).asked(2, 3).remember(never).see("x", id, 0, Activity::Running);
+    assert_eq!(made.next(), answered(id, 0, Timestamp::NEVER), "and it is no restart");
 }
 
 #[test]
@@ -214,8 +352,8 @@ fn a_spent_budget_is_said_once_and_then_left() {
 #[test]
 fn a_stop_by_order_ends_it_and_a_later_start_ignores_policy_and_budget() {
     let id = "a.v1-i1-d0";
-    let stop = facts().want(id, 1).stopped().see("x", id, 0, Activity::Running);
-    assert_eq!(stop.next(), Next::Stop { id: "x".to_owned(), grace: GRACE });
+    let ordered = facts().want(id, 1).stopped().see("x", id, 0, Activity::Running);
+    assert_eq!(ordered.next(), stop("x"));
     let down = facts().want(id, 1).stopped().see("x", id, 0, Activity::Exited);
     assert_eq!(down.next(), Next::Nothing);
     let start_again = facts()
@@ -285,13 +423,14 @@ fn any_activity() -> impl Strategy<Value = Activity> {
 
 fn any_facts() -> impl Strategy<Value = Facts> {
     let names = || prop::sample::select(vec!["a.v1-i1-d0", "a.v1-i1-d1", "a.v2-i1-d0"]);
-    let wanted = prop::collection::btree_map(names(), (1..3usize, any::<bool>(), any::<bool>(), 0..3u8), 0..3);
+    let wanted =
+        prop::collection::btree_map(names(), (1..3usize, any::<bool>(), any::<bool>(), 0..3u8, 0..2u32, 0..2u32), 0..3);
     let seen = prop::collection::vec((names(), 0..3usize, any_activity()), 0..6);
     (wanted, seen).prop_map(|(wanted, seen)| {
         let mut all = facts();
-        for (id, (count, created, stop, policy)) in wanted {
+        for (id, (count, created, stop, policy, starts, restarts)) in wanted {
             let policy = [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail][usize::from(policy)];
-            all = all.want(id, count).policy(policy).remember(|m| m.created = created);
+            all = all.want(id, count).policy(policy).asked(starts, restarts).remember(|m| m.created = created);
             if stop {
                 all = all.stopped();
             }
@@ -311,13 +450,24 @@ fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
             *made += 1;
             facts.seen.push((format!("n{made}"), identity, Activity::Running, 0, at(90)));
         }
-        Next::Start { id, .. } => set(facts, &id, Activity::Running),
+        Next::Start { id, .. } => {
+            set(facts, &id, Activity::Running);
+            facts.seen.iter_mut().filter(|seen| seen.0 == id).for_each(|seen| seen.4 = at(90));
+        }
         Next::Stop { id, .. } => set(facts, &id, Activity::Exited),
         Next::Remove { id, .. } => facts.seen.retain(|seen| seen.0 != id),
+        Next::Answered { pod, history } => {
+            facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| answer(w, history));
+        }
         Next::LetGo(pod) => {
             facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| w.3.let_go = true);
         }
     }
+}
+fn answer((_, assignment, _, memory): &mut (PodId, Assignment, PodSpec, Memory), history: History) {
+    memory.starts_answered = assignment.starts_asked;
+    memory.restarts_answered = assignment.restarts_asked;
+    memory.history = history;
 }
 fn set(facts: &mut Facts, id: &str, activity: Activity) {
     facts.seen.iter_mut().filter(|seen| seen.0 == id).for_each(|seen| seen.2 = activity);
@@ -352,6 +502,8 @@ proptest! {
             prop_assert!(facts.wanted.iter().any(|w| w.0 == seen.1.pod && seen.1.index < w.2.containers.len()));
         }
         for (id, assignment, spec, memory) in &facts.wanted {
+            let asked = (assignment.starts_asked, assignment.restarts_asked);
+            prop_assert_eq!(asked, (memory.starts_answered, memory.restarts_answered), "something is not answered");
             if assignment.target == TargetState::Run && !memory.created {
                 let here = facts.seen.iter().filter(|seen| seen.1.pod == *id).count();
                 prop_assert_eq!(here, spec.containers.len(), "a new pod is not complete");

@@ -6,6 +6,8 @@
 #![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
+pub mod capacity;
+pub mod dependency;
 pub mod expression;
 pub mod fence;
 pub mod group;

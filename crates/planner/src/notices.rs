@@ -1,12 +1,29 @@
-//! Decides which incidents the change of a pod's facts amounts to.
+//! Decides which incidents the facts of a pod amount to.
 //!
-//! Only a change that was seen counts: a pod met for the first time may have been restarted long ago, and its story was
-//! told then.
+//! A happening is a change that was seen: a pod met for the first time may have been restarted long ago, and its story was
+//! told then. A condition stands as long as the facts say so; when and how often it is told is not decided here.
+
+use std::time::Duration;
 
 use contract::notice::{Incident, NoticeBody};
 use contract::pod_id::PodId;
 use contract::report::PodFacts;
+use contract::spec::PodSpec;
+use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
+
+/// A running container without an address for so long has lost it: a network is joined within a moment.
+const ADDRESS_WITHIN: Duration = Duration::from_secs(5);
+/// Networks on which a container has no address of its own.
+const WITHOUT_ADDRESS: [&str; 2] = ["none", "host"];
+/// Health checks fail for so many polls before anybody is told.
+const POLLS: u32 = 5;
+
+/// What every notice says it is.
+pub const LEVEL: &str = "Error";
+
+/// The conditions of a pod that may stand for long.
+pub const CONDITIONS: [Incident; 3] = [Incident::LetGo, Incident::LostAddress, Incident::Unhealthy];
 
 /// Something that happened to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,27 +38,66 @@ pub struct Happening {
 pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
     let at = ended_at(before, after);
     let mut happenings = Vec::new();
-    if after.restarts > before.restarts || (after.restarted_at > before.restarted_at && after.restarts > 0) {
+    // A start by hand counts as a restart and is answered in the same report; who asked for it needs no notice.
+    let asked = after.starts_answered > before.starts_answered || after.restarts_answered > before.restarts_answered;
+    let restarted =
+        after.restarts > before.restarts || (after.restarted_at > before.restarted_at && after.restarts > 0);
+    if restarted && !asked {
         // The engine forgets the flag when it starts the container again: the facts before may be the only witness.
         let memory = [before, after].iter().any(|facts| facts.containers.iter().any(|c| c.oom_killed));
         let incident = if memory { Incident::DownWithOom } else { Incident::Down };
         happenings.push(Happening { incident, at });
     }
-    if after.let_go && !before.let_go {
-        happenings.push(Happening { incident: Incident::LetGo, at });
-    }
     happenings
+}
+
+/// Since when a condition stands and from when on it is worth telling; none when it does not stand. `seen_at` is when it was
+/// first seen to stand.
+pub fn stands(
+    incident: Incident,
+    facts: &PodFacts,
+    spec: &PodSpec,
+    health_poll: Duration,
+    seen_at: Timestamp,
+) -> Option<Timestamp> {
+    let runs = facts.state == RunState::Success && !facts.leaving;
+    match incident {
+        Incident::LetGo => (facts.let_go && !facts.leaving).then_some(seen_at),
+        Incident::LostAddress => (runs && lacks_address(facts, spec)).then_some(seen_at + ADDRESS_WITHIN),
+        Incident::Unhealthy => {
+            let started_at = facts.containers.iter().map(|container| container.started_at).max()?;
+            let setup = Duration::from_secs(u64::try_from(spec.setup_time).unwrap_or(0));
+            let unhealthy = runs && facts.health == HealthState::Unhealthy;
+            unhealthy.then_some(started_at + setup.max(health_poll) * POLLS)
+        }
+        Incident::Down
+        | Incident::DownWithOom
+        | Incident::Missing
+        | Incident::BadUpgrade { .. }
+        | Incident::EngineAway
+        | Incident::NodesLost => None,
+    }
+}
+
+fn lacks_address(facts: &PodFacts, spec: &PodSpec) -> bool {
+    let gives = !WITHOUT_ADDRESS.contains(&spec.network_name());
+    gives && facts.containers.iter().any(|container| container.running && container.ip.is_empty())
+}
+
+/// The time a notice about a standing condition bears.
+pub fn stood_at(incident: Incident, facts: &PodFacts, now: Timestamp) -> Timestamp {
+    if incident == Incident::LetGo { ended_at(facts, facts) } else { now }
 }
 
 /// The body that tells about it.
 pub fn body(namespace: &str, pod: &PodId, happening: Happening) -> NoticeBody {
     NoticeBody {
-        level: "Error".to_owned(),
+        level: LEVEL.to_owned(),
         namespace: namespace.to_owned(),
         pod_name: pod.group.to_string(),
         instance_no: pod.instance,
         timestamp: happening.at,
-        message: happening.incident.text().to_owned(),
+        message: happening.incident.text().into_owned(),
     }
 }
 
@@ -57,11 +113,12 @@ mod tests {
 
     use super::*;
 
-    fn facts(restarts: u32, oom_killed: bool, let_go: bool) -> PodFacts {
+    const POLL: Duration = Duration::from_secs(20);
+
+    fn facts(restarts: u32, oom_killed: bool) -> PodFacts {
         let finished_at = Timestamp::from_millis(7_000);
         PodFacts {
             restarts,
-            let_go,
             containers: vec![ContainerFacts { oom_killed, finished_at, ..Default::default() }],
             ..Default::default()
         }
@@ -70,22 +127,70 @@ mod tests {
         between(before, after).into_iter().map(|happening| happening.incident).collect()
     }
 
+    fn running(ip: &str, health: HealthState) -> PodFacts {
+        let started_at = Timestamp::from_millis(1_000);
+        let container = ContainerFacts { running: true, ip: ip.to_owned(), started_at, ..Default::default() };
+        PodFacts { state: RunState::Success, health, containers: vec![container], ..Default::default() }
+    }
+    fn on_network(network: &str) -> PodSpec {
+        PodSpec { namespace: "hello".to_owned(), network: network.to_owned(), ..PodSpec::default() }
+    }
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_millis(second * 1_000)
+    }
+
     #[test]
     fn a_restart_is_told_once_with_the_end_of_the_container() {
-        let happened = between(&facts(0, false, false), &facts(1, false, false));
+        let happened = between(&facts(0, false), &facts(1, false));
         assert_eq!(happened, [Happening { incident: Incident::Down, at: Timestamp::from_millis(7_000) }]);
-        assert!(between(&facts(1, false, false), &facts(1, false, false)).is_empty());
-        assert!(between(&facts(3, false, false), &facts(0, false, false)).is_empty());
+        assert!(between(&facts(1, false), &facts(1, false)).is_empty());
+        assert!(between(&facts(3, false), &facts(0, false)).is_empty());
+    }
+
+    #[test]
+    fn a_restart_somebody_asked_for_is_not_told() {
+        let asked =
+            |starts_answered, restarts_answered| PodFacts { starts_answered, restarts_answered, ..facts(1, false) };
+        assert!(between(&facts(0, false), &asked(1, 0)).is_empty());
+        assert!(between(&facts(0, false), &asked(0, 1)).is_empty());
+        let later = PodFacts { restarts: 2, ..asked(1, 0) };
+        assert_eq!(incidents(&asked(1, 0), &later), [Incident::Down], "the next end is its own");
     }
 
     #[test]
     fn memory_is_named_even_when_the_engine_forgot_it() {
-        assert_eq!(incidents(&facts(0, true, false), &facts(1, false, false)), [Incident::DownWithOom]);
+        assert_eq!(incidents(&facts(0, true), &facts(1, false)), [Incident::DownWithOom]);
     }
 
     #[test]
-    fn letting_go_is_told_once() {
-        assert_eq!(incidents(&facts(3, false, false), &facts(3, false, true)), [Incident::LetGo]);
-        assert!(incidents(&facts(3, false, true), &facts(3, false, true)).is_empty());
+    fn who_was_let_go_stands_so_until_it_is_forgiven_or_leaves() {
+        let gone = PodFacts { let_go: true, ..facts(3, false) };
+        let stands = |facts: &PodFacts| stands(Incident::LetGo, facts, &on_network(""), POLL, at(9));
+        assert_eq!(stands(&gone), Some(at(9)));
+        assert_eq!(stood_at(Incident::LetGo, &gone, at(9)), at(7), "its end is what is told");
+        assert_eq!(stands(&facts(3, false)), None);
+        assert_eq!(stands(&PodFacts { leaving: true, ..gone }), None);
+    }
+
+    #[test]
+    fn an_address_is_missed_only_on_a_network_that_gives_one() {
+        let lost =
+            |facts: &PodFacts, network: &str| stands(Incident::LostAddress, facts, &on_network(network), POLL, at(9));
+        let without = running("", HealthState::None);
+        assert_eq!((lost(&without, ""), lost(&without, "calico")), (Some(at(14)), Some(at(14))));
+        assert_eq!((lost(&without, "host"), lost(&without, "none")), (None, None));
+        assert_eq!(lost(&running("10.0.0.2", HealthState::None), ""), None);
+        assert_eq!(lost(&PodFacts { state: RunState::Exit, ..without }, ""), None);
+    }
+
+    #[test]
+    fn a_failing_health_check_has_five_polls_or_five_setup_times() {
+        let due = |facts: &PodFacts, setup_time: i64| {
+            let spec = PodSpec { setup_time, ..on_network("") };
+            stands(Incident::Unhealthy, facts, &spec, POLL, at(9))
+        };
+        let ill = running("10.0.0.2", HealthState::Unhealthy);
+        assert_eq!((due(&ill, 0), due(&ill, 300), due(&ill, -1)), (Some(at(101)), Some(at(1_501)), Some(at(101))));
+        assert_eq!(due(&running("10.0.0.2", HealthState::Starting), 0), None);
     }
 }

@@ -59,6 +59,8 @@ pub struct Wish<'a> {
     pub pin: Option<&'a NodeName>,
     /// There only if nowhere else.
     pub avoid: Option<&'a NodeName>,
+    /// There if it is as good a kind of place as there is.
+    pub prefer: Option<&'a NodeName>,
 }
 
 /// Places the instances of one group one after another.
@@ -143,15 +145,18 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    /// An instance that is not counted as a sibling any more gives its room on `node` back.
-    pub fn release(&mut self, node: &NodeName) {
-        let need = self.need;
+    /// An instance gives its room on `node` back; it may be of another version and need something else.
+    pub fn release(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| load.used = load.used.minus(need));
     }
 
+    /// An instance on `node` looks for another place and is no sibling there any more.
+    pub fn uncount(&mut self, node: &NodeName) {
+        self.change(node, |load| load.siblings = load.siblings.saturating_sub(1));
+    }
+
     /// One more instance takes its room on `node`: newly placed, or staying because it fits nowhere else.
-    pub fn keep(&mut self, node: &NodeName) {
-        let need = self.need;
+    pub fn keep(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| {
             load.used = load.used.plus(need);
             load.siblings += 1;
@@ -162,10 +167,10 @@ impl<'a> Batch<'a> {
     pub fn place(&mut self, wish: Wish<'_>) -> Result<NodeName, Arc<Unplaceable>> {
         let chosen = match wish.pin {
             Some(pin) => self.ranked(pin),
-            None => self.best(wish.avoid),
+            None => wish.prefer.and_then(|node| self.good(node)).or_else(|| self.best(wish.avoid)),
         };
         let Some(name) = chosen else { return Err(self.why(wish.pin)) };
-        self.keep(name);
+        self.keep(name, self.need);
         Ok(name.clone())
     }
 
@@ -177,6 +182,12 @@ impl<'a> Batch<'a> {
             .or_else(|| first(&self.accepted, avoid))
             .or_else(|| first(&self.preferred, None))
             .or_else(|| first(&self.accepted, None))
+    }
+
+    /// The node, if no other could meet a wish that it does not meet.
+    fn good(&self, node: &NodeName) -> Option<&'a NodeName> {
+        let (name, load) = self.loads.get_key_value(node)?;
+        self.rank(name, load).filter(|_| load.wished || self.preferred.is_empty()).map(|_| *name)
     }
 
     fn ranked(&self, node: &NodeName) -> Option<&'a NodeName> {

@@ -124,12 +124,40 @@ fn a_pin_is_a_condition_and_an_avoided_node_is_the_last_resort() {
     let pod = pod_spec(600 << 20, &[], "i");
     let mut batch = Batch::new(&hosts, &pod.filters, Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
     let (a, b) = (name("a"), name("b"));
-    assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(b.clone()));
-    assert_eq!(batch.place(Wish { avoid: Some(&a), pin: None }), Ok(a.clone()));
-    let why = batch.place(Wish { pin: Some(&b), avoid: None }).expect_err("no room");
+    assert_eq!(batch.place(Wish { avoid: Some(&a), ..Wish::default() }), Ok(b.clone()));
+    assert_eq!(batch.place(Wish { avoid: Some(&a), ..Wish::default() }), Ok(a.clone()));
+    let why = batch.place(Wish { pin: Some(&b), ..Wish::default() }).expect_err("no room");
     assert_eq!(why.reasons.keys().collect::<Vec<_>>(), [&b]);
-    batch.release(&b);
-    assert_eq!(batch.place(Wish { pin: Some(&b), avoid: None }), Ok(b));
+    batch.release(&b, Need::of(&pod, 8));
+    assert_eq!(batch.place(Wish { pin: Some(&b), ..Wish::default() }), Ok(b));
+}
+
+#[test]
+fn a_preferred_node_is_taken_unless_another_meets_wishes_it_does_not() {
+    let mut hosts = hosts(&["a", "b", "c"]);
+    hosts.get_mut(&name("b")).expect("a host").facts.labels.clear();
+    let first = |filters: &[&str], prefer: &str, siblings: &[(&str, u32)]| {
+        let pod = pod_spec(600 << 20, filters, "i");
+        let siblings = siblings.iter().map(|(node, count)| (name(node), *count)).collect();
+        let mut batch = Batch::new(&hosts, &pod.filters, Need::of(&pod, 8), &siblings, &Nobody);
+        let prefer = name(prefer);
+        let wish = Wish { prefer: Some(&prefer), ..Wish::default() };
+        [batch.place(wish).expect("room").to_string(), batch.place(wish).expect("room").to_string()].concat()
+    };
+    assert_eq!(first(&[], "c", &[("c", 5)]), "ca", "even with siblings there, but not without room");
+    assert_eq!(first(&["constraint:group==~default"], "b", &[]), "ac", "others meet the wish");
+    assert_eq!(first(&["constraint:group==~x"], "b", &[]), "ba", "nobody meets the wish");
+    assert_eq!(first(&["constraint:group==default"], "b", &[]), "ac", "a condition is a condition");
+    assert_eq!(first(&[], "unknown", &[]), "ab");
+}
+
+#[test]
+fn who_looks_for_another_place_is_no_sibling_of_its_own() {
+    let hosts = hosts(&["a", "b"]);
+    let siblings = BTreeMap::from([(name("a"), 1), (name("b"), 1)]);
+    let mut batch = Batch::new(&hosts, &[], Need::default(), &siblings, &Nobody);
+    batch.uncount(&name("b"));
+    assert_eq!(batch.place(Wish::default()), Ok(name("b")));
 }
 
 prop_compose! {

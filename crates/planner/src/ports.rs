@@ -69,9 +69,15 @@ impl Claims {
         self.holders.get(&srcport)?.first().map(|(_, name)| name)
     }
 
-    /// Those of `ports` that somebody has, in the order asked for.
-    pub fn taken(&self, ports: &[StreamPort]) -> Vec<u16> {
-        ports.iter().map(|port| port.srcport).filter(|port| self.holders.contains_key(port)).collect()
+    /// What a group says about ports; none when it declares none.
+    pub fn of(&self, name: &GroupName) -> Option<&Claim> {
+        self.by_group.get(name)
+    }
+
+    /// Those of `ports` that another group than `name` has, in the order asked for.
+    pub fn taken(&self, name: &GroupName, ports: &[StreamPort]) -> Vec<u16> {
+        let others = |port: &u16| self.holders.get(port).into_iter().flatten().any(|(_, holder)| holder != name);
+        ports.iter().map(|port| port.srcport).filter(others).collect()
     }
 
     /// Every port that somebody has, with its group, by number.

@@ -14,7 +14,7 @@ fn claim(since: i64, ports: &[u16], waits: bool) -> Claim {
 /// The group claims at `since`: it waits when a port is taken.
 fn arrive(claims: &mut Claims, number: usize, since: i64, ports: &[u16]) -> Vec<u16> {
     let wanted = claim(since, ports, false);
-    let taken = claims.taken(&wanted.ports);
+    let taken = claims.taken(&group(number), &wanted.ports);
     claims.set(&group(number), Claim { waits: !taken.is_empty(), ..wanted });
     taken
 }
@@ -90,7 +90,7 @@ proptest! {
             for (name, claim) in &claims.by_group {
                 let has = claim.ports.iter().filter(|port| claims.owner(port.srcport) == Some(name)).count();
                 prop_assert_eq!(has, if claim.waits { 0 } else { claim.ports.len() }, "all or nothing");
-                let blocked = !claim.waits || !claims.taken(&claim.ports).is_empty();
+                let blocked = !claim.waits || !claims.taken(name, &claim.ports).is_empty();
                 prop_assert!(blocked, "{} waits for nothing", name);
             }
             // A new leader reads the records in another order and finds the same.

@@ -2,7 +2,8 @@
 //!
 //! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
 //! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
-//! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself.
+//! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself, `DEMO_EAT_MEMORY_AFTER_MS` makes it take memory until
+//! the kernel ends it.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -27,6 +28,12 @@ fn main() -> io::Result<()> {
             exit(code);
         });
     }
+    if let Some(millis) = number("DEMO_EAT_MEMORY_AFTER_MS") {
+        thread::spawn(move || {
+            thread::park_timeout(Duration::from_millis(millis));
+            eat();
+        });
+    }
     let port = number("PORT").and_then(|n| u16::try_from(n).ok()).unwrap_or(8080);
     let listener = TcpListener::bind(("0.0.0.0", port))?;
     println!("demo listens on {port}");
@@ -35,6 +42,16 @@ fn main() -> io::Result<()> {
         let _ = stream.and_then(answer);
     }
     Ok(())
+}
+
+/// Takes memory and touches it, for ever.
+fn eat() {
+    let mut eaten = Vec::new();
+    loop {
+        eaten.push(vec![1_u8; 1 << 20]);
+        // Read, so that nobody may leave the writing out.
+        std::hint::black_box(&eaten);
+    }
 }
 
 fn number(variable: &str) -> Option<u64> {

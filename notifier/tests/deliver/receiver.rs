@@ -1,4 +1,4 @@
-//! A callback: an HTTP server that remembers what it was sent.
+//! A callback: an HTTP server that remembers what it was sent. The tests of whole clusters use it too.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -7,8 +7,6 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::response::{IntoResponse, Response};
-
-use crate::world::eventually;
 
 /// How it behaves.
 #[derive(Debug, Clone)]
@@ -65,14 +63,6 @@ impl Receiver {
 
     pub(crate) fn change(&self, manner: Manner) {
         *self.memory.manner.lock().unwrap() = manner;
-    }
-
-    pub(crate) async fn wait_for(&self, count: usize) -> Vec<Post> {
-        eventually("posts", async || {
-            let posted = self.posted();
-            (posted.len() >= count).then_some(posted)
-        })
-        .await
     }
 }
 

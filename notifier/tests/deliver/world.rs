@@ -14,6 +14,8 @@ use notifier::app::{App, Error};
 use notifier::config::Config;
 use serde::Serialize;
 
+use crate::receiver::{Post, Receiver};
+
 pub(crate) struct World {
     pub(crate) nats: NatsServer,
     pub(crate) bus: Bus,
@@ -99,6 +101,16 @@ impl World {
     }
 }
 
+impl Receiver {
+    pub(crate) async fn wait_for(&self, count: usize) -> Vec<Post> {
+        eventually("posts", async || {
+            let posted = self.posted();
+            (posted.len() >= count).then_some(posted)
+        })
+        .await
+    }
+}
+
 pub(crate) fn notice(callback: &str, instance: u32) -> Notice {
     Notice {
         callback: callback.to_owned(),
@@ -108,7 +120,7 @@ pub(crate) fn notice(callback: &str, instance: u32) -> Notice {
             pod_name: "hello.web.web".to_owned(),
             instance_no: instance,
             timestamp: Timestamp::from_millis(1_700_000_000_000),
-            message: Incident::Down.text().to_owned(),
+            message: Incident::Down.text().into_owned(),
         },
     }
 }

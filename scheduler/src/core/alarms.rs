@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::name::{GroupName, NodeName};
 use contract::time::Timestamp;
 
+use super::conditions::Concern;
+
 /// What to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Alarm {
@@ -12,8 +14,14 @@ pub(super) enum Alarm {
     Node(NodeName),
     /// A group whose plan waits for a time.
     Group(GroupName),
+    /// A dependency pod whose plan waits for a time.
+    Dependency(GroupName),
     /// A node's order that was not answered.
     Order(NodeName),
+    /// Something that stands and may have to be told.
+    Condition(Concern),
+    /// The nodes that went silent.
+    Losses,
     /// The groups that wait for a place.
     Waiting,
     /// The next group of the slow sweep.
@@ -54,11 +62,15 @@ impl Alarms {
             self.set(alarm, Some(at));
         }
     }
-    /// Takes one alarm whose time has come.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Option<Alarm> {
-        let (_, alarm) = self.by_time.first().filter(|(at, _)| *at <= now).cloned()?;
-        self.set(alarm.clone(), None);
-        Some(alarm)
+    /// Takes the alarms whose time has come. What is set while they ring waits for the next look, even when it is due: a
+    /// subject that is always due must not keep the leader from everything else.
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Alarm> {
+        let due = self.by_time.iter().take_while(|(at, _)| *at <= now);
+        let due: Vec<Alarm> = due.map(|(_, alarm)| alarm.clone()).collect();
+        for alarm in &due {
+            self.set(alarm.clone(), None);
+        }
+        due
     }
     /// The earliest time.
     pub(super) fn next(&self) -> Option<Timestamp> {

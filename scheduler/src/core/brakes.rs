@@ -10,6 +10,7 @@ use contract::keys;
 use planner::expression::{Expression, Kind};
 
 use super::commit::{self, Bundle};
+use super::events;
 use super::leader::Leading;
 
 /// Constraints at most: every placement looks at each of them.
@@ -49,7 +50,8 @@ impl Leading<'_> {
             self.lead.dirty.extend(self.state.groups.keys().cloned());
         }
         let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
-        Bundle { writes, brakes: Some(engine.brakes()), ..Bundle::default() }
+        let effects = events::switched(before, engine, self.now);
+        Bundle { writes, effects, brakes: Some(engine.brakes()), ..Bundle::default() }
     }
 
     /// The brakes are stored: every node hears of them.
@@ -76,19 +78,21 @@ impl Leading<'_> {
         if !known && self.state.constraints.len() >= MOST_CONSTRAINTS {
             return Err(Refusal::Limit { what: "constraints".to_owned(), limit: MOST_CONSTRAINTS as u64 });
         }
+        let message = format!("constraint {} holds for every placement", constraint.expression());
         self.state.constraints.insert(constraint.kind.clone(), constraint);
-        Ok(self.constraints_bundle())
+        Ok(self.constraints_bundle(message))
     }
 
     /// Drops the constraint of a type.
     pub(super) fn remove_constraint(&mut self, kind: &str) -> Result<Bundle, Refusal> {
         self.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
-        Ok(self.constraints_bundle())
+        Ok(self.constraints_bundle(format!("constraint {kind} was dropped")))
     }
 
-    fn constraints_bundle(&mut self) -> Bundle {
+    fn constraints_bundle(&mut self, message: String) -> Bundle {
         self.room_appeared();
         let record = ConstraintsRecord { constraints: self.state.constraints.clone() };
-        Bundle { writes: vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)], ..Bundle::default() }
+        let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)];
+        Bundle { writes, effects: vec![events::engine(message, self.now)], ..Bundle::default() }
     }
 }

@@ -3,20 +3,16 @@
 //! The effect, the outcome and the cursor are one bundle and so one transaction: a command takes effect exactly once
 //! whoever leads, and a command seen again is answered with what became of it the first time.
 
-use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
-use contract::name::{CommandId, GroupName};
+use contract::name::CommandId;
 use contract::notice::DeadLetter;
-use contract::ports;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, OperationRecord};
-use contract::spec::PodGroupSpec;
-use contract::state::RestartPolicy;
-use contract::validate::{MOST_INSTANCES, sentence};
+use contract::record::{CallbacksRecord, Cursor};
 
 use super::commit::{self, Bundle};
+use super::events::Asked;
 use super::io::{Delivery, Effect, Inbox, Mutant, Write};
 use super::leader::Leading;
-use super::planning::assignments;
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -64,6 +60,7 @@ impl Leading<'_> {
             let writes = vec![self.cursor_write()];
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
+        let asked = Asked::of(&command, self.now);
         let (mut bundle, verdict) = match self.apply(command.verb) {
             Ok(bundle) => (bundle, Verdict::Accepted),
             Err(refusal) => (Bundle::default(), Verdict::Refused(refusal)),
@@ -72,6 +69,7 @@ impl Leading<'_> {
         self.state.outcomes.insert(outcome.clone());
         bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
         bundle.writes.push(self.cursor_write());
+        bundle.effects.push(asked.became(&outcome.verdict));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
     }
@@ -85,6 +83,13 @@ impl Leading<'_> {
             Verb::CreateGroup { spec } => self.create_group(*spec),
             Verb::RemoveGroup { name } => self.remove_group(&name),
             Verb::Replica { name, num_instances, restart_policy } => self.replica(&name, num_instances, restart_policy),
+            Verb::PatchSpec { name, pod } => self.patch_spec(&name, *pod),
+            Verb::Operate { name, act, instance } => self.operate(&name, act, instance),
+            Verb::Drift { drift, group } => self.drift(&drift, group.as_ref()),
+            Verb::Evacuate { node } => self.evacuate(node),
+            Verb::CreateDependency { pod } => self.create_dependency(*pod),
+            Verb::UpdateDependency { pod } => self.update_dependency(*pod),
+            Verb::RemoveDependency { name, force } => self.remove_dependency(&name, force),
             Verb::AddCallback { url } => self.add_callback(url),
             Verb::RemoveCallback { url } => self.remove_callback(&url),
             Verb::Configure { readonly, maintenance } => Ok(self.configure(readonly, maintenance)),
@@ -92,79 +97,6 @@ impl Leading<'_> {
             Verb::Guard { working } => Ok(self.guard(working)),
             Verb::SetConstraint { constraint } => self.set_constraint(constraint),
             Verb::RemoveConstraint { kind } => self.remove_constraint(&kind),
-        }
-    }
-
-    fn create_group(&mut self, spec: PodGroupSpec) -> Result<Bundle, Refusal> {
-        // The apiserver checked; a command may come from elsewhere or from another version.
-        spec.validate().map_err(|flaws| Refusal::Malformed { reason: sentence(&flaws) })?;
-        let malformed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
-        let name: GroupName = spec.name.parse().map_err(malformed)?;
-        match self.state.groups.get(&name) {
-            Some(group) if group.is_removing() => return Err(Refusal::GroupRemoving),
-            Some(_) => return Err(Refusal::GroupExists),
-            None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
-            None => {}
-        }
-        let spec = spec.for_creation(self.now);
-        let mut taken_ports = self.state.claims.taken(&ports::declared(&spec.pod.annotation));
-        if self.has_mutant(Mutant::NoPortClaims) {
-            taken_ports.clear();
-        }
-        let operation = OperationRecord { kind: Operation::Deploying, since: self.now };
-        let operation = taken_ports.is_empty().then_some(operation);
-        let record = GroupRecord { spec, operation, updated_at: self.now, taken_ports };
-        let writes = vec![commit::put(keys::group(&name), &record)];
-        self.state.put_group(&name, record, self.settings.quota_cores);
-        self.lead.dirty.insert(name);
-        Ok(Bundle { writes, ..Bundle::default() })
-    }
-
-    fn remove_group(&mut self, name: &GroupName) -> Result<Bundle, Refusal> {
-        let mut record = self.unlocked(name)?;
-        record.operation = Some(OperationRecord { kind: Operation::Removing, since: self.now });
-        record.updated_at = self.now;
-        let writes = vec![commit::put(keys::group(name), &record)];
-        self.state.put_group(name, record, self.settings.quota_cores);
-        self.lead.waiting.remove(name);
-        // Its instances leave their nodes with its next plan: at once, or when the engine starts.
-        self.lead.dirty.insert(name.clone());
-        self.lead.ports_freed = true;
-        Ok(Bundle { writes, ..Bundle::default() })
-    }
-
-    fn replica(&mut self, name: &GroupName, wanted: u32, policy: Option<RestartPolicy>) -> Result<Bundle, Refusal> {
-        let mut record = self.unlocked(name)?;
-        if i64::from(wanted) > MOST_INSTANCES {
-            return Err(Refusal::Limit { what: "NumInstances".to_owned(), limit: MOST_INSTANCES.unsigned_abs() });
-        }
-        let spec = &mut record.spec;
-        let policy = policy.unwrap_or(spec.restart_policy);
-        let (same_number, same_policy) = (spec.num_instances == i64::from(wanted), spec.restart_policy == policy);
-        if same_number && same_policy {
-            return Ok(Bundle::default());
-        }
-        spec.num_instances = i64::from(wanted);
-        spec.restart_policy = policy;
-        spec.updated_at = self.now;
-        record.updated_at = self.now;
-        if !same_number {
-            record.operation = Some(OperationRecord { kind: Operation::Scheduling, since: self.now });
-        }
-        let writes = vec![commit::put(keys::group(name), &record)];
-        let before = self.state.groups.get(name).map(|group| assignments(name, group)).unwrap_or_default();
-        self.state.put_group(name, record, self.settings.quota_cores);
-        let after = self.state.groups.get(name).map(|group| assignments(name, group));
-        self.lead.dirty.insert(name.clone());
-        Ok(Bundle { writes, changes: before.changes_to(after.as_ref()), ..Bundle::default() })
-    }
-
-    /// The record of a group that exists and that no operation holds.
-    fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
-        let group = self.state.groups.get(name).filter(|group| !group.is_removing()).ok_or(Refusal::GroupUnknown)?;
-        match &group.record.operation {
-            Some(operation) => Err(Refusal::Locked { operation: operation.kind }),
-            None => Ok(group.record.clone()),
         }
     }
 

@@ -22,6 +22,8 @@ use super::io::{Commit, Effect, Write};
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// etcd refuses requests above 1.5 MiB.
 const MOST_BYTES: usize = 1024 * 1024;
+/// Writes of one decision at most, so that others find room beside it.
+const MOST_TOGETHER: usize = 100;
 /// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
 /// does not answer, which also ends the leadership within seconds.
 const MOST_HELD: usize = 10_000;
@@ -65,6 +67,23 @@ pub(super) fn put<T: Serialize>(key: String, value: &T) -> Write {
     // Records have string keys and no failing serializer.
     let value = serde_json::to_vec(value).expect("records of the contract serialise");
     Write::Put { key, value, expires: false }
+}
+
+/// The writes in portions that each fit one transaction with an outcome and a cursor beside them; at least one.
+pub(super) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
+    let mut portions = vec![Vec::new()];
+    let mut bytes = 0;
+    for write in writes {
+        let size = weight(&write);
+        let full = |portion: &Vec<Write>| portion.len() >= MOST_TOGETHER || bytes + size > MOST_BYTES;
+        if portions.last().is_some_and(|portion| !portion.is_empty() && full(portion)) {
+            portions.push(Vec::new());
+            bytes = 0;
+        }
+        bytes += size;
+        portions.last_mut().expect("there is always one").push(write);
+    }
+    portions
 }
 
 impl Outbox {

@@ -94,7 +94,7 @@ impl State {
     fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Sighting]) {
         let Some(group) = self.groups.get(&pod.group) else { return };
         for sighting in sightings {
-            self.histories.insert(pod, event(group, node, sighting));
+            self.histories.insert(pod, event(group, pod.version, node, sighting));
         }
     }
 
@@ -123,9 +123,10 @@ impl State {
     }
 }
 
-fn event(group: &Group, node: &NodeName, sighting: &Sighting) -> Event {
+fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> Event {
     let index = usize::try_from(sighting.container).unwrap_or(usize::MAX);
-    let image = group.pod.containers.get(index).map_or("", |container| container.image.as_str());
+    let container = group.pod(version).and_then(|pod| pod.containers.get(index));
+    let image = container.map_or("", |container| container.image.as_str());
     Event {
         at: sighting.at,
         happened: sighting.happened,

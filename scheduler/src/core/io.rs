@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use contract::command::{Command, Outcome};
+use contract::event::Event;
 use contract::fence::{Fence, Term};
 use contract::name::NodeName;
 use contract::notice::{DeadLetter, NoticeBody};
@@ -58,6 +59,11 @@ pub enum Input {
         fence: Fence,
         /// The answer; none when none came in time.
         reply: Option<OrderReply>,
+    },
+    /// The connection to the bus came or went; told once at the beginning, and again even when it is back already.
+    Bus {
+        /// It stands.
+        connected: bool,
     },
     /// The time the core asked to be woken at has come.
     Tick,
@@ -137,6 +143,8 @@ pub enum Effect {
         /// What.
         body: NoticeBody,
     },
+    /// Tell people what happened; losing it loses an explanation.
+    Record(Event),
     /// Keep a message nobody could read.
     Bury(DeadLetter),
     /// Give up leadership now: the election key goes, another leads.
@@ -197,6 +205,19 @@ pub struct Settings {
     pub failover_grace: Duration,
     /// An operation gives its lock back after so long, done or not.
     pub operation_limit: Duration,
+    /// An instance of an upgrade or a restart gets five times this, or five times its setup time if that is longer, to become
+    /// well before the next one is touched.
+    pub health_poll: Duration,
+    /// A dependency pod nothing needs is removed after so long.
+    pub dependency_grace: Duration,
+    /// A condition that stands is told to callbacks again only after so long.
+    pub tell_again_after: Duration,
+    /// So many nodes going silent within [`Settings::losses_within`] stop the engine; 0 never does.
+    pub losses_stop: u32,
+    /// See `losses_stop`.
+    pub losses_within: Duration,
+    /// An engine that does not answer for so long is told to callbacks.
+    pub engine_away_after: Duration,
     /// Cores a CPU level is a share of (deployd's `resources.cpu`).
     pub quota_cores: u32,
     /// Switches off one guard, to show that the simulator would notice. Never set outside it.
@@ -216,6 +237,20 @@ pub enum Mutant {
     NoBrakes,
     /// A group takes its stream ports, whoever has them.
     NoPortClaims,
+    /// An instance is ordered elsewhere before the node it leaves has let go of it.
+    NoLettingGo,
+    /// An upgraded instance runs, whatever was wanted of it.
+    ForgetsStops,
+    /// A drift takes the lock from whoever has it.
+    NoLock,
+    /// A patch gets the version its client sent.
+    ClientsVersion,
+    /// A rollback takes the number of the version it goes back to.
+    VersionGoesBack,
+    /// A new leader's orders hold no dependency pods.
+    ForgetsPairs,
+    /// Instances that do not run need no dependency pods.
+    NeedsOfRunning,
 }
 
 impl Default for Settings {
@@ -226,6 +261,12 @@ impl Default for Settings {
             lost_after: Duration::from_secs(300),
             failover_grace: Duration::from_secs(30),
             operation_limit: Duration::from_secs(600),
+            health_poll: Duration::from_secs(20),
+            dependency_grace: Duration::from_secs(300),
+            tell_again_after: Duration::from_secs(3600),
+            losses_stop: 3,
+            losses_within: Duration::from_secs(180),
+            engine_away_after: Duration::from_secs(30),
             quota_cores: 8,
             mutant: None,
         }

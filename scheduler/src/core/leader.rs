@@ -3,6 +3,7 @@
 //! [`Leading`] is the leader at work on one input. Its methods live in the files that answer their questions: commands,
 //! planning, nodes; here is what binds them.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +17,11 @@ use contract::time::Timestamp;
 
 use super::alarms::{Alarm, Alarms};
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
+use super::conditions::Conditions;
 use super::io::{CommitResult, Effect, Mutant, Settings, Write};
+use super::journal::Journal;
 use super::load::Stored;
+use super::losses::Losses;
 use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER};
 use super::reports::Ears;
 use super::state::State;
@@ -38,15 +42,17 @@ pub(super) struct Leader {
     pub(super) desks: BTreeMap<NodeName, Desk>,
     /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
     floor: u64,
-    /// Groups whose record cannot be read.
+    /// Groups and dependency pods whose record cannot be read.
     spared: Arc<BTreeSet<GroupName>>,
     /// The stored brakes, as every order carries them.
     pub(super) brakes: Brakes,
     /// Nodes whose desk may have something to send.
     pub(super) due: BTreeSet<NodeName>,
-    /// Groups being removed that wait for a node to obey.
+    /// Groups that wait for a node to let go of something.
     pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
+    /// Changes of a node's order that are decided and not stored yet; no node has none.
+    pub(super) undelivered: BTreeMap<NodeName, usize>,
     pub(super) alarms: Alarms,
     /// Groups to plan.
     pub(super) dirty: BTreeSet<GroupName>,
@@ -56,6 +62,12 @@ pub(super) struct Leader {
     pub(super) swept: Option<GroupName>,
     /// A group gave its stream ports back, or nobody has looked yet.
     pub(super) ports_freed: bool,
+    /// What was told to people.
+    pub(super) journal: Journal,
+    /// What goes wrong and stays so.
+    pub(super) conditions: Conditions,
+    /// Nodes that went silent.
+    pub(super) losses: Losses,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
 }
@@ -68,16 +80,20 @@ impl Leader {
             anybody_heard_at: now,
             desks: BTreeMap::new(),
             floor,
-            spared: Arc::new(state.spared.clone()),
+            spared: Arc::new(state.spared.union(&state.dependencies.spared).cloned().collect()),
             brakes: state.engine.brakes(),
             due: BTreeSet::new(),
             draining: BTreeMap::new(),
             outbox: Outbox::default(),
+            undelivered: BTreeMap::new(),
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
             waiting: BTreeSet::new(),
             swept: None,
             ports_freed: true,
+            journal: Journal::new(state),
+            conditions: Conditions::default(),
+            losses: Losses::default(),
             resigned: None,
         }
     }
@@ -100,6 +116,8 @@ pub(super) struct Leading<'a> {
     pub(super) ears: &'a mut Ears,
     pub(super) lead: &'a mut Leader,
     pub(super) disagreements: &'a mut u64,
+    /// Since when the bus is there without a break.
+    pub(super) bus_since: Option<Timestamp>,
     pub(super) now: Timestamp,
     pub(super) effects: Vec<Effect>,
 }
@@ -111,6 +129,10 @@ impl Leading<'_> {
 
     /// A decision was made: it is told once it is stored.
     pub(super) fn decide(&mut self, mut bundle: Bundle) {
+        for change in &bundle.changes {
+            *self.lead.undelivered.entry(change.node.clone()).or_default() += 1;
+        }
+        bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
             self.release(Released { effects, changes, brakes: bundle.brakes.take() });
@@ -127,11 +149,12 @@ impl Leading<'_> {
 
     /// Everything an input leaves to do.
     pub(super) fn work(&mut self) {
-        while let Some(alarm) = self.lead.alarms.take_due(self.now) {
+        for alarm in self.lead.alarms.take_due(self.now) {
             self.ring(alarm);
         }
         self.grant_ports();
         self.plan_dirty();
+        self.plan_dependencies();
         self.commit();
         self.send_orders();
     }
@@ -140,8 +163,11 @@ impl Leading<'_> {
         match alarm {
             Alarm::Node(node) => self.judge_node(&node),
             Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
+            Alarm::Dependency(name) => self.wake_dependency(name),
             Alarm::Order(node) => self.wake_desk(&node),
             Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
+            Alarm::Condition(concern) => self.look(concern),
+            Alarm::Losses => self.judge_losses(),
             Alarm::Sweep => self.sweep(),
             Alarm::History => self.store_history(),
             Alarm::Commit => {
@@ -199,9 +225,11 @@ impl Leading<'_> {
     fn hand_over(&mut self, change: &OrderChange) {
         self.lead.desk(&change.node).change(change);
         self.lead.due.insert(change.node.clone());
-        let drains = |group: &super::state::Group| group.draining.contains(&change.node);
-        if self.state.groups.get(&change.pod.group).is_some_and(drains) {
-            self.lead.draining.entry(change.node.clone()).or_default().insert(change.pod.group.clone());
+        if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
         }
     }
 
@@ -242,12 +270,7 @@ impl Leading<'_> {
             self.lead.due.insert(node.clone());
             return;
         }
-        for group in self.lead.draining.remove(node).unwrap_or_default() {
-            if let Some(entry) = self.state.groups.get_mut(&group) {
-                entry.draining.remove(node);
-                self.lead.dirty.insert(group);
-            }
-        }
+        self.look_at_vacancies(node);
     }
 
     fn wake_desk(&mut self, node: &NodeName) {

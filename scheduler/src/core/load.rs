@@ -9,7 +9,9 @@ use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, PlacementRecord};
+use contract::record::{
+    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord,
+};
 use contract::report::EngineState;
 use contract::time::Timestamp;
 use serde::de::DeserializeOwned;
@@ -24,8 +26,13 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
     let mut state = State::default();
     let mut unread = Vec::new();
     for key in stored.keys() {
-        // A group is loaded with its intent; its placement would only load it twice.
-        let twice = matches!(keys::parse(key), Key::Placement(name) if stored.contains_key(&keys::group(&name)));
+        // A group is loaded with its intent; its placement would only load it twice. So is a dependency pod.
+        let twice = match keys::parse(key) {
+            Key::Placement(name) => stored.contains_key(&keys::group(&name)),
+            Key::Pairs(name) => stored.contains_key(&keys::dependency(&name)),
+            Key::Group(_) | Key::Dependency(_) | Key::History(..) | Key::Node(_) | Key::Outcome(_) => false,
+            Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
+        };
         if twice {
             continue;
         }
@@ -51,6 +58,7 @@ impl Flaw {
 pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match keys::parse(key) {
         Key::Group(name) | Key::Placement(name) => refresh_group(state, &name, stored, quota_cores)?,
+        Key::Dependency(name) | Key::Pairs(name) => refresh_dependency(state, &name, stored, quota_cores)?,
         Key::History(name, page) => match read(key, stored)? {
             Some(record) => state.histories.read(&name, page, &record),
             None => state.histories.drop_page(&name, page),
@@ -90,12 +98,7 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
 }
 
 fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
-    let read_both = || -> Result<_, Flaw> {
-        let record: Option<GroupRecord> = read(&keys::group(name), stored)?;
-        let placement: Option<PlacementRecord> = read(&keys::placement(name), stored)?;
-        Ok((record, placement))
-    };
-    let both = read_both();
+    let both = read_both::<GroupRecord, PlacementRecord>(&keys::group(name), &keys::placement(name), stored);
     match &both {
         Err(_) => drop(state.spared.insert(name.clone())),
         Ok(_) => drop(state.spared.remove(name)),
@@ -110,6 +113,29 @@ fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cor
     state.put_group(name, record, quota_cores);
     state.set_slots(name, placement.unwrap_or_default().slots);
     Ok(())
+}
+
+fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
+    let both = read_both::<DependencyRecord, PairsRecord>(&keys::dependency(name), &keys::pairs(name), stored);
+    match &both {
+        Err(_) => drop(state.dependencies.spared.insert(name.clone())),
+        Ok(_) => drop(state.dependencies.spared.remove(name)),
+    }
+    let Ok((Some(record), pairs)) = both else {
+        state.drop_dependency(name);
+        return both.map(drop);
+    };
+    state.put_dependency(name, record, pairs.unwrap_or_default().pairs, quota_cores);
+    Ok(())
+}
+
+/// What is wanted and where it is: unreadable if either is.
+fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
+    intent: &str,
+    plan: &str,
+    stored: &Stored,
+) -> Result<(Option<A>, Option<B>), Flaw> {
+    Ok((read(intent, stored)?, read(plan, stored)?))
 }
 
 fn read<T: DeserializeOwned>(key: &str, stored: &Stored) -> Result<Option<T>, Flaw> {

@@ -4,13 +4,22 @@
 //! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
 
 mod alarms;
+mod assignments;
 mod brakes;
 mod commands;
 mod commit;
+mod conditions;
+mod dependencies;
+mod drifts;
+mod events;
+mod groups;
 mod history;
 pub mod io;
+mod journal;
 mod leader;
 mod load;
+mod losses;
+mod moves;
 mod nodes;
 mod orders;
 mod planning;
@@ -20,7 +29,10 @@ mod reports;
 mod state;
 #[cfg(test)]
 mod tests;
+mod told;
+mod vacancy;
 
+use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
 use contract::query::{Query, Reply};
@@ -30,10 +42,10 @@ use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Limits};
 
 use self::alarms::Alarm;
+use self::assignments::assignments;
 use self::io::{Effect, Inbox, Input, Mirror, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
-use self::planning::assignments;
 use self::queries::Library;
 use self::reports::Ears;
 use self::state::State;
@@ -51,6 +63,8 @@ pub struct Core {
     now: Timestamp,
     /// Since when this process listens.
     listening_since: Option<Timestamp>,
+    /// Since when the bus is there without a break; none while it is away.
+    bus_since: Option<Timestamp>,
     /// The last term led and how far its orders were counted: a fence is never used twice.
     counted: (Term, u64),
     disagreements: u64,
@@ -74,6 +88,7 @@ impl Core {
             ears: Ears::default(),
             now: Timestamp::NEVER,
             listening_since: None,
+            bus_since: Some(Timestamp::NEVER),
             counted: (Term(0), 0),
             disagreements: 0,
             unreadable: 0,
@@ -95,6 +110,10 @@ impl Core {
             Input::OrderReplied { node, fence, reply } => {
                 return self.lead(|leading| leading.order_replied(&node, fence, reply.as_ref()));
             }
+            Input::Bus { connected } => {
+                self.bus_since = connected.then_some(self.now);
+                return self.lead(|leading| leading.lead.losses.forget());
+            }
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -104,7 +123,8 @@ impl Core {
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
         // What a stopped engine has marked waits for its start, however long.
-        if lead.dirty.is_empty() || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
+        let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
+        if idle || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
@@ -137,6 +157,7 @@ impl Core {
             ears: &mut self.ears,
             lead,
             disagreements: &mut self.disagreements,
+            bus_since: self.bus_since,
             now: self.now,
             effects: Vec::new(),
         };
@@ -241,13 +262,22 @@ impl Core {
         if term.is_none() {
             self.judge_all();
         }
+        let refreshed = match &query {
+            Query::Group { name, refresh: true } => Some(name.clone()),
+            _ => None,
+        };
         let library = Library { scheduler: &self.settings.name, term, state: &self.state, ears: &self.ears };
         let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
         let answer = Effect::Answer { inbox, reply };
         match self.role {
             Role::Follower => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.
-            Role::Leader(_) => self.lead(|leading| leading.tell(vec![answer])),
+            Role::Leader(_) => self.lead(|leading| {
+                leading.tell(vec![answer]);
+                if let Some(name) = refreshed {
+                    leading.look_anew(name);
+                }
+            }),
         }
     }
 
@@ -275,7 +305,12 @@ impl Leading<'_> {
             for change in assignments(name, group).all() {
                 self.lead.desk(&change.node).change(&change);
             }
+            for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
+                // Whoever must let go of something must say that it did.
+                self.lead.desk(node);
+            }
         }
+        self.seat_dependencies();
         for node in
             self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
         {
@@ -297,12 +332,13 @@ impl Leading<'_> {
             if group.is_removing() {
                 // Which nodes had it is not stored: every node must say that it obeys.
                 group.draining = nodes.iter().cloned().collect();
-                for node in &nodes {
-                    self.lead.draining.entry(node.clone()).or_default().insert(name.clone());
-                }
             }
         }
+        self.begin_dependencies();
         self.note_all_history();
+        self.note_all_conditions();
+        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
+        self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
         self.lead.alarms.set(Alarm::Sweep, Some(self.now + leader::SWEEP_EVERY));
     }
 }

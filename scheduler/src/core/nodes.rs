@@ -3,21 +3,22 @@
 //! The surprise: when nobody at all is heard it is the leader who is cut off, so nobody is called lost meanwhile, and the
 //! grace starts again with the first report after the silence.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use contract::keys;
-use contract::name::NodeName;
+use contract::name::{GroupName, NodeName};
 use contract::query::Liveness;
 use contract::record::NodeRecord;
-use contract::report::ReportMessage;
+use contract::report::{EngineState, ReportMessage};
 use planner::liveness::{self, Hearing, Judgement, Limits};
-use planner::notices;
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
+use super::conditions::Concern;
+use super::events;
 use super::io::{Effect, Mutant};
 use super::leader::Leading;
-use super::reports::PodChange;
 
 /// While nobody is heard, nodes that would be lost are looked at again so often.
 const DEAF_CHECK: Duration = Duration::from_secs(5);
@@ -34,15 +35,19 @@ impl Leading<'_> {
             return;
         }
         self.note_hearing();
-        self.notify(&folded.pods);
+        self.note_happenings(&node, &folded.pods);
         self.note_history(&node, &folded.pods);
-        for change in folded.pods {
-            self.reported(change.pod.group);
-        }
         self.update_host(&node);
         self.judge_node(&node);
+        self.look(Concern::Engine(node.clone()));
+        self.note_conditions(&node, &folded.pods);
+        for change in folded.pods {
+            self.dependency_reported(&node, &change.pod);
+            self.reported(change.pod.group);
+        }
         self.register(&node);
         self.check_order(&node);
+        self.look_at_vacancies(&node);
     }
 
     fn note_hearing(&mut self) {
@@ -51,22 +56,6 @@ impl Leading<'_> {
             self.lead.listening_since = self.now;
         }
         self.lead.anybody_heard_at = self.now;
-    }
-
-    fn notify(&mut self, changes: &[PodChange]) {
-        let mut effects = Vec::new();
-        for change in changes {
-            let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
-            let Some(group) = self.state.groups.get(&change.pod.group).filter(|_| !self.state.callbacks.is_empty())
-            else {
-                continue;
-            };
-            for happening in notices::between(before, after) {
-                let body = notices::body(&group.record.spec.namespace, &change.pod, happening);
-                effects.push(Effect::Notify { callbacks: self.state.callbacks.iter().cloned().collect(), body });
-            }
-        }
-        self.tell(effects);
     }
 
     fn update_host(&mut self, node: &NodeName) {
@@ -79,7 +68,20 @@ impl Leading<'_> {
         self.room_appeared();
         if engine_before != Some(engine) {
             self.lead.dirty.extend(self.state.groups_on(node));
+            self.engine_changed(node, engine_before, engine);
         }
+    }
+
+    /// Somebody wants the group looked at: it is planned, and its nodes tell everything they have.
+    pub(super) fn look_anew(&mut self, name: GroupName) {
+        let Some(group) = self.state.groups.get(&name).filter(|group| !group.is_removing()) else { return };
+        let nodes: BTreeSet<NodeName> = group.slots().iter().filter_map(|slot| slot.node.clone()).collect();
+        for node in nodes {
+            if self.ears.may_ask(&node, self.now) {
+                self.effects.push(Effect::AskWhole { node });
+            }
+        }
+        self.lead.dirty.insert(name);
     }
 
     /// Judges whether a node is alive and does what follows when that changed.
@@ -92,14 +94,47 @@ impl Leading<'_> {
             return;
         }
         self.lead.dirty.extend(self.state.groups_on(node));
+        self.wake_dependencies_on(node);
         match judgement.liveness {
             Liveness::Alive => {
                 self.room_appeared();
                 self.lead.due.insert(node.clone());
+                self.heard_again(node, before);
             }
             Liveness::Lost => self.lost(node),
-            Liveness::Suspect | Liveness::Unknown => {}
+            Liveness::Suspect => self.suspect(node, before),
+            Liveness::Unknown => {}
         }
+    }
+
+    fn heard_again(&mut self, node: &NodeName, before: Liveness) {
+        self.came_back(node);
+        let message = match before {
+            Liveness::Suspect => "heard again",
+            Liveness::Lost => "came back; it was lost",
+            // Found by a new leader, or new: that is told when it registers.
+            Liveness::Alive | Liveness::Unknown => return,
+        };
+        self.tell(vec![events::of_node(node, message, self.now)]);
+    }
+
+    fn suspect(&mut self, node: &NodeName, before: Liveness) {
+        // Whom this leader has not heard itself may have been silent for long.
+        if before == Liveness::Alive {
+            let silence = events::shown(self.settings.suspect_after);
+            self.tell(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
+            self.went_silent(node);
+        }
+    }
+
+    fn engine_changed(&mut self, node: &NodeName, before: Option<EngineState>, engine: EngineState) {
+        let message = match (before, engine) {
+            (None, EngineState::Up) => None,
+            (Some(_), EngineState::Up) => Some("its engine answers again"),
+            (_, EngineState::Hung) => Some("its engine does not answer"),
+            (_, EngineState::Down) => Some("its engine cannot be reached"),
+        };
+        self.tell(message.map(|message| events::of_node(node, message, self.now)).into_iter().collect());
     }
 
     fn judgement(&self, node: &NodeName) -> Judgement {
@@ -134,7 +169,8 @@ impl Leading<'_> {
         if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
             record.lost = true;
             let writes = vec![commit::put(keys::node(node), &*record)];
-            self.decide(Bundle { writes, ..Bundle::default() });
+            let effects = vec![events::of_node(node, "lost: what has no state of its own moves elsewhere", self.now)];
+            self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
     }
 
@@ -148,8 +184,9 @@ impl Leading<'_> {
         }
         let record = NodeRecord { facts: host.facts.clone(), lost: false };
         let writes = vec![commit::put(keys::node(node), &record)];
-        self.state.records.insert(node.clone(), record);
-        self.decide(Bundle { writes, ..Bundle::default() });
+        let new = self.state.records.insert(node.clone(), record).is_none();
+        let effects = new.then(|| events::of_node(node, "joined", self.now)).into_iter().collect();
+        self.decide(Bundle { writes, effects, ..Bundle::default() });
     }
 
     /// The node is heard: it gets an order it did not answer for, or its order again if it obeys another one.

@@ -4,6 +4,7 @@
 //! there is doubt: no answer, an answer that does not fit, or a report of another order than the one acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -148,6 +149,15 @@ impl Desk {
     /// Every change is sent and acknowledged.
     pub(super) fn is_settled(&self) -> bool {
         !self.due && self.under_way.is_none()
+    }
+
+    /// The node says that it obeys the newest order, and there is nothing more to tell it.
+    pub(super) fn is_obeyed_in(&self, head: &ReportHead) -> bool {
+        self.is_settled() && self.base == Some((head.applied, head.order_digest))
+    }
+    /// Whether the node must run one of these pods.
+    pub(super) fn has(&self, pods: RangeInclusive<PodId>) -> bool {
+        self.pods.range(pods).next().is_some()
     }
 
     /// The next message, if one may leave now.

@@ -3,30 +3,23 @@
 //! Only groups marked dirty are planned, a bounded number per input so that a takeover of ten thousand groups does not keep
 //! reports and questions waiting; behind that a slow sweep visits every group, so that a lost mark costs time, not truth.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Constraint;
-use contract::command::Operation;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
-use contract::notice::Incident;
-use contract::order::Assignment;
-use contract::pod_id::PodId;
-use contract::query::Liveness;
-use contract::record::{PlacementRecord, Slot};
+use contract::record::{GroupRecord, PlacementRecord, Slot};
 use contract::report::PodFacts;
-use contract::spec::PodSpec;
-use planner::group::{GroupFacts, GroupPlan, plan_group};
-use planner::notices::{self, Happening};
+use contract::state::TargetState;
+use planner::group::{GroupFacts, GroupPlan, Patience, plan_group};
 
 use super::alarms::Alarm;
-use super::commit::{self, Bundle, OrderChange};
-use super::io::{Effect, Mutant, Write};
+use super::commit::{self, Bundle};
+use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
-use super::state::{Group, State, pod_id};
+use super::moves::moves;
+use super::state::pod_id;
 
 /// Groups planned per input.
 const MOST_PLANS: usize = 64;
@@ -34,44 +27,6 @@ const MOST_PLANS: usize = 64;
 const LARGE: usize = 200;
 /// A large group is planned for reports at most once in so long.
 const LARGE_EVERY: Duration = Duration::from_millis(200);
-
-/// What a group's placement means for the orders of its nodes.
-#[derive(Debug, Default)]
-pub(super) struct Assignments {
-    pods: BTreeMap<(NodeName, PodId), Assignment>,
-    spec: Option<Arc<PodSpec>>,
-}
-
-/// The assignments of a group as it stands.
-pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
-    let restart_policy = group.record.spec.restart_policy;
-    let placed = group.slots().iter().enumerate().filter_map(|(index, slot)| {
-        let assignment = Assignment { target: slot.target, restart_policy };
-        Some(((slot.node.clone()?, pod_id(name, index, slot)), assignment))
-    });
-    Assignments { pods: placed.collect(), spec: Some(Arc::clone(&group.pod)) }
-}
-
-impl Assignments {
-    /// What turns these into `after`; none means no assignments at all.
-    pub(super) fn changes_to(&self, after: Option<&Self>) -> Vec<OrderChange> {
-        let gone = self.pods.keys().filter(|key| after.is_none_or(|after| !after.pods.contains_key(*key)));
-        let gone = gone.map(|(node, pod)| OrderChange { node: node.clone(), pod: pod.clone(), what: None });
-        let puts = after.into_iter().flat_map(|after| {
-            let changed = after.pods.iter().filter(|(key, assignment)| self.pods.get(*key) != Some(*assignment));
-            changed.filter_map(|((node, pod), assignment)| {
-                let what = Some((*assignment, Arc::clone(after.spec.as_ref()?)));
-                Some(OrderChange { node: node.clone(), pod: pod.clone(), what })
-            })
-        });
-        gone.chain(puts).collect()
-    }
-
-    /// Every assignment, for a desk that starts from nothing.
-    pub(super) fn all(&self) -> Vec<OrderChange> {
-        Self::default().changes_to(Some(self))
-    }
-}
 
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
@@ -103,6 +58,7 @@ impl Leading<'_> {
         let next = groups.range((after, Bound::Unbounded)).next().or_else(|| groups.iter().next());
         self.lead.swept = next.map(|(name, _)| name.clone());
         self.lead.dirty.extend(self.lead.swept.clone());
+        self.sweep_dependencies();
         self.lead.alarms.set(Alarm::Sweep, Some(self.now + SWEEP_EVERY));
     }
 
@@ -117,22 +73,21 @@ impl Leading<'_> {
             .map(|(index, slot)| self.ears.pod(slot.node.as_ref()?, &pod_id(name, index, slot)))
             .collect();
         let facts = GroupFacts {
-            spec: &group.record.spec,
-            need: group.need,
-            operation: group.record.operation.as_ref(),
-            operation_limit: self.settings.operation_limit,
+            record: &group.record,
+            revisions: &group.revisions,
+            patience: Patience { operation: self.settings.operation_limit, health_poll: self.settings.health_poll },
             slots: group.slots(),
             seen: &seen,
+            vacated: &self.vacated(name, group.slots()),
             lingers: self.lingers(name, group),
             guarding: self.state.engine.guarding,
             constraints: &constraints,
-            blocked: !group.record.taken_ports.is_empty(),
             hosts: &self.state.hosts,
             tenants: &*self.state,
         };
-        let plan = plan_group(&facts, self.now);
+        let plan = self.spoiled(&group.record, plan_group(&facts, self.now));
         self.lead.alarms.set(Alarm::Group(name.clone()), plan.wake_at);
-        let removing = group.is_removing();
+        let (removing, before) = (group.is_removing(), left(group.slots()));
         if let Some(group) = self.state.groups.get_mut(name) {
             group.planned_at = self.now;
         }
@@ -141,41 +96,44 @@ impl Leading<'_> {
         } else {
             self.conclude(name, plan);
         }
+        self.expect_vacancies(name, &before);
+    }
+
+    /// The plan without one of the planner's guards, for the simulator.
+    fn spoiled(&self, before: &GroupRecord, mut plan: GroupPlan) -> GroupPlan {
+        if self.has_mutant(Mutant::ForgetsStops) {
+            let upgraded = plan.slots.iter_mut().filter(|slot| slot.version > 0 && slot.version == before.spec.version);
+            upgraded.for_each(|slot| slot.target = TargetState::Run);
+        }
+        if let Some((record, proven)) = plan.record.as_mut().zip(before.proven)
+            && self.has_mutant(Mutant::VersionGoesBack)
+            && record.spec.version > before.spec.version
+        {
+            (record.spec.version, record.spec.pod.version) = (proven, proven);
+        }
+        plan
     }
 
     /// The instances of a group that is being removed leave their nodes.
     fn vacate(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get_mut(name) else { return };
-        if !group.is_removing() || group.slots().is_empty() {
-            return;
+        let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) else { return };
+        if group.slots().is_empty() {
+            return self.note_drained(name);
         }
-        let nodes: Vec<NodeName> = group.slots().iter().filter_map(|slot| slot.node.clone()).collect();
+        let had = |slot: &Slot| [slot.node.clone(), slot.leaves.clone()];
+        let nodes: Vec<NodeName> = group.slots().iter().flat_map(had).flatten().collect();
         group.draining.extend(nodes);
+        let effects = moves(name, group.slots(), &[], self.now);
         let writes = vec![commit::put(keys::placement(name), &PlacementRecord::default())];
-        let changes = replace_slots(self.state, name, Vec::new());
+        let before = self.state.assignments(name);
+        self.state.set_slots(name, Vec::new());
+        let changes = before.changes_to(&self.state.assignments(name));
         self.room_appeared();
-        self.decide(Bundle { writes, changes, ..Bundle::default() });
-    }
-
-    /// Whether a node that is not lost still has, or may still get, pods of the group that must go.
-    fn lingers(&self, name: &GroupName, group: &Group) -> bool {
-        let reachable =
-            |node: &NodeName| self.state.hosts.get(node).is_some_and(|host| host.liveness != Liveness::Lost);
-        let wanted = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
-        match group.record.operation.as_ref().map(|operation| operation.kind) {
-            None | Some(Operation::Deploying) => false,
-            Some(Operation::Scheduling) => {
-                let mut nodes = self.ears.sightings(name).filter(|node| reachable(node));
-                nodes.any(|node| self.ears.has_beyond(node, name, wanted))
-            }
-            Some(Operation::Removing) => {
-                self.ears.sightings(name).any(reachable) || group.draining.iter().any(reachable)
-            }
-        }
+        self.decide(Bundle { writes, effects, changes, ..Bundle::default() });
     }
 
     fn conclude_removal(&mut self, name: &GroupName, plan: &GroupPlan) {
-        if !plan.finished {
+        if !plan.gone {
             return;
         }
         self.state.drop_group(name);
@@ -191,19 +149,24 @@ impl Leading<'_> {
         } else {
             self.lead.waiting.remove(name)
         };
-        let effects = self.notices(name, &plan);
-        let Some(group) = self.state.groups.get_mut(name) else { return };
+        let effects = self.plan_told(name, &plan);
         let mut bundle = Bundle { effects, ..Bundle::default() };
-        if plan.finished {
-            group.record.operation = None;
-            group.record.updated_at = self.now;
-            bundle.writes.push(commit::put(keys::group(name), &group.record));
-        }
-        if plan.store {
-            bundle.writes.push(commit::put(keys::placement(name), &to_store(&plan.slots)));
-            bundle.changes = replace_slots(self.state, name, plan.slots);
-            self.room_appeared();
-        } else if group.slots() != plan.slots {
+        if plan.record.is_some() || plan.store {
+            let before = self.state.assignments(name);
+            if let Some(record) = plan.record {
+                if record.operation.is_none() && !record.drifts.is_empty() {
+                    // The lock is free for who waited for it.
+                    self.lead.dirty.insert(name.clone());
+                }
+                bundle.writes.push(self.set_record(name, record));
+            }
+            if plan.store {
+                bundle.writes.push(commit::put(keys::placement(name), &to_store(&plan.slots)));
+                self.room_appeared();
+            }
+            self.state.set_slots(name, plan.slots);
+            bundle.changes = before.changes_to(&self.state.assignments(name));
+        } else if self.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
             self.state.set_slots(name, plan.slots);
         }
         if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
@@ -211,25 +174,19 @@ impl Leading<'_> {
         }
     }
 
-    fn notices(&self, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
-        let Some(group) = self.state.groups.get(name).filter(|_| !self.state.callbacks.is_empty()) else {
-            return Vec::new();
-        };
-        let tell = |(instance, incident): &(u32, Incident)| {
-            let pod = PodId { group: name.clone(), instance: *instance, version: 0, drift: 0 };
-            let happening = Happening { incident: *incident, at: self.now };
-            let body = notices::body(&group.record.spec.namespace, &pod, happening);
-            Effect::Notify { callbacks: self.state.callbacks.iter().cloned().collect(), body }
-        };
-        plan.incidents.iter().map(tell).collect()
+    /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
+    pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord) -> Write {
+        let write = commit::put(keys::group(name), &record);
+        let before = self.state.claims.of(name).cloned();
+        self.state.set_record(name, record, self.settings.quota_cores);
+        self.lead.ports_freed |= before.as_ref() != self.state.claims.of(name);
+        write
     }
 }
 
-fn replace_slots(state: &mut State, name: &GroupName, slots: Vec<Slot>) -> Vec<OrderChange> {
-    let before = state.groups.get(name).map(|group| assignments(name, group)).unwrap_or_default();
-    state.set_slots(name, slots);
-    let after = state.groups.get(name).map(|group| assignments(name, group));
-    before.changes_to(after.as_ref())
+/// The node each instance leaves.
+fn left(slots: &[Slot]) -> Vec<Option<NodeName>> {
+    slots.iter().map(|slot| slot.leaves.clone()).collect()
 }
 
 /// The slots as stored: a thousand instances without a place have one reason, and it is kept once.

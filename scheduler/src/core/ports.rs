@@ -1,27 +1,30 @@
 //! Gives stream ports to groups that waited for them.
 //!
 //! Taking a claim away needs no write of its own: it goes with the group's record. A waiting group that gets its ports is
-//! deployed as if it had just been created.
+//! deployed as if it had just been created. The surprise: a group also has the ports of the versions it is leaving, until
+//! none of its instances may go back to them.
 
 use contract::command::Operation;
-use contract::keys;
 use contract::ports;
 use contract::query::PortClaim;
 use contract::record::{GroupRecord, OperationRecord};
 use planner::ports::Claim;
 
-use super::commit::{self, Bundle};
+use super::commit::Bundle;
 use super::leader::Leading;
-use super::state::State;
+use super::state::{State, is_removal};
 
 /// What a record says about ports; none when the group goes away and has given them back.
 pub(super) fn claim(record: &GroupRecord) -> Option<Claim> {
-    let removing = record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing);
-    (!removing).then(|| Claim {
-        since: record.spec.created_at,
-        ports: ports::declared(&record.spec.pod.annotation),
-        waits: !record.taken_ports.is_empty(),
-    })
+    let mut ports = ports::declared(&record.spec.pod.annotation);
+    for port in record.former.values().rev().flat_map(|pod| ports::declared(&pod.annotation)) {
+        // An instance may still use it, and who goes back to that version must find it.
+        if ports.iter().all(|own| own.srcport != port.srcport) {
+            ports.push(port);
+        }
+    }
+    let claim = Claim { since: record.spec.created_at, ports, waits: !record.taken_ports.is_empty() };
+    (!is_removal(record)).then_some(claim)
 }
 
 impl State {
@@ -43,11 +46,10 @@ impl Leading<'_> {
         }
         for name in self.state.claims.grants() {
             let Some(group) = self.state.groups.get(&name) else { continue };
-            let operation = Some(OperationRecord { kind: Operation::Deploying, since: self.now });
+            let operation = Some(OperationRecord::new(Operation::Deploying, self.now));
             let record =
                 GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
-            let writes = vec![commit::put(keys::group(&name), &record)];
-            self.state.put_group(&name, record, self.settings.quota_cores);
+            let writes = vec![self.set_record(&name, record)];
             self.lead.dirty.insert(name);
             self.decide(Bundle { writes, ..Bundle::default() });
         }

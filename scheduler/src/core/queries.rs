@@ -5,6 +5,7 @@ use std::ops::Bound;
 use contract::fence::Term;
 use contract::name::GroupName;
 use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query};
+use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::state::RunState;
 use planner::ports;
@@ -28,10 +29,11 @@ impl Library<'_> {
     /// Answers one question.
     pub(super) fn answer(&self, query: Query) -> Answer {
         match query {
-            Query::Group { name } => Answer::Group(self.group(&name).map(Box::new)),
+            Query::Group { name, refresh: _ } => Answer::Group(self.group(&name).map(Box::new)),
             Query::Groups { namespace, after, limit } => {
                 Answer::Groups(self.groups(namespace.as_deref(), after, limit))
             }
+            Query::Dependency { name } => Answer::Dependency(self.dependency(&name).map(Box::new)),
             Query::Nodes => Answer::Nodes(self.nodes()),
             Query::Cluster => Answer::Cluster(self.cluster()),
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
@@ -67,15 +69,17 @@ impl Library<'_> {
                 let seen = slot.node.as_ref().and_then(|node| self.ears.pod(node, &id));
                 let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
                 let facts = view::pod_facts(slot, seen, host);
-                PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts }
+                let addresses = addresses(slot, &facts);
+                PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts, addresses }
             })
             .collect();
         // Instances wanted but not planned yet are pending: a reader of its own write counts them.
         let wanted = usize::try_from(group.record.spec.num_instances).unwrap_or(0);
         for index in pods.len()..wanted {
-            let slot = contract::record::Slot { version: group.record.spec.version, ..Default::default() };
+            let slot = Slot { version: group.record.spec.version, ..Default::default() };
             let (id, facts) = (pod_id(name, index, &slot), PodFacts::default());
-            pods.push(PodView { id, node: None, node_ip: String::new(), target: slot.target, facts });
+            let (node_ip, addresses) = (String::new(), Vec::new());
+            pods.push(PodView { id, node: None, node_ip, target: slot.target, facts, addresses });
         }
         pods.truncate(wanted);
         pods
@@ -109,7 +113,7 @@ impl Library<'_> {
         let view = |(name, host): (&contract::name::NodeName, &planner::placement::Host)| {
             let pods = self.state.assigned.get(name).into_iter().flatten();
             let specs =
-                pods.filter_map(|pod| self.state.groups.get(&pod.group)).map(|group| group.pod.containers.len());
+                pods.filter_map(|pod| Some(self.state.groups.get(&pod.group)?.pod(pod.version)?.containers.len()));
             NodeView {
                 name: name.clone(),
                 liveness: host.liveness,
@@ -117,7 +121,8 @@ impl Library<'_> {
                 facts: host.facts.clone(),
                 used_cpu_millis: host.used.cpu_millis,
                 used_memory: host.used.memory,
-                containers: u32::try_from(specs.sum::<usize>()).unwrap_or(u32::MAX),
+                containers: u32::try_from(specs.sum::<usize>() + self.state.dependencies.containers_on(name))
+                    .unwrap_or(u32::MAX),
             }
         };
         self.state.hosts.iter().map(view).collect()
@@ -143,12 +148,23 @@ impl Library<'_> {
     }
 }
 
+/// Where an instance is reached, or was when it last ran.
+fn addresses(slot: &Slot, facts: &PodFacts) -> Vec<String> {
+    let seen: Vec<String> = facts.containers.iter().map(|container| container.ip.clone()).collect();
+    if seen.iter().all(String::is_empty) { slot.addresses.clone() } else { seen }
+}
+
 /// The whole made of its instances; a group that waits for stream ports has failed, and says so until it has them.
+///
+/// What the last operation ran into is more than what its instances say, and is shown until the next one.
 fn standing(group: &Group, pods: &[PodView]) -> Standing {
     let mut standing = view::standing(pods.iter().map(|pod| &pod.facts));
     if !group.record.taken_ports.is_empty() {
         standing.state = RunState::Fail;
         standing.last_error = ports::sentence(&group.record.spec.name, &group.record.taken_ports);
+    }
+    if !group.record.last_error.is_empty() {
+        standing.last_error.clone_from(&group.record.last_error);
     }
     standing
 }

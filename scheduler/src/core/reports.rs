@@ -4,6 +4,7 @@
 //! for the whole. Messages may come late or twice: an old one changes nothing, not even when the node was last heard.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use contract::digest::Digest;
@@ -41,7 +42,7 @@ pub(super) struct Ear {
     /// The incarnation before the present one and when it was replaced: its late messages are old, whatever their number.
     /// Not for ever: which of two came first is a guess when one of them was delayed, and a wrong guess must heal.
     retired: Option<(String, Timestamp)>,
-    /// Pods that run and are not leaving.
+    /// Instances that run and are not leaving.
     pub(super) running: u32,
 }
 
@@ -87,11 +88,30 @@ impl Ears {
     pub(super) fn sightings(&self, group: &GroupName) -> impl Iterator<Item = &NodeName> {
         self.sightings.get(group).into_iter().flat_map(BTreeMap::keys)
     }
-    /// Whether `node` reports a pod of the group with a number above `instance`.
-    pub(super) fn has_beyond(&self, node: &NodeName, group: &GroupName, instance: u32) -> bool {
-        let from = PodId { group: group.clone(), instance: instance.saturating_add(1), version: 0, drift: 0 };
+    /// The nodes that report pods of the dependency pod.
+    pub(super) fn sightings_beside(&self, dependency: &GroupName) -> impl Iterator<Item = &NodeName> {
+        let first: Option<GroupName> = format!("{dependency}-").parse().ok();
+        let named = first.map(|first| {
+            self.sightings.range(first.clone()..).take_while(move |(name, _)| name.as_str().starts_with(first.as_str()))
+        });
+        named.into_iter().flatten().flat_map(move |(name, nodes)| {
+            let beside = move |node: &&NodeName| name.as_str().starts_with(&format!("{dependency}-{node}-"));
+            nodes.keys().filter(beside)
+        })
+    }
+    /// Whether `node` reports one of these pods.
+    pub(super) fn has(&self, node: &NodeName, pods: RangeInclusive<PodId>) -> bool {
         let report = self.nodes.get(node).and_then(|ear| ear.report.as_ref());
-        report.is_some_and(|report| report.pods.range(from..).next().is_some_and(|(pod, _)| pod.group == *group))
+        report.is_some_and(|report| report.pods.range(pods).next().is_some())
+    }
+    /// Whether `node` may be asked for its whole report now; it counts as asked.
+    pub(super) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
+        let Some(ear) = self.nodes.get_mut(node) else { return false };
+        let may = ear.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
+        if may {
+            ear.asked_at = Some(now);
+        }
+        may
     }
 
     /// Folds one message.
@@ -110,11 +130,8 @@ impl Ears {
         if folded.heard && tells && !folded.ask {
             ear.told_at = now;
         }
-        folded.ask = folded.ask && ear.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
-        if folded.ask {
-            ear.asked_at = Some(now);
-        }
         self.count(&node, &folded.pods);
+        folded.ask = folded.ask && self.may_ask(&node, now);
         folded
     }
 
@@ -212,11 +229,11 @@ impl Ear {
             };
             if let Some(facts) = &before {
                 self.digest = self.digest.without(Digest::of(&(&pod, facts)));
-                self.running -= u32::from(runs(facts));
+                self.running -= u32::from(runs(&pod, facts));
             }
             if let Some(facts) = &after {
                 self.digest = self.digest.with(Digest::of(&(&pod, facts)));
-                self.running += u32::from(runs(facts));
+                self.running += u32::from(runs(&pod, facts));
             }
             changed.push(PodChange { pod, before, after });
         }
@@ -224,6 +241,7 @@ impl Ear {
     }
 }
 
-fn runs(facts: &PodFacts) -> bool {
-    facts.state == RunState::Success && !facts.leaving
+/// Dependency pods are nobody's instance and not counted.
+fn runs(pod: &PodId, facts: &PodFacts) -> bool {
+    pod.instance > 0 && facts.state == RunState::Success && !facts.leaving
 }

@@ -4,6 +4,7 @@
 //! node has given away, and which pods are placed where. Nothing here decides.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use contract::brakes::{Constraint, EngineRecord};
@@ -15,9 +16,11 @@ use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
+use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
 use planner::ports::Claims;
 
+use super::dependencies::Dependencies;
 use super::history::Histories;
 use super::io::OUTCOME_KEPT;
 use super::ports;
@@ -37,6 +40,8 @@ pub(super) struct State {
     pub(super) no_cursor: Option<String>,
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
     pub(super) spared: BTreeSet<GroupName>,
+    /// Dependency pods, and who needs them.
+    pub(super) dependencies: Dependencies,
     pub(super) callbacks: BTreeSet<String>,
     /// The engine's switches.
     pub(super) engine: EngineRecord,
@@ -55,30 +60,53 @@ pub(super) struct State {
 #[derive(Debug, Clone)]
 pub(super) struct Group {
     pub(super) record: GroupRecord,
-    /// The record's pod spec, shared with the orders that carry it.
-    pub(super) pod: Arc<PodSpec>,
-    pub(super) need: Need,
+    /// The record's pod specs by version, shared with the orders that carry them.
+    pub(super) revisions: BTreeMap<u32, Revision>,
     slots: Vec<Slot>,
     /// When it was last planned by this leader.
     pub(super) planned_at: Timestamp,
-    /// Nodes that had pods of a group that is being removed and have not said yet that they obey.
+    /// Nodes that had pods of a group that is being removed and have not let go of them yet.
     pub(super) draining: BTreeSet<NodeName>,
 }
 
 impl Group {
     /// A group without instances.
     pub(super) fn new(record: GroupRecord, quota_cores: u32) -> Self {
-        let pod = Arc::new(record.spec.pod.clone());
-        let need = Need::of(&pod, quota_cores);
-        Self { record, pod, need, slots: Vec::new(), planned_at: Timestamp::NEVER, draining: BTreeSet::new() }
+        let pods = record.former.iter().map(|(version, pod)| (*version, pod));
+        let pods = pods.chain([(record.spec.version, &record.spec.pod)]);
+        let revision = |pod: &PodSpec| Revision { pod: Arc::new(pod.clone()), need: Need::of(pod, quota_cores) };
+        let revisions = pods.map(|(version, pod)| (version, revision(pod))).collect();
+        Self { record, revisions, slots: Vec::new(), planned_at: Timestamp::NEVER, draining: BTreeSet::new() }
+    }
+    /// What one instance of a version takes; the present one's when that version is not known any more.
+    pub(super) fn need(&self, version: u32) -> Need {
+        self.revision(version).map(|revision| revision.need).unwrap_or_default()
+    }
+    /// The pod spec of a version; the present one's when that version is not known any more.
+    pub(super) fn pod(&self, version: u32) -> Option<&Arc<PodSpec>> {
+        self.revision(version).map(|revision| &revision.pod)
+    }
+    fn revision(&self, version: u32) -> Option<&Revision> {
+        self.revisions.get(&version).or_else(|| self.revisions.get(&self.record.spec.version))
     }
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
     }
     /// It only waits for its last containers to go; to users it does not exist.
     pub(super) fn is_removing(&self) -> bool {
-        self.record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
+        is_removal(&self.record)
     }
+}
+
+/// The operation on the group is its removal.
+pub(super) fn is_removal(record: &GroupRecord) -> bool {
+    record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
+}
+
+/// Every pod some instances of a group may be.
+pub(super) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> RangeInclusive<PodId> {
+    let pod = |instance, number| PodId { group: group.clone(), instance, version: number, drift: number };
+    pod(*instances.start(), 0)..=pod(*instances.end(), u32::MAX)
 }
 
 /// The pod in a group's slot `index`.
@@ -91,14 +119,28 @@ pub(super) fn pod_id(group: &GroupName, index: usize, slot: &Slot) -> PodId {
 impl State {
     /// Puts a group in place; its slots are kept if there is one of that name already.
     pub(super) fn put_group(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
-        let slots = self.groups.get(name).map(|group| group.slots.clone()).unwrap_or_default();
-        let draining = self.groups.get(name).map(|group| group.draining.clone()).unwrap_or_default();
+        let before = self.groups.get_mut(name);
+        let before = before.map(|group| (group.slots.clone(), std::mem::take(&mut group.draining), group.planned_at));
         self.drop_group(name);
         if let Some(claim) = ports::claim(&record) {
             self.claims.set(name, claim);
         }
-        self.groups.insert(name.clone(), Group { draining, ..Group::new(record, quota_cores) });
+        let (slots, draining, planned_at) = before.unwrap_or_default();
+        self.groups.insert(name.clone(), Group { draining, planned_at, ..Group::new(record, quota_cores) });
         self.set_slots(name, slots);
+    }
+
+    /// Changes the record of a group; what follows from its specs and claims is worked out anew only if they changed.
+    pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
+        let same = |group: &Group| {
+            let before = &group.record;
+            (&before.spec.pod, before.spec.version, &before.former, &before.taken_ports)
+                == (&record.spec.pod, record.spec.version, &record.former, &record.taken_ports)
+        };
+        match self.groups.get_mut(name) {
+            Some(group) if same(group) && !is_removal(&group.record) && !is_removal(&record) => group.record = record,
+            Some(_) | None => self.put_group(name, record, quota_cores),
+        }
     }
 
     /// Forgets a group and gives back what it used.
@@ -111,7 +153,6 @@ impl State {
     /// Changes where a group's instances are, and every index with it.
     pub(super) fn set_slots(&mut self, name: &GroupName, slots: Vec<Slot>) {
         let Some(group) = self.groups.get_mut(name) else { return };
-        let need = group.need;
         let before = std::mem::replace(&mut group.slots, slots);
         for (index, slot) in before.iter().enumerate() {
             let Some(node) = &slot.node else { continue };
@@ -119,16 +160,17 @@ impl State {
                 pods.remove(&pod_id(name, index, slot));
             }
             if let Some(host) = self.hosts.get_mut(node) {
-                host.used = host.used.minus(need);
+                host.used = host.used.minus(group.need(slot.version));
             }
         }
         for (index, slot) in group.slots.iter().enumerate() {
             let Some(node) = &slot.node else { continue };
             self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, slot));
             if let Some(host) = self.hosts.get_mut(node) {
-                host.used = host.used.plus(need);
+                host.used = host.used.plus(group.need(slot.version));
             }
         }
+        self.dependencies.set_uses(name, group);
     }
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
@@ -148,8 +190,8 @@ impl State {
 
     fn used_on(&self, name: &NodeName) -> Need {
         let pods = self.assigned.get(name).into_iter().flatten();
-        let needs = pods.filter_map(|pod| self.groups.get(&pod.group)).map(|group| group.need);
-        needs.fold(Need::default(), Need::plus)
+        let needs = pods.filter_map(|pod| Some(self.groups.get(&pod.group)?.need(pod.version)));
+        needs.fold(self.dependencies.used_on(name), Need::plus)
     }
 
     /// The groups with an instance placed on the node.
@@ -161,8 +203,8 @@ impl State {
 impl Tenants for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
         for pod in self.assigned.get(node).into_iter().flatten() {
-            if let Some(group) = self.groups.get(&pod.group) {
-                see(pod, &group.pod);
+            if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(pod.version)) {
+                see(pod, spec);
             }
         }
     }

@@ -2,28 +2,40 @@
 
 mod brakes;
 mod commands;
+mod dependencies;
+mod drifts;
+mod events;
 mod history;
+mod letting_go;
+mod looks;
+mod losses;
 mod nodes;
+mod notices;
+mod operations;
 mod orders;
 mod ports;
+mod stored;
 mod takeover;
+mod upgrades;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use contract::command::{Command, Outcome, Verb};
 use contract::digest::Digest;
+use contract::event::Event;
 use contract::fence::{Fence, Term};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::notice::NoticeBody;
-use contract::order::{Order, OrderMessage, OrderReply};
+use contract::order::{Assignment, Order, OrderMessage, OrderReply};
+use contract::pod_id::PodId;
 use contract::query::{Answer, GroupView, Query, Reply};
 use contract::record::PlacementRecord;
 use contract::report::{
     ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
 };
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
-use contract::state::RunState;
+use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::Core;
@@ -37,8 +49,13 @@ struct Agent {
     sequence: u64,
     memory: u64,
     cpu_millis: u64,
-    /// States that differ from running.
+    /// States that differ from what was asked for.
     states: BTreeMap<String, RunState>,
+    /// Pods it cannot get rid of.
+    clinging: BTreeSet<PodId>,
+    /// Facts it tells of a pod instead of the usual ones.
+    facts: BTreeMap<String, PodFacts>,
+    engine: EngineState,
     /// Containers it tells of, by pod.
     containers: BTreeMap<String, Vec<ContainerFacts>>,
 }
@@ -58,6 +75,7 @@ struct Rig {
     outcomes: BTreeMap<String, Outcome>,
     replies: BTreeMap<String, Reply>,
     notices: Vec<NoticeBody>,
+    events: Vec<Event>,
     asked: Vec<NodeName>,
     buried: Vec<String>,
     stepped_down: Option<String>,
@@ -116,6 +134,7 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
         outcomes: BTreeMap::new(),
         replies: BTreeMap::new(),
         notices: Vec::new(),
+        events: Vec::new(),
         asked: Vec::new(),
         buried: Vec::new(),
         stepped_down: None,
@@ -133,8 +152,9 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
 impl Agent {
     fn new() -> Self {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
-        let (states, containers) = (BTreeMap::new(), BTreeMap::new());
-        Self { order: Order::default(), incarnation: 1, sequence: 1, memory, cpu_millis, states, containers }
+        let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let (order, engine, clinging) = (Order::default(), EngineState::Up, BTreeSet::new());
+        Self { order, incarnation: 1, sequence: 1, memory, cpu_millis, states, clinging, facts, engine, containers }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
         Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
@@ -148,12 +168,27 @@ impl Agent {
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());
-        let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: EngineState::Up, facts };
-        let state = |pod: &str| self.states.get(pod).copied().unwrap_or(RunState::Success);
-        let containers = |pod: &str| self.containers.get(pod).cloned().unwrap_or_default();
-        let facts = |pod: &str| PodFacts { state: state(pod), containers: containers(pod), ..Default::default() };
-        let pods = self.order.pods.keys().map(|pod| (pod.clone(), facts(&pod.to_string()))).collect();
+        let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: self.engine, facts };
+        let facts =
+            |pod: &PodId, does| self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.usual(pod, does));
+        let ordered = self.order.pods.iter().map(|(pod, does)| (pod.clone(), facts(pod, does)));
+        let surplus = self.clinging.iter().filter(|pod| !self.order.pods.contains_key(*pod));
+        let leaving = PodFacts { state: RunState::Success, leaving: true, ..Default::default() };
+        let pods = ordered.chain(surplus.map(|pod| (pod.clone(), leaving.clone()))).collect();
         Report { head, pods }
+    }
+    fn usual(&self, pod: &PodId, assignment: &Assignment) -> PodFacts {
+        let asked = match assignment.target {
+            TargetState::Run => RunState::Success,
+            TargetState::Stop => RunState::Exit,
+        };
+        PodFacts {
+            state: self.states.get(&pod.to_string()).copied().unwrap_or(asked),
+            containers: self.containers.get(&pod.to_string()).cloned().unwrap_or_default(),
+            starts_answered: assignment.starts_asked,
+            restarts_answered: assignment.restarts_asked,
+            ..Default::default()
+        }
     }
     fn obey(&mut self, message: &OrderMessage) -> OrderReply {
         let next = match message {
@@ -208,6 +243,7 @@ impl Rig {
             Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
             Effect::Answer { inbox, reply } => drop(self.replies.insert(inbox, *reply)),
             Effect::Notify { body, .. } => self.notices.push(body),
+            Effect::Record(event) => self.events.push(event),
             Effect::Bury(letter) => self.buried.push(letter.subject),
             Effect::StepDown { reason } => self.stepped_down = Some(reason),
         }
@@ -284,7 +320,7 @@ impl Rig {
     }
     /// What the core says about a group.
     fn group(&mut self, name: &str) -> Option<GroupView> {
-        self.run(Input::Query { query: Query::Group { name: group(name) }, reply: "query".to_owned() });
+        self.run(Input::Query { query: Query::Group { name: group(name), refresh: false }, reply: "query".to_owned() });
         match self.replies.remove("query").expect("an answer").answer {
             Answer::Group(view) => view.map(|view| *view),
             other => panic!("not a group: {other:?}"),
@@ -292,12 +328,10 @@ impl Rig {
     }
     /// Where the instances of a group are stored to be, with their drift.
     fn places(&self, name: &str) -> Vec<(String, u32)> {
-        let value = self.store.get(&keys::placement(&group(name))).expect("a placement");
-        let record: PlacementRecord = serde_json::from_slice(value).expect("a record");
         let place = |slot: &contract::record::Slot| {
             (slot.node.as_ref().map_or_else(|| "nowhere".to_owned(), NodeName::to_string), slot.drift)
         };
-        record.slots.iter().map(place).collect()
+        self.slots(name).iter().map(place).collect()
     }
     /// The pods an agent was told to run.
     fn pods(&self, name: &str) -> Vec<String> {
@@ -316,8 +350,15 @@ impl Rig {
         self.commits.clear();
         self.orders.clear();
         self.notices.clear();
+        self.events.clear();
         self.asked.clear();
     }
+}
+
+/// The effects that do more than explain.
+fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {
+    effects.retain(|effect| !matches!(effect, Effect::Record(_)));
+    effects
 }
 
 fn fence(term: u64, generation: u64) -> Fence {

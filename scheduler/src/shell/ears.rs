@@ -1,4 +1,4 @@
-//! What a scheduler hears: reports of every node, always, and the questions of its role.
+//! What a scheduler hears: reports of every node, always, the questions of its role, and whether the bus is there.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use contract::subjects::{self, DeadLetterKind};
 use fabric::backoff;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Subscription};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use super::post;
 
@@ -39,6 +39,13 @@ pub(super) async fn reports(bus: Bus, clock: Clock, post: post::Lane, out: mpsc:
             }
         }
     }
+}
+
+/// Whether the bus is there. Its present state counts as a change: the core must be told once.
+pub(super) fn bus(bus: &Bus) -> watch::Receiver<bool> {
+    let mut connected = bus.connected();
+    connected.mark_changed();
+    connected
 }
 
 /// Hears the questions to the leader.

@@ -50,6 +50,7 @@ pub(crate) struct Shell<'a> {
     mirrored: watch::Sender<bool>,
     reports: mpsc::Receiver<ReportMessage>,
     questions: mpsc::Receiver<Asked>,
+    bus: watch::Receiver<bool>,
     question_sender: mpsc::Sender<Asked>,
     answers: answers::Lane,
     post: post::Lane,
@@ -99,11 +100,12 @@ impl<'a> Shell<'a> {
         let (question_sender, questions) = mpsc::channel(EARS);
         let (mirrored, mirrored_seen) = watch::channel(false);
         let (answers, answers_task) = answers::start(bus.clone());
-        let (post, post_task) = post::start(bus.clone());
+        let (post, [post_task, events_task]) = post::start(bus.clone());
         let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
         let tasks = vec![
             answers_task,
             post_task,
+            events_task,
             spawn_scoped("reports", hear),
             spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness)),
         ];
@@ -117,6 +119,7 @@ impl<'a> Shell<'a> {
             mirrored,
             reports,
             questions,
+            bus: ears::bus(bus),
             question_sender,
             answers,
             post,
@@ -160,6 +163,9 @@ impl<'a> Shell<'a> {
                 }
                 Some(report) = self.reports.recv() => return Event::input(Input::Report(report)),
                 Some(asked) = self.questions.recv() => return Event::input(Input::Query { query: asked.query, reply: asked.reply }),
+                Ok(()) = self.bus.changed() => {
+                    return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
+                }
                 () = sleep(wake) => return Event::input(Input::Tick),
             }
         }
@@ -175,6 +181,7 @@ impl<'a> Shell<'a> {
             | Input::Deposed
             | Input::Committed { .. }
             | Input::OrderReplied { .. }
+            | Input::Bus { .. }
             | Input::Tick => {}
         }
         for effect in self.core.on(input, self.hands.clock.now()) {
@@ -238,6 +245,7 @@ impl<'a> Shell<'a> {
                     self.count_dropped(self.post.notice(callback, body.clone()));
                 }
             }
+            Effect::Record(event) => self.count_dropped(self.post.event(event)),
             Effect::Bury(letter) => self.count_dropped(self.post.bury(post::kind_of(&letter), letter)),
             Effect::StepDown { reason } => {
                 tracing::warn!(%reason, "gives up leadership");

@@ -1,11 +1,13 @@
-//! The post lane: what must reach a stream, notices and dead letters.
+//! The post lane: what must reach a stream, notices, events and dead letters.
 //!
 //! Each is tried a few times and the stream is ensured in between. A notice repeated by a new leader carries the same id,
-//! so the stream keeps it once.
+//! so the stream keeps it once. Events wait apart from the rest: there are many of them, and losing one loses only an
+//! explanation, so they must not crowd out a notice.
 
 use std::time::Duration;
 
 use contract::digest::Digest;
+use contract::event::Event;
 use contract::keys::{self, Key};
 use contract::notice::{DeadLetter, Notice, NoticeBody};
 use contract::streams::{self, Stream};
@@ -13,6 +15,7 @@ use contract::subjects::{self, DeadLetterKind};
 use fabric::backoff;
 use fabric::nats::{Bus, Error};
 use fabric::tasks::{Scoped, spawn_scoped};
+use futures_util::StreamExt;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -20,6 +23,10 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
 /// Letters that wait. When full a letter is dropped and counted: a flood of notices must not hold up decisions.
 const QUEUE: usize = 4096;
+/// Events that wait. When full an event is dropped and counted: it explains, and nothing is decided from it.
+const EVENTS: usize = 16_384;
+/// Events on their way at a time; the stream syncs each to disk, and one after the other would be slow.
+const EVENTS_AT_ONCE: usize = 32;
 
 /// A lane could not take more.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +36,7 @@ pub(super) struct Full;
 #[derive(Clone)]
 pub(super) struct Lane {
     sender: mpsc::Sender<Letter>,
+    events: mpsc::Sender<Event>,
 }
 
 enum Letter {
@@ -36,9 +44,11 @@ enum Letter {
     Dead(DeadLetterKind, Box<DeadLetter>),
 }
 
-pub(super) fn start(bus: Bus) -> (Lane, Scoped) {
+pub(super) fn start(bus: Bus) -> (Lane, [Scoped; 2]) {
     let (sender, letters) = mpsc::channel(QUEUE);
-    (Lane { sender }, spawn_scoped("post", run(bus, letters)))
+    let (events, happened) = mpsc::channel(EVENTS);
+    let tasks = [spawn_scoped("post", run(bus.clone(), letters)), spawn_scoped("events", tell(bus, happened))];
+    (Lane { sender, events }, tasks)
 }
 
 /// What a letter the core buries was: a command, or a stored record named by its key.
@@ -48,6 +58,8 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         Key::Unknown
         | Key::Group(_)
         | Key::Placement(_)
+        | Key::Dependency(_)
+        | Key::Pairs(_)
         | Key::History(..)
         | Key::Node(_)
         | Key::Outcome(_)
@@ -61,6 +73,10 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
 impl Lane {
     pub(super) fn notice(&self, callback: String, body: NoticeBody) -> Result<(), Full> {
         self.hand_over(Letter::Notice(Box::new(Notice { callback, body })))
+    }
+
+    pub(super) fn event(&self, event: Event) -> Result<(), Full> {
+        self.events.try_send(event).map_err(|_| Full)
     }
 
     pub(super) fn bury(&self, kind: DeadLetterKind, letter: DeadLetter) -> Result<(), Full> {
@@ -85,6 +101,16 @@ async fn run(bus: Bus, mut letters: mpsc::Receiver<Letter>) {
             }
         }
     }
+}
+
+/// Stores events in the order they happened, several on their way at once.
+async fn tell(bus: Bus, mut events: mpsc::Receiver<Event>) {
+    let events = futures_util::stream::poll_fn(|context| events.poll_recv(context));
+    let stored = events.map(|event| {
+        let bus = &bus;
+        async move { deliver(bus, &streams::EVENTS, subjects::EVENTS, &event).await }
+    });
+    stored.buffered(EVENTS_AT_ONCE).for_each(|()| std::future::ready(())).await;
 }
 
 async fn deliver<T: Serialize>(bus: &Bus, stream: &Stream, subject: &str, value: &T) {

@@ -1,11 +1,11 @@
 //! The streams of the contract, as the bus wants them described.
 
-use contract::streams::{COMMANDS, DEAD_LETTERS, NOTICES};
+use contract::streams::{COMMANDS, DEAD_LETTERS, EVENTS, NOTICES};
 use fabric::nats::{Bus, Error};
 
 /// Ensures every stream.
 pub(crate) async fn ensure_all(bus: &Bus) -> Result<(), Error> {
-    for stream in [&COMMANDS, &NOTICES, &DEAD_LETTERS] {
+    for stream in [&COMMANDS, &NOTICES, &DEAD_LETTERS, &EVENTS] {
         bus.ensure_stream(&stream.into()).await?;
     }
     Ok(())

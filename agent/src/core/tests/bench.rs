@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::brakes::Brakes;
 use contract::fence::{Fence, Term};
 use contract::labels::{Identity, Owner};
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
@@ -66,7 +67,22 @@ impl OrderBuilder {
             ..Default::default()
         };
         self.0.specs.insert(id.spec_key(), Arc::new(spec));
-        self.0.pods.insert(id, Assignment { target, restart_policy: policy });
+        self.0.pods.insert(id, Assignment { target, restart_policy: policy, ..Assignment::default() });
+        self
+    }
+    /// So many starts and restarts were asked of every pod so far.
+    pub(super) fn asked(mut self, starts: u32, restarts: u32) -> Self {
+        for assignment in self.0.pods.values_mut() {
+            (assignment.starts_asked, assignment.restarts_asked) = (starts, restarts);
+        }
+        self
+    }
+    pub(super) fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
+        change(&mut self.0.brakes);
+        self
+    }
+    pub(super) fn spare(mut self, name: &str) -> Self {
+        self.0.spared.insert(name.parse().expect("a name"));
         self
     }
     pub(super) fn respecify(mut self, change: impl Fn(&mut PodSpec)) -> Self {
@@ -171,6 +187,18 @@ impl Bench {
                 queue.extend(self.feed(input));
             }
         }
+    }
+    /// As `settle`, but the engine takes its time: its steps are returned.
+    pub(super) fn settle_but_steps(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
+        let (mut queue, mut steps): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
+        while let Some(effect) = queue.pop_front() {
+            if matches!(effect, Effect::Perform { .. }) {
+                steps.push(effect);
+            } else if let Some(input) = self.perform(effect) {
+                queue.extend(self.feed(input));
+            }
+        }
+        steps
     }
     pub(super) fn perform(&mut self, effect: Effect) -> Option<Input> {
         match effect {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use contract::order::{Order, OrderMessage};
 use contract::pod_id::PodId;
-use contract::report::EngineState;
+use contract::report::{EngineState, PodFacts};
 use contract::state::RunState;
 use proptest::prelude::*;
 
@@ -17,6 +17,8 @@ use crate::core::io::{Effect, Input, Phase, StepFailure};
 enum Event {
     /// An order with these (instance, version, drift) arrives; the flag makes it a delta.
     Order(Vec<(u32, u32, u32)>, bool),
+    /// Somebody asks for a start, or a restart, of everything.
+    Ask(bool),
     /// The last order arrives again, or one of a deposed leader.
     Old(bool),
     /// The nth effect that waits is performed.
@@ -41,6 +43,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     let pods = prop::collection::vec((1..4u32, 1..3u32, 0..2u32), 0..4);
     prop_oneof![
         3 => (pods, any::<bool>()).prop_map(|(pods, delta)| Event::Order(pods, delta)),
+        2 => any::<bool>().prop_map(Event::Ask),
         1 => any::<bool>().prop_map(Event::Old),
         10 => (0..6usize).prop_map(Event::Perform),
         2 => (0..6usize, any::<bool>()).prop_map(|(n, refused)| Event::Fail(n, refused)),
@@ -57,6 +60,8 @@ struct History {
     bench: Bench,
     queue: Vec<Effect>,
     sent: Order,
+    /// Starts and restarts asked for so far.
+    asked: (u32, u32),
     runs: u32,
 }
 
@@ -82,6 +87,15 @@ impl History {
     fn take(&mut self, event: Event) {
         match event {
             Event::Order(pods, delta) => self.order(&pods, delta),
+            Event::Ask(restart) => {
+                if restart {
+                    self.asked.1 += 1;
+                } else {
+                    self.asked.0 += 1;
+                }
+                let same: Vec<_> = self.sent.pods.keys().map(|pod| (pod.instance, pod.version, pod.drift)).collect();
+                self.order(&same, false);
+            }
             Event::Old(stale) => {
                 let mut old = self.sent.clone();
                 if stale {
@@ -150,6 +164,7 @@ impl History {
         for (instance, version, drift) in pods {
             next = next.pod(&format!("a.v{version}-i{instance}-d{drift}"));
         }
+        next = next.asked(self.asked.0, self.asked.1);
         let message = match delta {
             true => OrderMessage::Delta(next.0.since(&self.sent)),
             false => OrderMessage::Whole(next.0.clone()),
@@ -163,6 +178,12 @@ impl History {
         self.feed(Input::Bus { connected: true });
         self.feed(Input::Engine(EngineState::Up));
         self.order(&[(1, 2, 9), (2, 2, 9)], false);
+        self.rest();
+        self.take(Event::Ask(true));
+        self.rest();
+    }
+
+    fn rest(&mut self) {
         for _ in 0..400 {
             while !self.queue.is_empty() {
                 self.take(Event::Perform(0));
@@ -186,6 +207,7 @@ proptest! {
             bench: Bench::new(),
             queue: Vec::new(),
             sent: order(7, 0).0,
+            asked: (0, 0),
             runs: 1,
         };
         history.take(Event::Pass(0));
@@ -203,6 +225,8 @@ proptest! {
         let copy = bench.copy.expect("a report");
         prop_assert_eq!(copy.pods.len(), 2);
         prop_assert!(copy.pods.values().all(|facts| facts.state == RunState::Success && !facts.leaving));
+        let answered = |facts: &PodFacts| (facts.starts_answered, facts.restarts_answered) == history.asked;
+        prop_assert!(copy.pods.values().all(answered), "{:?}", history.asked);
         prop_assert_eq!(copy.head.applied, history.sent.fence);
     }
 }

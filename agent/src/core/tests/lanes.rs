@@ -36,6 +36,19 @@ fn a_container_that_ended_is_started_again_in_the_same_breath() {
 }
 
 #[test]
+fn a_pod_that_is_still_being_made_when_it_leaves_the_order_is_told_as_leaving_until_it_is_gone() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
+    let making = bench.settle_but_steps(effects);
+    let effects = bench.feed(Input::Order { message: order(1, 2).whole(), reply: "r".to_owned() });
+    assert_eq!(bench.settle_but_steps(effects), [], "the lane is busy with the creation");
+    assert!(bench.told(A).leaving, "the engine may have it any moment");
+    bench.settle(making);
+    assert_eq!(bench.facts(A), None, "made, then removed");
+    assert_eq!(bench.take_steps().len(), 2);
+}
+
+#[test]
 fn after_three_restarts_the_pod_is_let_go_for_good_even_over_a_restart_of_the_agent() {
     let mut bench = running();
     for _ in 0..4 {

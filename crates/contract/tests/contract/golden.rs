@@ -75,12 +75,16 @@ fn queries_and_answers() {
 fn notices() {
     check("notice", &samples::notice());
     check("dead-letter", &samples::dead_letter());
+    check("event", &samples::cluster_event());
 }
 
 #[test]
 fn records() {
     check("record-group", &samples::group_record());
     check("record-group-blocked", &samples::blocked_group_record());
+    check("record-group-busy", &samples::busy_group_record());
+    check("record-dependency", &samples::dependency_record());
+    check("record-pairs", &samples::pairs_record());
     check("record-history", &samples::history_record());
     check("record-placement", &samples::placement_record());
     check("record-node", &samples::node_record());
@@ -94,6 +98,7 @@ fn records() {
 #[test]
 fn bodies_of_the_api() {
     check("api-podgroup", &samples::api_group());
+    check("api-depends", &samples::api_depends());
     check("api-node", &samples::api_node());
     check("api-accepted", &samples::api_accepted());
     check("api-failure", &samples::api_failure());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contract::api;
 use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
-use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::{Fence, Term};
 use contract::history::{Event, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
@@ -13,10 +13,13 @@ use contract::order::{Assignment, Order, OrderReply};
 use contract::pod_id::PodId;
 use contract::ports::StreamPort;
 use contract::query::{
-    Answer, ClusterView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView, PodView, PortClaim,
-    Query,
+    Answer, ClusterView, DependencyView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView,
+    PodView, PortClaim, Query,
 };
-use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, OperationRecord, PlacementRecord, Slot};
+use contract::record::{
+    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, OperationRecord, Pair, PairsRecord,
+    PlacementRecord, Slot,
+};
 use contract::report::{
     ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
 };
@@ -89,6 +92,13 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
                 restart_policy: Some(RestartPolicy::OnFail),
             },
         ),
+        ("patch-spec", Verb::PatchSpec { name: name("hello.web.web"), pod: Box::new(spec().pod) }),
+        ("operate", Verb::Operate { name: name("hello.web.web"), act: Act::Restart, instance: 2 }),
+        ("drift", Verb::Drift { drift: drift(), group: Some(name("hello.web.web")) }),
+        ("evacuate", Verb::Evacuate { node: name("node1") }),
+        ("create-dependency", Verb::CreateDependency { pod: Box::new(dependency()) }),
+        ("update-dependency", Verb::UpdateDependency { pod: Box::new(dependency()) }),
+        ("remove-dependency", Verb::RemoveDependency { name: name("svc.portal.portal"), force: true }),
         ("add-callback", Verb::AddCallback { url: "http://hagrid.example/callback".to_owned() }),
         ("remove-callback", Verb::RemoveCallback { url: "http://hagrid.example/callback".to_owned() }),
         ("configure", Verb::Configure { readonly: Some(true), maintenance: None }),
@@ -97,6 +107,13 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
         ("set-constraint", Verb::SetConstraint { constraint: constraint() }),
         ("remove-constraint", Verb::RemoveConstraint { kind: "node".to_owned() }),
     ]
+}
+
+fn drift() -> Drift {
+    Drift { from: name("node1"), to: Some(name("node2")), force: true, instance: Some(2) }
+}
+fn dependency() -> PodSpec {
+    PodSpec { name: "svc.portal.portal".to_owned(), namespace: "svc".to_owned(), ..spec().pod }
 }
 
 pub(crate) fn command(verb: Verb) -> Command {
@@ -110,6 +127,9 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
         ("group-exists", Verdict::Refused(Refusal::GroupExists)),
         ("group-removing", Verdict::Refused(Refusal::GroupRemoving)),
         ("locked", Verdict::Refused(Refusal::Locked { operation: Operation::Scheduling })),
+        ("instance-unknown", Verdict::Refused(Refusal::InstanceUnknown { instance: 9, instances: 2 })),
+        ("dependency-unknown", Verdict::Refused(Refusal::DependencyUnknown)),
+        ("dependency-exists", Verdict::Refused(Refusal::DependencyExists)),
         ("callback-unknown", Verdict::Refused(Refusal::CallbackUnknown)),
         ("constraint-unknown", Verdict::Refused(Refusal::ConstraintUnknown)),
         ("read-only", Verdict::Refused(Refusal::ReadOnly)),
@@ -123,8 +143,8 @@ pub(crate) fn outcome(verdict: Verdict) -> Outcome {
 }
 
 pub(crate) fn orders() -> (Order, Order) {
-    let run = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always };
-    let stop = Assignment { target: TargetState::Stop, ..run };
+    let run = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Assignment::default() };
+    let stop = Assignment { target: TargetState::Stop, starts_asked: 1, restarts_asked: 2, ..run };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let specs = BTreeMap::from([(first.spec_key(), Arc::new(spec().pod))]);
     let before =
@@ -222,7 +242,9 @@ pub(crate) fn heartbeat(report: &Report) -> ReportMessage {
 
 pub(crate) fn queries() -> Vec<(&'static str, Query)> {
     vec![
-        ("group", Query::Group { name: name("hello.web.web") }),
+        ("group", Query::Group { name: name("hello.web.web"), refresh: false }),
+        ("group-refresh", Query::Group { name: name("hello.web.web"), refresh: true }),
+        ("dependency", Query::Dependency { name: name("svc.portal.portal") }),
         ("groups", Query::Groups { namespace: Some("hello".to_owned()), after: Some(name("a.web.web")), limit: 100 }),
         ("nodes", Query::Nodes),
         ("cluster", Query::Cluster),
@@ -242,7 +264,10 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         node_ip: "10.0.0.1".to_owned(),
         target: TargetState::Run,
         facts: running(),
+        addresses: vec!["172.20.0.2".to_owned()],
     };
+    let beside = PodView { id: self::pod("svc.portal.portal-node1-hello.v0-i0-d0"), ..pod.clone() };
+    let dependency = DependencyView { spec: dependency(), pods: BTreeMap::from([("hello".to_owned(), vec![beside])]) };
     let group = GroupView {
         spec: spec(),
         state: RunState::Success,
@@ -283,6 +308,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
     vec![
         ("group", Answer::Group(Some(Box::new(group)))),
         ("group-unknown", Answer::Group(None)),
+        ("dependency", Answer::Dependency(Some(Box::new(dependency)))),
         ("groups", Answer::Groups(vec![line])),
         ("nodes", Answer::Nodes(vec![node])),
         ("cluster", Answer::Cluster(cluster)),
@@ -322,7 +348,7 @@ pub(crate) fn notice() -> Notice {
         pod_name: "hello.web.web".to_owned(),
         instance_no: 2,
         timestamp: at(7),
-        message: Incident::Down.text().to_owned(),
+        message: Incident::Down.text().into_owned(),
     };
     Notice { callback: "http://hagrid.example/callback".to_owned(), body }
 }
@@ -332,12 +358,58 @@ pub(crate) fn dead_letter() -> DeadLetter {
 }
 
 pub(crate) fn group_record() -> GroupRecord {
-    let operation = Some(OperationRecord { kind: Operation::Deploying, since: at(9) });
-    GroupRecord { spec: spec(), operation, updated_at: at(9), taken_ports: Vec::new() }
+    let operation = Some(OperationRecord::new(Operation::Deploying, at(9)));
+    GroupRecord { spec: spec(), operation, updated_at: at(9), ..Default::default() }
+}
+
+/// A group in the middle of an upgrade, with everything an operation may leave behind.
+pub(crate) fn busy_group_record() -> GroupRecord {
+    let operation = Some(OperationRecord { kind: Operation::Restarting, since: at(9), next: 2, last: 3 });
+    GroupRecord {
+        operation,
+        former: BTreeMap::from([(0, spec().pod)]),
+        proven: Some(0),
+        equals: BTreeSet::from([0]),
+        drifts: vec![drift()],
+        last_error: "No resources available to scheduler container".to_owned(),
+        ..group_record()
+    }
+}
+
+pub(crate) fn dependency_record() -> DependencyRecord {
+    DependencyRecord {
+        spec: dependency(),
+        former: BTreeMap::from([(0, dependency())]),
+        doomed: true,
+        removing_since: Some(at(9)),
+    }
+}
+pub(crate) fn pairs_record() -> PairsRecord {
+    let pair = Pair { node: name("node1"), namespace: "hello".to_owned(), version: 1, since: at(8), idle_since: at(9) };
+    PairsRecord { pairs: vec![pair] }
+}
+pub(crate) fn cluster_event() -> contract::event::Event {
+    contract::event::Event {
+        at: at(9),
+        kind: contract::event::Kind::Unplaceable,
+        group: Some(name("hello.web.web")),
+        instance: 2,
+        node: Some(name("node1")),
+        message: "no node fits: node1: memory 1 MiB short".to_owned(),
+        reasons: BTreeMap::from([(name("node1"), vec!["memory 1 MiB short".to_owned()])]),
+    }
 }
 
 pub(crate) fn placement_record() -> PlacementRecord {
-    let placed = Slot { node: Some(name("node1")), ..Default::default() };
+    let placed = Slot {
+        node: Some(name("node1")),
+        leaves: Some(name("node2")),
+        since: at(9),
+        starts_asked: 1,
+        restarts_asked: 2,
+        addresses: vec!["172.20.0.2".to_owned()],
+        ..Default::default()
+    };
     let waiting = Slot {
         drift: 2,
         failures: 2,
@@ -351,7 +423,7 @@ pub(crate) fn placement_record() -> PlacementRecord {
 
 pub(crate) fn braked_order() -> Order {
     let (_, order) = orders();
-    Order { spared: BTreeSet::new(), brakes: Brakes { hold_restarts: true, hold_missing: true }, ..order }
+    Order { spared: BTreeSet::new(), brakes: Brakes { hold_restarts: true, hold_missing: true, paused: true }, ..order }
 }
 pub(crate) fn engine_record() -> EngineRecord {
     EngineRecord { running: false, guarding: false, readonly: true, maintenance: true }
@@ -372,6 +444,10 @@ pub(crate) fn callbacks() -> CallbacksRecord {
     CallbacksRecord { urls: BTreeSet::from(["http://hagrid.example/callback".to_owned()]) }
 }
 
+pub(crate) fn api_depends() -> api::NamespacePodsWithSpec {
+    let pod = api::Pod { instance_no: 0, ..api_group().pods.remove(0) };
+    api::NamespacePodsWithSpec { spec: dependency(), pods: BTreeMap::from([("hello".to_owned(), vec![pod])]) }
+}
 pub(crate) fn api_group() -> api::PodGroupWithSpec {
     let container = api::Container { id: "c680afaba34e".to_owned(), protocol: "tcp".to_owned(), ..Default::default() };
     let pod = api::Pod { instance_no: 1, containers: vec![container], state: RunState::Success, ..Default::default() };

@@ -29,17 +29,21 @@ fn pod_ids() -> impl Strategy<Value = PodId> {
 }
 
 fn assignments() -> impl Strategy<Value = Assignment> {
-    (any::<bool>(), any::<bool>()).prop_map(|(stop, always)| Assignment {
-        target: if stop { TargetState::Stop } else { TargetState::Run },
-        restart_policy: if always { RestartPolicy::Always } else { RestartPolicy::Never },
+    (any::<bool>(), any::<bool>(), 0..3u32, 0..3u32).prop_map(|(stop, always, starts_asked, restarts_asked)| {
+        Assignment {
+            target: if stop { TargetState::Stop } else { TargetState::Run },
+            restart_policy: if always { RestartPolicy::Always } else { RestartPolicy::Never },
+            starts_asked,
+            restarts_asked,
+        }
     })
 }
 
 fn orders() -> impl Strategy<Value = Order> {
     let pods = prop::collection::btree_map(pod_ids(), assignments(), 0..12);
     let spared = prop::collection::btree_set(pod_ids().prop_map(|id| id.group), 0..3);
-    let brakes =
-        (any::<bool>(), any::<bool>()).prop_map(|(hold_restarts, hold_missing)| Brakes { hold_restarts, hold_missing });
+    let brakes = (any::<bool>(), any::<bool>(), any::<bool>())
+        .prop_map(|(hold_restarts, hold_missing, paused)| Brakes { hold_restarts, hold_missing, paused });
     (fences(), pods, 0..4i64, spared, brakes).prop_map(|(fence, pods, setup_time, spared, brakes)| {
         let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
         let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();

@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::{self, AckKind};
 use bytes::Bytes;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 
 use super::connect::API_LIMIT;
 use super::{Bus, Error};
@@ -85,6 +85,18 @@ impl Consumer {
                 None => self.messages = None,
             }
         }
+    }
+
+    /// Takes no more. What was fetched and not handed out yet comes back, so that it can be put back at once; what is put
+    /// back from now on goes to others, because the server hears of the end before.
+    pub fn close(mut self) -> Vec<Job> {
+        let mut fetched = Vec::new();
+        if let Some(mut messages) = self.messages.take() {
+            while let Some(Some(Ok(message))) = messages.next().now_or_never() {
+                fetched.push(Job::new(message));
+            }
+        }
+        fetched
     }
 
     async fn attach(&self) -> Result<pull::Stream, Error> {

@@ -74,6 +74,12 @@ pub struct Stored {
 }
 
 impl Stored {
+    pub(super) fn of(message: jetstream::Message) -> Result<Self, async_nats::Error> {
+        let sequence = message.info()?.stream_sequence;
+        let (message, _) = message.split();
+        Ok(Self { sequence, subject: message.subject.to_string(), payload: message.payload, headers: message.headers })
+    }
+
     /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref().and_then(|headers| headers.get(name)).map(async_nats::HeaderValue::as_str)
@@ -182,23 +188,15 @@ enum Accepted {
 
 impl Attached {
     fn accept(&mut self, message: jetstream::Message, last: u64) -> Accepted {
-        let Ok((sequence, delivered)) = message.info().map(|info| (info.stream_sequence, info.consumer_sequence))
-        else {
-            return Accepted::Gap;
-        };
+        let Ok(delivered) = message.info().map(|info| info.consumer_sequence) else { return Accepted::Gap };
         if delivered != self.delivered + 1 {
             return Accepted::Gap;
         }
         self.delivered = delivered;
-        if sequence <= last {
-            return Accepted::Repeat;
+        match Stored::of(message) {
+            Ok(stored) if stored.sequence <= last => Accepted::Repeat,
+            Ok(stored) => Accepted::New(stored),
+            Err(_) => Accepted::Gap,
         }
-        let (message, _) = message.split();
-        Accepted::New(Stored {
-            sequence,
-            subject: message.subject.to_string(),
-            payload: message.payload,
-            headers: message.headers,
-        })
     }
 }

@@ -151,3 +151,24 @@ async fn ensuring_with_other_settings_updates_and_keeps_what_is_stored() {
     let mut reader = bus.read_stream("JOURNAL", 0).await.unwrap();
     assert_eq!(next(&mut reader).await, 1);
 }
+
+#[tokio::test]
+async fn a_stream_is_read_back_part_by_part_from_where_it_ended() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    assert!(bus.read_back("JOURNAL").await.unwrap().is_none(), "there is no such stream");
+    bus.ensure_stream(&spec()).await.unwrap();
+    assert!(bus.read_back("JOURNAL").await.unwrap().unwrap().part(5).await.unwrap().is_none(), "it is empty");
+    for number in 1..=12 {
+        store(&bus, number).await;
+    }
+    bus.purge_up_to("JOURNAL", 2).await.unwrap();
+    let mut reader = bus.read_back("JOURNAL").await.unwrap().unwrap();
+    assert_eq!(reader.last(), 12);
+    store(&bus, 13).await;
+    let mut parts = Vec::new();
+    while let Some(part) = reader.part(5).await.unwrap() {
+        parts.push(part.iter().map(|stored| stored.sequence).collect::<Vec<_>>());
+    }
+    assert_eq!(parts, [vec![8, 9, 10, 11, 12], vec![3, 4, 5, 6, 7]]);
+}

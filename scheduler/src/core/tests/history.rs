@@ -3,6 +3,7 @@
 use super::*;
 use contract::history::{Happened, MOST_EVENTS};
 
+use super::upgrades::{image, patch};
 use crate::core::io::Mirror;
 
 fn at(second: i64) -> Timestamp {
@@ -169,4 +170,19 @@ fn a_standby_forgets_a_group_with_its_record() {
     standby.on(Input::Mirror(Mirror::Delete(keys::group(&group("web")))), rig.time());
     standby.on(Input::Mirror(Mirror::Delete(page())), rig.time());
     assert_eq!(answer(&mut standby, rig.time()), Answer::History(Vec::new()));
+}
+
+#[test]
+fn an_event_names_the_image_of_the_version_that_ran() {
+    let mut rig = started();
+    rig.pass(30);
+    rig.command("c2", patch("web", image("web", "demo:2")));
+    rig.pass(120);
+    let facts = ContainerFacts { id: "c2".to_owned(), running: true, started_at: at(1_200), ..Default::default() };
+    rig.agents.get_mut(&node("a")).expect("an agent").containers.insert("web.v1-i1-d0".to_owned(), vec![facts]);
+    rig.report("a");
+    rig.run(Input::Query { query: Query::History { name: group("web"), instance: 1 }, reply: "q".to_owned() });
+    let Answer::History(events) = rig.replies.remove("q").expect("an answer").answer else { panic!("not a history") };
+    let last = events.last().expect("an event");
+    assert_eq!((events[0].from.as_str(), last.from.as_str()), ("demo node:a", "demo:2 node:a"));
 }

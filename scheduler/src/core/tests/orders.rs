@@ -132,3 +132,24 @@ fn an_order_nobody_answers_for_is_given_up() {
     orders.extend(sent(&rig.input(Input::Tick)));
     assert_eq!(orders.len(), 1);
 }
+
+#[test]
+fn a_spec_that_changes_under_its_number_is_sent_to_who_runs_it() {
+    use crate::core::assignments::assignments;
+    use crate::core::state::Group;
+    use contract::record::{GroupRecord, Slot};
+
+    let group_of = |image: &str| {
+        let mut spec = spec("web", 1);
+        spec.pod.containers[0].image = image.to_owned();
+        let mut state = crate::core::state::State::default();
+        state.put_group(&group("web"), GroupRecord { spec, ..Default::default() }, 8);
+        state.set_slots(&group("web"), vec![Slot { node: Some(node("a")), ..Default::default() }]);
+        state.groups.remove(&group("web")).expect("a group")
+    };
+    let changes = |before: &Group, after: &Group| {
+        assignments(&group("web"), before).changes_to(&assignments(&group("web"), after)).len()
+    };
+    assert_eq!(changes(&group_of("one"), &group_of("one")), 0);
+    assert_eq!(changes(&group_of("one"), &group_of("two")), 1);
+}

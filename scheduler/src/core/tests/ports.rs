@@ -2,14 +2,22 @@
 
 use super::*;
 use contract::query::PortClaim;
-use contract::record::GroupRecord;
 
+use super::upgrades::{image, patch};
+
+fn annotation(ports: &[u16]) -> String {
+    let entries: Vec<String> = ports.iter().map(|port| format!(r#"{{"srcport":{port},"dstport":80}}"#)).collect();
+    format!(r#"{{"ports":[{}]}}"#, entries.join(","))
+}
 /// A group that declares these source ports.
 fn with_ports(name: &str, ports: &[u16]) -> Verb {
     let mut spec = spec(name, 2);
-    let entries: Vec<String> = ports.iter().map(|port| format!(r#"{{"srcport":{port},"dstport":80}}"#)).collect();
-    spec.pod.annotation = format!(r#"{{"ports":[{}]}}"#, entries.join(","));
+    spec.pod.annotation = annotation(ports);
     Verb::CreateGroup { spec: Box::new(spec) }
+}
+/// A patch of a group that declares these source ports.
+fn to_ports(name: &str, image_name: &str, ports: &[u16]) -> Verb {
+    patch(name, PodSpec { annotation: annotation(ports), ..image(name, image_name) })
 }
 fn claims(rig: &mut Rig) -> Vec<(u16, String)> {
     rig.run(Input::Query { query: Query::Ports, reply: "ports".to_owned() });
@@ -20,8 +28,7 @@ fn claims(rig: &mut Rig) -> Vec<(u16, String)> {
     }
 }
 fn taken(rig: &Rig, name: &str) -> Vec<u16> {
-    let value = rig.store.get(&keys::group(&group(name))).expect("a record");
-    serde_json::from_slice::<GroupRecord>(value).expect("a record").taken_ports
+    rig.record(name).taken_ports
 }
 fn owned(owner: &str, ports: &[u16]) -> Vec<(u16, String)> {
     ports.iter().map(|port| (*port, owner.to_owned())).collect()
@@ -121,4 +128,70 @@ fn a_command_with_malformed_ports_is_refused() {
     let mut rig = rig(&["a"]);
     assert!(rig.command("c1", with_ports("web", &[0])).contains("Pod.Annotation.ports[0].srcport"));
     assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn a_patch_to_a_port_another_group_has_changes_nothing_and_says_which() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", with_ports("web", &[9001]));
+    rig.command("c2", with_ports("api", &[9002]));
+    rig.pass(5);
+    let before = rig.record("api");
+    assert_eq!(rig.command("c3", to_ports("api", "v1", &[9002, 9001])), "Accepted");
+    let last_error = "Cannot start podgroup api, some ports like [9001] were alerady in used!".to_owned();
+    let expected = contract::record::GroupRecord { last_error, updated_at: rig.time(), ..before };
+    assert_eq!(rig.record("api"), expected);
+    assert_eq!(rig.group("api").expect("a group").last_error, expected.last_error);
+    assert_eq!(claims(&mut rig), [(9001, "web".to_owned()), (9002, "api".to_owned())]);
+}
+
+#[test]
+fn during_an_upgrade_a_group_has_the_ports_of_both_versions_and_afterwards_only_the_new_ones() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", with_ports("web", &[9001, 9002]));
+    rig.pass(5);
+    assert_eq!(rig.command("c2", to_ports("web", "v1", &[9002, 9003])), "Accepted");
+    assert_eq!(claims(&mut rig), owned("web", &[9001, 9002, 9003]));
+    rig.command("c3", with_ports("api", &[9001]));
+    assert_eq!(taken(&rig, "api"), [9001]);
+    rig.take_over();
+    rig.pass(200);
+    assert_eq!(rig.record("web").operation, None);
+    assert_eq!(claims(&mut rig), [(9001, "api".to_owned()), (9002, "web".to_owned()), (9003, "web".to_owned())]);
+    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success), "who waited was deployed");
+}
+
+#[test]
+fn an_upgrade_that_is_taken_back_finds_its_ports_and_gives_the_new_ones_back() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", with_ports("web", &[9001]));
+    rig.pass(60);
+    for agent in rig.agents.values_mut() {
+        agent.states.insert("web.v1-i1-d0".to_owned(), RunState::Exit);
+    }
+    rig.command("c2", to_ports("web", "v1", &[9002]));
+    rig.command("c3", with_ports("api", &[9001]));
+    rig.pass(400);
+    let record = rig.record("web");
+    assert_eq!((record.operation, record.spec.version, record.spec.pod.annotation), (None, 2, annotation(&[9001])));
+    assert!(record.last_error.starts_with("Your Last upgrade is terrrible"), "{}", record.last_error);
+    assert_eq!(claims(&mut rig), owned("web", &[9001]));
+    assert_eq!(taken(&rig, "api"), [9001]);
+    rig.command("c4", with_ports("new", &[9002]));
+    assert_eq!(taken(&rig, "new"), [0; 0]);
+}
+
+#[test]
+fn the_claim_of_a_group_that_waits_is_decided_anew_by_a_patch() {
+    let mut rig = conflict();
+    assert_eq!(rig.command("c3", to_ports("api", "v1", &[9001])), "Accepted");
+    assert_eq!((taken(&rig, "api"), rig.record("api").spec.version), (vec![9001], 1));
+    assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Fail));
+    assert_eq!(rig.command("c4", to_ports("api", "v2", &[9004])), "Accepted");
+    rig.pass(5);
+    let record = rig.record("api");
+    assert_eq!((record.operation, record.spec.version, record.former), (None, 2, BTreeMap::new()));
+    let view = rig.group("api").expect("a group");
+    assert_eq!((view.state, view.last_error.as_str(), view.pods[0].id.version), (RunState::Success, "", 2));
+    assert_eq!(claims(&mut rig), [(9001, "web".to_owned()), (9002, "web".to_owned()), (9004, "api".to_owned())]);
 }

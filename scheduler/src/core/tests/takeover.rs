@@ -99,7 +99,7 @@ fn an_operation_goes_on_under_the_next_leader() {
 fn a_standby_answers_from_what_it_saw_and_says_that_it_may_be_behind() {
     let mut rig = busy();
     let mut standby = standby_of(&mut rig, Settings::default());
-    let query = Input::Query { query: Query::Group { name: group("web") }, reply: "q".to_owned() };
+    let query = Input::Query { query: Query::Group { name: group("web"), refresh: false }, reply: "q".to_owned() };
     let effects = standby.on(query.clone(), rig.time());
     let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
     let Answer::Group(Some(view)) = &reply.answer else { panic!("no group: {reply:?}") };

@@ -1,0 +1,181 @@
+//! Remembers how steps ended.
+//!
+//! A refusal of the engine counts against the pod and is told; an engine that cannot be asked counts against nobody,
+//! the lane only waits a little.
+
+use std::time::Duration;
+
+use contract::pod_id::{InstanceKey, PodId};
+use contract::state::TargetState;
+use contract::time::Timestamp;
+use planner::restart::History;
+use tracing::warn;
+
+use super::Core;
+use super::io::{ContainerSeen, Step, StepFailure};
+
+/// Back-off after the engine refused a create or a start: 10 s doubling to 5 min. The scheduler usually answers with
+/// a new drift before.
+const REFUSED: BackOff = BackOff { first: Duration::from_secs(10), most: Duration::from_secs(300) };
+/// Back-off after the engine could not be asked: 1 s doubling to 30 s.
+const UNREACHABLE: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(30) };
+
+struct BackOff {
+    first: Duration,
+    most: Duration,
+}
+
+impl BackOff {
+    /// After so many failures in a row.
+    fn after(&self, failures: u32) -> Duration {
+        let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(16));
+        self.first.saturating_mul(doubled).min(self.most)
+    }
+}
+
+impl Core {
+    /// A step ended.
+    pub(super) fn stepped(
+        &mut self,
+        key: &InstanceKey,
+        step: &Step,
+        result: Result<Option<ContainerSeen>, StepFailure>,
+        now: Timestamp,
+    ) {
+        self.world.touch(key);
+        self.world.mark(key);
+        let lane = self.world.lane_mut(key);
+        let history = match lane.busy.take() {
+            Some(busy) if busy.step == *step => busy.history,
+            // The end of a step of an earlier run: what it left behind is still true.
+            other => {
+                lane.busy = other;
+                None
+            }
+        };
+        match result {
+            Ok(left) => self.step_worked(key, step, left, history),
+            Err(failure) => self.step_failed(key, step, failure, now),
+        }
+    }
+
+    fn step_worked(&mut self, key: &InstanceKey, step: &Step, left: Option<ContainerSeen>, history: Option<History>) {
+        let lane = self.world.lane_mut(key);
+        lane.stumbles = 0;
+        lane.hold_until = Timestamp::NEVER;
+        lane.trouble.clear();
+        let pod = self.pod_of(step);
+        let started = left.as_ref().map(|seen| seen.identity.index);
+        match left {
+            Some(seen) => self.world.put(seen),
+            None => step_target(step).into_iter().for_each(|id| self.world.gone(id)),
+        }
+        let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
+        match step {
+            Step::Create { .. } | Step::Start { .. } => {
+                let asked = self.is_asked(&pod);
+                let memory = self.memory_mut(&pod);
+                memory.failures = 0;
+                memory.retry_at = Timestamp::NEVER;
+                memory.last_error.clear();
+                memory.let_go = false;
+                if let Some(History { restarts, restarted_at }) = history {
+                    memory.restarts = restarts;
+                    memory.restarted_at = restarted_at;
+                }
+                if let Some(index) = started {
+                    memory.halted.remove(&index);
+                    if asked {
+                        memory.renewed.insert(index);
+                    }
+                }
+            }
+            Step::Stop { .. } | Step::Remove { .. } => {}
+        }
+    }
+
+    fn step_failed(&mut self, key: &InstanceKey, step: &Step, failure: StepFailure, now: Timestamp) {
+        let pod = self.pod_of(step);
+        let (refused, text) = match failure {
+            StepFailure::Refused(text) => (true, text),
+            StepFailure::Unreachable(text) => (false, text),
+        };
+        warn!(lane = %key, refused, reason = %text, "a step failed");
+        let ordered = pod.filter(|pod| self.ledger.order.pods.contains_key(pod));
+        match (step, ordered) {
+            (Step::Create { .. }, Some(pod)) if refused => {
+                self.making_refused(&pod, format!("Cannot create container, {text}"), now);
+            }
+            (Step::Start { .. }, Some(pod)) if refused => {
+                // The engine keeps its own words about it with the container.
+                self.look_again = true;
+                self.making_refused(&pod, format!("Cannot start container, {text}"), now);
+            }
+            (Step::Stop { id, .. }, Some(pod)) if refused && self.is_to_run(&pod) => {
+                self.restart_refused(&pod, id);
+                self.stumble(key, format!("Cannot restart container, {text}"), now);
+            }
+            (Step::Create { .. } | Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }, _) => {
+                let what = if matches!(step, Step::Remove { .. }) { "Fail to remove" } else { "Cannot stop" };
+                let trouble = if refused { format!("{what} container, {text}") } else { String::new() };
+                self.stumble(key, trouble, now);
+            }
+        }
+        if !refused {
+            // Nobody knows what the step left behind.
+            self.look_again = true;
+        }
+    }
+
+    fn making_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {
+        let memory = self.memory_mut(pod);
+        memory.failures = memory.failures.saturating_add(1);
+        memory.retry_at = now + REFUSED.after(memory.failures);
+        memory.last_error = text;
+    }
+
+    /// A container that shall be restarted cannot be ended: that is the answer. Should it have ended after all, its
+    /// start is still somebody's wish.
+    fn restart_refused(&mut self, pod: &PodId, id: &str) {
+        let index = self.world.container(id).map(|seen| seen.identity.index);
+        let memory = self.memory_mut(pod);
+        memory.halted.extend(index);
+        let history = History { restarts: memory.restarts, restarted_at: memory.restarted_at };
+        self.answered(pod, history);
+        self.look_again = true;
+    }
+
+    fn stumble(&mut self, key: &InstanceKey, trouble: String, now: Timestamp) {
+        let lane = self.world.lane_mut(key);
+        lane.stumbles = lane.stumbles.saturating_add(1);
+        lane.hold_until = now + UNREACHABLE.after(lane.stumbles);
+        lane.trouble = trouble;
+    }
+
+    fn is_to_run(&self, pod: &PodId) -> bool {
+        self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run)
+    }
+
+    /// A start or a restart of `pod` was asked for and is not done.
+    fn is_asked(&self, pod: &PodId) -> bool {
+        let answered = self.ledger.memory.get(pod).map_or((0, 0), |m| (m.starts_answered, m.restarts_answered));
+        let asked = self.ledger.order.pods.get(pod).map_or((0, 0), |a| (a.starts_asked, a.restarts_asked));
+        asked.0 > answered.0 || asked.1 > answered.1
+    }
+
+    fn pod_of(&self, step: &Step) -> Option<PodId> {
+        match step {
+            Step::Create { pod, .. } => Some(pod.clone()),
+            Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
+                self.world.container(id).map(|seen| seen.identity.pod.clone())
+            }
+        }
+    }
+}
+
+fn step_target(step: &Step) -> Option<&str> {
+    match step {
+        Step::Create { .. } => None,
+        Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
+    }
+}

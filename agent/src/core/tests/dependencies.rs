@@ -1,0 +1,125 @@
+//! Dependency pods, the brakes on them, and what is left alone.
+
+use contract::state::RunState;
+
+use super::bench::{Bench, order, secs, seen};
+use crate::core::io::{Effect, Input, Phase, Step};
+
+const A: &str = "a.v1-i1-d0";
+const D: &str = "svc.portal.portal-n1-a.v1-i0-d0";
+
+fn running() -> Bench {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(A).pod(D).whole());
+    bench.take_steps();
+    bench
+}
+fn id_of(bench: &Bench, pod: &str) -> String {
+    let found = bench.engine.values().find(|seen| seen.identity.pod == super::bench::pod(pod));
+    found.expect("a container").id.clone()
+}
+fn vanish(bench: &mut Bench, pod: &str) {
+    let id = id_of(bench, pod);
+    bench.engine.remove(&id);
+    bench.run(Input::Looked { id, seen: None });
+}
+
+#[test]
+fn a_dependency_pod_that_vanished_is_made_again_at_once_under_its_name() {
+    let mut bench = running();
+    vanish(&mut bench, D);
+    assert_eq!(bench.take_steps().len(), 1);
+    assert_eq!((bench.told(D).state, bench.told(A).state), (RunState::Success, RunState::Success));
+    vanish(&mut bench, A);
+    assert_eq!((bench.take_steps(), bench.told(A).state), (vec![], RunState::Missing), "an instance is not");
+}
+
+#[test]
+fn a_stateful_dependency_pod_is_made_again_too() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(D).respecify(|spec| spec.stateful = true).whole());
+    bench.take_steps();
+    vanish(&mut bench, D);
+    assert_eq!((bench.take_steps().len(), bench.told(D).state), (1, RunState::Success));
+}
+
+#[test]
+fn a_dependency_pod_comes_back_in_maintenance_and_while_the_guard_sleeps_but_not_while_the_engine_is_stopped() {
+    let mut bench = running();
+    let both = |generation| order(1, generation).pod(A).pod(D);
+    bench.order(both(2).brake(|brakes| (brakes.hold_restarts, brakes.hold_missing) = (true, true)).whole());
+    let (a, d) = (id_of(&bench, A), id_of(&bench, D));
+    bench.crash(&a);
+    bench.crash(&d);
+    assert_eq!(bench.take_steps(), [Step::Start { id: d.clone() }]);
+    vanish(&mut bench, D);
+    assert_eq!(bench.take_steps().len(), 1);
+    bench.order(both(3).brake(|brakes| brakes.paused = true).whole());
+    let again = id_of(&bench, D);
+    bench.crash(&again);
+    bench.pass(secs(120));
+    assert_eq!(bench.take_steps(), []);
+    vanish(&mut bench, D);
+    bench.pass(secs(120));
+    assert_eq!((bench.take_steps(), bench.told(D).state), (vec![], RunState::Missing));
+    bench.order(both(4).whole());
+    assert_eq!(bench.take_steps().len(), 2, "what ended and what vanished comes back with the engine");
+    assert_eq!((bench.told(A).state, bench.told(D).state), (RunState::Success, RunState::Success));
+}
+
+#[test]
+fn a_stopped_engine_still_lets_orders_be_carried_out() {
+    let mut bench = running();
+    bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").asked(0, 1).brake(|brakes| brakes.paused = true).whole());
+    assert_eq!((bench.told("b.v1-i1-d0").state, bench.facts(D)), (RunState::Success, None));
+    assert_eq!((bench.told(A).state, bench.told(A).restarts_answered), (RunState::Success, 1));
+}
+
+#[test]
+fn the_pods_of_a_dependency_that_cannot_be_read_are_left_as_they_are() {
+    let mut bench = running();
+    bench.order(order(1, 2).pod(A).spare("svc.portal.portal").whole());
+    let d = id_of(&bench, D);
+    bench.crash(&d);
+    bench.pass(secs(120));
+    assert_eq!((bench.take_steps(), bench.engine.len()), (vec![], 2));
+    // Known again, and not wanted any more: now it goes.
+    bench.order(order(1, 3).pod(A).whole());
+    assert_eq!((bench.take_steps().len(), bench.engine.len()), (1, 1));
+}
+
+#[test]
+fn a_spared_dependency_spares_no_instance_and_no_other_dependency() {
+    let names =
+        ["svc.portal.portal-n1-a.v1-i1-d0", "svc.portal.portals-n1-a.v1-i0-d0", "svc.portal.porta-n1-a.v1-i0-d0"];
+    let mut bench = Bench::new();
+    for (number, name) in names.iter().enumerate() {
+        bench = bench.has(seen(&format!("c{number}"), name, Phase::Running));
+    }
+    let mut bench = bench.start();
+    bench.order(order(1, 1).spare("svc.portal.portal").whole());
+    assert!(bench.engine.is_empty(), "{:?}", bench.engine);
+}
+
+#[test]
+fn who_asks_for_the_whole_also_gets_a_new_look_once_a_second_at_most() {
+    let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::TakeInventory).count();
+    let mut bench = running();
+    bench.pass(secs(5));
+    bench.engine.get_mut("m1").expect("made").ip = "10.0.0.9".to_owned();
+    let effects = bench.feed(Input::WholeAsked);
+    assert_eq!(looks(&effects), 1);
+    bench.settle(effects);
+    assert_eq!(bench.told(A).containers[0].ip, "10.0.0.9", "what no event told is seen");
+    for _ in 0..10 {
+        let effects = bench.feed(Input::WholeAsked);
+        assert_eq!(looks(&effects), 0);
+        bench.settle(effects);
+    }
+    assert_eq!(bench.core.wake_at(), Some(bench.now + secs(1)));
+    bench.now = bench.now + secs(1);
+    let effects = bench.feed(Input::Tick);
+    assert_eq!(looks(&effects), 1);
+    bench.settle(effects);
+    assert_eq!(bench.core.wake_at(), Some(bench.now + secs(2)), "only the next sign of life is due");
+}

@@ -1,0 +1,33 @@
+//! `/api/deadletters`: messages nobody could read or deliver, for a person to look at (ours).
+
+use axum::http::StatusCode;
+use contract::api::{DeadLetters, Letter};
+use contract::notice::DeadLetter;
+use contract::streams::DEAD_LETTERS;
+use fabric::nats::Stored;
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::{Api, Call, events};
+use crate::past::Found;
+
+/// Answers a request.
+pub async fn call(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api, call).await,
+        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api, call: &Call) -> Answer {
+    let newest = api.past.newest(&DEAD_LETTERS, events::limit(&call.params), look).await?;
+    Ok(respond::json(StatusCode::OK, &DeadLetters { dead_letters: newest.found }))
+}
+
+fn look(stored: &Stored) -> Found<Letter> {
+    match serde_json::from_slice::<DeadLetter>(&stored.payload) {
+        Ok(DeadLetter { subject, reason, payload, at }) => Found::Wanted(Letter { subject, reason, payload, at }),
+        // One that another version wrote: there is nothing to show.
+        Err(_) => Found::Other,
+    }
+}

@@ -1,0 +1,78 @@
+//! `/api/depends`: dependency pods, which run beside the instances that name them.
+//!
+//! The surprises are the original's: the name of a change stands in its body, two of its texts are spelt differently, and
+//! who removes one without force is told 202 even when it stays because it is in use.
+
+use axum::http::StatusCode;
+use contract::command::Verb as Change;
+use contract::go_json;
+use contract::name::GroupName;
+use contract::query::{Answer as Told, Query};
+use contract::spec::PodSpec;
+
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::writes::{self, Promise};
+use super::{Api, Call};
+use crate::{queries, view};
+
+const NO_NAME: &str = "Missing dependency pod name for the request";
+const UNKNOWN: &str = "DependencyPod not existed";
+
+/// Answers a request.
+pub async fn call(api: &Api, call: Call) -> Answer {
+    match call.verb {
+        Verb::Get => get(api, &call).await,
+        Verb::Post => post(api, call).await,
+        Verb::Put => put(api, call).await,
+        Verb::Delete => delete(api, call).await,
+        Verb::Patch => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api, call: &Call) -> Answer {
+    let name = dependency_name(call)?;
+    let reply = api.queries.ask(&Query::Dependency { name }).await?;
+    let Told::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let dependency = found.ok_or_else(|| Refused::not_found(UNKNOWN).stale(reply.stale))?;
+    let inspected = api.queries.inspect(view::questions(dependency.pods.values().flatten())).await;
+    let body = view::dependency(*dependency, inspected);
+    Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
+}
+
+async fn post(api: &Api, call: Call) -> Answer {
+    let pod = pod_spec(&call, "Missing paremeters for PodSpec")?;
+    let promise = promise(&pod.name, "Dependency pod will be added into orc engine.");
+    writes::change(api, &call.headers, Change::CreateDependency { pod }, promise).await
+}
+
+async fn put(api: &Api, call: Call) -> Answer {
+    let pod = pod_spec(&call, "Missing parameters for PodSpec")?;
+    let promise = promise(&pod.name, "Dependency PodSpec would be updated in orc engine.");
+    writes::change(api, &call.headers, Change::UpdateDependency { pod }, promise).await
+}
+
+async fn delete(api: &Api, call: Call) -> Answer {
+    let name = dependency_name(&call)?;
+    let force = call.params.boolean("force", false);
+    let promise = promise(name.as_str(), "Dependency pod will be removed from the orc engine.");
+    writes::change(api, &call.headers, Change::RemoveDependency { name, force }, promise).await
+}
+
+/// The body of a change; `flawed` begins what is told of one that is not sound.
+fn pod_spec(call: &Call, flawed: &str) -> Result<Box<PodSpec>, Refused> {
+    let pod: PodSpec = go_json::from_slice(&call.body)
+        .map_err(|error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}")))?;
+    pod.validate().map_err(|flaws| Refused::flawed(flawed, &flaws))?;
+    Ok(Box::new(pod))
+}
+
+fn dependency_name(call: &Call) -> Result<GroupName, Refused> {
+    let name = call.params.text("name").ok_or_else(|| Refused::bad_request(NO_NAME))?;
+    // A text that cannot be a name names nothing.
+    name.parse().map_err(|_| Refused::not_found(UNKNOWN))
+}
+
+fn promise(name: &str, message: &'static str) -> Promise {
+    Promise { check_url: format!("/api/depends?name={name}"), message }
+}

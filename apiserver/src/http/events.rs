@@ -1,0 +1,224 @@
+//! `/api/events`: what happened in the cluster and why, looked up or followed (ours).
+//!
+//! Followed events are server-sent events whose id is their place in the stream, so a client that reconnects with
+//! `Last-Event-ID` misses nothing that is still kept.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::response::Response;
+use bytes::Bytes;
+use contract::api::Events;
+use contract::event::{Event, Kind};
+use contract::streams::EVENTS;
+use contract::time::Timestamp;
+use fabric::nats::Stored;
+use fabric::shutdown::Shutdown;
+use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::params::Params;
+use super::respond::{self, Answer, Refused};
+use super::router::Verb;
+use super::{Api, Call};
+use crate::past::{Follower, Found};
+
+/// Events in an answer when nobody says how many.
+const USUAL: i64 = 100;
+/// Events in an answer at most.
+const MOST: i64 = 1000;
+/// A silent connection is dropped by proxies; a comment now and then keeps it, and finds clients that went away.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// Proxies that gather answers would gather this one for ever.
+const NO_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Answers a request.
+pub async fn call(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get if call.params.boolean("follow", false) => follow(api, call).await,
+        Verb::Get => get(api, call).await,
+        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+async fn get(api: &Api, call: &Call) -> Answer {
+    let wanted = Wanted::read(&call.params, api.past.now())?;
+    let newest = api.past.newest(&EVENTS, limit(&call.params), |stored| wanted.look(stored)).await?;
+    let events = newest.found.into_iter().map(|(_, event)| event).collect();
+    Ok(respond::json(StatusCode::OK, &Events { events }))
+}
+
+async fn follow(api: &Api, call: &Call) -> Answer {
+    let wanted = Wanted::read(&call.params, api.past.now())?;
+    let asks_past = call.params.text("since").is_some() || call.params.text("limit").is_some();
+    let (after, past) = match resumes_after(&call.headers) {
+        Some(after) => (after, Vec::new()),
+        None if asks_past => {
+            let newest = api.past.newest(&EVENTS, limit(&call.params), |stored| wanted.look(stored)).await?;
+            (newest.last, newest.found)
+        }
+        // Looked at before the answer begins: whoever has it misses nothing.
+        None => (api.past.end(&EVENTS).await?, Vec::new()),
+    };
+    let Some(follower) = api.past.follow(&EVENTS, after) else {
+        return Err(Refused::unavailable("too many follow the events; try again later"));
+    };
+    let mut keep_alive = interval(KEEP_ALIVE);
+    keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let past: VecDeque<Bytes> = past.iter().map(|(sequence, event)| frame(*sequence, event)).collect();
+    let feed = Feed { past, follower, wanted, keep_alive, leaving: api.past.leaving.clone() };
+    let frames = futures_util::stream::unfold(feed, async |mut feed| {
+        let frame = feed.next().await?;
+        Some((Ok::<_, std::convert::Infallible>(frame), feed))
+    });
+    let mut response = Response::new(Body::from_stream(frames));
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(NO_BUFFERING, HeaderValue::from_static("no"));
+    Ok(response)
+}
+
+/// Where a client that was cut off stopped.
+fn resumes_after(headers: &HeaderMap) -> Option<u64> {
+    headers.get(LAST_EVENT_ID)?.to_str().ok()?.trim().parse().ok()
+}
+
+/// How many are asked for, within bounds.
+pub fn limit(params: &Params) -> usize {
+    usize::try_from(params.integer("limit", USUAL).clamp(1, MOST)).unwrap_or(1)
+}
+
+/// Which events somebody wants.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Wanted {
+    group: Option<String>,
+    node: Option<String>,
+    kind: Option<Kind>,
+    since: Option<Timestamp>,
+}
+
+impl Wanted {
+    fn read(params: &Params, now: Timestamp) -> Result<Self, Refused> {
+        let text = |name| params.text(name).map(str::to_owned);
+        let kind = match params.text("kind") {
+            None => None,
+            Some(word) => Some(Kind::from_word(word).ok_or_else(|| unknown_kind(word))?),
+        };
+        let since = params.text("since").map(|text| since(text, now)).transpose()?;
+        Ok(Self { group: text("group"), node: text("node"), kind, since })
+    }
+
+    fn look(&self, stored: &Stored) -> Found<(u64, Event)> {
+        // One that another version wrote and this one cannot read is skipped: it only explains.
+        let Ok(event) = serde_json::from_slice::<Event>(&stored.payload) else { return Found::Other };
+        if self.since.is_some_and(|since| event.at < since) {
+            return Found::TooOld;
+        }
+        if self.matches(&event) { Found::Wanted((stored.sequence, event)) } else { Found::Other }
+    }
+
+    fn matches(&self, event: &Event) -> bool {
+        let same = |wanted: &Option<String>, has: Option<&str>| wanted.is_none() || wanted.as_deref() == has;
+        same(&self.group, event.group.as_ref().map(|name| name.as_str()))
+            && same(&self.node, event.node.as_ref().map(|name| name.as_str()))
+            && self.kind.is_none_or(|kind| kind == event.kind)
+    }
+}
+
+fn unknown_kind(word: &str) -> Refused {
+    let kinds: Vec<&str> = Kind::ALL.into_iter().map(Kind::word).collect();
+    Refused::bad_request(format!("{word:?} is no kind of event; the kinds are {}", kinds.join(", ")))
+}
+
+/// A time, or a span before now.
+fn since(text: &str, now: Timestamp) -> Result<Timestamp, Refused> {
+    let time = Timestamp::parse(text).ok().or_else(|| fabric::duration::parse(text).ok().map(|span| now - span));
+    let complaint =
+        || format!("since: {text:?} is neither a time such as 2026-11-16T01:41:17Z nor a duration such as 10m");
+    time.ok_or_else(|| Refused::bad_request(complaint()))
+}
+
+fn frame(sequence: u64, event: &Event) -> Bytes {
+    // Compact JSON has no line breaks, so it is one line of data.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    Bytes::from(format!("id: {sequence}\ndata: {data}\n\n"))
+}
+
+/// What one follower is sent.
+struct Feed {
+    past: VecDeque<Bytes>,
+    follower: Follower,
+    wanted: Wanted,
+    keep_alive: Interval,
+    leaving: Shutdown,
+}
+
+impl Feed {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some(frame) = self.past.pop_front() {
+            return Some(frame);
+        }
+        loop {
+            tokio::select! {
+                () = self.leaving.wait() => return None,
+                _ = self.keep_alive.tick() => return Some(Bytes::from_static(b": still here\n\n")),
+                stored = self.follower.next() => {
+                    if let Found::Wanted((sequence, event)) = self.wanted.look(&stored) {
+                        return Some(frame(sequence, &event));
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    fn wanted(query: &str) -> Result<Wanted, Refused> {
+        Wanted::read(&Params::new(Some(query), Vec::new()), NOW)
+    }
+
+    #[test]
+    fn a_time_and_a_span_are_both_read_and_anything_else_is_refused() {
+        assert_eq!(wanted("since=10m").unwrap().since, Some(Timestamp::from_millis(400_000)));
+        assert_eq!(wanted("since=1970-01-01T00:00:07Z").unwrap().since, Some(Timestamp::from_millis(7_000)));
+        assert_eq!(wanted("since=yesterday").unwrap_err().status, StatusCode::BAD_REQUEST);
+    }
+
+    #[test]
+    fn an_unknown_kind_is_refused_with_the_kinds_there_are() {
+        assert_eq!(wanted("kind=PLACED").unwrap().kind, Some(Kind::Placed));
+        let message = wanted("kind=other").unwrap_err().message;
+        assert!(Kind::ALL.into_iter().all(|kind| message.contains(kind.word())), "{message}");
+    }
+
+    #[test]
+    fn the_limit_is_kept_within_bounds() {
+        let limit = |query| limit(&Params::new(Some(query), Vec::new()));
+        assert_eq!((limit(""), limit("limit=5"), limit("limit=0"), limit("limit=1000000")), (100, 5, 1, 1000));
+    }
+
+    #[test]
+    fn every_filter_must_hold() {
+        let event = Event {
+            at: NOW,
+            kind: Kind::Placed,
+            group: "web".parse().ok(),
+            instance: 1,
+            node: "a".parse().ok(),
+            message: "placed on a".to_owned(),
+            reasons: std::collections::BTreeMap::new(),
+        };
+        let matches = |query| wanted(query).unwrap().matches(&event);
+        assert!(matches("") && matches("group=web&node=a&kind=placed"));
+        assert!(!matches("group=other") && !matches("node=b") && !matches("group=web&kind=node"));
+    }
+}

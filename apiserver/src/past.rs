@@ -1,0 +1,155 @@
+//! Reads the streams people look into: what happened, and what nobody could read or deliver.
+//!
+//! No scheduler is asked, so this works without a leader. A stream that is not there yet holds nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::streams::Stream;
+use contract::time::Timestamp;
+use fabric::clock::Clock;
+use fabric::nats::{Bus, Error, Stored, StreamReader};
+use fabric::shutdown::Shutdown;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Looks into the past at a time; more wait for their turn.
+const READERS: usize = 8;
+/// Followers at a time; more are refused.
+const FOLLOWERS: usize = 64;
+/// Messages read at a time; one is at most 64 KiB.
+const PART: u64 = 250;
+/// Messages looked at for one answer: who filters finds what he wants among so many of the newest, or not at all.
+const MOST_READ: u64 = 100_000;
+/// After a stream was found lost.
+const AFTER_LOSS: Duration = Duration::from_secs(1);
+
+/// The way into the streams; clones share the limits.
+#[derive(Debug, Clone)]
+pub struct Past {
+    bus: Bus,
+    clock: Clock,
+    readers: Arc<Semaphore>,
+    followers: Arc<Semaphore>,
+    /// Raised when followers shall end.
+    pub leaving: Shutdown,
+}
+
+/// What one message is to whoever looks for something.
+#[derive(Debug)]
+pub enum Found<T> {
+    /// What is looked for.
+    Wanted(T),
+    /// Something else.
+    Other,
+    /// From before the time that matters: nothing older is looked at.
+    TooOld,
+}
+
+/// The newest that were found.
+#[derive(Debug)]
+pub struct Newest<T> {
+    /// Oldest first.
+    pub found: Vec<T>,
+    /// Where the stream ended: what comes later is after this.
+    pub last: u64,
+}
+
+impl Past {
+    /// Reads over `bus`.
+    pub fn new(bus: Bus) -> Self {
+        let (readers, followers) = (Arc::new(Semaphore::new(READERS)), Arc::new(Semaphore::new(FOLLOWERS)));
+        Self { bus, clock: Clock::start(), readers, followers, leaving: Shutdown::new() }
+    }
+
+    /// Now, for spans that end now.
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// The newest `most` messages that `look` wants.
+    pub async fn newest<T>(
+        &self,
+        stream: &Stream,
+        most: usize,
+        mut look: impl FnMut(&Stored) -> Found<T>,
+    ) -> Result<Newest<T>, Error> {
+        // Never closed; if it were, an unbounded look would still be better than none.
+        let _turn = self.readers.acquire().await.ok();
+        let Some(mut reader) = self.bus.read_back(stream.name).await? else {
+            return Ok(Newest { found: Vec::new(), last: 0 });
+        };
+        let (mut found, mut read, mut too_old) = (Vec::new(), 0, false);
+        while found.len() < most && read < MOST_READ && !too_old {
+            let Some(part) = reader.part(PART).await? else { break };
+            read += PART;
+            for stored in part.iter().rev() {
+                match look(stored) {
+                    Found::Wanted(value) => found.push(value),
+                    Found::Other => {}
+                    Found::TooOld => too_old = true,
+                }
+            }
+        }
+        found.truncate(most);
+        found.reverse();
+        Ok(Newest { found, last: reader.last() })
+    }
+
+    /// Where the stream ends now: what comes later is after this.
+    pub async fn end(&self, stream: &Stream) -> Result<u64, Error> {
+        Ok(self.bus.read_back(stream.name).await?.map_or(0, |reader| reader.last()))
+    }
+
+    /// Follows the stream from the message after `after`; none when too many do.
+    pub fn follow(&self, stream: &'static Stream, after: u64) -> Option<Follower> {
+        let place = self.followers.clone().try_acquire_owned().ok()?;
+        Some(Follower { bus: self.bus.clone(), stream, after, reader: None, _place: place })
+    }
+}
+
+/// Follows one stream; dropping it gives its place back.
+#[derive(Debug)]
+pub struct Follower {
+    bus: Bus,
+    stream: &'static Stream,
+    after: u64,
+    reader: Option<StreamReader>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Follower {
+    /// The next message, whatever happens to the bus meanwhile. May be cancelled without loss.
+    pub async fn next(&mut self) -> Stored {
+        loop {
+            match self.attempt().await {
+                Ok(stored) => {
+                    self.after = stored.sequence;
+                    return stored;
+                }
+                Err(error) => {
+                    tracing::debug!(stream = self.stream.name, %error, "follows again");
+                    self.reader = None;
+                    self.after = match error {
+                        // Another stream counts anew, and all of it is new.
+                        Error::StreamLost { .. } => 0,
+                        Error::StreamBehind { last, .. } => last,
+                        _ => self.after,
+                    };
+                    tokio::time::sleep(AFTER_LOSS).await;
+                }
+            }
+        }
+    }
+
+    async fn attempt(&mut self) -> Result<Stored, Error> {
+        let reader = match &mut self.reader {
+            Some(reader) => reader,
+            None => {
+                // Whoever comes first makes the stream.
+                self.bus.ensure_stream(&self.stream.into()).await?;
+                self.reader.insert(self.bus.read_stream(self.stream.name, self.after).await?)
+            }
+        };
+        reader.next().await
+    }
+}

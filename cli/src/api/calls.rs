@@ -1,0 +1,270 @@
+//! Every call of the API that `deployctl` makes, by name.
+
+use std::collections::BTreeMap;
+
+use contract::api::{
+    Accepted, ClusterStatus, DeadLetters, Events, Letter, NamespacePodsWithSpec, Node, PodGroupLine, PodGroupList,
+    PodGroupWithSpec,
+};
+use contract::brakes::Constraint;
+use contract::event::Event;
+use contract::spec::{PodGroupSpec, PodSpec};
+use contract::state::RestartPolicy;
+use reqwest::{Method, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Api, Error, Patience, Request};
+
+/// `GET /api/engine/config`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    /// Changes are refused.
+    pub readonly: bool,
+    /// Changes are refused, and nothing that ended is started again.
+    pub maintenance: bool,
+}
+
+const GROUPS: &str = "/api/podgroups";
+const NODES: &str = "/api/nodes";
+const DEPENDS: &str = "/api/depends";
+const STATUS: &str = "/api/status";
+const CONFIG: &str = "/api/engine/config";
+const GUARD: &str = "/api/guard";
+const CONSTRAINTS: &str = "/api/constraints";
+const NOTIFIES: &str = "/api/notifies";
+/// Where events are told.
+pub(crate) const EVENTS: &str = "/api/events";
+
+/// Groups.
+impl Api {
+    /// One group; none when there is no such group.
+    pub async fn group(&self, name: &str) -> Result<Option<PodGroupWithSpec>, Error> {
+        let reply = self.get(GROUPS, &[("name", name)]).await?;
+        if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
+    }
+
+    /// All groups in name order.
+    pub async fn groups(&self) -> Result<Vec<PodGroupLine>, Error> {
+        self.lines(("all", "true")).await
+    }
+
+    /// One group as lists show it, with the operation under way; also while it is being removed.
+    pub async fn line(&self, namespace: &str, name: &str) -> Result<Option<PodGroupLine>, Error> {
+        Ok(self.lines(("namespace", namespace)).await?.into_iter().find(|line| line.name == name))
+    }
+
+    async fn lines(&self, which: (&'static str, &str)) -> Result<Vec<PodGroupLine>, Error> {
+        let mut lines = Vec::new();
+        let mut after = String::new();
+        loop {
+            let page: PodGroupList = self.get(GROUPS, &[which, ("after", &after)]).await?.read()?;
+            let progress = !page.pod_groups.is_empty() && page.next > after;
+            lines.extend(page.pod_groups);
+            if page.next.is_empty() || !progress {
+                return Ok(lines);
+            }
+            after = page.next;
+        }
+    }
+
+    /// Creates a group.
+    pub async fn create(&self, spec: &PodGroupSpec, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, GROUPS, &[]).with(spec), patience).await
+    }
+
+    /// Changes a group's number of instances and, if given, its restart policy.
+    pub async fn scale(
+        &self,
+        name: &str,
+        instances: u32,
+        policy: Option<RestartPolicy>,
+        patience: &mut Patience,
+    ) -> Result<(), Error> {
+        let number = instances.to_string();
+        let mut params = vec![("name", name), ("cmd", "replica"), ("num_instances", number.as_str())];
+        params.extend(policy.map(|policy| ("restart_policy", policy.word())));
+        let request = Request::new(Method::PATCH, GROUPS, &params);
+        self.change(request, patience).await.map_err(|error| named(error, name))
+    }
+
+    /// Gives a group another pod spec.
+    pub async fn patch(&self, name: &str, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
+        let params = [("name", name), ("cmd", "spec")];
+        let request = Request::new(Method::PATCH, GROUPS, &params).with(pod);
+        self.change(request, patience).await.map_err(|error| named(error, name))
+    }
+
+    /// Starts, stops or restarts instances; 0 means all.
+    pub async fn operate(&self, name: &str, act: &str, instance: u32, patience: &mut Patience) -> Result<(), Error> {
+        let number = instance.to_string();
+        let params = [("name", name), ("cmd", "operation"), ("optype", act), ("instance", number.as_str())];
+        let request = Request::new(Method::PATCH, GROUPS, &params);
+        self.change(request, patience).await.map_err(|error| named(error, name))
+    }
+
+    /// Deletes a group.
+    pub async fn delete(&self, name: &str, patience: &mut Patience) -> Result<(), Error> {
+        let params = [("name", name)];
+        let request = Request::new(Method::DELETE, GROUPS, &params);
+        self.change(request, patience).await.map_err(|error| named(error, name))
+    }
+}
+
+/// Nodes and the cluster.
+impl Api {
+    /// The nodes.
+    pub async fn nodes(&self) -> Result<Vec<Node>, Error> {
+        self.get(NODES, &[]).await?.read()
+    }
+
+    /// Who leads, and how much there is.
+    pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
+        self.get("/api/cluster", &[]).await?.read()
+    }
+
+    /// Moves instances off a node.
+    pub async fn drift(&self, params: &[(&'static str, &str)], patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::PATCH, NODES, params), patience).await
+    }
+
+    /// Moves everything off a node.
+    pub async fn evacuate(&self, node: &str, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, NODES, &[("node", node)]), patience).await
+    }
+}
+
+/// Dependency pods.
+impl Api {
+    /// One dependency pod; none when there is no such.
+    pub async fn dependency(&self, name: &str) -> Result<Option<NamespacePodsWithSpec>, Error> {
+        let reply = self.get(DEPENDS, &[("name", name)]).await?;
+        if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
+    }
+
+    /// Makes a dependency pod known.
+    pub async fn create_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, DEPENDS, &[]).with(pod), patience).await
+    }
+
+    /// Gives a dependency pod another spec.
+    pub async fn update_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::PUT, DEPENDS, &[]).with(pod), patience).await
+    }
+
+    /// Forgets a dependency pod.
+    pub async fn delete_dependency(&self, name: &str, force: bool, patience: &mut Patience) -> Result<(), Error> {
+        let params = [("name", name), ("force", if force { "true" } else { "false" })];
+        self.change(Request::new(Method::DELETE, DEPENDS, &params), patience).await
+    }
+}
+
+/// What holds the cluster back, and who is told.
+impl Api {
+    /// Whether the engine is started.
+    pub async fn started(&self) -> Result<bool, Error> {
+        let status: BTreeMap<String, String> = self.get(STATUS, &[]).await?.read()?;
+        Ok(status.get("status").is_some_and(|status| status == "started"))
+    }
+
+    /// Starts or stops the engine.
+    pub async fn run_engine(&self, running: bool, patience: &mut Patience) -> Result<(), Error> {
+        let body = json!({ "status": if running { "start" } else { "stop" } });
+        self.deliver(Request::new(Method::PATCH, STATUS, &[]).with(&body), patience).await.map(drop)
+    }
+
+    /// Read-only and maintenance.
+    pub async fn config(&self) -> Result<Config, Error> {
+        self.get(CONFIG, &[]).await?.read()
+    }
+
+    /// Changes the members of `change`, leaves the others.
+    pub async fn configure(&self, change: &Value, patience: &mut Patience) -> Result<Config, Error> {
+        let reply = self.deliver(Request::new(Method::PATCH, CONFIG, &[]).with(change), patience).await?;
+        if reply.status == StatusCode::ACCEPTED {
+            let accepted: Accepted = reply.read()?;
+            self.until_decided(accepted, patience).await?;
+            return self.config().await;
+        }
+        reply.read()
+    }
+
+    /// Whether missing instances are made anew.
+    pub async fn guarding(&self) -> Result<bool, Error> {
+        let guard: BTreeMap<String, String> = self.get(GUARD, &[]).await?.read()?;
+        Ok(guard.get("guard").is_some_and(|guard| guard == "working"))
+    }
+
+    /// Sends the guard to work or to sleep.
+    pub async fn guard(&self, work: bool, patience: &mut Patience) -> Result<(), Error> {
+        let params = [("work", if work { "true" } else { "false" })];
+        let reply = self.deliver(Request::new(Method::POST, GUARD, &params), patience).await?;
+        let switched: BTreeMap<String, String> = reply.read()?;
+        match switched.get("successed").map(String::as_str) {
+            Some("OK") => Ok(()),
+            _ => Err(Error::Refused { status: 200, message: "the guard could not be switched; try again".to_owned() }),
+        }
+    }
+
+    /// The constraint of a type, if there is one.
+    pub async fn constraint(&self, kind: &str) -> Result<Option<Constraint>, Error> {
+        let reply = self.get(CONSTRAINTS, &[("type", kind)]).await?;
+        if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
+    }
+
+    /// Sets the constraint of its type.
+    pub async fn constrain(&self, constraint: &Constraint, patience: &mut Patience) -> Result<(), Error> {
+        let word = |yes: bool| if yes { "true" } else { "false" };
+        let params = [
+            ("type", constraint.kind.as_str()),
+            ("value", constraint.value.as_str()),
+            ("equal", word(constraint.equal)),
+            ("soft", word(constraint.soft)),
+        ];
+        self.change(Request::new(Method::PATCH, CONSTRAINTS, &params), patience).await
+    }
+
+    /// Removes the constraint of a type.
+    pub async fn release(&self, kind: &str, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, CONSTRAINTS, &[("type", kind)]), patience).await
+    }
+
+    /// The callbacks.
+    pub async fn callbacks(&self) -> Result<Vec<String>, Error> {
+        let reply = self.get(NOTIFIES, &[]).await?;
+        if reply.status == StatusCode::NOT_FOUND { Ok(Vec::new()) } else { reply.read() }
+    }
+
+    /// Adds a callback.
+    pub async fn add_callback(&self, url: &str, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, NOTIFIES, &[("callback", url)]), patience).await
+    }
+
+    /// Removes a callback.
+    pub async fn remove_callback(&self, url: &str, patience: &mut Patience) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, NOTIFIES, &[("callback", url)]), patience).await
+    }
+}
+
+/// What happened.
+impl Api {
+    /// Events, oldest first.
+    pub async fn events(&self, params: &[(&'static str, &str)]) -> Result<Vec<Event>, Error> {
+        Ok(self.get(EVENTS, params).await?.read::<Events>()?.events)
+    }
+
+    /// What nobody could read or deliver, newest last.
+    pub async fn dead_letters(&self, limit: u32) -> Result<Vec<Letter>, Error> {
+        let limit = limit.to_string();
+        Ok(self.get("/api/deadletters", &[("limit", &limit)]).await?.read::<DeadLetters>()?.dead_letters)
+    }
+}
+
+/// The API's 404 does not say what was not found.
+fn named(error: Error, name: &str) -> Error {
+    match error {
+        Error::NotFound(_) => Error::no_group(name),
+        other => other,
+    }
+}

@@ -1,0 +1,173 @@
+//! Waits until what was accepted is true, and says meanwhile what is missing.
+//!
+//! An accepted operation holds the group's lock until it is over, whatever became of it; so first the lock is waited for,
+//! then the instances. A fail-over or a restarted apiserver meanwhile is only one more reason to wait.
+
+use std::time::Duration;
+
+use contract::api::{Pod, PodGroupLine, PodGroupWithSpec};
+use contract::state::RunState;
+
+use crate::api::{self, Api, Patience};
+use crate::progress::Progress;
+use crate::table;
+
+/// Patience that shows on `progress` what it is for.
+pub fn patience(progress: &Progress, timeout: Duration) -> Patience {
+    let progress = progress.clone();
+    Patience::for_span(timeout, move |why| progress.update(why))
+}
+
+/// Ends `progress`, with `text` if all went well.
+pub fn finish<T, E>(progress: &Progress, result: Result<T, E>, text: &str) -> Result<T, E> {
+    match &result {
+        Ok(_) => progress.done(text),
+        Err(_) => progress.abandon(),
+    }
+    result
+}
+
+/// Waits until a group runs with `instances` instances, and shows them.
+pub async fn until_running(api: &Api, name: &str, instances: i64, timeout: Duration) -> Result<(), api::Error> {
+    let progress = Progress::start(&format!("PodGroup {name}: waiting until it runs"));
+    let mut patience = patience(&progress, timeout);
+    let group = running(api, name, instances, &mut patience).await;
+    let group = finish(&progress, group, &format!("PodGroup {name} runs"))?;
+    println!("{}", table::instances(&group));
+    Ok(())
+}
+
+/// The group once all its instances run.
+pub async fn running(
+    api: &Api,
+    name: &str,
+    instances: i64,
+    patience: &mut Patience,
+) -> Result<PodGroupWithSpec, api::Error> {
+    loop {
+        match patiently(api.group(name).await, patience).await? {
+            Some(Some(group)) if runs(&group, instances) => return Ok(group),
+            Some(Some(group)) => patience.pause(&why_not(&group, instances)).await?,
+            Some(None) => patience.pause("it is not there yet").await?,
+            None => {}
+        }
+    }
+}
+
+/// The group once no operation holds it any more.
+pub async fn settled(
+    api: &Api,
+    namespace: &str,
+    name: &str,
+    patience: &mut Patience,
+) -> Result<PodGroupWithSpec, api::Error> {
+    loop {
+        let line = patiently(api.line(namespace, name).await, patience).await?;
+        match line {
+            Some(Some(line)) if line.operation.is_empty() => break,
+            Some(Some(line)) => patience.pause(&progress_of(&line)).await?,
+            Some(None) => return Err(api::Error::no_group(name)),
+            None => {}
+        }
+    }
+    api.group(name).await?.ok_or_else(|| api::Error::no_group(name))
+}
+
+/// Waits until no operation holds any of the groups, or the one, any more; gives back the groups.
+pub async fn all_settled(
+    api: &Api,
+    only: Option<&str>,
+    patience: &mut Patience,
+) -> Result<Vec<PodGroupLine>, api::Error> {
+    loop {
+        let Some(mut lines) = patiently(api.groups().await, patience).await? else { continue };
+        lines.retain(|line| only.is_none_or(|name| line.name == name));
+        match lines.iter().find(|line| !line.operation.is_empty()) {
+            Some(busy) => patience.pause(&format!("PodGroup {}: {}", busy.name, progress_of(busy))).await?,
+            None => return Ok(lines),
+        }
+    }
+}
+
+/// Waits until every addressed instance is as `wanted` says.
+pub async fn until_instances(
+    api: &Api,
+    name: &str,
+    only: Option<u32>,
+    wanted: fn(&Pod) -> bool,
+    patience: &mut Patience,
+) -> Result<PodGroupWithSpec, api::Error> {
+    loop {
+        let group = match patiently(api.group(name).await, patience).await? {
+            Some(group) => group.ok_or_else(|| api::Error::no_group(name))?,
+            None => continue,
+        };
+        let addressed = |pod: &&Pod| only.is_none_or(|number| pod.instance_no == number);
+        match group.pods.iter().filter(addressed).find(|pod| !wanted(pod)) {
+            None => return Ok(group),
+            Some(pod) => {
+                let error = if pod.last_error.is_empty() { String::new() } else { format!(": {}", pod.last_error) };
+                let why = format!("instance {} is {}{error}", pod.instance_no, table::word(pod.state));
+                patience.pause(&why).await?;
+            }
+        }
+    }
+}
+
+/// A fail-over or a restarted apiserver is over in seconds; the patience bounds it.
+async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
+    match result {
+        Err(error @ (api::Error::Unreachable { .. } | api::Error::Refused { status: 500.., .. })) => {
+            patience.pause(&error.to_string()).await?;
+            Ok(None)
+        }
+        other => other.map(Some),
+    }
+}
+
+fn progress_of(line: &PodGroupLine) -> String {
+    let told = format!("{}, {} of {} instances run", line.operation.to_lowercase(), line.running, line.num_instances);
+    if line.last_error.is_empty() { told } else { format!("{told}; {}", line.last_error) }
+}
+
+fn runs(group: &PodGroupWithSpec, instances: i64) -> bool {
+    let all = i64::try_from(group.pods.len()).is_ok_and(|count| count == instances);
+    all && group.pods.iter().all(|pod| pod.state == RunState::Success)
+}
+
+fn why_not(group: &PodGroupWithSpec, instances: i64) -> String {
+    let running = group.pods.iter().filter(|pod| pod.state == RunState::Success).count();
+    let errors = group.pods.iter().map(|pod| pod.last_error.as_str());
+    let error = std::iter::once(group.last_error.as_str()).chain(errors).find(|error| !error.is_empty());
+    match error {
+        Some(error) => format!("{running} of {instances} instances run; {error}"),
+        None => format!("{running} of {instances} instances run"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group(states: &[RunState]) -> PodGroupWithSpec {
+        let pod = |state: &RunState| Pod { state: *state, ..Pod::default() };
+        PodGroupWithSpec { pods: states.iter().map(pod).collect(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_group_runs_when_every_wanted_instance_does() {
+        assert!(runs(&group(&[RunState::Success, RunState::Success]), 2));
+        assert!(!runs(&group(&[RunState::Success]), 2), "one is not there yet");
+        assert!(!runs(&group(&[RunState::Success, RunState::Exit]), 2));
+        assert!(!runs(&group(&[RunState::Success, RunState::Success, RunState::Success]), 2), "one is still going");
+        assert!(runs(&group(&[]), 0));
+    }
+
+    #[test]
+    fn waiting_says_what_went_wrong() {
+        let mut group = group(&[RunState::Success, RunState::Pending]);
+        assert_eq!(why_not(&group, 2), "1 of 2 instances run");
+        group.pods[1].last_error = "no such image".to_owned();
+        assert_eq!(why_not(&group, 2), "1 of 2 instances run; no such image");
+    }
+}

@@ -1,0 +1,115 @@
+//! Rows of 1.3 and 3.3 about the operation lock: 423, 500 while a name is going away, and what is admitted all the same.
+//!
+//! A stopped engine accepts and waits (9.4), so every operation holds its lock until the engine is started: what is a race
+//! against a busy cluster is here simply true.
+
+use serde_json::json;
+
+use super::groups::{ADDED, DELETED, NO_GROUP, PATCHED, all_gone, at, pod};
+use super::row::{JSON, Row, ask};
+use crate::cluster::demo_group;
+
+const DEPLOYED: &str = "row.deployed.web";
+const SCALED: &str = "row.scaled.web";
+const UPGRADED: &str = "row.upgraded.web";
+const STOPPED: &str = "row.stopped.web";
+const REMOVED: &str = "row.removed.web";
+
+pub(super) fn rows() -> Vec<Row> {
+    [prepared(), halted(), held(), resumed(), tidied()].concat()
+}
+
+fn prepared() -> Vec<Row> {
+    let mut rows = Vec::new();
+    for name in [SCALED, UPGRADED, STOPPED, REMOVED] {
+        rows.push(ask("1.3 POST", "POST /api/podgroups").body(demo_group(name, 0)).accepted(at(name), ADDED));
+        // Its first operation is over when a change is accepted.
+        let again = format!("PATCH {}&cmd=replica&num_instances=0", at(name));
+        rows.push(ask("3.3", again).soon().accepted(at(name), PATCHED));
+    }
+    rows
+}
+
+/// Rows of 1.7.
+fn halted() -> Vec<Row> {
+    let status = "PATCH /api/status";
+    let format = "Invalid Status params format: ";
+    let neither = "Invalid Status, it should be start or stop";
+    vec![
+        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
+        ask("1.7", status).refused(400, format!("{format}EOF")),
+        ask("1.7", status).body("{\"status\":1}").refused_for(400, format),
+        ask("1.7", status).body("{}").refused(400, neither),
+        ask("1.7", status).body("null").refused(400, neither),
+        ask("1.7", status).body("{\"status\":\"started\"}").refused(400, neither),
+        ask("1.7", status).body("{\"STATUS\":\"stop\"} rest").text(202, JSON, "\"Accept\"\n"),
+        ask("1.7", "GET /api/status").document(200, json!({"status": "stopped"})),
+        ask("1.7: idempotent", status).form("{\"status\":\"stop\"}").text(202, JSON, "\"Accept\"\n"),
+    ]
+}
+
+fn held() -> Vec<Row> {
+    let operation = |name: &str, optype: &str| format!("PATCH {}&cmd=operation&optype={optype}", at(name));
+    let replica = |name: &str, count: u32| format!("PATCH {}&cmd=replica&num_instances={count}", at(name));
+    let mut rows = vec![ask("3.4", "POST /api/podgroups").body(demo_group(DEPLOYED, 1)).accepted(at(DEPLOYED), ADDED)];
+    rows.extend(locked(DEPLOYED, "Deploying", true));
+    rows.push(ask("3.6", replica(SCALED, 1)).accepted(at(SCALED), PATCHED));
+    rows.extend(locked(SCALED, "Scheduling", true));
+    rows.push(ask("3.6: known at once", format!("GET {}", at(SCALED))).holds(200, "/Spec/NumInstances", 1));
+    let spec = format!("PATCH {}&cmd=spec", at(UPGRADED));
+    rows.push(ask("3.7", &*spec).body(pod(UPGRADED)).accepted(at(UPGRADED), PATCHED));
+    rows.extend(locked(UPGRADED, "Upgrading", false));
+    rows.push(ask("3.3: admitted", &*spec).body(pod(UPGRADED)).accepted(at(UPGRADED), PATCHED));
+    rows.push(ask("3.9", operation(STOPPED, "stop")).accepted(at(STOPPED), PATCHED));
+    rows.push(ask("3.15", format!("DELETE {}", at(REMOVED))).accepted(at(REMOVED), DELETED));
+    rows.extend([
+        ask("3.15, S5", format!("GET {}", at(REMOVED))).refused(404, format!("No such pod group name={REMOVED}")),
+        ask("3.15, S5", format!("DELETE {}", at(REMOVED))).refused(404, NO_GROUP),
+        ask("3.15, S5", replica(REMOVED, 1)).refused(404, NO_GROUP),
+        ask("3.15, S5", "POST /api/podgroups")
+            .body(demo_group(REMOVED, 0))
+            .refused(500, "PodGroup is removing, need to wait for that"),
+        ask("9.4", format!("GET {}", at(DEPLOYED))).holds(200, "/State", 0).holds(200, "/LastError", ""),
+    ]);
+    rows
+}
+
+/// Every other change is refused; the text names the operation that runs, where the original always says Scheduling.
+fn locked(name: &str, operation: &str, specs_too: bool) -> Vec<Row> {
+    let message = format!("Another operation \"{operation}\" is progressing");
+    let mut rows = vec![
+        ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=replica&num_instances=2", at(name))).refused(423, &*message),
+        ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=operation&optype=restart", at(name))).refused(423, &*message),
+        ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=operation&optype=dance", at(name))).refused(423, &*message),
+        ask("1.3, 3.3", format!("DELETE {}", at(name))).refused(423, &*message),
+    ];
+    if specs_too {
+        let spec = format!("PATCH {}&cmd=spec", at(name));
+        rows.push(ask("1.3, 3.3, Q-04", spec).body(pod(name)).refused(423, message));
+    }
+    rows
+}
+
+fn resumed() -> Vec<Row> {
+    let running = |name: &str| {
+        let row = ask("9.4, Q-21", format!("GET {}", at(name))).soon();
+        row.holds(200, "/State", 2).holds(200, "/Pods/0/State", 2).holds(200, "/Pods/0/InstanceNo", 1)
+    };
+    vec![
+        ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n"),
+        ask("1.7", "PATCH /api/status").body("{\"status\":\"start\"}").text(202, JSON, "\"Accept\"\n"),
+        ask("1.7", "GET /api/status").document(200, json!({"status": "started"})),
+        running(DEPLOYED),
+        running(SCALED),
+        ask("3.2: one more each", format!("GET {}", at(UPGRADED))).soon().holds(200, "/Spec/Version", 2),
+    ]
+}
+
+fn tidied() -> Vec<Row> {
+    let mut rows: Vec<Row> = [DEPLOYED, SCALED, UPGRADED, STOPPED]
+        .into_iter()
+        .map(|name| ask("1.3 DELETE", format!("DELETE {}", at(name))).soon().accepted(at(name), DELETED))
+        .collect();
+    rows.push(all_gone());
+    rows
+}

@@ -1,0 +1,239 @@
+//! One row of the HTTP contract: a request, and what must come back.
+//!
+//! A row is data; `seen` performs it and says what is wrong with the answer. What holds for every answer (JSON with two
+//! spaces and a final newline, errors that say their text twice) is checked for every row without being written down.
+
+use std::time::Duration;
+
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+
+/// The content type of bodies, asked and answered.
+pub(super) const JSON: &str = "application/json; charset=UTF-8";
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A request and what must come back.
+#[derive(Debug, Clone)]
+pub(super) struct Row {
+    /// Paragraph of the contract, and the quirk it follows.
+    pub(super) paragraph: &'static str,
+    pub(super) method: Method,
+    pub(super) path: String,
+    body: Option<(&'static str, String)>,
+    status: u16,
+    expects: Vec<Expect>,
+    /// The answer may need a moment: asked again until it is right.
+    pub(super) soon: bool,
+}
+
+/// Something that must be true of an answer.
+#[derive(Debug, Clone)]
+enum Expect {
+    /// An error with this text.
+    Refused(String),
+    /// An error whose text begins so.
+    RefusedFor(String),
+    /// An error of the router itself.
+    RefusedByRouter(&'static str),
+    /// This document, apart from the id of an operation.
+    Document(Value),
+    /// An object with exactly these keys; none of the values counts.
+    Keys(Vec<&'static str>),
+    /// An object with exactly these keys at this JSON pointer.
+    KeysAt(&'static str, Vec<&'static str>),
+    /// This value at this JSON pointer.
+    Holds(&'static str, Value),
+    /// Exactly this text of this content type.
+    Text(&'static str, String),
+    /// Nothing.
+    Nothing,
+    /// A header.
+    Header(&'static str, String),
+}
+
+/// What came back.
+#[derive(Debug, Clone)]
+pub(super) struct Seen {
+    pub(super) status: u16,
+    headers: HeaderMap,
+    pub(super) text: String,
+}
+
+/// A row: paragraph, and method and path as one text.
+pub(super) fn ask(paragraph: &'static str, request: impl Into<String>) -> Row {
+    let request = request.into();
+    let (method, path) = request.split_once(' ').expect("a method and a path");
+    Row {
+        paragraph,
+        method: method.parse().expect("a method"),
+        path: path.to_owned(),
+        body: None,
+        status: 200,
+        expects: Vec::new(),
+        soon: false,
+    }
+}
+
+impl Row {
+    pub(super) fn body(self, body: impl ToString) -> Self {
+        self.typed(JSON, body)
+    }
+    pub(super) fn form(self, body: impl ToString) -> Self {
+        self.typed(FORM, body)
+    }
+    #[allow(clippy::needless_pass_by_value, reason = "tables read better without ampersands")]
+    pub(super) fn typed(mut self, content_type: &'static str, body: impl ToString) -> Self {
+        self.body = Some((content_type, body.to_string()));
+        self
+    }
+    pub(super) fn soon(mut self) -> Self {
+        self.soon = true;
+        self
+    }
+    fn with(mut self, status: u16, expect: Expect) -> Self {
+        self.status = status;
+        self.expects.push(expect);
+        self
+    }
+    pub(super) fn refused(self, status: u16, message: impl Into<String>) -> Self {
+        self.with(status, Expect::Refused(message.into()))
+    }
+    pub(super) fn refused_for(self, status: u16, begins: impl Into<String>) -> Self {
+        self.with(status, Expect::RefusedFor(begins.into()))
+    }
+    pub(super) fn refused_by_router(self, status: u16, message: &'static str) -> Self {
+        self.with(status, Expect::RefusedByRouter(message))
+    }
+    /// 202 with the usual body.
+    pub(super) fn accepted(self, check_url: impl Into<String>, message: &str) -> Self {
+        let body = json!({"check_url": check_url.into(), "message": message});
+        self.document(202, body)
+    }
+    pub(super) fn document(self, status: u16, body: Value) -> Self {
+        self.with(status, Expect::Document(body))
+    }
+    pub(super) fn keys(self, status: u16, keys: &[&'static str]) -> Self {
+        self.with(status, Expect::Keys(keys.to_vec()))
+    }
+    pub(super) fn item_keys(self, status: u16, pointer: &'static str, keys: &[&'static str]) -> Self {
+        self.with(status, Expect::KeysAt(pointer, keys.to_vec()))
+    }
+    pub(super) fn holds(self, status: u16, pointer: &'static str, value: impl Into<Value>) -> Self {
+        self.with(status, Expect::Holds(pointer, value.into()))
+    }
+    pub(super) fn text(self, status: u16, content_type: &'static str, text: impl Into<String>) -> Self {
+        self.with(status, Expect::Text(content_type, text.into()))
+    }
+    pub(super) fn nothing(self, status: u16) -> Self {
+        self.with(status, Expect::Nothing)
+    }
+    pub(super) fn header(self, status: u16, name: &'static str, value: impl Into<String>) -> Self {
+        self.with(status, Expect::Header(name, value.into()))
+    }
+
+    pub(super) fn request(&self, client: &reqwest::Client, base: &str) -> RequestBuilder {
+        let request = client.request(self.method.clone(), format!("{base}{}", self.path));
+        match &self.body {
+            Some((content_type, body)) => request.header(CONTENT_TYPE, *content_type).body(body.clone()),
+            None => request,
+        }
+    }
+
+    /// What is wrong with an answer to this row.
+    pub(super) fn judge(&self, seen: &Seen) -> Result<(), String> {
+        if seen.status != self.status {
+            return Err(format!("status {} instead of {}", seen.status, self.status));
+        }
+        if self.method != Method::HEAD {
+            seen.is_encoded_right()?;
+        }
+        self.expects.iter().try_for_each(|expect| expect.judge(seen))
+    }
+
+    /// Whether values of its answer are part of the contract, and so must be equal whoever is asked.
+    pub(super) fn compares_values(&self) -> bool {
+        !self.expects.iter().any(|expect| matches!(expect, Expect::Keys(_) | Expect::KeysAt(..)))
+    }
+}
+
+impl Expect {
+    fn judge(&self, seen: &Seen) -> Result<(), String> {
+        let says = |message: &str, data: &str| seen.is(&json!({"message": message, "data": data}));
+        match self {
+            Self::Refused(message) => says(message, message),
+            Self::RefusedByRouter(message) => says(message, ""),
+            Self::RefusedFor(begins) => {
+                let told = seen.json()?["message"].as_str().unwrap_or_default().to_owned();
+                if told.starts_with(begins) { says(&told, &told) } else { Err(format!("does not begin {begins:?}")) }
+            }
+            Self::Document(body) => seen.is(body),
+            Self::Keys(keys) => same_keys(Some(&seen.json()?), keys),
+            Self::KeysAt(pointer, keys) => same_keys(seen.json()?.pointer(pointer), keys),
+            Self::Holds(pointer, value) => equal(&seen.json()?.pointer(pointer), &Some(value)),
+            Self::Text(content_type, text) => {
+                equal(&(seen.header("content-type"), seen.text.as_str()), &(*content_type, text.as_str()))
+            }
+            Self::Nothing => equal(&seen.text.as_str(), &""),
+            Self::Header(name, value) => equal(&seen.header(name), &value.as_str()),
+        }
+    }
+}
+
+impl Seen {
+    /// Sends the request and reads the answer.
+    pub(super) async fn of(request: RequestBuilder) -> Self {
+        let response = request.timeout(Duration::from_secs(10)).send().await.expect("an answer, as clients wait 10 s");
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, text: response.text().await.expect("a body") }
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        self.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
+    }
+
+    pub(super) fn json(&self) -> Result<Value, String> {
+        serde_json::from_str(&self.text).map_err(|error| format!("no JSON: {error}"))
+    }
+
+    /// Equal to `body`, whatever the id of the operation.
+    fn is(&self, body: &Value) -> Result<(), String> {
+        let mut seen = self.json()?;
+        if self.status == 202
+            && let Some(object) = seen.as_object_mut()
+        {
+            object.remove("operation");
+        }
+        equal(&seen, body)
+    }
+
+    /// What section 1.1 says of every answer.
+    fn is_encoded_right(&self) -> Result<(), String> {
+        if self.text.is_empty() || self.header("content-type").starts_with("text/") {
+            return Ok(());
+        }
+        equal(&self.header("content-type"), &JSON)?;
+        let body = self.json()?;
+        let nested = body.as_object().is_some_and(|o| !o.is_empty()) || body.as_array().is_some_and(|a| !a.is_empty());
+        let indented = self.text.lines().nth(1).is_some_and(|line| line.starts_with("  ") && !line.starts_with("   "));
+        if !self.text.ends_with('\n') || (nested && !indented) {
+            return Err("not two spaces of indent and a final newline".to_owned());
+        }
+        if self.text.contains(['<', '>', '&']) {
+            return Err("<, > or & are not escaped".to_owned());
+        }
+        let keys: Vec<&String> = body.as_object().into_iter().flatten().map(|(key, _)| key).collect();
+        if self.status >= 400 { equal(&keys, &["data", "message"].map(str::to_owned).iter().collect()) } else { Ok(()) }
+    }
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(seen: &T, wanted: &T) -> Result<(), String> {
+    if seen == wanted { Ok(()) } else { Err(format!("is {seen:?}\ninstead of {wanted:?}")) }
+}
+
+fn same_keys(object: Option<&Value>, wanted: &[&str]) -> Result<(), String> {
+    let object = object.and_then(Value::as_object).ok_or("no object")?;
+    let mut wanted = wanted.to_vec();
+    wanted.sort_unstable();
+    equal(&object.keys().map(String::as_str).collect::<Vec<_>>(), &wanted)
+}

@@ -1,0 +1,101 @@
+//! Reads what a stream holds from its end to its beginning, part by part: who wants the newest need not read the rest.
+//!
+//! Each part is read in order by a consumer that lives only for it. Messages that went meanwhile are simply not there.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use futures_util::StreamExt;
+
+use super::connect::API_LIMIT;
+use super::stream::is_missing;
+use super::{Bus, Error, Stored};
+
+/// A consumer that was not removed, because its reader died, is forgotten by the server after so long.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
+
+impl Bus {
+    /// A reader that begins at the end of the stream as it is now; none when there is no such stream.
+    pub async fn read_back(&self, stream: &str) -> Result<Option<PastReader>, Error> {
+        let doing = || format!("reading the end of stream {stream}");
+        match tokio::time::timeout(API_LIMIT, self.jetstream.get_stream(stream)).await {
+            Ok(Ok(found)) => {
+                let state = &found.cached_info().state;
+                let (first, last) = (state.first_sequence, state.last_sequence);
+                Ok(Some(PastReader { bus: self.clone(), stream: stream.to_owned(), first, last, unread: last }))
+            }
+            Ok(Err(error)) if is_missing(&error.kind()) => Ok(None),
+            Ok(Err(error)) => Err(Error::Failed { doing: doing(), source: error.into() }),
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
+        }
+    }
+}
+
+/// Reads a stream backwards.
+#[derive(Debug)]
+pub struct PastReader {
+    bus: Bus,
+    stream: String,
+    first: u64,
+    last: u64,
+    /// Everything after this was read.
+    unread: u64,
+}
+
+impl PastReader {
+    /// Where the stream ended when the reading began: what comes later is after this.
+    pub fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The part before the last one that was read, in order, of at most `most` messages; none at the beginning of the stream.
+    pub async fn part(&mut self, most: u64) -> Result<Option<Vec<Stored>>, Error> {
+        if self.unread < self.first.max(1) {
+            return Ok(None);
+        }
+        let from = self.unread.saturating_sub(most.max(1) - 1).max(self.first).max(1);
+        let doing = || format!("reading stream {}", self.stream);
+        let part = match tokio::time::timeout(API_LIMIT, self.read(from..=self.unread)).await {
+            Ok(Ok(part)) => part,
+            Ok(Err(source)) => return Err(Error::Failed { doing: doing(), source }),
+            Err(_) => return Err(Error::TimedOut { doing: doing() }),
+        };
+        self.unread = from - 1;
+        Ok(Some(part))
+    }
+
+    async fn read(&self, range: RangeInclusive<u64>) -> Result<Vec<Stored>, async_nats::Error> {
+        let config = pull::Config {
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: *range.start() },
+            ack_policy: AckPolicy::None,
+            inactive_threshold: FORGOTTEN_AFTER,
+            memory_storage: true,
+            num_replicas: 1,
+            ..pull::Config::default()
+        };
+        let consumer = self.bus.jetstream.create_consumer_on_stream(config, &self.stream).await?;
+        let mut found = Vec::new();
+        let mut next = *range.start();
+        while next <= *range.end() {
+            let most = usize::try_from(range.end() - next + 1)?;
+            let before = next;
+            let mut messages = consumer.fetch().max_messages(most).messages().await?;
+            while let Some(message) = messages.next().await {
+                let stored = Stored::of(message?)?;
+                next = stored.sequence + 1;
+                found.push(stored);
+            }
+            if next == before {
+                // The rest was dropped by the stream since we looked where it ends.
+                break;
+            }
+        }
+        found.retain(|stored| range.contains(&stored.sequence));
+        let name = &consumer.cached_info().name;
+        if let Err(error) = self.bus.jetstream.delete_consumer_from_stream(name, &self.stream).await {
+            tracing::debug!(stream = self.stream, %error, "a consumer was left to be forgotten");
+        }
+        Ok(found)
+    }
+}

@@ -1,0 +1,109 @@
+//! Decides whether a cluster has room for a group once its pod needs something else.
+//!
+//! It is asked before a spec patch is taken and looks at memory and CPU only: filters, and what others do meanwhile, show when
+//! the instances are placed. What the group has now counts as free, because each instance gives its room back before it takes
+//! the new one. A node that cannot be used offers nothing; it does not spoil the sum.
+
+use std::collections::BTreeMap;
+
+use contract::name::NodeName;
+use contract::query::Liveness;
+use contract::report::EngineState;
+
+use crate::placement::{Host, Need};
+
+/// Whether `instances` of `need` fit when the group's present instances, each with its node and need, have gone.
+pub fn fits<'a>(
+    hosts: &BTreeMap<NodeName, Host>,
+    present: impl IntoIterator<Item = (&'a NodeName, Need)>,
+    need: Need,
+    instances: u64,
+) -> bool {
+    let mut given_back: BTreeMap<&NodeName, Need> = BTreeMap::new();
+    for (node, need) in present {
+        let sum = given_back.entry(node).or_default();
+        *sum = sum.plus(need);
+    }
+    let room = |(name, host): (&NodeName, &Host)| {
+        let used = host.used.minus(given_back.get(name).copied().unwrap_or_default());
+        room_on(host, used, need)
+    };
+    !hosts.is_empty() && hosts.iter().map(room).fold(0, u64::saturating_add) >= instances
+}
+
+/// How many fit on one node; a need of nothing fits any number of times.
+fn room_on(host: &Host, used: Need, need: Need) -> u64 {
+    if host.liveness != Liveness::Alive || host.engine != EngineState::Up {
+        return 0;
+    }
+    let times = |whole: u64, used: u64, need: u64| whole.saturating_sub(used).checked_div(need).unwrap_or(u64::MAX);
+    let memory = times(host.facts.memory, used.memory, need.memory);
+    memory.min(times(host.facts.cpu_millis, used.cpu_millis, need.cpu_millis))
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::report::NodeFacts;
+
+    use super::*;
+
+    fn need(memory: u64, cpu_millis: u64) -> Need {
+        Need { memory, cpu_millis }
+    }
+    fn hosts(used: &[Need]) -> BTreeMap<NodeName, Host> {
+        let facts = NodeFacts { memory: 100, cpu_millis: 1_000, ..Default::default() };
+        let host = |used: &Need| Host {
+            facts: facts.clone(),
+            used: *used,
+            liveness: Liveness::Alive,
+            engine: EngineState::Up,
+        };
+        used.iter().enumerate().map(|(index, used)| (name(index), host(used))).collect()
+    }
+    fn name(index: usize) -> NodeName {
+        format!("n{index}").parse().expect("a name")
+    }
+    fn most(hosts: &BTreeMap<NodeName, Host>, present: &[(NodeName, Need)], need: Need) -> Option<u64> {
+        let present = || present.iter().map(|(node, need)| (node, *need));
+        (0..1_000).take_while(|instances| fits(hosts, present(), need, *instances)).last()
+    }
+
+    #[test]
+    fn what_fits_is_counted_node_by_node() {
+        let hosts = hosts(&[need(0, 0), need(35, 0), need(95, 0)]);
+        assert_eq!(most(&hosts, &[], need(30, 0)), Some(5), "three and two; what is left over does not add up");
+        assert_eq!(most(&hosts, &[], need(30, 500)), Some(4), "CPU counts too");
+        assert_eq!(most(&hosts, &[], need(101, 0)), Some(0));
+    }
+
+    #[test]
+    fn what_is_not_needed_is_no_limit() {
+        assert_eq!(most(&hosts(&[need(100, 0)]), &[], need(0, 250)), Some(4));
+        assert!(fits(&hosts(&[need(100, 1_000)]), [], Need::default(), u64::MAX));
+    }
+
+    #[test]
+    fn the_room_of_the_present_instances_counts_as_free_on_their_node() {
+        let hosts = hosts(&[need(100, 1_000), need(90, 0)]);
+        assert_eq!(most(&hosts, &[], need(50, 0)), Some(0));
+        let present = [(name(0), need(25, 250)), (name(0), need(25, 250)), (name(7), need(100, 0))];
+        assert_eq!(most(&hosts, &present, need(50, 500)), Some(1));
+    }
+
+    #[test]
+    fn nothing_fits_nowhere_and_a_node_out_of_use_offers_nothing_and_spoils_nothing() {
+        assert_eq!(most(&BTreeMap::new(), &[], need(0, 0)), None);
+        let free = || hosts(&[need(0, 0), need(0, 0)]);
+        for change in [
+            |host: &mut Host| host.liveness = Liveness::Lost,
+            |host: &mut Host| host.liveness = Liveness::Suspect,
+            |host: &mut Host| host.engine = EngineState::Hung,
+        ] {
+            let mut hosts = free();
+            hosts.values_mut().take(1).for_each(change);
+            assert_eq!(most(&hosts, &[], need(50, 0)), Some(2));
+        }
+        let overfull = hosts(&[need(200, 0)]);
+        assert_eq!(most(&overfull, &[], need(50, 0)), Some(0));
+    }
+}

@@ -1,0 +1,188 @@
+//! Decides where one dependency pod runs, and in which version.
+//!
+//! Who needs it is a fact, found anew from the instances each time, never a count that could drift. A pair that nothing
+//! needs stays for a while, so that a redeployment finds it running. A new version goes from pair to pair, and the next is
+//! touched when the one before is up or has had its time. The surprise: a doomed pod that nothing needs is removed the
+//! forced way from that moment on, so that there is one way out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use contract::dependency::Place;
+use contract::name::NodeName;
+use contract::query::Liveness;
+use contract::record::{DependencyRecord, Pair};
+use contract::report::PodFacts;
+use contract::state::{HealthState, RunState};
+use contract::time::Timestamp;
+
+use crate::placement::Host;
+
+/// How long planning waits for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// A pair nothing needs is removed after so long.
+    pub idle: Duration,
+    /// A pair gets so long to come up before the next one is touched.
+    pub coming_up: Duration,
+    /// A removal is over after so long, whatever nodes still have.
+    pub removal: Duration,
+}
+
+/// Everything one dependency pod is planned from.
+#[derive(Clone, Copy)]
+pub struct DependencyFacts<'a> {
+    /// What is wanted.
+    pub record: &'a DependencyRecord,
+    /// Where it runs, in the order of places.
+    pub pairs: &'a [Pair],
+    /// Where an instance needs it.
+    pub needed: &'a BTreeSet<Place>,
+    /// What each pair's node reports of exactly that pod.
+    pub seen: &'a [Option<&'a PodFacts>],
+    /// The nodes.
+    pub hosts: &'a BTreeMap<NodeName, Host>,
+    /// A node that is not lost still has, or may still get, pods that must go.
+    pub lingers: bool,
+    /// How long to wait for what.
+    pub patience: Patience,
+}
+
+/// What to do with a dependency pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DependencyPlan {
+    /// The pairs afterwards, in the order of places.
+    pub pairs: Vec<Pair>,
+    /// The record afterwards, when it differs.
+    pub record: Option<DependencyRecord>,
+    /// Nothing is left of it: it can be forgotten.
+    pub gone: bool,
+    /// When to plan again even if nothing happens.
+    pub wake_at: Option<Timestamp>,
+}
+
+/// Plans one dependency pod.
+pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> DependencyPlan {
+    if let Some(since) = facts.record.removing_since {
+        return plan_removal(facts, since, now);
+    }
+    if facts.record.doomed && facts.needed.is_empty() {
+        let record = DependencyRecord { removing_since: Some(now), ..facts.record.clone() };
+        return DependencyPlan { record: Some(record), ..plan_removal(facts, now, now) };
+    }
+    let mut planning = Planning { facts, now, plan: DependencyPlan::default() };
+    planning.keep();
+    planning.add();
+    planning.update();
+    planning.forget_versions();
+    planning.plan
+}
+
+/// Everything leaves the nodes; the record goes when they have let go.
+fn plan_removal(facts: &DependencyFacts<'_>, since: Timestamp, now: Timestamp) -> DependencyPlan {
+    let limit = since + facts.patience.removal;
+    let gone = (facts.pairs.is_empty() && !facts.lingers) || now >= limit;
+    DependencyPlan { gone, wake_at: (!gone).then_some(limit), ..DependencyPlan::default() }
+}
+
+struct Planning<'a> {
+    facts: &'a DependencyFacts<'a>,
+    now: Timestamp,
+    plan: DependencyPlan,
+}
+
+impl Planning<'_> {
+    /// Pairs that are needed, and those that were needed until lately.
+    fn keep(&mut self) {
+        for pair in self.facts.pairs {
+            let needed = self.facts.needed.contains(&place_of(pair));
+            let idle_since = match pair.idle_since {
+                _ if needed => Timestamp::NEVER,
+                since if since.happened() => since,
+                _ => self.now,
+            };
+            let over = idle_since + self.facts.patience.idle;
+            if !needed && self.now >= over {
+                continue;
+            }
+            if !needed {
+                self.wake(over);
+            }
+            self.plan.pairs.push(Pair { idle_since, ..pair.clone() });
+        }
+    }
+
+    /// Places that are new get the present version at once: an instance waits for it.
+    fn add(&mut self) {
+        let present: BTreeSet<Place> = self.plan.pairs.iter().map(place_of).collect();
+        let fresh = self.facts.needed.iter().filter(|place| !present.contains(*place)).map(|place| Pair {
+            node: place.node.clone(),
+            namespace: place.namespace.clone(),
+            version: self.facts.record.spec.version,
+            since: self.now,
+            idle_since: Timestamp::NEVER,
+        });
+        self.plan.pairs.extend(fresh);
+        self.plan.pairs.sort_by_key(place_of);
+    }
+
+    /// The first pair of an earlier version gets the present one, unless another is still on its way up.
+    fn update(&mut self) {
+        let present = self.facts.record.spec.version;
+        let Some(next) = self.plan.pairs.iter().position(|pair| pair.version != present) else { return };
+        let coming =
+            self.plan.pairs.iter().filter(|pair| pair.version == present).filter_map(|pair| self.comes_up_by(pair));
+        let until = match coming.max() {
+            Some(until) => until,
+            None => {
+                let pair = &mut self.plan.pairs[next];
+                (pair.version, pair.since) = (present, self.now);
+                self.now + self.facts.patience.coming_up
+            }
+        };
+        self.wake(until);
+    }
+
+    /// Until when the others wait for a pair of the present version; none when they need not.
+    fn comes_up_by(&self, pair: &Pair) -> Option<Timestamp> {
+        let lost = self.facts.hosts.get(&pair.node).is_some_and(|host| host.liveness == Liveness::Lost);
+        let until = pair.since + self.facts.patience.coming_up;
+        let order = |before: &Pair| (&before.node, &before.namespace).cmp(&(&pair.node, &pair.namespace));
+        let index = self.facts.pairs.binary_search_by(order).ok();
+        let index = index.filter(|index| self.facts.pairs[*index].version == pair.version);
+        let up = index.and_then(|index| *self.facts.seen.get(index)?).is_some_and(is_up);
+        (!lost && !up && self.now < until).then_some(until)
+    }
+
+    /// Specs of earlier versions are kept as long as a pair runs them.
+    fn forget_versions(&mut self) {
+        let used: BTreeSet<u32> = self.plan.pairs.iter().map(|pair| pair.version).collect();
+        let record = self.facts.record;
+        if record.former.keys().any(|version| !used.contains(version)) {
+            let mut record = record.clone();
+            record.former.retain(|version, _| used.contains(version));
+            self.plan.record = Some(record);
+        }
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.plan.wake_at = Some(self.plan.wake_at.map_or(at, |other| other.min(at)));
+    }
+}
+
+/// Where a pair is.
+pub fn place_of(pair: &Pair) -> Place {
+    Place { node: pair.node.clone(), namespace: pair.namespace.clone() }
+}
+
+fn is_up(facts: &PodFacts) -> bool {
+    let well = match facts.health {
+        HealthState::None | HealthState::Healthy => true,
+        HealthState::Starting | HealthState::Unhealthy => false,
+    };
+    facts.state == RunState::Success && well && !facts.leaving
+}
+
+#[cfg(test)]
+#[path = "dependency_tests.rs"]
+mod tests;

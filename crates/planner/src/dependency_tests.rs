@@ -1,0 +1,204 @@
+//! Pairs come, go, wait and are updated as the facts say.
+
+use contract::report::EngineState;
+use contract::spec::PodSpec;
+
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_millis(second * 1000)
+}
+fn place(node: &str, namespace: &str) -> Place {
+    Place { node: node.parse().expect("a name"), namespace: namespace.to_owned() }
+}
+fn pair(node: &str, namespace: &str, version: u32, since: i64) -> Pair {
+    let Place { node, namespace } = place(node, namespace);
+    Pair { node, namespace, version, since: at(since), idle_since: Timestamp::NEVER }
+}
+fn idle(since: i64, pair: Pair) -> Pair {
+    Pair { idle_since: at(since), ..pair }
+}
+fn record(version: u32) -> DependencyRecord {
+    let spec = |version| PodSpec { name: "d".to_owned(), version, ..Default::default() };
+    let former = (0..version).map(|version| (version, spec(version))).collect();
+    DependencyRecord { spec: spec(version), former, doomed: false, removing_since: None }
+}
+fn up() -> PodFacts {
+    PodFacts { state: RunState::Success, ..Default::default() }
+}
+
+/// Facts to change before planning; grace 300 s, patience 100 s, removal 600 s.
+struct World {
+    record: DependencyRecord,
+    pairs: Vec<Pair>,
+    needed: BTreeSet<Place>,
+    seen: Vec<Option<PodFacts>>,
+    hosts: BTreeMap<NodeName, Host>,
+    lingers: bool,
+}
+
+fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
+    World {
+        record: record(version),
+        pairs: pairs.to_vec(),
+        needed: needed.iter().cloned().collect(),
+        seen: vec![Some(up()); pairs.len()],
+        hosts: BTreeMap::new(),
+        lingers: false,
+    }
+}
+
+impl World {
+    fn plan(&self, now: i64) -> DependencyPlan {
+        let seconds = Duration::from_secs;
+        let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
+        let facts = DependencyFacts {
+            record: &self.record,
+            pairs: &self.pairs,
+            needed: &self.needed,
+            seen: &seen,
+            hosts: &self.hosts,
+            lingers: self.lingers,
+            patience: Patience { idle: seconds(300), coming_up: seconds(100), removal: seconds(600) },
+        };
+        plan_dependency(&facts, at(now))
+    }
+    fn lose(&mut self, node: &str) {
+        let host = Host {
+            facts: Default::default(),
+            used: Default::default(),
+            liveness: Liveness::Lost,
+            engine: EngineState::Up,
+        };
+        self.hosts.insert(node.parse().expect("a name"), host);
+    }
+}
+
+fn only_pairs(pairs: Vec<Pair>) -> DependencyPlan {
+    DependencyPlan { pairs, ..Default::default() }
+}
+
+#[test]
+fn every_place_that_needs_it_gets_it_at_once_in_the_order_of_places() {
+    let world = world(0, &[pair("b", "x", 0, 1)], &[place("b", "y"), place("a", "x"), place("b", "x")]);
+    let expected = vec![pair("a", "x", 0, 9), pair("b", "x", 0, 1), pair("b", "y", 0, 9)];
+    assert_eq!(world.plan(9), only_pairs(expected));
+}
+
+#[test]
+fn what_is_as_it_should_be_is_left_alone() {
+    let pairs = [pair("a", "x", 0, 1), pair("b", "x", 0, 1)];
+    let world = world(0, &pairs, &[place("a", "x"), place("b", "x")]);
+    assert_eq!(world.plan(1_000_000), only_pairs(pairs.to_vec()));
+}
+
+#[test]
+fn a_pair_nothing_needs_goes_after_the_grace_and_not_before() {
+    let mut world = world(0, &[pair("a", "x", 0, 1)], &[]);
+    let first = world.plan(50);
+    assert_eq!(first.pairs, [idle(50, pair("a", "x", 0, 1))]);
+    assert_eq!(first.wake_at, Some(at(350)));
+    world.pairs = first.pairs;
+    assert_eq!(world.plan(349), DependencyPlan { wake_at: Some(at(350)), ..only_pairs(world.pairs.clone()) });
+    assert_eq!(world.plan(350), only_pairs(Vec::new()));
+}
+
+#[test]
+fn a_pair_that_is_needed_again_is_not_idle_any_more() {
+    let world = world(0, &[idle(50, pair("a", "x", 0, 1))], &[place("a", "x")]);
+    assert_eq!(world.plan(1_000), only_pairs(vec![pair("a", "x", 0, 1)]), "however long it was idle");
+}
+
+#[test]
+fn a_pair_on_a_lost_node_stays_while_it_is_needed_and_its_grace_lasts() {
+    let mut needed = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
+    needed.lose("a");
+    assert_eq!(needed.plan(9_000), only_pairs(vec![pair("a", "x", 0, 1)]));
+    let mut idle_one = world(0, &[idle(50, pair("a", "x", 0, 1))], &[]);
+    idle_one.lose("a");
+    assert_eq!(idle_one.plan(60).pairs.len(), 1);
+    assert_eq!(idle_one.plan(350), only_pairs(Vec::new()));
+}
+
+#[test]
+fn a_new_version_goes_from_pair_to_pair() {
+    let places = [place("a", "x"), place("b", "x"), place("c", "x")];
+    let mut world = world(1, &[pair("a", "x", 0, 1), pair("b", "x", 0, 1), pair("c", "x", 0, 1)], &places);
+    let first = world.plan(50);
+    assert_eq!(first.pairs, [pair("a", "x", 1, 50), pair("b", "x", 0, 1), pair("c", "x", 0, 1)]);
+    assert_eq!((first.wake_at, &first.record), (Some(at(150)), &None));
+    world.pairs = first.pairs;
+    world.seen[0] = None;
+    assert_eq!(world.plan(60), DependencyPlan { wake_at: Some(at(150)), ..only_pairs(world.pairs.clone()) });
+    world.seen[0] = Some(up());
+    world.pairs = world.plan(70).pairs;
+    assert_eq!(world.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 0, 1)]);
+    world.pairs = world.plan(80).pairs;
+    let last = world.plan(90);
+    assert_eq!(last.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 1, 80)]);
+    assert_eq!(last.record.map(|record| record.former), Some(BTreeMap::new()), "nobody runs the version before");
+}
+
+#[test]
+fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_lost() {
+    let places = [place("a", "x"), place("b", "x")];
+    let mut world = world(1, &[pair("a", "x", 1, 50), pair("b", "x", 0, 1)], &places);
+    for bad in [
+        None,
+        Some(PodFacts { state: RunState::Fail, ..up() }),
+        Some(PodFacts { health: HealthState::Starting, ..up() }),
+        Some(PodFacts { leaving: true, ..up() }),
+    ] {
+        world.seen[0] = bad;
+        assert_eq!(world.plan(149).pairs[1].version, 0);
+        assert_eq!(world.plan(150).pairs[1], pair("b", "x", 1, 150));
+    }
+    world.lose("a");
+    assert_eq!(world.plan(60).pairs[1], pair("b", "x", 1, 60));
+}
+
+#[test]
+fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
+    let mut world = world(1, &[pair("a", "x", 0, 1)], &[place("a", "x"), place("b", "x")]);
+    let plan = world.plan(50);
+    assert_eq!(plan.pairs, [pair("a", "x", 0, 1), pair("b", "x", 1, 50)]);
+    assert_eq!(plan.wake_at, Some(at(150)));
+    world.pairs = plan.pairs;
+    world.seen.push(Some(up()));
+    assert_eq!(world.plan(51).pairs, [pair("a", "x", 1, 51), pair("b", "x", 1, 50)]);
+}
+
+#[test]
+fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
+    let mut world = world(0, &[pair("a", "x", 0, 1), idle(40, pair("b", "x", 0, 1))], &[place("a", "x")]);
+    world.record.doomed = true;
+    assert_eq!(world.plan(50).pairs, world.pairs);
+    world.needed.clear();
+    let plan = world.plan(60);
+    let removing = DependencyRecord { removing_since: Some(at(60)), ..world.record.clone() };
+    let expected = DependencyPlan { pairs: Vec::new(), record: Some(removing), gone: false, wake_at: Some(at(660)) };
+    assert_eq!(plan, expected);
+}
+
+#[test]
+fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
+    let mut world = world(0, &[], &[]);
+    world.record.doomed = true;
+    assert!(world.plan(60).gone);
+    world.lingers = true;
+    assert!(!world.plan(60).gone, "a node still has one");
+}
+
+#[test]
+fn a_removal_takes_every_pair_needed_or_not_and_ends_when_the_nodes_let_go_or_the_time_is_over() {
+    let mut world = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
+    world.record.removing_since = Some(at(50));
+    let leaving = DependencyPlan { wake_at: Some(at(650)), ..DependencyPlan::default() };
+    assert_eq!(world.plan(51), leaving);
+    world.pairs.clear();
+    world.lingers = true;
+    assert_eq!(world.plan(52), leaving);
+    assert_eq!(world.plan(650), DependencyPlan { gone: true, ..DependencyPlan::default() });
+    world.lingers = false;
+    assert_eq!(world.plan(53), DependencyPlan { gone: true, ..DependencyPlan::default() });
+}

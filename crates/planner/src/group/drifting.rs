@@ -1,0 +1,110 @@
+//! Decides how instances leave a node because somebody wants them to.
+//!
+//! One after another, each once the one before it is done. An instance that finds no place stays where it is and runs on; the
+//! group says so. The condition of a drift is not remembered: later an instance may be placed on that node again.
+
+use contract::command::{Drift, Operation};
+use contract::name::NodeName;
+use contract::record::OperationRecord;
+use contract::state::TargetState;
+
+use super::rooms::{Ask, Extra};
+use super::{Planning, number};
+use crate::placement::Wish;
+
+impl Planning<'_> {
+    /// The first drift in the queue takes the lock when it is free.
+    pub(super) fn begin_drift(&mut self) {
+        if self.record.operation.is_some() {
+            return;
+        }
+        let Some(instance) = self.record.drifts.first().map(|drift| drift.instance) else { return };
+        let all = u32::try_from(self.plan.slots.len()).unwrap_or(u32::MAX);
+        let operation = OperationRecord {
+            kind: Operation::Drifting,
+            since: self.now,
+            next: instance.unwrap_or(1),
+            last: instance.unwrap_or(all),
+        };
+        self.record.to_mut().operation = Some(operation);
+    }
+
+    /// Moves the next instance when the one before it is done.
+    pub(super) fn drift(&mut self) {
+        let Some(drift) = self.record.drifts.first().cloned() else { return };
+        if !self.all_over() {
+            return;
+        }
+        while let Some((operation, index)) = self.next_turn() {
+            self.turned();
+            if !self.drift_one(index, &drift) {
+                continue;
+            }
+            self.plan.slots[index].since = self.now.max(operation.since);
+            if !self.is_over(index) {
+                return;
+            }
+        }
+    }
+
+    /// Sends one instance away if the drift means it; false when it goes nowhere.
+    fn drift_one(&mut self, index: usize, drift: &Drift) -> bool {
+        let slot = &self.plan.slots[index];
+        if !drift.force && self.revision(slot.version).pod.is_stateful() {
+            return false;
+        }
+        let is_there = slot.node.as_ref() == Some(&drift.from);
+        if !is_there && slot.leaves.as_ref() != Some(&drift.from) {
+            return false;
+        }
+        let elsewhere = is_there || drift.to.as_ref().is_some_and(|to| slot.node.as_ref() != Some(to));
+        let sent = elsewhere && drift.to.as_ref() != Some(&drift.from) && self.send(index, drift, is_there);
+        self.abandon(index, drift) || sent
+    }
+
+    fn send(&mut self, index: usize, drift: &Drift, is_there: bool) -> bool {
+        let slot = &self.plan.slots[index];
+        let (old, version) = (slot.node.clone(), slot.version);
+        let revision = self.revision(version).clone();
+        if let Some(old) = &old {
+            self.rooms.release(old, revision.need);
+            self.rooms.uncount(old);
+        }
+        let also = drift
+            .to
+            .as_ref()
+            .map_or_else(|| format!("constraint:node!={}", drift.from), |to| format!("constraint:node=={to}"));
+        match self.rooms.place(&Ask { version, extra: Extra::Also(also) }, &revision, Wish::default()) {
+            Ok(node) => {
+                // Nothing was ordered where an instance that leaves is to go: no name is used up.
+                self.plan.slots[index].drift += u32::from(is_there);
+                self.go_to(index, node);
+                self.plan.slots[index].why.clear();
+                self.touched.insert(index);
+                true
+            }
+            Err(unplaceable) => {
+                if let Some(old) = &old {
+                    self.rooms.keep(old, revision.need);
+                }
+                let sentence = unplaceable.sentence();
+                let stays = format!("instance {} stays on {}: {sentence}", number(index), drift.from);
+                self.record.to_mut().last_error = stays;
+                self.plan.unplaced = Some(unplaceable);
+                false
+            }
+        }
+    }
+
+    /// Who forces an instance off a lost node does not want it to wait for that node.
+    fn abandon(&mut self, index: usize, drift: &Drift) -> bool {
+        let slot = &self.plan.slots[index];
+        let waits = |left: &NodeName| *left == drift.from && drift.force && self.is_lost(left);
+        let abandons = slot.leaves.as_ref().is_some_and(waits) && slot.target == TargetState::Run;
+        if abandons {
+            self.plan.slots[index].leaves = None;
+            self.touched.insert(index);
+        }
+        abandons
+    }
+}

@@ -1,0 +1,248 @@
+//! Decides what happens to every instance of one group.
+//!
+//! First the operation that holds the lock goes as far as it can, then each instance falls into exactly one bucket and the
+//! bucket says what to do, then places are found. All waiting is `wake_at`, all memory is in record and slots, so a new leader
+//! continues where the old one stopped, and planning a finished group changes nothing. The surprise: an upgrade is driven by
+//! the versions of the slots and not by the operation, which only holds the lock; so it goes on when the lock is given back.
+
+mod bucket;
+mod conclusion;
+mod drifting;
+mod readiness;
+mod repair;
+mod rollback;
+mod rooms;
+mod turns;
+mod upgrade;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::command::Operation;
+use contract::name::NodeName;
+use contract::notice::Incident;
+use contract::query::Liveness;
+use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::report::PodFacts;
+use contract::spec::PodSpec;
+use contract::time::Timestamp;
+
+pub use self::bucket::Bucket;
+pub use self::repair::wait_after;
+use self::rooms::Rooms;
+use crate::placement::{Host, Need, Tenants, Unplaceable};
+
+/// One version of a group's pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision {
+    /// What each instance of it is.
+    pub pod: Arc<PodSpec>,
+    /// What one instance of it takes.
+    pub need: Need,
+}
+
+/// How long planning waits for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patience {
+    /// An operation gives its lock back after so long, done or not.
+    pub operation: Duration,
+    /// An instance gets five times this, or five times its setup time if that is longer, to become well before the next one is
+    /// touched.
+    pub health_poll: Duration,
+}
+
+/// Everything one group is planned from.
+#[derive(Clone, Copy)]
+pub struct GroupFacts<'a> {
+    /// What is wanted, and how far the operation on it is.
+    pub record: &'a GroupRecord,
+    /// The present version and every former one, by number.
+    pub revisions: &'a BTreeMap<u32, Revision>,
+    /// How long to wait for what.
+    pub patience: Patience,
+    /// Where the instances are.
+    pub slots: &'a [Slot],
+    /// What each slot's node reports of exactly that pod.
+    pub seen: &'a [Option<&'a PodFacts>],
+    /// Whether the node each slot leaves has let go of it; true for a slot that leaves none.
+    pub vacated: &'a [bool],
+    /// A node that is not lost still has pods of the group that must go.
+    pub lingers: bool,
+    /// The guard works: missing instances are made anew.
+    pub guarding: bool,
+    /// Expressions every placement obeys beside its own.
+    pub constraints: &'a [String],
+    /// The nodes.
+    pub hosts: &'a BTreeMap<NodeName, Host>,
+    /// What is placed on them.
+    pub tenants: &'a dyn Tenants,
+}
+
+/// What to do with a group.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GroupPlan {
+    /// The slots afterwards.
+    pub slots: Vec<Slot>,
+    /// They differ from before in what must survive a change of leader.
+    pub store: bool,
+    /// The record afterwards, when it differs: an operation went on or ended, an upgrade was taken back.
+    pub record: Option<GroupRecord>,
+    /// A group that is being removed has nothing left: it can be forgotten.
+    pub gone: bool,
+    /// An instance wants a place and has none.
+    pub waiting: bool,
+    /// When to plan again even if nothing happens.
+    pub wake_at: Option<Timestamp>,
+    /// What the outside is told, by instance number.
+    pub incidents: Vec<(u32, Incident)>,
+    /// Why: what each instance was found to be.
+    pub buckets: Vec<Bucket>,
+    /// Why the last instance that found no place found none: every node with every reason.
+    pub unplaced: Option<Arc<Unplaceable>>,
+}
+
+/// Plans one group.
+pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
+    if let Some(operation) = facts.record.operation.as_ref().filter(|o| o.kind == Operation::Removing) {
+        return plan_removal(facts, operation, now);
+    }
+    if !facts.record.taken_ports.is_empty() {
+        // Others have its stream ports: nothing of it runs before they are its own.
+        let ended = || GroupRecord { operation: None, updated_at: now, ..facts.record.clone() };
+        let record = facts.record.operation.is_some().then(ended);
+        return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
+    }
+    let mut planning = Planning::new(facts, now);
+    planning.resize();
+    planning.arrive();
+    planning.operate();
+    for index in 0..planning.plan.slots.len() {
+        planning.classify(index);
+    }
+    planning.place();
+    planning.conclude()
+}
+
+fn plan_removal(facts: &GroupFacts<'_>, operation: &OperationRecord, now: Timestamp) -> GroupPlan {
+    let limit = operation.since + facts.patience.operation;
+    let gone = !facts.lingers || now >= limit;
+    GroupPlan { store: !facts.slots.is_empty(), gone, wake_at: (!gone).then_some(limit), ..GroupPlan::default() }
+}
+
+struct Planning<'a> {
+    facts: &'a GroupFacts<'a>,
+    now: Timestamp,
+    /// The record as it becomes; owned once it differs.
+    record: Cow<'a, GroupRecord>,
+    /// The version the record asks for; a rollback makes one that is not among the facts.
+    present: Revision,
+    plan: GroupPlan,
+    rooms: Rooms<'a>,
+    /// Slots that need a new place.
+    moves: Vec<usize>,
+    /// Slots this plan orders anew: what was seen is the pod before.
+    touched: BTreeSet<usize>,
+    unsettled: bool,
+    /// The slot an upgrade found no place for, and why.
+    stuck: Option<(usize, String)>,
+}
+
+impl<'a> Planning<'a> {
+    fn new(facts: &'a GroupFacts<'a>, now: Timestamp) -> Self {
+        let record = facts.record;
+        let present = facts.revisions.get(&record.spec.version).cloned();
+        Self {
+            facts,
+            now,
+            record: Cow::Borrowed(record),
+            present: present
+                .unwrap_or_else(|| Revision { pod: Arc::new(record.spec.pod.clone()), need: Need::default() }),
+            plan: GroupPlan::default(),
+            rooms: Rooms::new(facts),
+            moves: Vec::new(),
+            touched: BTreeSet::new(),
+            unsettled: false,
+            stuck: None,
+        }
+    }
+
+    /// Scaling up appends, scaling down drops the highest numbers.
+    fn resize(&mut self) {
+        let wanted = usize::try_from(self.record.spec.num_instances).unwrap_or(0);
+        let fresh = Slot { version: self.record.spec.version, ..Slot::default() };
+        self.plan.slots = self.facts.slots.to_vec();
+        self.plan.slots.resize(wanted, fresh);
+        let kept = self.facts.slots.len().min(wanted);
+        let (kept, dropped) = self.facts.slots.split_at(kept);
+        for node in kept.iter().filter_map(|slot| slot.node.as_ref()) {
+            self.rooms.count(node);
+        }
+        // Slots beyond the new number are gone from the plan but not yet from the nodes' accounts.
+        for (node, version) in dropped.iter().filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
+            let need = self.revision(version).need;
+            self.rooms.release(node, need);
+        }
+    }
+
+    /// Who was let go by the node it leaves is ordered where it is to run.
+    fn arrive(&mut self) {
+        for index in 0..self.plan.slots.len() {
+            let let_go = self.facts.vacated.get(index).copied().unwrap_or(false);
+            if let_go || self.waits_in_vain(index) {
+                self.plan.slots[index].leaves = None;
+            }
+        }
+    }
+
+    /// A lost node answers nobody; only data is worth waiting for.
+    fn waits_in_vain(&self, index: usize) -> bool {
+        let slot = &self.plan.slots[index];
+        slot.leaves.as_ref().is_some_and(|left| self.is_lost(left)) && !self.revision(slot.version).pod.is_stateful()
+    }
+
+    /// Lets the operation go on as far as it can.
+    fn operate(&mut self) {
+        self.begin_drift();
+        match self.record.operation.as_ref().map(|operation| operation.kind) {
+            Some(Operation::Starting | Operation::Stopping) => self.retarget(),
+            Some(Operation::Restarting) => self.restart(),
+            Some(Operation::Drifting) => self.drift(),
+            // Every other operation ends at its limit, so an upgrade that lost the lock only waits for it.
+            Some(Operation::Upgrading) | None => self.upgrade(),
+            Some(Operation::Deploying | Operation::Scheduling | Operation::Removing) => {}
+        }
+    }
+
+    /// What a slot of that version runs; the present version when it is not known any more.
+    fn revision(&self, version: u32) -> &Revision {
+        let former = self.facts.revisions.get(&version).filter(|_| version != self.record.spec.version);
+        former.unwrap_or(&self.present)
+    }
+
+    /// What the slot's node reports of the pod the slot means now.
+    fn seen(&self, index: usize) -> Option<&'a PodFacts> {
+        self.facts.seen.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
+    }
+
+    fn host(&self, node: &NodeName) -> Option<&'a Host> {
+        self.facts.hosts.get(node)
+    }
+
+    fn is_lost(&self, node: &NodeName) -> bool {
+        self.host(node).is_some_and(|host| host.liveness == Liveness::Lost)
+    }
+
+    fn wake(&mut self, at: Timestamp) {
+        self.plan.wake_at = Some(self.plan.wake_at.map_or(at, |other| other.min(at)));
+    }
+}
+
+/// The number of the instance in a slot.
+fn number(index: usize) -> u32 {
+    u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,207 @@
+//! Decides what to do about an instance that is not as it should be, and finds places for those that need one.
+//!
+//! An instance that is made anew keeps its version: only an upgrade changes it. The surprise: an instance on a lost node that
+//! fits nowhere else keeps its node, because that node may come back with it.
+
+use std::time::Duration;
+
+use contract::name::NodeName;
+use contract::notice::Incident;
+use contract::state::TargetState;
+use contract::time::Timestamp;
+
+use super::rooms::{Ask, Extra};
+use super::{Bucket, Planning, number};
+use crate::placement::Wish;
+
+/// First wait after a failed attempt; doubled by each further one.
+const FIRST_WAIT: Duration = Duration::from_secs(10);
+/// Longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+
+/// How long to wait after the `failures`th failure in a row.
+pub fn wait_after(failures: u32) -> Duration {
+    FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_WAIT)
+}
+
+impl Planning<'_> {
+    pub(super) fn classify(&mut self, index: usize) {
+        let bucket = self.bucket(index);
+        self.plan.buckets.push(bucket);
+        match bucket {
+            Bucket::Waiting | Bucket::Lost => self.moves.push(index),
+            Bucket::Leaving => self.leaving(index),
+            Bucket::Pending => {
+                self.unsettled = true;
+                if self.plan.slots[index].failures == 0 {
+                    self.plan.slots[index].why.clear();
+                }
+            }
+            Bucket::Running => self.calm(index),
+            Bucket::Ended => {}
+            Bucket::Failed => {
+                let error = self.seen(index).map_or("", |seen| seen.last_error.as_str());
+                self.failed(index, error);
+            }
+            Bucket::Missing => self.missing(index),
+            Bucket::Held => self.held(index),
+            // Suspect or engine trouble settles an operation; a node not heard yet may still answer.
+            Bucket::Unheard => self.unsettled |= self.may_still_answer(index),
+        }
+    }
+
+    fn leaving(&mut self, index: usize) {
+        self.unsettled = true;
+        let left = self.plan.slots[index].leaves.clone();
+        let Some(left) = left.filter(|left| self.is_lost(left)) else {
+            return self.plan.slots[index].why.clear();
+        };
+        self.plan.slots[index].why =
+            format!("node {left}, which it leaves, is lost; the instance is stateful and waits for it");
+    }
+
+    /// What runs has no failures behind it, once the wait after the last attempt is over.
+    fn calm(&mut self, index: usize) {
+        self.note_addresses(index);
+        let slot = &mut self.plan.slots[index];
+        if slot.retry_at.happened() && self.now < slot.retry_at {
+            let at = slot.retry_at;
+            self.wake(at);
+        } else if slot.failures > 0 || slot.retry_at.happened() || !slot.why.is_empty() {
+            slot.failures = 0;
+            slot.retry_at = Timestamp::NEVER;
+            slot.why.clear();
+        }
+    }
+
+    /// A container without an address keeps the last one it had.
+    fn note_addresses(&mut self, index: usize) {
+        let Some(seen) = self.seen(index) else { return };
+        let known = &mut self.plan.slots[index].addresses;
+        if seen.containers.iter().all(|container| container.ip.is_empty()) {
+            return;
+        }
+        known.resize(seen.containers.len(), String::new());
+        for (known, container) in known.iter_mut().zip(&seen.containers).filter(|(_, c)| !c.ip.is_empty()) {
+            known.clone_from(&container.ip);
+        }
+    }
+
+    fn failed(&mut self, index: usize, error: &str) {
+        let slot = &mut self.plan.slots[index];
+        if !slot.retry_at.happened() {
+            slot.failures = slot.failures.saturating_add(1);
+            slot.retry_at = self.now + wait_after(slot.failures);
+            error.clone_into(&mut slot.why);
+        }
+        self.retry_when_due(index);
+    }
+
+    /// The first disappearance is repaired at once, a further one after the wait.
+    fn missing(&mut self, index: usize) {
+        self.retry_when_due(index);
+        if self.moves.last() == Some(&index) {
+            self.plan.incidents.push((number(index), Incident::Missing));
+        }
+    }
+
+    fn retry_when_due(&mut self, index: usize) {
+        let retry_at = self.plan.slots[index].retry_at;
+        if retry_at.happened() && self.now < retry_at {
+            self.wake(retry_at);
+        } else {
+            self.moves.push(index);
+        }
+    }
+
+    fn held(&mut self, index: usize) {
+        let slot = &self.plan.slots[index];
+        let Some(node) = &slot.node else { return };
+        let why = if self.is_lost(node) {
+            format!("node {node} is lost; the instance is stateful and waits for it")
+        } else if slot.target == TargetState::Stop {
+            return;
+        } else if self.revision(slot.version).pod.stateful {
+            format!("its container on node {node} is missing; a stateful instance is not made anew")
+        } else {
+            format!("its container on node {node} is missing and the guard sleeps")
+        };
+        self.plan.slots[index].why = why;
+    }
+
+    /// Finds a place for every slot that needs one, in the order of their numbers.
+    pub(super) fn place(&mut self) {
+        let moves = std::mem::take(&mut self.moves);
+        for node in moves.iter().filter_map(|index| self.plan.slots[*index].node.as_ref()) {
+            self.rooms.uncount(node);
+        }
+        for index in moves {
+            self.place_one(index);
+        }
+    }
+
+    fn place_one(&mut self, index: usize) {
+        let bucket = self.plan.buckets[index];
+        let slot = &self.plan.slots[index];
+        let (old, leaves, version) = (slot.node.clone(), slot.leaves.clone(), slot.version);
+        let revision = self.revision(version).clone();
+        // Who is still leaving another node has nothing on this one yet.
+        let stays = leaves.is_none() && old.is_some() && revision.pod.is_stateful();
+        let avoid = leaves.as_ref().or(old.as_ref());
+        let wish =
+            if stays { Wish { pin: old.as_ref(), ..Wish::default() } } else { Wish { avoid, ..Wish::default() } };
+        // Its own room is free only while it looks for a place: who finds none keeps it.
+        if let Some(old) = &old {
+            self.rooms.release(old, revision.need);
+        }
+        let ask = Ask { version, extra: if stays { Extra::Pinned } else { Extra::Nothing } };
+        match self.rooms.place(&ask, &revision, wish) {
+            Ok(node) => self.moved(index, bucket, node),
+            Err(unplaceable) => {
+                if let Some(old) = &old {
+                    self.rooms.keep(old, revision.need);
+                }
+                self.not_moved(index, bucket, &unplaceable.sentence());
+                self.plan.unplaced = Some(unplaceable);
+            }
+        }
+    }
+
+    fn moved(&mut self, index: usize, bucket: Bucket, node: NodeName) {
+        self.unsettled = true;
+        self.touched.insert(index);
+        let now = self.now;
+        let slot = &mut self.plan.slots[index];
+        // A place that nothing was ordered at has used no name.
+        let had_place = slot.node.replace(node).is_some() && slot.leaves.is_none();
+        slot.drift += u32::from(had_place);
+        slot.retry_at = Timestamp::NEVER;
+        if bucket == Bucket::Missing {
+            slot.failures = slot.failures.saturating_add(1);
+            slot.retry_at = now + wait_after(slot.failures);
+        }
+        if bucket == Bucket::Lost && slot.since.happened() {
+            // That its node was lost is not held against its version.
+            slot.since = slot.since.max(now);
+        }
+        if bucket != Bucket::Failed {
+            slot.why.clear();
+        }
+    }
+
+    fn not_moved(&mut self, index: usize, bucket: Bucket, sentence: &str) {
+        self.plan.waiting = true;
+        let now = self.now;
+        let slot = &mut self.plan.slots[index];
+        slot.why = match (&slot.node, bucket) {
+            (Some(node), Bucket::Lost) => format!("node {node} is lost; {sentence}"),
+            _ => sentence.to_owned(),
+        };
+        if matches!(bucket, Bucket::Failed | Bucket::Missing) {
+            slot.failures = slot.failures.saturating_add(1);
+            slot.retry_at = now + wait_after(slot.failures);
+            let at = slot.retry_at;
+            self.wake(at);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! Nodes that do what they are told, in their own time: what a plan leads to.
+//!
+//! Planning happens only when something was reported or a wake-up is due, so a plan that forgets to ask for one stands still
+//! and is found.
+
+use super::world::*;
+use super::*;
+use contract::report::ContainerFacts;
+
+/// Seconds between two looks at the nodes.
+const TICK: i64 = 5;
+
+/// How long nodes take, and what comes of it.
+#[derive(Debug, Clone)]
+pub(super) struct Manners {
+    /// Ticks until a container is up.
+    pub(super) start: i64,
+    /// Ticks until a container is gone.
+    pub(super) stop: i64,
+    /// Ticks until a running container is healthy; none has no health check.
+    pub(super) health: Option<i64>,
+    /// A version that never becomes healthy.
+    pub(super) bad: Option<u32>,
+}
+
+/// A container of an instance on a node.
+#[derive(Debug, Clone, PartialEq)]
+struct Pod {
+    version: u32,
+    drift: u32,
+    up_at: i64,
+    /// When it is gone, once that is wanted.
+    gone_at: Option<i64>,
+    starts: u32,
+    restarts: u32,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Model {
+    pub(super) world: World,
+    pub(super) now: i64,
+    manners: Manners,
+    pods: BTreeMap<(NodeName, usize), Pod>,
+    wake_at: Option<Timestamp>,
+    /// Most instances that should run and did not, at any moment.
+    pub(super) most_down: usize,
+    /// Every incident that was told.
+    pub(super) incidents: Vec<(u32, Incident)>,
+}
+
+impl Model {
+    /// Everything in the world's slots runs.
+    pub(super) fn new(world: World, manners: Manners) -> Self {
+        let pod = |slot: &Slot| Pod {
+            version: slot.version,
+            drift: slot.drift,
+            up_at: -1_000,
+            gone_at: None,
+            starts: slot.starts_asked,
+            restarts: slot.restarts_asked,
+        };
+        let slots = world.slots.iter().enumerate();
+        let pods = slots.filter(|(_, slot)| slot.target == TargetState::Run);
+        let pods = pods.filter_map(|(index, slot)| Some(((slot.node.clone()?, index), pod(slot)))).collect();
+        let mut model = Self { world, now: 1_000, manners, pods, wake_at: None, most_down: 0, incidents: Vec::new() };
+        model.report();
+        model
+    }
+
+    /// Runs until nothing happens any more.
+    pub(super) fn run(&mut self) {
+        self.plan();
+        for _ in 0..600 {
+            self.now += TICK;
+            let before = (self.world.seen.clone(), self.world.clinging.clone());
+            self.obey();
+            self.report();
+            self.watch();
+            let changed = before != (self.world.seen.clone(), self.world.clinging.clone());
+            if changed || self.wake_at.is_some_and(|wake| wake <= at(self.now)) {
+                self.plan();
+            }
+        }
+    }
+
+    fn plan(&mut self) {
+        for _ in 0..20 {
+            let plan = self.world.plan(self.now);
+            self.incidents.extend(plan.incidents.iter().copied());
+            self.world.take(&plan);
+            self.wake_at = plan.wake_at;
+            if plan.wake_at.is_none_or(|wake| wake > at(self.now)) {
+                let again = self.world.plan(self.now);
+                assert!(!again.store && again.record.is_none(), "{plan:?}\n{again:?}");
+                return;
+            }
+        }
+        panic!("planning does not come to rest: {:?}", self.world);
+    }
+
+    /// What the order of its node says of an instance.
+    fn order(&self, node: &NodeName, index: usize) -> Option<&Slot> {
+        self.world.slots.get(index).filter(|slot| slot.node.as_ref() == Some(node) && slot.leaves.is_none())
+    }
+
+    fn obey(&mut self) {
+        let now = self.now;
+        let stop = self.manners.stop * TICK;
+        let keys: Vec<(NodeName, usize)> = self.pods.keys().cloned().collect();
+        for key in keys {
+            let order = self.order(&key.0, key.1).cloned();
+            let Some(pod) = self.pods.get_mut(&key) else { continue };
+            let wanted = order.filter(|slot| (slot.version, slot.drift) == (pod.version, pod.drift));
+            match wanted.filter(|slot| slot.target == TargetState::Run) {
+                None => pod.gone_at = Some(pod.gone_at.unwrap_or(now + stop)),
+                Some(slot) if slot.restarts_asked > pod.restarts => {
+                    pod.up_at = now + self.manners.start * TICK;
+                    pod.restarts = slot.restarts_asked;
+                }
+                Some(slot) => pod.starts = slot.starts_asked,
+            }
+            if pod.gone_at.is_some_and(|gone| gone <= now) {
+                self.pods.remove(&key);
+            }
+        }
+        let slots: Vec<Slot> = self.world.slots.clone();
+        for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.leaves.is_none()) {
+            let Some(node) = slot.node.clone().filter(|_| slot.target == TargetState::Run) else { continue };
+            // One lane per instance: the old container goes first.
+            self.pods.entry((node, index)).or_insert(Pod {
+                version: slot.version,
+                drift: slot.drift,
+                up_at: now + self.manners.start * TICK,
+                gone_at: None,
+                starts: slot.starts_asked,
+                restarts: slot.restarts_asked,
+            });
+        }
+    }
+
+    fn report(&mut self) {
+        for index in 0..self.world.slots.len() {
+            let slot = &self.world.slots[index];
+            let node = slot.node.clone();
+            self.world.seen[index] = node.filter(|_| slot.leaves.is_none()).and_then(|node| self.facts(node, index));
+            if let Some(left) = self.world.slots[index].leaves.clone()
+                && self.pods.contains_key(&(left, index))
+            {
+                self.world.clinging.insert(index);
+            } else {
+                self.world.clinging.remove(&index);
+            }
+        }
+    }
+
+    fn facts(&self, node: NodeName, index: usize) -> Option<PodFacts> {
+        let slot = &self.world.slots[index];
+        let Some(pod) = self.pods.get(&(node, index)) else {
+            return reported(RunState::Exit).filter(|_| slot.target == TargetState::Stop);
+        };
+        if (pod.version, pod.drift) != (slot.version, slot.drift) {
+            return None;
+        }
+        let up = self.now >= pod.up_at;
+        let health = match self.manners.health {
+            None => HealthState::None,
+            Some(_) if self.manners.bad == Some(pod.version) => HealthState::Unhealthy,
+            Some(ticks) if self.now < pod.up_at + ticks * TICK => HealthState::Starting,
+            Some(_) => HealthState::Healthy,
+        };
+        let container = ContainerFacts { running: up, started_at: at(pod.up_at), ..Default::default() };
+        Some(PodFacts {
+            state: if up { RunState::Success } else { RunState::Pending },
+            health,
+            containers: vec![container],
+            starts_answered: pod.starts,
+            restarts_answered: pod.restarts,
+            ..Default::default()
+        })
+    }
+
+    /// Never two containers of one instance, and not more down than one at a time.
+    fn watch(&mut self) {
+        let mut runs = vec![0; self.world.slots.len()];
+        for ((_, index), pod) in &self.pods {
+            runs[*index] += usize::from(self.now >= pod.up_at);
+        }
+        assert!(self.pods.keys().zip(self.pods.keys().skip(1)).all(|(one, two)| one != two));
+        let mut nodes: BTreeMap<usize, usize> = BTreeMap::new();
+        self.pods.keys().for_each(|(_, index)| *nodes.entry(*index).or_default() += 1);
+        assert!(nodes.values().all(|count| *count == 1), "two copies: {:?}", self.pods);
+        let down =
+            self.world.slots.iter().zip(&runs).filter(|(slot, runs)| slot.target == TargetState::Run && **runs == 0);
+        self.most_down = self.most_down.max(down.count());
+    }
+}

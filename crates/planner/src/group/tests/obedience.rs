@@ -1,0 +1,184 @@
+//! What operations lead to when nodes do what they are told: they end, with everybody where they should be, and never take
+//! down more than one instance at a time.
+
+use contract::command::Drift;
+use proptest::prelude::*;
+
+use super::model::{Manners, Model};
+use super::world::*;
+use super::*;
+
+prop_compose! {
+    fn any_manners()(start in 0_i64..6, stop in 0_i64..12, health in proptest::option::of(0_i64..8)) -> Manners {
+        Manners { start, stop, health, bad: None }
+    }
+}
+
+prop_compose! {
+    /// A group that runs, some of it stopped, with some history behind it.
+    fn any_world()(
+        targets in proptest::collection::vec(prop::bool::weighted(0.8), 1..7),
+        nodes in 2_usize..5,
+        setup_time in prop::sample::select(vec![0_i64, 7, 45]),
+        stateful in prop::bool::weighted(0.2),
+        drifts in proptest::collection::vec(0_u32..4, 7),
+        asked in 0_u32..3,
+    ) -> World {
+        let names: Vec<String> = (0..nodes).map(|index| format!("n{index}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut world = world(i64::try_from(targets.len()).expect("few"), &names);
+        world.record.spec.pod.setup_time = setup_time;
+        if stateful {
+            world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+        }
+        let mut world = world.all_running();
+        for ((slot, runs), drift) in world.slots.iter_mut().zip(targets).zip(drifts) {
+            slot.target = if runs { TargetState::Run } else { TargetState::Stop };
+            (slot.drift, slot.starts_asked, slot.restarts_asked) = (drift, asked, asked);
+        }
+        world.record.proven = Some(0);
+        world
+    }
+}
+
+fn runs_all(model: &Model) -> bool {
+    let mut slots = model.world.slots.iter().zip(&model.world.seen);
+    slots.all(|(slot, seen)| {
+        let up = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success);
+        up == (slot.target == TargetState::Run)
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn an_upgrade_reaches_everybody_one_at_a_time(
+        mut world in any_world(),
+        manners in any_manners(),
+        elsewhere in any::<bool>(),
+        again in any::<bool>(),
+    ) {
+        let change = |pod: &mut PodSpec| {
+            if elsewhere {
+                pod.filters = vec!["constraint:node!=n0".to_owned()];
+            }
+        };
+        let stateful = world.record.spec.pod.is_stateful();
+        world.patch(1_000, change);
+        if again {
+            let plan = world.plan(1_000);
+            world.take(&plan);
+            world.patch(1_000, |_| ());
+        }
+        let mut model = Model::new(world, manners);
+        model.run();
+        let present = model.world.record.spec.version;
+        prop_assert!(model.most_down <= 1, "{}", model.most_down);
+        if !(stateful && elsewhere) {
+            prop_assert!(runs_all(&model), "{:?}", model.world);
+            prop_assert_eq!(model.world.versions(), vec![present; model.world.slots.len()]);
+            prop_assert_eq!((model.world.operation(), model.world.record.proven), (None, Some(present)));
+            prop_assert!(model.world.record.former.is_empty());
+        }
+        prop_assert_eq!(&model.incidents, &vec![]);
+        prop_assert!(!elsewhere || stateful || model.world.places().iter().all(|place| *place != Some("n0")));
+    }
+
+    #[test]
+    fn a_bad_upgrade_is_taken_back_and_costs_one_instance(
+        mut world in any_world(),
+        manners in any_manners(),
+        health in 0_i64..8,
+    ) {
+        let before = world.slots.clone();
+        let first = before.iter().position(|slot| slot.target == TargetState::Run);
+        world.patch(1_000, |_| ());
+        let mut model = Model::new(world, Manners { bad: Some(1), health: Some(health), ..manners });
+        model.run();
+        let record = &model.world.record;
+        prop_assert!(model.most_down <= 1);
+        prop_assert!(runs_all(&model));
+        prop_assert_eq!(model.world.operation(), None);
+        let Some(first) = first else {
+            prop_assert_eq!((record.spec.version, record.proven), (1, Some(1)), "nobody tried it");
+            return Ok(());
+        };
+        let number = u32::try_from(first + 1).expect("few");
+        prop_assert_eq!(&model.incidents, &vec![(number, Incident::BadUpgrade { version: 1 })]);
+        prop_assert_eq!((record.spec.version, record.proven), (2, Some(2)));
+        for (index, (slot, old)) in model.world.slots.iter().zip(&before).enumerate() {
+            let expected = if index > first { old.version } else { 2 };
+            prop_assert_eq!((slot.version, slot.drift), (expected, old.drift));
+        }
+    }
+
+    #[test]
+    fn a_drift_empties_a_node_one_at_a_time(
+        mut world in any_world(),
+        manners in any_manners(),
+        force in any::<bool>(),
+        twice in any::<bool>(),
+    ) {
+        let before = world.slots.clone();
+        let bound = world.record.spec.pod.is_stateful() && !force;
+        let drift = Drift { from: name("n0"), to: None, force, instance: None };
+        world.record.drifts = vec![drift; if twice { 2 } else { 1 }];
+        let mut model = Model::new(world, manners);
+        model.run();
+        prop_assert!(model.most_down <= 1);
+        prop_assert!(runs_all(&model));
+        prop_assert_eq!((model.world.operation(), model.world.record.drifts.len()), (None, 0));
+        for (slot, old) in model.world.slots.iter().zip(&before) {
+            let leaves = old.node == Some(name("n0")) && !bound;
+            prop_assert_eq!(slot.drift, old.drift + u32::from(leaves));
+            prop_assert_eq!(slot.node != old.node, leaves);
+            prop_assert_eq!(&slot.leaves, &None);
+        }
+    }
+
+    #[test]
+    fn a_restart_is_answered_once_by_everybody_one_at_a_time(
+        mut world in any_world(),
+        manners in any_manners(),
+        one in proptest::option::of(1_u32..7),
+    ) {
+        let count = u32::try_from(world.slots.len()).expect("few");
+        let range = one.map_or(1..=count, |one| one.min(count)..=one.min(count));
+        let stopped: Vec<usize> = (0..world.slots.len()).filter(|index| world.slots[*index].target == TargetState::Stop).collect();
+        let before = world.slots.clone();
+        world.operate(Operation::Restarting, range.clone(), 1_000);
+        let mut model = Model::new(world, manners);
+        model.run();
+        prop_assert!(model.most_down <= 1, "{}", model.most_down);
+        prop_assert!(runs_all(&model));
+        prop_assert_eq!(model.world.operation(), None);
+        prop_assert_eq!(model.world.record.last_error.as_str(), "");
+        for (index, (slot, old)) in model.world.slots.iter().zip(&before).enumerate() {
+            let meant = range.contains(&u32::try_from(index + 1).expect("few"));
+            prop_assert_eq!(slot.restarts_asked, old.restarts_asked + u32::from(meant));
+            prop_assert_eq!(slot.target == TargetState::Stop, stopped.contains(&index) && !meant);
+        }
+    }
+
+    #[test]
+    fn starts_and_stops_are_done_and_survive_an_upgrade(
+        mut world in any_world(),
+        manners in any_manners(),
+        starts in any::<bool>(),
+    ) {
+        let count = u32::try_from(world.slots.len()).expect("few");
+        let (kind, target) = if starts { (Operation::Starting, TargetState::Run) } else { (Operation::Stopping, TargetState::Stop) };
+        world.operate(kind, 1..=count, 1_000);
+        let mut model = Model::new(world, manners.clone());
+        model.run();
+        prop_assert!(runs_all(&model));
+        prop_assert_eq!(model.world.operation(), None);
+        let mut world = model.world;
+        world.patch(1_000, |_| ());
+        let mut model = Model::new(world, manners);
+        model.run();
+        prop_assert!(runs_all(&model));
+        prop_assert!(model.world.slots.iter().all(|slot| (slot.target, slot.version) == (target, 1)));
+    }
+}

@@ -1,0 +1,371 @@
+//! An upgrade goes by instances, waits for each, and takes nothing down that it cannot bring back.
+
+use super::world::*;
+use super::*;
+
+#[test]
+fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
+    let mut world = world(3, &["a", "b"]).all_healthy();
+    world.patch(10, |_| ());
+    let before = world.places().len();
+    let plan = world.settle(10);
+    assert_eq!((world.versions(), plan.store, plan.finished()), (vec![1, 0, 0], true, false));
+    assert_eq!((world.places().len(), world.leaves(0), world.drifts()), (before, None, vec![0; 3]), "it stays there");
+    assert!(!world.settle(11).store, "the first is not up yet");
+    world.seen[0] = starting(12);
+    let plan = world.settle(12);
+    assert_eq!((plan.store, plan.wake_at), (false, Some(at(112))), "five polls after it started");
+    world.seen[0] = healthy(12);
+    world.settle(13);
+    assert_eq!(world.versions(), [1, 1, 0]);
+    world.seen[1] = healthy(14);
+    world.settle(15);
+    assert_eq!(world.versions(), [1, 1, 1]);
+    world.seen[2] = starting(16);
+    assert!(!world.settle(16).finished(), "the last one counts too");
+    world.seen[2] = healthy(16);
+    let plan = world.settle(17);
+    let expected = GroupRecord { operation: None, proven: Some(1), updated_at: at(17), ..world.record.clone() };
+    assert_eq!((plan.record, world.record.former.len()), (Some(expected), 0), "nobody runs the old one any more");
+}
+
+#[test]
+fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
+    let mut world = world(2, &["a"]).all_running();
+    world.patch(10, |pod| pod.setup_time = 30);
+    world.settle(10);
+    world.seen[0] = running(HealthState::None, 12);
+    assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(42)), vec![1, 0]));
+    world.settle(41);
+    assert_eq!(world.versions(), [1, 0]);
+    world.settle(42);
+    assert_eq!(world.versions(), [1, 1]);
+}
+
+#[test]
+fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
+    let mut world = world(2, &["a"]).all_running();
+    world.patch(10, |pod| pod.setup_time = 30);
+    world.settle(10);
+    world.seen[0] = running(HealthState::None, 9_000);
+    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from when it was told");
+    world.settle(40);
+    assert_eq!(world.versions(), [1, 1]);
+}
+
+#[test]
+fn setup_times_are_honoured_up_to_five_minutes() {
+    for (setup_time, ready_at) in [(-5, 12), (0, 12), (300, 312), (10_000, 312)] {
+        let mut world = world(2, &["a"]).all_running();
+        world.patch(10, |pod| pod.setup_time = setup_time);
+        world.settle(10);
+        world.seen[0] = running(HealthState::None, 12);
+        if ready_at > 12 {
+            world.settle(ready_at - 1);
+            assert_eq!(world.versions(), [1, 0], "{setup_time}");
+        }
+        world.settle(ready_at);
+        assert_eq!(world.versions(), [1, 1], "{setup_time}");
+    }
+}
+
+#[test]
+fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() {
+    let mut world = world(3, &["a"]).all_healthy();
+    world.record.proven = None;
+    world.patch(10, |_| ());
+    world.settle(10);
+    world.seen[0] = healthy(11);
+    world.settle(11);
+    world.seen[1] = running(HealthState::Unhealthy, 12);
+    assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(112)), vec![1, 1, 0]));
+    world.settle(112);
+    assert_eq!(world.versions(), [1, 1, 1]);
+    // The first one is another matter: without a way back the upgrade holds.
+    let mut world = super::world::world(3, &["a"]).all_healthy();
+    world.record.proven = None;
+    world.patch(10, |_| ());
+    world.settle(10);
+    world.seen[0] = running(HealthState::Unhealthy, 12);
+    let plan = world.settle(500);
+    assert_eq!((world.versions(), plan.wake_at), (vec![1, 0, 0], Some(at(610))));
+}
+
+#[test]
+fn an_upgrade_holds_at_an_instance_that_does_not_run() {
+    for state in [RunState::Exit, RunState::Fail, RunState::Error, RunState::Missing] {
+        let mut world = world(3, &["a"]).all_healthy();
+        world.patch(10, |_| ());
+        world.settle(10);
+        world.seen[0] = healthy(11);
+        world.settle(11);
+        for now in [12, 130, 400] {
+            world.seen[1] = reported(state);
+            world.settle(now);
+            assert_eq!(world.versions(), [1, 1, 0], "{state:?}");
+        }
+    }
+}
+
+#[test]
+fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
+    let mut world = world(2, &["a"]).all_healthy();
+    world.record.proven = None;
+    world.patch(10, |_| ());
+    world.settle(10);
+    world.seen[0] = reported(RunState::Pending);
+    assert!(!world.settle(609).finished());
+    assert!(world.settle(610).finished());
+    assert_eq!((world.versions(), world.record.proven), (vec![1, 0], None));
+    world.seen[0] = healthy(700);
+    world.settle(700);
+    assert_eq!((world.versions(), world.operation()), (vec![1, 1], None));
+    world.seen[1] = healthy(701);
+    let plan = world.settle(701);
+    assert_eq!((world.record.proven, world.record.former.len(), plan.record.is_some()), (Some(1), 0, true));
+    assert_eq!(world.settle(702).record, None);
+}
+
+#[test]
+fn an_instance_moves_only_when_its_node_is_no_place_for_the_new_version() {
+    let mut world = world(2, &["a", "b"]).all_healthy();
+    world.patch(10, |pod| pod.filters = vec!["constraint:node==b".to_owned()]);
+    world.settle(10);
+    assert_eq!((world.places(), world.leaves(0)), (vec![Some("b"), Some("b")], Some("a")));
+    assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 0]));
+    let plan = world.settle(11);
+    assert_eq!((plan.buckets[0], plan.store), (Bucket::Leaving, false));
+    world.clinging.clear();
+    let plan = world.settle(12);
+    assert_eq!((world.leaves(0), plan.store, plan.buckets[0]), (None, true, Bucket::Pending));
+    world.seen[0] = healthy(13);
+    world.settle(13);
+    assert_eq!((world.versions(), world.leaves(1)), (vec![1, 1], None));
+}
+
+#[test]
+fn its_own_room_counts_when_an_instance_is_upgraded_where_it_is() {
+    let mut world = world(1, &["a"]);
+    world.host("a").facts.memory = 100 * MIB;
+    let mut world = world.all_healthy();
+    world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
+    world.settle(10);
+    assert_eq!((world.versions(), world.places()), (vec![1], vec![Some("a")]));
+    assert_eq!(world.hosts[&name("a")].used.memory, 100 * MIB);
+}
+
+#[test]
+fn an_instance_without_room_for_the_new_version_runs_on_and_says_so() {
+    let mut world = world(2, &["a"]);
+    world.host("a").facts.memory = 150 * MIB;
+    let mut world = world.all_healthy();
+    let running = world.slots.clone();
+    world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
+    let plan = world.settle(10);
+    let why = "no node fits: a: memory 14 MiB short";
+    assert_eq!((plan.waiting, plan.store, plan.unplaced.is_some()), (true, false, true));
+    assert_eq!(world.slots[0].why, format!("it is not upgraded to version 1: {why}"));
+    assert_eq!(world.record.last_error, format!("instance 1 is not upgraded to version 1: {why}"));
+    assert_eq!((&world.slots[0].node, world.versions()), (&running[0].node, vec![0, 0]));
+    // Other reasons are not worth a write.
+    world.host("a").facts.memory = 151 * MIB;
+    assert_eq!(world.settle(11).record, None);
+    world.host("a").facts.memory = 300 * MIB;
+    world.settle(12);
+    assert_eq!((world.versions(), world.record.last_error.as_str()), (vec![1, 0], ""));
+}
+
+#[test]
+fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
+    let mut world = world(1, &["a", "b"]);
+    world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+    let mut world = world.all_healthy();
+    world.patch(10, |pod| pod.filters = vec!["constraint:node!=~a".to_owned(), "constraint:node==b".to_owned()]);
+    world.settle(10);
+    assert_eq!((world.places(), world.versions()), (vec![Some("a")], vec![1]), "the pin takes the filter's place");
+    world.seen[0] = healthy(11);
+    world.patch(12, |pod| pod.filters = vec!["constraint:zone==x".to_owned()]);
+    let plan = world.settle(12);
+    assert_eq!((world.versions(), plan.waiting), (vec![1], true));
+    // Data that the new version does not want does not bind it.
+    world.patch(13, |pod| {
+        pod.filters = vec!["constraint:node==b".to_owned()];
+        pod.containers[0].volumes.clear();
+    });
+    world.settle(13);
+    assert_eq!((world.versions(), world.places(), world.leaves(0)), (vec![3], vec![Some("b")], Some("a")));
+}
+
+#[test]
+fn a_stopped_instance_takes_the_new_version_and_stays_stopped() {
+    let mut world = world(3, &["a"]).all_healthy();
+    for index in [0, 1] {
+        world.slots[index].target = TargetState::Stop;
+        world.seen[index] = reported(RunState::Exit);
+    }
+    world.patch(10, |_| ());
+    world.settle(10);
+    assert_eq!(world.versions(), [1, 1, 1]);
+    assert_eq!(
+        world.slots.iter().map(|slot| slot.target).collect::<Vec<_>>(),
+        [TargetState::Stop, TargetState::Stop, TargetState::Run]
+    );
+    world.seen = vec![reported(RunState::Exit), reported(RunState::Exit), healthy(11)];
+    assert!(world.settle(11).finished());
+}
+
+#[test]
+fn an_instance_that_is_made_anew_keeps_its_version() {
+    let mut world = world(2, &["a", "b"]).all_healthy();
+    world.patch(10, |_| ());
+    world.settle(10);
+    world.seen[1] = reported(RunState::Missing);
+    world.settle(11);
+    assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 1]));
+    world.seen[1] = healthy(12);
+    world.host("a").liveness = Liveness::Lost;
+    world.settle(13);
+    assert_eq!((world.versions(), world.drifts(), world.places()), (vec![1, 0], vec![1, 2], vec![Some("b"); 2]));
+}
+
+#[test]
+fn an_instance_on_a_silent_node_is_not_upgraded_and_one_on_a_lost_node_elsewhere() {
+    let mut world = world(2, &["a", "b"]).all_healthy();
+    world.host("a").liveness = Liveness::Suspect;
+    world.patch(10, |_| ());
+    assert!(!world.settle(10).store);
+    world.host("a").liveness = Liveness::Lost;
+    world.settle(11);
+    assert_eq!((world.versions(), world.places(), world.leaves(0)), (vec![1, 0], vec![Some("b"); 2], None));
+}
+
+#[test]
+fn a_failing_instance_takes_the_new_version_without_waiting_for_its_next_attempt() {
+    let mut world = world(1, &["a"]).all_healthy();
+    world.seen[0] = reported(RunState::Error);
+    world.settle(10);
+    assert_eq!(world.slots[0].failures, 1);
+    world.patch(11, |_| ());
+    world.settle(11);
+    let slot = &world.slots[0];
+    assert_eq!((slot.version, slot.failures, slot.retry_at, slot.why.as_str()), (1, 0, Timestamp::NEVER, ""));
+}
+
+#[test]
+fn an_instance_without_a_place_just_takes_the_new_version() {
+    let mut world = world(1, &["a"]);
+    world.record.spec.pod.filters = vec!["constraint:node==z".to_owned()];
+    world.settle(0);
+    world.patch(10, |pod| pod.filters.clear());
+    world.settle(10);
+    assert_eq!((world.versions(), world.places(), world.drifts()), (vec![1], vec![Some("a")], vec![0]));
+}
+
+#[test]
+fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
+    let mut world = world(3, &["a"]).all_healthy();
+    world.patch(10, |_| ());
+    world.settle(10);
+    world.seen[0] = healthy(11);
+    world.settle(11);
+    world.seen[1] = healthy(12);
+    world.patch(12, |_| ());
+    world.settle(12);
+    assert_eq!(world.versions(), [2, 1, 0]);
+    assert_eq!(world.record.former.keys().copied().collect::<Vec<_>>(), [0, 1]);
+    for (index, now) in [(0, 13), (1, 14), (2, 15)] {
+        world.seen[index] = healthy(now);
+        world.settle(now);
+    }
+    assert_eq!((world.versions(), world.operation(), world.record.former.len()), (vec![2; 3], None, 0));
+}
+
+#[test]
+fn room_of_every_version_is_counted_as_that_version_needs() {
+    let mut world = world(2, &["a", "b"]);
+    world.host("a").facts.memory = 200 * MIB;
+    world.host("b").facts.memory = 64 * MIB;
+    let mut world = world.all_healthy();
+    // The second lives on b; it is lost while the first becomes bigger on a.
+    world.patch(10, |pod| pod.containers[0].memory_limit = 150 << 20);
+    world.host("b").liveness = Liveness::Lost;
+    let plan = world.settle(10);
+    assert_eq!((world.versions(), world.places()), (vec![1, 0], vec![Some("a"), Some("b")]));
+    assert_eq!(world.slots[1].why, "node b is lost; no node fits: a: memory 14 MiB short; b: lost");
+    assert!(plan.waiting);
+}
+
+#[test]
+fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
+    let leaving = |stateful: bool| {
+        let mut world = world(1, &["a", "b", "c"]);
+        if stateful {
+            world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+        }
+        let mut world = world.all_healthy();
+        world.slots[0].leaves = Some(name("c"));
+        world.clinging.insert(0);
+        world
+    };
+    let mut stateless = leaving(false);
+    stateless.host("c").liveness = Liveness::Lost;
+    let plan = stateless.settle(10);
+    assert_eq!((stateless.leaves(0), plan.store), (None, true));
+    let mut stateful = leaving(true);
+    stateful.host("c").liveness = Liveness::Lost;
+    let plan = stateful.settle(10);
+    assert_eq!((stateful.leaves(0), plan.buckets[0]), (Some("c"), Bucket::Leaving));
+    assert_eq!(stateful.slots[0].why, "node c, which it leaves, is lost; the instance is stateful and waits for it");
+    // The node it goes to is replaced: nothing was ordered there, so no name is used up and no data is bound.
+    let mut target = leaving(true);
+    target.host("a").liveness = Liveness::Lost;
+    target.settle(10);
+    assert_eq!((target.places(), target.leaves(0), target.drifts()), (vec![Some("b")], Some("c"), vec![0]));
+}
+
+#[test]
+fn addresses_are_kept_while_an_instance_is_down() {
+    let mut world = world(1, &["a"]).all_healthy();
+    let with = |ip: &str| {
+        let mut facts = healthy(1).expect("facts");
+        ip.clone_into(&mut facts.containers[0].ip);
+        Some(facts)
+    };
+    world.seen[0] = with("10.0.0.1");
+    let plan = world.settle(2);
+    assert_eq!((world.slots[0].addresses.clone(), plan.store), (vec!["10.0.0.1".to_owned()], false));
+    world.seen[0] = with("");
+    world.settle(3);
+    world.seen[0] = reported(RunState::Exit);
+    world.settle(4);
+    assert_eq!(world.slots[0].addresses, ["10.0.0.1"]);
+    world.seen[0] = with("10.0.0.2");
+    world.settle(5);
+    assert_eq!(world.slots[0].addresses, ["10.0.0.2"]);
+}
+
+#[test]
+fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
+    let mut world = world(2, &["a"]);
+    world.settle(0);
+    world.seen = vec![healthy(1), reported(RunState::Exit)];
+    assert!(world.settle(2).finished());
+    assert_eq!(world.record.proven, None, "one of them does not run");
+    world.seen[1] = healthy(3);
+    world.settle(3);
+    assert_eq!(world.record.proven, Some(0), "it came up later");
+}
+
+#[test]
+fn nobody_is_taken_down_while_an_instance_with_a_lower_number_is_being_made() {
+    let mut world = world(3, &["a"]).all_healthy();
+    world.patch(10, |_| ());
+    // The second has the new version already, whoever gave it to it.
+    world.slots[1].version = 1;
+    world.settle(10);
+    assert_eq!(world.versions(), [1, 1, 0]);
+    assert!(!world.settle(11).store, "the second is well, but the first is not up yet");
+    world.seen[0] = healthy(12);
+    world.settle(12);
+    assert_eq!(world.versions(), [1, 1, 1]);
+}

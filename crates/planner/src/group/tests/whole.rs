@@ -1,0 +1,232 @@
+//! What planning promises whatever the facts are.
+
+use contract::command::Drift;
+use proptest::prelude::*;
+
+use super::world::*;
+use super::*;
+
+fn any_state() -> impl Strategy<Value = Option<PodFacts>> {
+    use RunState::{Error, Exit, Missing, Pending, Success};
+    prop_oneof![Just(None), prop::sample::select(vec![Pending, Success, Exit, Missing, Error]).prop_map(reported)]
+}
+fn any_liveness() -> impl Strategy<Value = Liveness> {
+    prop::sample::select(vec![Liveness::Alive, Liveness::Alive, Liveness::Suspect, Liveness::Lost, Liveness::Unknown])
+}
+
+prop_compose! {
+    fn any_world()(
+        instances in 0_i64..12,
+        later in 0_i64..12,
+        seen in proptest::collection::vec(any_state(), 12),
+        livenesses in proptest::collection::vec(any_liveness(), 1..5),
+        stateful in any::<bool>(),
+        room in 0_u64..8,
+    ) -> World {
+        let names: Vec<String> = (0..livenesses.len()).map(|index| format!("n{index}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut world = world(instances, &names);
+        for host in world.hosts.values_mut() {
+            host.facts.memory = room * (64 << 20);
+        }
+        if stateful {
+            world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+        }
+        world.settle(0);
+        world.seen = seen[..world.slots.len()].to_vec();
+        for (host, liveness) in world.hosts.values_mut().zip(livenesses) {
+            host.liveness = liveness;
+        }
+        world.record.spec.num_instances = later;
+        world
+    }
+}
+
+fn any_node() -> impl Strategy<Value = NodeName> {
+    (0_usize..4).prop_map(|index| name(&format!("n{index}")))
+}
+
+fn any_facts() -> impl Strategy<Value = Option<PodFacts>> {
+    use HealthState::{Healthy, None as Unchecked, Starting, Unhealthy};
+    let health = prop::sample::select(vec![Unchecked, Starting, Healthy, Unhealthy]);
+    let up = (health, 0_i64..600, 0_u32..3).prop_map(|(health, since, answered)| {
+        let mut facts = running(health, since).expect("facts");
+        (facts.starts_answered, facts.restarts_answered) = (answered, answered);
+        Some(facts)
+    });
+    prop_oneof![2 => up, 1 => any_state()]
+}
+
+prop_compose! {
+    fn any_slot()(
+        node in proptest::option::weighted(0.9, any_node()),
+        leaves in proptest::option::weighted(0.2, any_node()),
+        version in 0_u32..4,
+        (runs, since, retry_at) in (prop::bool::weighted(0.8), 0_i64..600, proptest::option::of(400_i64..600)),
+        (drift, asked) in (0_u32..3, 0_u32..3),
+    ) -> Slot {
+        Slot {
+            leaves: leaves.filter(|left| node.as_ref().is_some_and(|node| node != left)),
+            node,
+            version,
+            drift,
+            target: if runs { TargetState::Run } else { TargetState::Stop },
+            since: at(since),
+            retry_at: retry_at.map_or(Timestamp::NEVER, at),
+            starts_asked: asked,
+            restarts_asked: asked,
+            ..Slot::default()
+        }
+    }
+}
+
+prop_compose! {
+    fn any_operation()(kind in prop::sample::select(vec![
+        Operation::Deploying, Operation::Scheduling, Operation::Upgrading, Operation::Drifting, Operation::Starting,
+        Operation::Stopping, Operation::Restarting,
+    ]), since in 0_i64..500, next in 0_u32..6, last in 0_u32..6) -> OperationRecord {
+        OperationRecord { kind, since: at(since), next, last }
+    }
+}
+
+prop_compose! {
+    fn any_drift()(from in any_node(), to in proptest::option::of(any_node()), force in any::<bool>(),
+        instance in proptest::option::of(0_u32..6)) -> Drift {
+        Drift { from, to, force, instance }
+    }
+}
+
+prop_compose! {
+    /// A group in the middle of anything, believable or not.
+    fn any_mess()(
+        slots in proptest::collection::vec((any_slot(), any_facts(), any::<bool>()), 0..6),
+        livenesses in proptest::collection::vec(any_liveness(), 4),
+        operation in proptest::option::of(any_operation()),
+        drifts in proptest::collection::vec(any_drift(), 0..3),
+        (instances, present, proven) in (0_i64..6, 0_u32..5, proptest::option::of(0_u32..4)),
+        equals in proptest::option::weighted(0.2, 0_u32..4),
+        needs in proptest::collection::vec(16_i64..400, 5),
+        stateful in proptest::collection::vec(prop::bool::weighted(0.2), 5),
+    ) -> World {
+        let mut world = world(instances, &["n0", "n1", "n2", "n3"]);
+        for (host, liveness) in world.hosts.values_mut().zip(livenesses) {
+            host.liveness = liveness;
+        }
+        let pod = world.record.spec.pod.clone();
+        let revision = |version: u32, (need, stateful): (i64, bool)| {
+            let mut pod = PodSpec { version, stateful, ..pod.clone() };
+            pod.containers[0].memory_limit = need << 20;
+            pod
+        };
+        let revisions = (0..5).zip(needs.into_iter().zip(stateful));
+        let mut former: BTreeMap<u32, PodSpec> =
+            revisions.map(|(version, kind)| (version, revision(version, kind))).collect();
+        world.record.spec.version = present;
+        world.record.spec.pod = former.remove(&present).expect("one of five");
+        former.retain(|version, _| *version < present);
+        world.record.former = former;
+        world.record.operation = operation;
+        (world.record.drifts, world.record.proven) = (drifts, proven);
+        world.record.equals = equals.into_iter().collect();
+        for (index, (slot, mut seen, clings)) in slots.into_iter().enumerate() {
+            if let Some(seen) = &mut seen {
+                // Nobody answers what nobody asked.
+                seen.starts_answered = seen.starts_answered.min(slot.starts_asked);
+                seen.restarts_answered = seen.restarts_answered.min(slot.restarts_asked);
+            }
+            // Nor does anybody see what was not ordered yet.
+            world.seen.push(seen.filter(|_| slot.leaves.is_none()));
+            world.slots.push(slot);
+            if clings {
+                world.clinging.insert(index);
+            }
+        }
+        world
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn every_instance_is_in_one_bucket_and_has_a_place_or_a_reason(mut world in any_world()) {
+        let plan = world.settle(100);
+        let wanted = usize::try_from(world.record.spec.num_instances).expect("not negative");
+        prop_assert_eq!((plan.slots.len(), plan.buckets.len()), (wanted, wanted));
+        for slot in &plan.slots {
+            prop_assert!(slot.node.is_some() || !slot.why.is_empty());
+        }
+        for host in world.hosts.values() {
+            prop_assert!(host.used.memory <= host.facts.memory);
+        }
+    }
+
+    #[test]
+    fn planning_what_was_just_planned_changes_nothing(mut world in any_world()) {
+        world.settle(100);
+        let again = world.settle(100);
+        prop_assert!(!again.store, "{again:?}");
+        prop_assert_eq!(world.plan(100), world.plan(100));
+    }
+
+    #[test]
+    fn instances_that_run_on_a_node_that_is_heard_are_never_touched(mut world in any_world()) {
+        let before = world.slots.clone();
+        let seen = world.seen.clone();
+        let plan = world.settle(100);
+        for (index, slot) in plan.slots.iter().enumerate().take(before.len()) {
+            let runs = seen[index].as_ref().is_some_and(|facts| facts.state == RunState::Success);
+            let lost = before[index].node.as_ref().is_some_and(|node| world.hosts[node].liveness == Liveness::Lost);
+            if runs && !lost {
+                prop_assert_eq!((&slot.node, slot.drift), (&before[index].node, before[index].drift));
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_the_records_say_planning_comes_to_rest(mut world in any_mess()) {
+        let rest = (0..40).any(|_| world.settle(500).wake_at.is_none_or(|wake| wake > at(500)));
+        prop_assert!(rest, "{world:?}");
+        let again = world.plan(500);
+        prop_assert_eq!((again.store, &again.record), (false, &None));
+        prop_assert!(again.slots.iter().all(|slot| slot.node.is_some() || !slot.why.is_empty()));
+    }
+
+    #[test]
+    fn nobody_is_sent_elsewhere_while_its_node_may_still_run_it(world in any_mess()) {
+        let plan = world.plan(500);
+        for (index, (old, new)) in world.slots.iter().zip(&plan.slots).enumerate() {
+            let Some(node) = old.node.as_ref().filter(|node| Some(*node) != new.node.as_ref()) else { continue };
+            let lost = world.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+            let nothing_there = world.seen[index].as_ref().is_some_and(|seen| {
+                matches!(seen.state, RunState::Missing | RunState::Error) && !seen.containers.iter().any(|c| c.running)
+            });
+            let never_there = old.leaves.is_some();
+            prop_assert!(new.leaves.is_some() || lost || nothing_there || never_there, "{old:?} {new:?}");
+        }
+    }
+
+    #[test]
+    fn one_plan_takes_down_one_running_instance_at_most(world in any_mess()) {
+        let plan = world.plan(500);
+        let taken = world.slots.iter().zip(&plan.slots).zip(&world.seen).filter(|((old, new), seen)| {
+            let runs = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success && !seen.leaving);
+            let heard = old.node.as_ref().and_then(|node| world.hosts.get(node));
+            let heard = heard.is_some_and(|host| host.liveness == Liveness::Alive);
+            let taken = (&old.node, old.version, old.drift, old.restarts_asked)
+                != (&new.node, new.version, new.drift, new.restarts_asked);
+            runs && heard && taken && old.leaves.is_none() && old.target == TargetState::Run
+        });
+        prop_assert!(taken.count() <= 1, "{plan:?}");
+    }
+
+    #[test]
+    fn facts_in_any_order_give_the_same_plan(world in any_mess()) {
+        let mut other = world.clone();
+        other.hosts = world.hosts.iter().rev().map(|(name, host)| (name.clone(), host.clone())).collect();
+        let former = world.record.former.iter().rev();
+        other.record.former = former.map(|(version, pod)| (*version, pod.clone())).collect();
+        other.record.equals = world.record.equals.iter().rev().copied().collect();
+        prop_assert_eq!(world.plan(500), other.plan(500));
+    }
+}

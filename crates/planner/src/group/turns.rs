@@ -1,0 +1,167 @@
+//! Decides how starting, stopping and restarting instances goes on.
+//!
+//! Starts and stops are given to all instances at once, restarts one after another. Whether an instance was started or
+//! restarted is counted: the slot says how often it was asked for, the node how often it was done. The surprise: once turned
+//! to, the range of an operation is gone; who was turned to is known by the time in its slot.
+
+use contract::command::Operation;
+use contract::record::OperationRecord;
+use contract::state::TargetState;
+use contract::time::Timestamp;
+
+use super::readiness::Condition;
+use super::{Bucket, Planning};
+
+/// How long an operation waits for an instance it turned to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Not any longer.
+    Over,
+    /// Until then, or until something is reported.
+    Until(Timestamp),
+    /// Until something is reported.
+    Open,
+}
+
+impl Planning<'_> {
+    /// Tells every instance of a start or stop what is wanted of it.
+    pub(super) fn retarget(&mut self) {
+        while let Some((operation, index)) = self.next_turn() {
+            let now = self.now;
+            let slot = &mut self.plan.slots[index];
+            if operation.kind == Operation::Stopping {
+                slot.target = TargetState::Stop;
+            } else {
+                slot.target = TargetState::Run;
+                slot.starts_asked = slot.starts_asked.saturating_add(1);
+                // Who asks for a start does not want to wait for the next attempt.
+                if slot.retry_at.happened() {
+                    slot.retry_at = slot.retry_at.min(now);
+                }
+            }
+            self.turned();
+        }
+    }
+
+    /// Restarts the next instance when the one before it is done.
+    pub(super) fn restart(&mut self) {
+        if !self.all_over() {
+            return;
+        }
+        while let Some((operation, index)) = self.next_turn() {
+            let slot = &mut self.plan.slots[index];
+            slot.target = TargetState::Run;
+            slot.restarts_asked = slot.restarts_asked.saturating_add(1);
+            slot.since = self.now.max(operation.since);
+            self.turned();
+            if !self.is_over(index) {
+                return;
+            }
+        }
+    }
+
+    /// The operation and the slot it turns to next.
+    pub(super) fn next_turn(&self) -> Option<(OperationRecord, usize)> {
+        let operation = self.record.operation.as_ref()?;
+        let next = operation.next.max(1);
+        let index = usize::try_from(next - 1).ok()?;
+        (next <= operation.last && index < self.plan.slots.len()).then(|| (operation.clone(), index))
+    }
+
+    /// The operation turned to its next instance.
+    pub(super) fn turned(&mut self) {
+        if let Some(operation) = &mut self.record.to_mut().operation {
+            operation.next = operation.next.max(1).saturating_add(1);
+        }
+    }
+
+    /// Whether the operation waits for none of the instances it turned to.
+    pub(super) fn all_over(&mut self) -> bool {
+        let turned_to = self.turned_to();
+        turned_to.into_iter().all(|index| self.is_over(index))
+    }
+
+    pub(super) fn turned_to(&self) -> Vec<usize> {
+        let Some(since) = self.record.operation.as_ref().map(|operation| operation.since) else { return Vec::new() };
+        let slots = self.plan.slots.iter().enumerate();
+        slots.filter(|(_, slot)| slot.since >= since).map(|(index, _)| index).collect()
+    }
+
+    pub(super) fn is_over(&mut self, index: usize) -> bool {
+        match self.wait_for(index) {
+            Wait::Over => true,
+            Wait::Until(at) => {
+                self.wake(at);
+                false
+            }
+            Wait::Open => false,
+        }
+    }
+
+    /// How long the next instance waits for this one.
+    fn wait_for(&self, index: usize) -> Wait {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return Wait::Over;
+        }
+        let until = |at: Timestamp, limit: Timestamp| if self.now >= limit { Wait::Over } else { Wait::Until(at) };
+        match self.condition(index) {
+            Condition::Idle => Wait::Over,
+            Condition::Busy => Wait::Open,
+            Condition::Ready | Condition::Unready { .. } if !self.has_restarted(index) => Wait::Open,
+            Condition::Ready => Wait::Over,
+            Condition::Unready { look_at, limit } => until(look_at, limit),
+            Condition::Down { limit } | Condition::Silent { limit } => until(limit, limit),
+        }
+    }
+
+    /// Whether the operation is at an end with an instance it turned to: others do not wait for it, so it need not be well.
+    pub(super) fn has_settled(&mut self, index: usize) -> bool {
+        match self.condition(index) {
+            Condition::Ready | Condition::Unready { .. } | Condition::Down { .. } if self.has_restarted(index) => true,
+            Condition::Ready
+            | Condition::Unready { .. }
+            | Condition::Down { .. }
+            | Condition::Busy
+            | Condition::Idle
+            | Condition::Silent { .. } => self.is_over(index),
+        }
+    }
+
+    fn has_restarted(&self, index: usize) -> bool {
+        self.seen(index).is_some_and(|seen| seen.restarts_answered >= self.plan.slots[index].restarts_asked)
+    }
+
+    /// Whether a start of the instance is still under way.
+    pub(super) fn is_starting(&self, index: usize) -> bool {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return false;
+        }
+        match self.bucket(index) {
+            Bucket::Pending | Bucket::Leaving => true,
+            Bucket::Running | Bucket::Ended => {
+                self.seen(index).is_none_or(|seen| seen.starts_answered < slot.starts_asked)
+            }
+            Bucket::Waiting | Bucket::Failed | Bucket::Missing | Bucket::Lost | Bucket::Held => false,
+            Bucket::Unheard => self.may_still_answer(index),
+        }
+    }
+
+    /// Whether a stop of the instance is still under way.
+    pub(super) fn is_stopping(&self, index: usize) -> bool {
+        if self.plan.slots[index].target == TargetState::Run {
+            return false;
+        }
+        let seen = self.seen(index);
+        match self.bucket(index) {
+            Bucket::Leaving | Bucket::Running => true,
+            Bucket::Pending => seen.is_none_or(|seen| seen.leaving || seen.containers.iter().any(|c| c.running)),
+            Bucket::Ended | Bucket::Failed | Bucket::Missing => {
+                seen.is_some_and(|seen| seen.containers.iter().any(|c| c.running))
+            }
+            Bucket::Waiting | Bucket::Lost | Bucket::Held => false,
+            Bucket::Unheard => self.may_still_answer(index),
+        }
+    }
+}

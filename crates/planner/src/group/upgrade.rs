@@ -1,0 +1,176 @@
+//! Decides what happens to the next instance of a group that is being upgraded.
+//!
+//! One instance at a time, from the lowest number, and only when the one before it is done. An instance that does not run at
+//! all is not done: the original went on and could take a whole group down, here the upgrade holds. Progress is in the slots'
+//! versions, so a new leader, and a plan without the lock, go on where it stopped.
+
+use contract::name::NodeName;
+use contract::record::Slot;
+use contract::state::TargetState;
+use contract::time::Timestamp;
+
+use super::readiness::Condition;
+use super::rooms::{Ask, Extra};
+use super::{Bucket, Planning, number};
+use crate::placement::Wish;
+
+impl Planning<'_> {
+    pub(super) fn upgrade(&mut self) {
+        self.roll_back_if_bad();
+        let outdated: Vec<usize> = self.outdated().collect();
+        let waits_for = outdated.first().and_then(|first| self.last_under_way(first + 1));
+        let mut looked_at = 0;
+        for index in outdated {
+            let alone = waits_for.is_none_or(|last| last <= index);
+            let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
+            looked_at = index;
+            // Nothing is concluded from silence: what runs there goes on until it is heard or lost.
+            if !may || self.bucket(index) == Bucket::Unheard || !self.renew(index) {
+                return;
+            }
+            if self.plan.slots[index].target == TargetState::Run {
+                return;
+            }
+        }
+    }
+
+    /// The slots that neither run the present version nor one that counts as it.
+    pub(super) fn outdated(&self) -> impl Iterator<Item = usize> + '_ {
+        let slots = self.plan.slots.iter().enumerate();
+        slots.filter(|(_, slot)| self.is_outdated(slot)).map(|(index, _)| index)
+    }
+
+    fn is_outdated(&self, slot: &Slot) -> bool {
+        slot.version != self.record.spec.version && !self.record.equals.contains(&slot.version)
+    }
+
+    /// The first instance that shall run: the one that tries a version out for the others.
+    pub(super) fn first(&self) -> Option<usize> {
+        self.plan.slots.iter().position(|slot| slot.target == TargetState::Run)
+    }
+
+    /// Whether the instance before it is done; those that shall not run are passed over.
+    fn is_next(&mut self, index: usize) -> bool {
+        let before = self.plan.slots[..index].iter().rposition(|slot| slot.target == TargetState::Run);
+        before.is_none_or(|before| self.is_done(before))
+    }
+
+    /// The highest instance from there on that the patch before this one took down and that is not up yet; it is waited for
+    /// as long as that upgrade would have. Wakes for when that is over.
+    fn last_under_way(&mut self, from: usize) -> Option<usize> {
+        let last = (from..self.plan.slots.len()).rev().find(|index| self.comes_up_until(*index).is_some())?;
+        let until = self.comes_up_until(last)?;
+        self.wake(until);
+        Some(last)
+    }
+
+    fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
+        let slot = &self.plan.slots[index];
+        let until = slot.since + self.patience(index);
+        if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {
+            return None;
+        }
+        match self.condition(index) {
+            Condition::Ready | Condition::Idle => None,
+            Condition::Busy | Condition::Down { .. } | Condition::Silent { .. } => Some(until),
+            Condition::Unready { look_at, .. } => Some(look_at.min(until)),
+        }
+    }
+
+    /// Whether an instance that shall run is being made or has no place: whoever it is, no other is taken down meanwhile.
+    fn is_coming(&self, index: usize) -> bool {
+        let comes = matches!(self.bucket(index), Bucket::Pending | Bucket::Leaving | Bucket::Waiting);
+        comes && self.plan.slots[index].target == TargetState::Run
+    }
+
+    /// Whether the upgrade may go on after this instance, which shall run; wakes for when that changes by itself.
+    pub(super) fn is_done(&mut self, index: usize) -> bool {
+        let tries = self.first() == Some(index) && self.plan.slots[index].version == self.record.spec.version;
+        match self.condition(index) {
+            Condition::Ready => true,
+            Condition::Unready { limit, .. } if self.now >= limit => !tries,
+            Condition::Unready { look_at, .. } => {
+                self.wake(look_at);
+                false
+            }
+            Condition::Busy | Condition::Down { .. } | Condition::Idle | Condition::Silent { .. } => false,
+        }
+    }
+
+    /// Gives one instance the present version; false when there is no place for it.
+    fn renew(&mut self, index: usize) -> bool {
+        let (old, version) = (self.plan.slots[index].node.clone(), self.plan.slots[index].version);
+        let Some(old) = old else {
+            self.take_version(index);
+            return true;
+        };
+        let (before, after) = (self.revision(version).clone(), self.present.clone());
+        // Who is still leaving another node has no data on this one yet.
+        let has_data = before.pod.is_stateful() && self.plan.slots[index].leaves.is_none();
+        let pinned = has_data && after.pod.is_stateful();
+        let (wish, extra) = if pinned {
+            (Wish { pin: Some(&old), ..Wish::default() }, Extra::Pinned)
+        } else {
+            (Wish { prefer: Some(&old), ..Wish::default() }, Extra::Nothing)
+        };
+        self.rooms.release(&old, before.need);
+        self.rooms.uncount(&old);
+        let ask = Ask { version: self.record.spec.version, extra };
+        match self.rooms.place(&ask, &after, wish) {
+            Ok(node) => {
+                self.take_version(index);
+                self.go_to(index, node);
+                true
+            }
+            Err(unplaceable) => {
+                self.rooms.keep(&old, before.need);
+                self.stuck(index, &unplaceable.sentence());
+                self.plan.unplaced = Some(unplaceable);
+                false
+            }
+        }
+    }
+
+    fn take_version(&mut self, index: usize) {
+        let version = self.record.spec.version;
+        if self.record.last_error.starts_with(&stuck_at(index)) {
+            self.record.to_mut().last_error.clear();
+        }
+        self.touched.insert(index);
+        let slot = &mut self.plan.slots[index];
+        slot.version = version;
+        slot.since = self.now;
+        slot.failures = 0;
+        slot.retry_at = Timestamp::NEVER;
+        slot.why.clear();
+    }
+
+    /// Sends an instance to a node, to start there once the one it leaves has let go of it. Who is already leaving a node was
+    /// never ordered anywhere else.
+    pub(super) fn go_to(&mut self, index: usize, node: NodeName) {
+        let slot = &self.plan.slots[index];
+        let left = slot.node.clone().filter(|old| *old != node && slot.leaves.is_none());
+        let left = left.filter(|old| !self.is_lost(old));
+        let slot = &mut self.plan.slots[index];
+        slot.leaves = slot.leaves.take().or(left);
+        slot.node = Some(node);
+        if self.waits_in_vain(index) {
+            self.plan.slots[index].leaves = None;
+        }
+    }
+
+    fn stuck(&mut self, index: usize, sentence: &str) {
+        self.plan.waiting = true;
+        let version = self.record.spec.version;
+        self.stuck = Some((index, format!("it is not upgraded to version {version}: {sentence}")));
+        // The reasons change with every byte of free memory; the first ones are kept.
+        let start = stuck_at(index);
+        if !self.record.last_error.starts_with(&start) {
+            self.record.to_mut().last_error = format!("{start} to version {version}: {sentence}");
+        }
+    }
+}
+
+fn stuck_at(index: usize) -> String {
+    format!("instance {} is not upgraded", number(index))
+}

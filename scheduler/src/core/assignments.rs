@@ -1,0 +1,63 @@
+//! What a group's placement means for the orders of its nodes, and what a change of it changes there.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use contract::name::{GroupName, NodeName};
+use contract::order::Assignment;
+use contract::pod_id::PodId;
+use contract::record::Slot;
+use contract::spec::PodSpec;
+
+use super::commit::OrderChange;
+use super::state::{Group, State, pod_id};
+
+/// The assignments of one group.
+#[derive(Debug, Default)]
+pub(super) struct Assignments {
+    pods: BTreeMap<(NodeName, PodId), (Assignment, Arc<PodSpec>)>,
+}
+
+/// The assignments of a group as it stands.
+pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
+    let restart_policy = group.record.spec.restart_policy;
+    // Who leaves a node starts nowhere else before that node has let go of it.
+    let settled = group.slots().iter().enumerate().filter(|(_, slot)| slot.leaves.is_none());
+    let placed = settled.filter_map(|(index, slot)| {
+        let Slot { target, starts_asked, restarts_asked, .. } = *slot;
+        let assignment = Assignment { target, restart_policy, starts_asked, restarts_asked };
+        let spec = Arc::clone(group.pod(slot.version)?);
+        Some(((slot.node.clone()?, pod_id(name, index, slot)), (assignment, spec)))
+    });
+    Assignments { pods: placed.collect() }
+}
+
+impl State {
+    /// The assignments of a group; none when there is no such group.
+    pub(super) fn assignments(&self, name: &GroupName) -> Assignments {
+        self.groups.get(name).map(|group| assignments(name, group)).unwrap_or_default()
+    }
+}
+
+impl Assignments {
+    /// What turns these into `after`.
+    pub(super) fn changes_to(&self, after: &Self) -> Vec<OrderChange> {
+        let gone = self.pods.keys().filter(|key| !after.pods.contains_key(*key));
+        let gone = gone.map(|(node, pod)| OrderChange { node: node.clone(), pod: pod.clone(), what: None });
+        let puts = after.pods.iter().filter(|(key, now)| !self.pods.get(*key).is_some_and(|before| same(before, now)));
+        let puts = puts.map(|((node, pod), (assignment, spec))| {
+            let what = Some((*assignment, Arc::clone(spec)));
+            OrderChange { node: node.clone(), pod: pod.clone(), what }
+        });
+        gone.chain(puts).collect()
+    }
+
+    /// Every assignment, for a desk that starts from nothing.
+    pub(super) fn all(&self) -> Vec<OrderChange> {
+        Self::default().changes_to(self)
+    }
+}
+
+fn same(before: &(Assignment, Arc<PodSpec>), after: &(Assignment, Arc<PodSpec>)) -> bool {
+    before.0 == after.0 && (Arc::ptr_eq(&before.1, &after.1) || before.1 == after.1)
+}

@@ -1,0 +1,219 @@
+//! Decides when a condition that stands is told: once, again after a long while, and anew when it came back.
+//!
+//! Each condition has one alarm, so nothing is scanned; what rings is looked at afresh. Facts of a node that is not heard,
+//! or whose engine is away, say nothing: a condition there neither ends nor is told. What was told is not stored, so a new
+//! leader may tell it once more.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::event::{Event, Kind};
+use contract::name::{GroupName, NodeName};
+use contract::notice::Incident;
+use contract::pod_id::PodId;
+use contract::query::Liveness;
+use contract::report::{EngineState, PodFacts, Report};
+use contract::spec::PodSpec;
+use contract::state::{HealthState, TargetState};
+use contract::time::Timestamp;
+use planner::notices::{self, CONDITIONS, Happening};
+
+use super::alarms::Alarm;
+use super::events;
+use super::io::Effect;
+use super::leader::Leading;
+use super::reports::PodChange;
+use super::state::pod_id;
+
+/// A condition that comes and goes is told at most so often.
+const FLAPS_WITHIN: Duration = Duration::from_secs(60);
+/// What receivers know a node's engine by.
+const CLUSTER_MANAGER: &str = "Cluster-Manager";
+
+/// What may stand for long.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Concern {
+    /// Something is wrong with an instance.
+    Instance(GroupName, u32, Incident),
+    /// The engine of a node does not answer.
+    Engine(NodeName),
+}
+
+/// The conditions that stand, or ended a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Conditions {
+    known: BTreeMap<Concern, Condition>,
+    /// When callbacks last heard of an engine; they are not told which, so one notice is enough for all of one moment.
+    engine_told_at: Option<Timestamp>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Condition {
+    seen_at: Timestamp,
+    told_at: Option<Timestamp>,
+    phase: Phase,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Stands and is to be told.
+    Waiting,
+    /// Stands and was told.
+    Told,
+    /// Was told and ended; remembered for a moment, in case it comes back.
+    Ended,
+}
+
+/// Whether a condition stands.
+enum Standing {
+    No,
+    /// Nobody can say now.
+    Unheard,
+    /// Worth telling from then on.
+    Due(Timestamp),
+}
+
+impl Leading<'_> {
+    /// Looks at the conditions of pods a node reported.
+    pub(super) fn note_conditions(&mut self, node: &NodeName, changes: &[PodChange]) {
+        for change in changes {
+            let quiet = self.lead.conditions.known.is_empty();
+            if quiet && change.after.as_ref().is_none_or(is_well) {
+                continue;
+            }
+            // Only the pod that is meant to be there counts, not its predecessor on the way out.
+            if self.pod_of(&change.pod.group, change.pod.instance) == Some((node, change.pod.clone())) {
+                self.look_at_pod(&change.pod);
+            }
+        }
+    }
+
+    /// The first look of a leadership.
+    pub(super) fn note_all_conditions(&mut self) {
+        let ill = |report: &Report| {
+            report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
+        };
+        let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
+        for pod in &pods {
+            self.look_at_pod(pod);
+        }
+        for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
+            self.look(Concern::Engine(node));
+        }
+    }
+
+    fn look_at_pod(&mut self, pod: &PodId) {
+        for incident in CONDITIONS {
+            self.look(Concern::Instance(pod.group.clone(), pod.instance, incident));
+        }
+    }
+
+    /// Where an instance is meant to run, and as which pod.
+    fn pod_of(&self, group: &GroupName, instance: u32) -> Option<(&NodeName, PodId)> {
+        let index = usize::try_from(instance.checked_sub(1)?).ok()?;
+        let slot = self.state.groups.get(group)?.slots().get(index)?;
+        if slot.target == TargetState::Stop {
+            return None;
+        }
+        Some((slot.node.as_ref()?, pod_id(group, index, slot)))
+    }
+
+    fn facts_of(&self, group: &GroupName, instance: u32) -> Option<(&NodeName, &PodFacts, &PodSpec)> {
+        let (node, pod) = self.pod_of(group, instance)?;
+        let spec = self.state.groups.get(group)?.pod(pod.version)?;
+        Some((node, self.ears.pod(node, &pod)?, spec))
+    }
+
+    fn standing(&self, concern: &Concern, seen_at: Timestamp) -> Standing {
+        let heard = |node: &NodeName| self.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive);
+        match concern {
+            Concern::Engine(node) => match heard(node).map(|host| host.engine) {
+                None => Standing::Unheard,
+                Some(EngineState::Up) => Standing::No,
+                Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + self.settings.engine_away_after),
+            },
+            Concern::Instance(group, instance, incident) => {
+                let Some((node, facts, spec)) = self.facts_of(group, *instance) else { return Standing::No };
+                if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
+                    return Standing::Unheard;
+                }
+                let due = notices::stands(*incident, facts, spec, self.settings.health_poll, seen_at);
+                due.map_or(Standing::No, Standing::Due)
+            }
+        }
+    }
+
+    /// Looks at one condition: tells it when its time has come, and sets when to look again.
+    pub(super) fn look(&mut self, concern: Concern) {
+        let known = self.lead.conditions.known.get(&concern).copied();
+        let stood = known.filter(|known| known.phase != Phase::Ended);
+        let seen_at = stood.map_or(self.now, |stood| stood.seen_at);
+        let mut condition = match (self.standing(&concern, seen_at), stood) {
+            (Standing::Unheard, None) | (Standing::No, _) => return self.ended(concern, known),
+            (Standing::Unheard, Some(stood)) => return self.keep(concern, stood, self.now + FLAPS_WITHIN),
+            (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
+            (Standing::Due(due), _) => {
+                let told_at = known.and_then(|known| known.told_at);
+                let condition = Condition { seen_at, told_at, phase: Phase::Waiting };
+                let not_before = told_at.map_or(due, |told_at| due.max(told_at + FLAPS_WITHIN));
+                if self.now < not_before {
+                    return self.keep(concern, condition, not_before);
+                }
+                condition
+            }
+        };
+        let again_at = |told_at: Timestamp| told_at + self.settings.tell_again_after;
+        if condition.phase == Phase::Waiting || condition.told_at.is_none_or(|told_at| self.now >= again_at(told_at)) {
+            self.tell_condition(&concern);
+            condition = Condition { told_at: Some(self.now), phase: Phase::Told, ..condition };
+        }
+        let next = again_at(condition.told_at.unwrap_or(self.now));
+        self.keep(concern, condition, next);
+    }
+
+    fn keep(&mut self, concern: Concern, condition: Condition, look_at: Timestamp) {
+        self.lead.conditions.known.insert(concern.clone(), condition);
+        self.lead.alarms.set(Alarm::Condition(concern), Some(look_at));
+    }
+
+    /// It does not stand, or not any more.
+    fn ended(&mut self, concern: Concern, known: Option<Condition>) {
+        let Some(condition) = known else { return };
+        match condition.told_at.map(|told_at| told_at + FLAPS_WITHIN).filter(|until| self.now < *until) {
+            Some(until) => self.keep(concern, Condition { phase: Phase::Ended, ..condition }, until),
+            None => {
+                self.lead.conditions.known.remove(&concern);
+                self.lead.alarms.set(Alarm::Condition(concern), None);
+            }
+        }
+    }
+
+    fn tell_condition(&mut self, concern: &Concern) {
+        let effects = match concern {
+            Concern::Instance(group, instance, incident) => {
+                let Some((node, facts, _)) = self.facts_of(group, *instance) else { return };
+                let happening = Happening { incident: *incident, at: notices::stood_at(*incident, facts, self.now) };
+                let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
+                self.incident(&pod, Some(node), happening)
+            }
+            Concern::Engine(node) => self.engine_away(node),
+        };
+        self.tell(effects);
+    }
+
+    fn engine_away(&mut self, node: &NodeName) -> Vec<Effect> {
+        let event = events::event(Kind::Incident, Incident::EngineAway.text(), self.now);
+        let mut effects = vec![Effect::Record(Event { node: Some(node.clone()), ..event })];
+        if self.lead.conditions.engine_told_at.is_none_or(|at| self.now >= at + FLAPS_WITHIN) {
+            self.lead.conditions.engine_told_at = Some(self.now);
+            effects.extend(self.cluster_notice(CLUSTER_MANAGER, Incident::EngineAway));
+        }
+        effects
+    }
+}
+
+/// Nothing about the pod can be a condition: most pods, most of the time.
+fn is_well(facts: &PodFacts) -> bool {
+    let addressed = facts.containers.iter().all(|container| !container.running || !container.ip.is_empty());
+    !facts.let_go && facts.health != HealthState::Unhealthy && addressed
+}

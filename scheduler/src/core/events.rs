@@ -1,0 +1,173 @@
+//! Words for what happened: one event each, never longer than a stream takes.
+//!
+//! Nothing here remembers or decides; `journal` knows what was told before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use contract::brakes::EngineRecord;
+use contract::command::{Command, Verb, Verdict};
+use contract::event::{Event, Kind};
+use contract::name::{GroupName, NodeName};
+use contract::time::Timestamp;
+
+use super::io::Effect;
+
+/// Longest sentence kept, in bytes.
+const LONGEST_MESSAGE: usize = 4096;
+/// Nodes whose reasons are kept.
+const MOST_NODES: usize = 200;
+/// Bytes of reasons kept: with the sentence and the rest an event stays below 64 KiB.
+const MOST_REASONS: usize = 48 * 1024;
+
+/// An event about nothing in particular; the callers say what it is about.
+pub(super) fn event(kind: Kind, message: impl Into<String>, now: Timestamp) -> Event {
+    let mut message = message.into();
+    if message.len() > LONGEST_MESSAGE {
+        message.truncate(message.floor_char_boundary(LONGEST_MESSAGE));
+        message.push('…');
+    }
+    Event { at: now, kind, group: None, instance: 0, node: None, message, reasons: BTreeMap::new() }
+}
+
+/// An event about a group.
+pub(super) fn of_group(kind: Kind, group: &GroupName, message: impl Into<String>, now: Timestamp) -> Event {
+    Event { group: Some(group.clone()), ..event(kind, message, now) }
+}
+
+/// An event about a node.
+pub(super) fn of_node(node: &NodeName, message: impl Into<String>, now: Timestamp) -> Effect {
+    Effect::Record(Event { node: Some(node.clone()), ..event(Kind::Node, message, now) })
+}
+
+/// What became of a command; made from it before it is obeyed.
+pub(super) struct Asked {
+    event: Event,
+    by: String,
+}
+
+impl Asked {
+    pub(super) fn of(command: &Command, now: Timestamp) -> Self {
+        let (group, node, text) = about(&command.verb);
+        let event = Event { group, node: node.cloned(), ..event(Kind::Accepted, text, now) };
+        Self { event, by: format!("asked through {} as {}", command.by, command.id) }
+    }
+
+    /// The event, once the verdict is known.
+    pub(super) fn became(self, verdict: &Verdict) -> Effect {
+        let Self { event: asked, by } = self;
+        let (kind, word) = match verdict {
+            Verdict::Accepted => (Kind::Accepted, "accepted".to_owned()),
+            Verdict::Refused(refusal) => (Kind::Refused, format!("refused: {refusal}")),
+        };
+        let message = event(kind, format!("{}: {word}; {by}", asked.message), asked.at).message;
+        Effect::Record(Event { kind, message, ..asked })
+    }
+}
+
+/// Whom a command is about, and what it asks for.
+fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
+    let named = |name: &GroupName| Some(name.clone());
+    match verb {
+        Verb::CreateGroup { spec } => {
+            (spec.name.parse().ok(), None, format!("create with {} instances", spec.num_instances))
+        }
+        Verb::RemoveGroup { name } => (named(name), None, "remove".to_owned()),
+        Verb::Replica { name, num_instances, restart_policy } => {
+            let policy = restart_policy.map(|policy| format!(", restart policy {policy:?}")).unwrap_or_default();
+            (named(name), None, format!("replica {num_instances}{policy}"))
+        }
+        Verb::PatchSpec { name, .. } => (named(name), None, "spec".to_owned()),
+        Verb::Operate { name, act, instance: 0 } => (named(name), None, format!("{act:?} every instance")),
+        Verb::Operate { name, act, instance } => (named(name), None, format!("{act:?} instance {instance}")),
+        Verb::Drift { drift, group } => {
+            let to = drift.to.as_ref().map(|to| format!(" to {to}")).unwrap_or_default();
+            let force = if drift.force { ", by force" } else { "" };
+            let which = drift.instance.map(|number| format!(" instance {number}")).unwrap_or_default();
+            (group.clone(), Some(&drift.from), format!("drift{which} from {}{to}{force}", drift.from))
+        }
+        Verb::Evacuate { node } => (None, Some(node), format!("evacuate {node}")),
+        Verb::CreateDependency { pod } => (pod.name.parse().ok(), None, "create dependency".to_owned()),
+        Verb::UpdateDependency { pod } => (pod.name.parse().ok(), None, "update dependency".to_owned()),
+        Verb::RemoveDependency { name, force } => {
+            (named(name), None, if *force { "remove dependency by force" } else { "remove dependency" }.to_owned())
+        }
+        Verb::AddCallback { .. }
+        | Verb::RemoveCallback { .. }
+        | Verb::Configure { .. }
+        | Verb::RunEngine { .. }
+        | Verb::Guard { .. }
+        | Verb::SetConstraint { .. }
+        | Verb::RemoveConstraint { .. } => (None, None, about_cluster(verb)),
+    }
+}
+
+fn about_cluster(verb: &Verb) -> String {
+    let shown = |word: &str, value: &Option<bool>| value.map(|on| format!(" {word}={on}")).unwrap_or_default();
+    match verb {
+        Verb::AddCallback { url } => format!("add callback {url}"),
+        Verb::RemoveCallback { url } => format!("remove callback {url}"),
+        Verb::Configure { readonly, maintenance } => {
+            format!("configure{}{}", shown("readonly", readonly), shown("maintenance", maintenance))
+        }
+        Verb::RunEngine { running } => if *running { "start the engine" } else { "stop the engine" }.to_owned(),
+        Verb::Guard { working } => if *working { "wake the guard" } else { "put the guard to sleep" }.to_owned(),
+        Verb::SetConstraint { constraint } => format!("set constraint {}", constraint.expression()),
+        Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
+        Verb::CreateGroup { .. }
+        | Verb::RemoveGroup { .. }
+        | Verb::Replica { .. }
+        | Verb::PatchSpec { .. }
+        | Verb::Operate { .. }
+        | Verb::Drift { .. }
+        | Verb::Evacuate { .. }
+        | Verb::CreateDependency { .. }
+        | Verb::UpdateDependency { .. }
+        | Verb::RemoveDependency { .. } => String::new(),
+    }
+}
+
+/// Why an instance of the group found no place: every node with every reason, as far as there is room.
+pub(super) fn unplaceable(
+    group: &GroupName,
+    sentence: &str,
+    reasons: &BTreeMap<NodeName, BTreeSet<String>>,
+    now: Timestamp,
+) -> Effect {
+    let (mut kept, mut bytes) = (BTreeMap::new(), 0);
+    for (node, reasons) in reasons.iter().take(MOST_NODES) {
+        let reasons: Vec<String> = reasons.iter().cloned().collect();
+        // As long as it is on the wire, escapes included.
+        bytes += serde_json::to_string(&(node, &reasons)).map_or(MOST_REASONS, |text| text.len());
+        if bytes > MOST_REASONS {
+            break;
+        }
+        kept.insert(node.clone(), reasons);
+    }
+    let more = reasons.len() - kept.len();
+    let more = if more > 0 { format!(" (the reasons of {more} more nodes are left out)") } else { String::new() };
+    let event = of_group(Kind::Unplaceable, group, format!("{sentence}{more}"), now);
+    Effect::Record(Event { reasons: kept, ..event })
+}
+
+/// One of the engine's switches or a constraint changed.
+pub(super) fn engine(message: impl Into<String>, now: Timestamp) -> Effect {
+    Effect::Record(event(Kind::Engine, message, now))
+}
+
+/// Which of the engine's switches changed.
+pub(super) fn switched(before: EngineRecord, after: EngineRecord, now: Timestamp) -> Vec<Effect> {
+    let changes = [
+        (before.running, after.running, ["the engine was stopped", "the engine was started"]),
+        (before.guarding, after.guarding, ["the guard sleeps", "the guard works"]),
+        (before.readonly, after.readonly, ["changes are taken again", "read-only: changes are refused"]),
+        (before.maintenance, after.maintenance, ["maintenance is over", "maintenance: what ends is not restarted"]),
+    ];
+    let changed = changes.into_iter().filter(|(before, after, _)| before != after);
+    changed.map(|(_, after, words)| engine(words[usize::from(after)], now)).collect()
+}
+
+/// A span as people read it.
+pub(super) fn shown(span: Duration) -> String {
+    format!("{}.{} s", span.as_secs(), span.subsec_millis() / 100)
+}

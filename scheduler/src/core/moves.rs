@@ -1,0 +1,108 @@
+//! Tells where instances went: one event each, or one per node when there are many.
+
+use std::collections::BTreeMap;
+
+use contract::event::{Event, Kind};
+use contract::name::{GroupName, NodeName};
+use contract::record::Slot;
+use contract::time::Timestamp;
+
+use super::events::of_group;
+use super::io::Effect;
+
+/// More changed places of one group than this are told node by node.
+const MOST_MOVES: usize = 50;
+/// Nodes told of one by one.
+const MOST_NODES: usize = 200;
+
+/// A change of one instance's place.
+struct Move<'a> {
+    instance: u32,
+    from: Option<&'a Slot>,
+    to: Option<&'a Slot>,
+}
+
+/// What changed at one node.
+#[derive(Default)]
+struct Traffic {
+    came: u32,
+    left: u32,
+    anew: u32,
+}
+
+impl Move<'_> {
+    fn left(&self) -> Option<&NodeName> {
+        self.from.and_then(|slot| slot.node.as_ref())
+    }
+    fn came(&self) -> Option<&NodeName> {
+        self.to.and_then(|slot| slot.node.as_ref())
+    }
+    fn is_one(&self) -> bool {
+        let identity = |slot: Option<&Slot>| slot.map(|slot| (slot.node.clone(), slot.version, slot.drift));
+        let nowhere = self.left().is_none() && self.came().is_none();
+        !nowhere && identity(self.from) != identity(self.to)
+    }
+    fn sentence(&self) -> String {
+        let versions = self.from.zip(self.to).map(|(from, to)| (from.version, to.version));
+        let upgrade = versions.filter(|(from, to)| from != to);
+        let upgrade = upgrade.map(|(from, to)| format!(", version {from} to {to}")).unwrap_or_default();
+        let drift = self.to.map_or(0, |slot| slot.drift);
+        match (self.left(), self.came()) {
+            (None, None) => "has no place".to_owned(),
+            (None, Some(to)) => format!("placed on {to}"),
+            (Some(from), None) => format!("leaves {from}"),
+            (Some(from), Some(to)) if from != to => format!("moves from {from} to {to}, drift {drift}{upgrade}"),
+            (Some(_), Some(to)) if upgrade.is_empty() => format!("made anew on {to}, drift {drift}"),
+            (Some(_), Some(to)) => format!("upgraded on {to}{upgrade}"),
+        }
+    }
+}
+
+/// What changed in where the instances of a group are.
+pub(super) fn moves(group: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
+    let all = (0..before.len().max(after.len())).map(|index| Move {
+        // At most 5,000 instances: the number always fits.
+        instance: u32::try_from(index + 1).unwrap_or(u32::MAX),
+        from: before.get(index),
+        to: after.get(index),
+    });
+    let moves: Vec<Move<'_>> = all.filter(Move::is_one).collect();
+    if moves.len() > MOST_MOVES {
+        return by_node(group, &moves, now);
+    }
+    let told = |change: &Move<'_>| {
+        let node = change.came().or_else(|| change.left()).cloned();
+        let event = of_group(Kind::Placed, group, change.sentence(), now);
+        Effect::Record(Event { instance: change.instance, node, ..event })
+    };
+    moves.iter().map(told).collect()
+}
+
+fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect> {
+    let mut nodes: BTreeMap<&NodeName, Traffic> = BTreeMap::new();
+    for change in moves {
+        match (change.left(), change.came()) {
+            (Some(from), Some(to)) if from == to => nodes.entry(to).or_default().anew += 1,
+            (from, to) => {
+                from.into_iter().for_each(|node| nodes.entry(node).or_default().left += 1);
+                to.into_iter().for_each(|node| nodes.entry(node).or_default().came += 1);
+            }
+        }
+    }
+    let more = nodes.len().saturating_sub(MOST_NODES);
+    let told = nodes.iter().take(MOST_NODES).map(|(node, traffic)| {
+        let event = of_group(Kind::Placed, group, traffic.sentence(), now);
+        Effect::Record(Event { node: Some((*node).clone()), ..event })
+    });
+    let rest = (more > 0).then(|| format!("instances were placed on or left {more} more nodes"));
+    let rest = rest.map(|message| Effect::Record(of_group(Kind::Placed, group, message, now)));
+    told.chain(rest).collect()
+}
+
+impl Traffic {
+    fn sentence(&self) -> String {
+        let parts = [(self.came, "placed here"), (self.left, "leave"), (self.anew, "made anew or upgraded here")];
+        let parts = parts.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}"));
+        format!("instances: {}", parts.collect::<Vec<_>>().join(", "))
+    }
+}

@@ -1,0 +1,153 @@
+//! A patch makes every instance anew from another spec, one after another, whoever leads; what cannot be done says so.
+
+use super::*;
+use contract::command::Operation;
+use contract::record::{GroupRecord, OperationRecord};
+
+pub(super) fn image(name: &str, image: &str) -> PodSpec {
+    let mut pod = spec(name, 1).pod;
+    pod.containers[0].image = image.to_owned();
+    pod
+}
+pub(super) fn patch(name: &str, pod: PodSpec) -> Verb {
+    Verb::PatchSpec { name: group(name), pod: Box::new(pod) }
+}
+fn versions(rig: &Rig, name: &str) -> Vec<u32> {
+    rig.slots(name).iter().map(|slot| slot.version).collect()
+}
+/// The images every node was told to run.
+fn images(rig: &Rig) -> BTreeSet<String> {
+    let orders = rig.agents.values().map(|agent| &agent.order);
+    let specs = orders.flat_map(|order| order.pods.keys().filter_map(|pod| order.specs.get(&pod.spec_key())));
+    specs.map(|spec| spec.containers[0].image.clone()).collect()
+}
+fn web(instances: i64) -> Rig {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create("web", instances));
+    rig.pass(60);
+    rig.clear();
+    rig
+}
+/// Whether the group is done, after at most so many seconds.
+fn settle(rig: &mut Rig, seconds: i64) -> bool {
+    (0..seconds).any(|_| {
+        rig.pass(1);
+        rig.record("web").operation.is_none()
+    })
+}
+
+#[test]
+fn a_patch_needs_a_group_that_is_there_and_free_or_being_upgraded() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(rig.command("c1", patch("web", image("web", "v1"))), "Refused(GroupUnknown)");
+    rig.command("c2", create("web", 1));
+    let refused = "Refused(Locked { operation: Deploying })";
+    assert_eq!(rig.command("c3", patch("web", image("web", "v1"))), refused);
+    rig.pass(2);
+    let mut flawed = image("web", "");
+    flawed.annotation = "[]".to_owned();
+    let verdict = rig.command("c4", patch("web", flawed));
+    assert!(verdict.contains("Pod.Containers[0].Image") && verdict.contains("Pod.Annotation"), "{verdict}");
+    assert_eq!(rig.command("c5", patch("web", image("web", "v1"))), "Accepted");
+    assert_eq!(rig.command("c6", replica("web", 2)), "Refused(Locked { operation: Upgrading })");
+    assert_eq!(rig.command("c7", remove("web")), "Refused(Locked { operation: Upgrading })");
+    assert_eq!(rig.command("c8", patch("web", image("web", "v2"))), "Accepted");
+}
+
+#[test]
+fn an_accepted_patch_is_the_next_version_and_keeps_the_one_before() {
+    let mut rig = web(2);
+    let before = rig.record("web");
+    rig.command("c2", Verb::RunEngine { running: false });
+    rig.now += 5_000;
+    // Another name is the client's mistake and harms nobody; 0 bytes mean as many as before.
+    let mut pod = image("other", "v1");
+    pod.containers[0].memory_limit = 0;
+    assert_eq!(rig.command("c3", patch("web", pod)), "Accepted");
+    let mut expected = before.clone();
+    expected.former = BTreeMap::from([(0, before.spec.pod.clone())]);
+    expected.operation = Some(OperationRecord::new(Operation::Upgrading, rig.time()));
+    expected.updated_at = rig.time();
+    expected.spec.version = 1;
+    expected.spec.updated_at = rig.time();
+    expected.spec.pod = PodSpec { version: 1, updated_at: rig.time(), ..image("web", "v1") };
+    expected.spec.pod.created_at = before.spec.pod.created_at;
+    expected.spec.pod.annotation = "{}".to_owned();
+    assert_eq!(rig.record("web"), expected);
+    assert_eq!(images(&rig), BTreeSet::from(["demo".to_owned()]), "the engine is stopped");
+    rig.take_over();
+    rig.command("c4", Verb::RunEngine { running: true });
+    assert!(settle(&mut rig, 300), "{:?}", rig.record("web"));
+    assert_eq!((versions(&rig, "web"), images(&rig)), (vec![1, 1], BTreeSet::from(["v1".to_owned()])));
+}
+
+#[test]
+fn the_last_of_several_patches_wins_and_nothing_of_the_others_stays() {
+    let mut rig = web(3);
+    rig.command("c2", patch("web", image("web", "v1")));
+    rig.pass(15);
+    assert_eq!(rig.command("c3", patch("web", image("web", "v2"))), "Accepted");
+    assert_eq!(rig.command("c4", patch("web", image("web", "v3"))), "Accepted");
+    assert_eq!(rig.record("web").spec.version, 3);
+    assert!(settle(&mut rig, 300), "{:?}", rig.record("web"));
+    assert_eq!((versions(&rig, "web"), images(&rig)), (vec![3; 3], BTreeSet::from(["v3".to_owned()])));
+    rig.pass(5);
+    let record = rig.record("web");
+    assert_eq!((record.former, record.proven, record.last_error), (BTreeMap::new(), Some(3), String::new()));
+}
+
+#[test]
+fn an_upgrade_goes_on_under_every_next_leader_and_never_runs_an_instance_twice() {
+    let mut rig = web(3);
+    rig.command("c2", patch("web", image("web", "v1")));
+    for _ in 0..60 {
+        rig.take_over();
+        rig.pass(4);
+        assert!(rig.copies("web").values().all(|copies| *copies <= 1), "{:?}", rig.copies("web"));
+    }
+    let record = rig.record("web");
+    assert_eq!((record.operation, record.spec.version, versions(&rig, "web")), (None, 1, vec![1; 3]));
+    assert_eq!(images(&rig), BTreeSet::from(["v1".to_owned()]));
+    assert_eq!(rig.core.disagreements(), 0);
+}
+
+#[test]
+fn a_patch_of_the_same_spec_makes_every_instance_anew() {
+    let mut rig = web(2);
+    assert_eq!(rig.command("c2", patch("web", spec("web", 2).pod)), "Accepted");
+    assert!(settle(&mut rig, 300), "{:?}", rig.record("web"));
+    assert_eq!(versions(&rig, "web"), [1, 1]);
+}
+
+#[test]
+fn a_patch_that_fits_nowhere_is_accepted_and_leaves_its_reason_until_the_next_operation() {
+    let mut rig = web(2);
+    let before = rig.record("web");
+    rig.now += 5_000;
+    let mut large = image("web", "v1");
+    large.containers[0].memory_limit = 1 << 40;
+    assert_eq!(rig.command("c2", patch("web", large)), "Accepted");
+    let told = "No resources available to scheduler container";
+    let expected = GroupRecord { last_error: told.to_owned(), updated_at: rig.time(), ..before };
+    assert_eq!(rig.record("web"), expected);
+    rig.pass(60);
+    rig.take_over();
+    let view = rig.group("web").expect("a group");
+    assert_eq!((view.last_error.as_str(), view.state, view.operation), (told, RunState::Success, None));
+    rig.command("c3", replica("web", 1));
+    rig.pass(2);
+    assert_eq!(rig.group("web").expect("a group").last_error, "");
+}
+
+#[test]
+fn versions_in_use_at_once_are_bounded_by_what_one_transaction_holds() {
+    let mut rig = web(3);
+    let mut verdicts = Vec::new();
+    for number in 0..5 {
+        let mut pod = image("web", &format!("v{number}"));
+        pod.containers[0].env = (0..200).map(|entry| format!("K{entry}={}", "x".repeat(1_000))).collect();
+        verdicts.push(rig.command(&format!("p{number}"), patch("web", pod)));
+    }
+    assert_eq!(verdicts[..2], ["Accepted", "Accepted"]);
+    assert!(verdicts[4].starts_with("Refused(Limit"), "{verdicts:?}");
+}
