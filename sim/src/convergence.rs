@@ -9,13 +9,19 @@ use contract::keys::{self, Key};
 use contract::labels;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, PlacementRecord};
-use contract::state::RestartPolicy;
+use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::spec::PodSpec;
+use contract::state::{RestartPolicy, TargetState};
 
 use crate::invariants::{Invariant, index_of};
 use crate::machine::CLUSTER;
 use crate::model;
+use crate::needs;
+use crate::specs;
 use crate::world::World;
+
+/// So much memory may not be had on any node.
+const MUCH: u64 = 1 << 30;
 
 impl World {
     /// Everything that is not as users asked.
@@ -30,9 +36,10 @@ impl World {
             Some(_) => {}
         }
         flaws.extend(self.unsettled_groups());
-        flaws.extend(self.watch.model.claims.forgotten(&self.store));
+        flaws.extend(self.watch.model.claims.forgotten(&self.watch.model.stored));
         let placed = self.placed(&mut flaws);
-        flaws.extend(self.missing_instances(&placed));
+        flaws.extend(placed.iter().filter_map(|(node, pod)| self.flaw_of(node, pod)));
+        flaws.extend(self.dependency_flaws());
         flaws.extend(self.surplus_containers(&placed));
         flaws.extend(placed.iter().filter_map(|(node, pod)| self.forgotten_start(node, pod)));
         flaws.extend(self.unacknowledged_orders(&placed));
@@ -45,59 +52,84 @@ impl World {
     fn unsettled_groups(&self) -> Vec<String> {
         let mut flaws = Vec::new();
         for (key, value) in self.store.keys() {
-            if let Key::Group(name) = keys::parse(key)
-                && let Ok(record) = serde_json::from_slice::<GroupRecord>(value)
-                && let Some(operation) = record.operation
-            {
+            let Key::Group(name) = keys::parse(key) else { continue };
+            let Ok(record) = serde_json::from_slice::<GroupRecord>(value) else { continue };
+            if let Some(operation) = &record.operation {
                 flaws.push(format!("{name} is still {:?} since {}", operation.kind, operation.since));
+            }
+            if !record.drifts.is_empty() {
+                flaws.push(format!("{name} still has drifts {:?}", record.drifts));
             }
         }
         flaws
     }
 
+    /// Every pod that must be somewhere, dependency pods too.
     fn placed(&self, flaws: &mut Vec<String>) -> BTreeSet<(NodeName, PodId)> {
-        let mut placed = BTreeSet::new();
+        let mut placed: BTreeSet<_> = needs::pods(&self.store).into_iter().map(|(node, pod, _)| (node, pod)).collect();
         for (name, wanted) in &self.watch.model.groups {
             let record: PlacementRecord = self.store.read(&keys::placement(name)).unwrap_or_default();
             let pods = model::pods(name, &record);
-            let group: Option<GroupRecord> = self.store.read(&keys::group(name));
-            if group.is_some_and(|group| !group.taken_ports.is_empty()) {
+            let group: GroupRecord = self.store.read(&keys::group(name)).unwrap_or_default();
+            if !group.taken_ports.is_empty() {
                 continue;
             }
-            if record.slots.len() as u64 != wanted.instances.unsigned_abs() || pods.len() != record.slots.len() {
+            let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > MUCH;
+            let count = record.slots.len() as u64 == wanted.instances.unsigned_abs();
+            if !count || !record.slots.iter().all(|slot| fits(slot) && slot.leaves.is_none()) {
                 flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
             }
+            flaws.extend(record.slots.iter().filter_map(|slot| outdated(name, &group, slot)));
             placed.extend(pods);
         }
         for key in self.store.keys().keys() {
-            if let Key::Placement(name) = keys::parse(key)
-                && !self.watch.model.groups.contains_key(&name)
-            {
-                flaws.push(format!("{name} is gone and still has a placement"));
-            }
-            if let Key::History(name, _) = keys::parse(key)
-                && !self.watch.model.groups.contains_key(&name)
-            {
-                flaws.push(format!("{name} is gone and still has a history"));
+            let (Key::Placement(name) | Key::History(name, _)) = keys::parse(key) else { continue };
+            if !self.watch.model.groups.contains_key(&name) {
+                flaws.push(format!("{name} is gone and still has {key}"));
             }
         }
         placed
     }
 
-    fn missing_instances(&self, placed: &BTreeSet<(NodeName, PodId)>) -> Vec<String> {
-        placed.iter().filter_map(|(node, pod)| self.flaw_of(node, pod)).collect()
+    /// Dependency pods that are idle, and those that do not stand as planned.
+    fn dependency_flaws(&self) -> Vec<String> {
+        let idle = needs::idle(&self.watch.model.stored, &self.store)
+            .into_iter()
+            .map(|pair| format!("{pair:?} is still there and idle"));
+        let pods = needs::pods(&self.store).into_iter().filter(|(_, _, spec)| specs::is_sound(spec));
+        let flawed = pods.filter_map(|(node, pod, spec)| self.flaw_of_pod(&node, &pod, &spec, RestartPolicy::Always));
+        idle.chain(flawed).collect()
     }
 
     fn flaw_of(&self, node: &NodeName, pod: &PodId) -> Option<String> {
         let record: GroupRecord = self.store.read(&keys::group(&pod.group))?;
+        let placed: PlacementRecord = self.store.read(&keys::placement(&pod.group))?;
+        let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
+        let spec = spec_of(&record, pod.version);
+        if slot.target == TargetState::Stop {
+            return self.runs(node, pod).then(|| format!("{pod} on {node} is stopped and runs"));
+        }
+        if !specs::is_sound(spec) {
+            return None;
+        }
+        self.flaw_of_pod(node, pod, spec, record.spec.restart_policy)
+    }
+
+    fn runs(&self, node: &NodeName, pod: &PodId) -> bool {
+        let Some(machine) = index_of(node).map(|node| &self.machines[node]) else { return false };
+        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        inventory.iter().any(|c| c.identity.pod == *pod && c.phase == Phase::Running)
+    }
+
+    fn flaw_of_pod(&self, node: &NodeName, pod: &PodId, spec: &PodSpec, policy: RestartPolicy) -> Option<String> {
         let machine = &self.machines[index_of(node)?];
         let inventory = self.engines[machine.engine].inventory(&machine.owner);
-        let digest = Digest::of(&record.spec.pod).to_string();
-        for index in 0..record.spec.pod.containers.len() {
+        let digest = Digest::of(spec).to_string();
+        for index in 0..spec.containers.len() {
             let own: Vec<_> =
                 inventory.iter().filter(|c| c.identity.pod == *pod && c.identity.index == index).collect();
             // A stateful instance whose container somebody removed is held for a person to decide.
-            if own.is_empty() && record.spec.pod.stateful && self.watch.model.shaken.contains(node) {
+            if own.is_empty() && spec.stateful && self.watch.model.shaken.contains(node) {
                 return None;
             }
             let [container] = own[..] else {
@@ -106,7 +138,7 @@ impl World {
             if container.spec_digest != digest {
                 return Some(format!("{pod} [{index}] on {node} was made from another spec"));
             }
-            if container.phase != Phase::Running && !self.may_be_down(node, pod, record.spec.restart_policy) {
+            if container.phase != Phase::Running && !self.may_be_down(node, pod, policy) {
                 return Some(format!("{pod} [{index}] on {node} is {:?}", container.phase));
             }
         }
@@ -115,6 +147,11 @@ impl World {
 
     /// The last start of every container that runs is in the stored history.
     fn forgotten_start(&self, node: &NodeName, pod: &PodId) -> Option<String> {
+        // Nobody asks for the past of a dependency pod, and who never stops dying has too much of it to keep.
+        let record: GroupRecord = self.store.read(&keys::group(&pod.group))?;
+        if !specs::is_sound(spec_of(&record, pod.version)) {
+            return None;
+        }
         let machine = &self.machines[index_of(node)?];
         let key = keys::history(&pod.group, page_of(pod.instance));
         let stored: HistoryRecord = self.store.read(&key).unwrap_or_default();
@@ -175,4 +212,16 @@ impl World {
     pub fn group_called(&self, index: usize) -> Option<GroupName> {
         self.workload.groups.get(index).cloned()
     }
+}
+
+/// What a slot of that version runs.
+fn spec_of(record: &GroupRecord, version: u32) -> &PodSpec {
+    record.former.get(&version).unwrap_or(&record.spec.pod)
+}
+
+/// A slot that never got the present version, although that is sound and there is room for it.
+fn outdated(name: &GroupName, record: &GroupRecord, slot: &Slot) -> Option<String> {
+    let present = slot.version == record.spec.version || record.equals.contains(&slot.version);
+    let held = !specs::is_sound(&record.spec.pod) || record.spec.pod.memory() > MUCH;
+    (!present && !held).then(|| format!("{name} has a slot of version {}, not {}", slot.version, record.spec.version))
 }

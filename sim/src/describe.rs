@@ -4,6 +4,7 @@ use agent::core::io as agent_io;
 use contract::command::{Command, Verb};
 use contract::order::OrderMessage;
 use contract::report::ReportMessage;
+use contract::spec::PodSpec;
 use scheduler::core::io as scheduler_io;
 
 /// What a scheduler was told.
@@ -23,6 +24,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::Query { query, reply } => format!("query {reply}: {query:?}"),
         Input::Committed { id, result } => format!("committed {id}: {result:?}"),
         Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
+        Input::Bus { connected } => format!("bus connected: {connected}"),
         Input::Tick => "tick".to_owned(),
     }
 }
@@ -40,6 +42,7 @@ pub fn scheduler_effect(effect: &scheduler_io::Effect) -> String {
         Effect::Resolve { outcome, .. } => format!("resolves {}: {:?}", outcome.id, outcome.verdict),
         Effect::Answer { inbox, reply } => format!("answers {inbox}: stale {} {}", reply.stale, answer(&reply.answer)),
         Effect::Notify { body, .. } => format!("notifies: {} {} {}", body.pod_name, body.instance_no, body.message),
+        Effect::Record(event) => format!("records: {:?} {}", event.kind, event.message),
         Effect::Bury(letter) => format!("buries: {}", letter.payload),
         Effect::StepDown { reason } => format!("steps down: {reason}"),
     }
@@ -101,11 +104,18 @@ pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::St
 /// A command.
 pub fn command(command: &Command) -> String {
     let what = match &command.verb {
-        Verb::CreateGroup { spec } => format!("create {} x{}", spec.name, spec.num_instances),
+        Verb::CreateGroup { spec } => format!("create {} x{} {}", spec.name, spec.num_instances, pod(&spec.pod)),
         Verb::RemoveGroup { name } => format!("remove {name}"),
         Verb::Replica { name, num_instances, restart_policy } => {
             format!("replica {name} x{num_instances} {restart_policy:?}")
         }
+        Verb::PatchSpec { name, pod } => format!("patch {name} {}", self::pod(pod)),
+        Verb::Operate { name, act, instance } => format!("{act:?} {name} instance {instance}"),
+        Verb::Drift { drift, group } => format!("{drift:?} of {group:?}"),
+        Verb::Evacuate { node } => format!("evacuate {node}"),
+        Verb::CreateDependency { pod } => format!("create dependency {} {}", pod.name, self::pod(pod)),
+        Verb::UpdateDependency { pod } => format!("update dependency {} {}", pod.name, self::pod(pod)),
+        Verb::RemoveDependency { name, force } => format!("remove dependency {name} force {force}"),
         Verb::AddCallback { url } => format!("add callback {url}"),
         Verb::RemoveCallback { url } => format!("remove callback {url}"),
         Verb::Configure { readonly, maintenance } => format!("configure {readonly:?} {maintenance:?}"),
@@ -115,6 +125,13 @@ pub fn command(command: &Command) -> String {
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
     };
     format!("{} {what}", command.id)
+}
+
+fn pod(pod: &PodSpec) -> String {
+    let images: Vec<&str> = pod.containers.iter().map(|container| container.image.as_str()).collect();
+    let needs: Vec<&str> = pod.dependencies.iter().map(|dependency| dependency.pod_name.as_str()).collect();
+    let (mebibytes, stateful, checked) = (pod.memory() >> 20, pod.is_stateful(), !pod.health_config.cmd.is_empty());
+    format!("{images:?} {mebibytes} MiB stateful {stateful} checked {checked} needs {needs:?} {}", pod.annotation)
 }
 
 fn write(write: &scheduler_io::Write) -> String {
@@ -171,6 +188,7 @@ fn answer(answer: &contract::query::Answer) -> String {
                 view.pods.iter().map(|pod| format!("{}@{:?}:{:?}", pod.id, pod.node, pod.facts.state)).collect();
             format!("group {} x{} {:?}: {}", view.spec.name, view.spec.num_instances, view.operation, pods.join(" "))
         }
+        Answer::Dependency(view) => format!("{view:?}"),
         Answer::Groups(lines) => format!("{} groups", lines.len()),
         Answer::Nodes(nodes) => format!("{} nodes", nodes.len()),
         Answer::Cluster(view) => format!("{view:?}"),

@@ -14,7 +14,7 @@ use scheduler::core::io::{Commit, CommitResult, Delivery, Input, Mirror, Write};
 use crate::event::{AtScheduler, Event};
 use crate::seat::{self, Belief, Feed, Lane};
 use crate::store::{Arrived, Candidate, RENEW, STEP_DOWN};
-use crate::world::World;
+use crate::world::{Nodes, World};
 
 /// The shell gives up on a commit after so long.
 const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
@@ -153,6 +153,7 @@ impl World {
         let result = match arrived {
             Arrived::Stored => {
                 self.watch.stored(commit, led, &self.store, now);
+                self.watch.decided(&Nodes { engines: &self.engines, machines: &self.machines }, now);
                 self.mirror(commit);
                 CommitResult::Stored
             }

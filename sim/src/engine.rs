@@ -1,4 +1,4 @@
-//! Simulated Docker: containers with labels, and the four steps an agent may ask for.
+//! Simulated Docker: containers with labels and a fate, and the four steps an agent may ask for.
 //!
 //! Several nodes may share one engine, and containers of strangers live there too, some dressed like ours. The
 //! engine does what it is told to anybody; the invariants watch who was touched.
@@ -13,6 +13,7 @@ use contract::state::HealthState;
 use contract::time::Timestamp;
 
 use crate::random::Random;
+use crate::specs::Fate;
 
 /// One container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +32,18 @@ pub struct Container {
     pub finished_at: Timestamp,
     /// How often it was started.
     pub starts: u32,
+    /// What it runs.
+    pub image: String,
+    /// What the health check says, if there is one.
+    pub health: HealthState,
+    /// Somebody checks its health.
+    pub checked: bool,
+    /// The engine's own words about a start that failed.
+    pub error: String,
+    /// It is bound to its data.
+    pub stateful: bool,
+    /// When its group was created: a name may come back.
+    pub life: Timestamp,
 }
 
 /// One Docker engine.
@@ -70,6 +83,12 @@ impl Engine {
             started_at: now,
             finished_at: Timestamp::NEVER,
             starts: 1,
+            image: name.to_owned(),
+            health: HealthState::None,
+            checked: false,
+            error: String::new(),
+            stateful: false,
+            life: Timestamp::NEVER,
         };
         self.containers.insert(id, container);
     }
@@ -88,10 +107,10 @@ impl Engine {
             id: id.to_owned(),
             identity,
             phase: container.phase,
-            health: HealthState::None,
+            health: if running { container.health } else { HealthState::None },
             exit_code: container.exit_code,
             oom_killed: false,
-            error: String::new(),
+            error: container.error.clone(),
             started_at: container.started_at,
             finished_at: container.finished_at,
             ip: if running { "172.20.0.9".to_owned() } else { String::new() },
@@ -128,6 +147,10 @@ impl Engine {
 
     fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
         let name = pod.container_name(index, spec.containers.len());
+        let image = spec.containers.get(index).map(|container| container.image.clone()).unwrap_or_default();
+        if Fate::of(&image) == Fate::Broken {
+            return Done { result: Err(StepFailure::Refused(format!("No such image: {image}"))), touched: None };
+        }
         let found = self.containers.iter().find(|(_, c)| c.name == name).map(|(id, _)| id.clone());
         let id = match found {
             Some(id) if self.look(owner, &id).is_none() => {
@@ -145,6 +168,12 @@ impl Engine {
                     started_at: Timestamp::NEVER,
                     finished_at: Timestamp::NEVER,
                     starts: 0,
+                    image,
+                    health: HealthState::None,
+                    checked: !spec.health_config.cmd.is_empty(),
+                    error: String::new(),
+                    stateful: spec.is_stateful(),
+                    life: spec.created_at,
                 };
                 self.containers.insert(id.clone(), container);
                 id
@@ -153,17 +182,24 @@ impl Engine {
         if std::mem::take(&mut self.cut_short) {
             return Done { result: Ok(None), touched: Some(id) };
         }
-        self.start(owner, &id, now)
+        // Made but not started: the agent's hands leave it for a start of its own.
+        let done = self.start(owner, &id, now);
+        if done.result.is_err() { Done { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
     }
 
     fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {
         let Some(container) = self.containers.get_mut(id) else {
             return Done { result: Err(StepFailure::Refused(format!("no such container: {id}"))), touched: None };
         };
+        if Fate::of(&container.image) == Fate::Stubborn {
+            "exec: no such file".clone_into(&mut container.error);
+            return Done { result: Err(StepFailure::Refused(container.error.clone())), touched: Some(id.to_owned()) };
+        }
         if container.phase != Phase::Running {
             container.phase = Phase::Running;
             container.started_at = now;
             container.starts += 1;
+            container.health = if container.checked { HealthState::Starting } else { HealthState::None };
         }
         Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
     }
@@ -184,6 +220,18 @@ impl Engine {
             container.phase = Phase::Exited;
             container.exit_code = exit_code;
             container.finished_at = now;
+        }
+    }
+
+    /// What becomes of a container some time after its start number `starts`.
+    pub fn fulfil(&mut self, id: &str, starts: u32, now: Timestamp) {
+        let running = |c: &&mut Container| c.starts == starts && c.phase == Phase::Running;
+        let Some(container) = self.containers.get_mut(id).filter(running) else { return };
+        match Fate::of(&container.image) {
+            Fate::Well | Fate::Stubborn | Fate::Broken if container.checked => container.health = HealthState::Healthy,
+            Fate::Ill if container.checked => container.health = HealthState::Unhealthy,
+            Fate::Well | Fate::Stubborn | Fate::Broken | Fate::Ill => {}
+            Fate::Dying => self.end(id, 1, now),
         }
     }
 

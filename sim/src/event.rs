@@ -53,6 +53,15 @@ pub enum Event {
         /// The step.
         step: agent_io::Step,
     },
+    /// A container that was started turns out to be what its image makes it.
+    Fate {
+        /// The engine.
+        engine: usize,
+        /// The container.
+        id: String,
+        /// Which start of it.
+        starts: u32,
+    },
     /// A user does the next thing on the list.
     User(AtUser),
     /// Something goes wrong, or right again.

@@ -152,7 +152,7 @@ impl Plan {
             schedulers: random.index(2) + 2,
             nodes,
             engines,
-            skew: if random.chance(30) { 600_000 } else { 50 },
+            skew: if random.chance(40) { 600_000 } else { 50 },
             faults: Vec::new(),
             calm_at,
             end: calm_at + CALM,

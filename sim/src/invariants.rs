@@ -6,23 +6,26 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use agent::core::io::{Ledger, Phase, Step};
+use agent::core::io::{Ledger, Phase};
 use contract::command::{Outcome, Refusal, Verdict};
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::keys;
 use contract::labels;
-use contract::name::NodeName;
+use contract::name::{GroupName, NodeName};
 use contract::order::{OrderMessage, OrderReply};
 use contract::pod_id::{InstanceKey, PodId};
+use contract::record::OperationRecord;
 use contract::time::Timestamp;
 use scheduler::core::io::Commit;
 
+use crate::changes::{Excused, Lost};
 use crate::engine::{Container, Engine};
-use crate::machine::Machine;
 use crate::model::Model;
 use crate::seat::Lane;
 use crate::store::Store;
+use crate::turns::Turns;
+use crate::world::Nodes;
 
 /// A rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,34 @@ pub enum Invariant {
     WantedIsLeftAlone,
     /// A stopped engine places nothing and moves nothing.
     StoppedMeansStopped,
+    /// Versions of groups and slots, and drift counts, never go down: clients and agents know containers by them.
+    CountsGrow,
+    /// Every version an instance or a dependency pod has is known: nobody could make it anew otherwise.
+    VersionsHaveSpecs,
+    /// Each accepted start, stop and restart reaches its instances exactly once; who is stopped stays so until started.
+    AsksHoldOnce,
+    /// A drift is queued once for each time it was asked for, and over when nothing it means is left behind.
+    DriftsMove,
+    /// What an operation ran into is shown until the next one.
+    ErrorsStick,
+    /// An operation gives its lock back in time.
+    LocksAreReleased,
+    /// Nothing is ordered where an instance is to go before the node it leaves has let go of it.
+    NotBeforeLetGo,
+    /// An instance that is bound to its data changes its node only by force.
+    StatefulStays,
+    /// An instance that is bound to its data never runs twice.
+    StatefulRunsOnce,
+    /// Upgrades, restarts and drifts take one instance of a group down at a time.
+    OneAtATime,
+    /// A container is restarted at most once for each time somebody asked.
+    RestartedOncePerAsk,
+    /// No agent starts what it is ordered to keep stopped.
+    StoppedStaysStopped,
+    /// A dependency pod is planned wherever a placed instance needs it.
+    NeedsAreMet,
+    /// One pod per dependency, node and namespace.
+    OnePairPerPlace,
     /// A core that asks to be woken again and again without time passing would burn a machine.
     NoBusyLoop,
     /// When nothing goes wrong for a while, everything is as users asked.
@@ -81,10 +112,12 @@ pub struct Violation {
 
 /// An instance on two connected nodes may last so long: stop and kill take 10 s, an order 3 s per try.
 const TWICE: Duration = Duration::from_secs(75);
+/// An operation gives its lock back at its limit of 120 s; what follows from that takes a moment.
+const HELD: Duration = Duration::from_secs(140);
 /// More wakes than this in a second are a loop: a wake each millisecond would be a thousand.
 const MOST_WAKES: u32 = 400;
 /// Longest way of a report in the worst weather.
-const UNDER_WAY: Duration = Duration::from_secs(17);
+pub(crate) const UNDER_WAY: Duration = Duration::from_secs(17);
 
 /// Everything the invariants remember.
 #[derive(Debug, Default)]
@@ -93,15 +126,23 @@ pub struct Watch {
     pub violation: Option<Violation>,
     /// The replay of the stream.
     pub model: Model,
-    lost_after: Duration,
+    pub(crate) lost_after: Duration,
     accepted: BTreeMap<usize, Fence>,
     sent: BTreeMap<(usize, Fence), Digest>,
     highest_sent: BTreeMap<(usize, Term), Fence>,
-    heard: BTreeMap<usize, VecDeque<Timestamp>>,
+    pub(crate) heard: BTreeMap<usize, VecDeque<Timestamp>>,
     placed_ever: BTreeSet<(NodeName, PodId)>,
     foreign: BTreeMap<(usize, String), Container>,
     engines_dirty: bool,
     twice: BTreeMap<InstanceKey, Timestamp>,
+    pub(crate) lost: Lost,
+    pub(crate) excused: Excused,
+    pub(crate) turns: Turns,
+    /// Since when the lock of a group is held by which operation, while somebody could release it.
+    pub(crate) locks: BTreeMap<GroupName, (OperationRecord, Timestamp)>,
+    /// The last restart each container had, by the count that was asked for.
+    pub(crate) restarted: BTreeMap<(usize, String), u32>,
+    pub(crate) pods_by_container: BTreeMap<(usize, String), PodId>,
 }
 
 impl Watch {
@@ -156,21 +197,12 @@ impl Watch {
                 format!("commit {} of term {} stored under {led:?}", commit.id, commit.term),
             );
         }
-        if let Err(violation) = self.model.observe(commit, store) {
+        if let Err(violation) = self.model.observe(commit, store, now) {
             self.broken(violation.invariant, violation.detail);
         }
-        for moved in self.model.take_moves() {
-            let Some(node) = index_of(&moved.from) else { continue };
-            // What was published only just now may still be under way to the leader.
-            let mut ago = self.heard.get(&node).into_iter().flatten().map(|at| now.since(*at));
-            let heard = ago.find(|ago| *ago > UNDER_WAY && *ago + UNDER_WAY < self.lost_after);
-            if let Some(ago) = heard.filter(|_| !moved.failed) {
-                let detail = format!("{} left {}, which was heard {ago:?} ago", moved.instance, moved.from);
-                self.broken(Invariant::NothingMovesByFailover, detail);
-            }
-        }
-        let placed = self.model.placed();
-        self.placed_ever.extend(placed);
+        self.lost.observe(commit, now);
+        let ordered = self.model.ordered();
+        self.placed_ever.extend(ordered);
     }
 
     /// A user is told an outcome.
@@ -237,26 +269,6 @@ impl Watch {
         }
     }
 
-    /// An agent asks its engine for a step.
-    pub fn working(&mut self, machine: &Machine, step: &Step, engine: &Engine, store: &Store) {
-        let node = &machine.owner.node;
-        let (Step::Stop { id, .. } | Step::Remove { id, .. } | Step::Start { id }) = step else { return };
-        let Some(container) = engine.containers.get(id) else { return };
-        let Some(identity) = labels::identify(&machine.owner, |key| container.labels.get(key).map(String::as_str))
-        else {
-            return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
-        };
-        let pod = &identity.pod;
-        let stops = !matches!(step, Step::Start { .. }) && container.phase == Phase::Running;
-        let Some(spec) = machine.disk.order.specs.get(&pod.spec_key()).filter(|_| stops) else { return };
-        let same = container.labels.get(labels::SPEC_DIGEST) == Some(&Digest::of(spec.as_ref()).to_string());
-        let ordered = machine.disk.order.pods.contains_key(pod) && same && spec.containers.len() == 1;
-        let twin = engine.inventory(&machine.owner).iter().filter(|c| c.identity == identity).count() > 1;
-        if ordered && !twin && crate::model::is_placed(store, &machine.owner.node, pod) {
-            self.broken(Invariant::WantedIsLeftAlone, format!("{node}: {step:?} on running {pod}"));
-        }
-    }
-
     /// An engine changed a container.
     pub fn touched(&mut self, engine: usize, id: &str, what: &str) {
         if self.foreign.contains_key(&(engine, id.to_owned())) {
@@ -270,22 +282,55 @@ impl Watch {
     }
 
     /// Looks at every engine again if something changed, and at the clock in any case.
-    pub fn after_event(&mut self, engines: &[Engine], machines: &[Machine], led: bool, now: Timestamp) {
+    pub fn after_event(&mut self, nodes: &Nodes<'_>, led: bool, now: Timestamp) {
         if std::mem::take(&mut self.engines_dirty) {
-            self.look_for_foreigners(engines);
-            let twice = running_twice(engines, machines);
+            self.look_for_foreigners(nodes.engines);
+            self.look_for_copies(nodes.engines);
+            self.turns.look(nodes);
+            let twice = running_twice(nodes);
             self.twice.retain(|key, _| twice.contains(key));
             for key in twice {
                 self.twice.entry(key).or_insert(now);
             }
         }
+        let can_plan = led && self.model.switches.engine.running;
         if !led {
             // Nobody can end it: the bound counts from the return of a leader.
             self.twice.values_mut().for_each(|since| *since = now);
         }
+        if !can_plan {
+            self.locks.values_mut().for_each(|(_, since)| *since = now);
+        }
         if let Some((key, since)) = self.twice.iter().find(|(_, since)| now.since(**since) > TWICE) {
             let detail = format!("{key} runs on two connected nodes since {since}");
             self.broken(Invariant::NobodyRunsTwice, detail);
+        }
+        if let Some((group, (held, _))) = self.locks.iter().find(|(_, (_, since))| now.since(*since) > HELD) {
+            let detail = format!("{group} is still {:?} since {}", held.kind, held.since);
+            self.broken(Invariant::LocksAreReleased, detail);
+        }
+        if let Some(forgotten) = self.model.needs.forgotten(can_plan, now) {
+            self.broken(Invariant::NeedsAreMet, forgotten);
+        }
+    }
+
+    /// A container that is bound to its data runs on one node; one life of a group has nothing to do with the next.
+    fn look_for_copies(&mut self, engines: &[Engine]) {
+        let mut seen: BTreeMap<(&str, &str, Timestamp), (&str, &Container)> = BTreeMap::new();
+        let mut found = None;
+        let running = |c: &&Container| c.stateful && c.phase == Phase::Running;
+        for container in engines.iter().flat_map(|engine| engine.containers.values()).filter(running) {
+            let label = |key: &str| container.labels.get(key).map_or("", String::as_str);
+            let instance = (label(labels::POD_NAME), label(labels::INSTANCE), container.life);
+            let (node, other) = *seen.entry(instance).or_insert_with(|| (label(labels::NODE), container));
+            let key = instance.0.parse().ok().zip(instance.1.parse().ok());
+            let key = key.map(|(group, instance)| InstanceKey { group, instance });
+            if node != label(labels::NODE) && !key.is_some_and(|key| self.excused.contains(&key)) {
+                found = Some(format!("{} runs on {node}, {} on {}", other.name, container.name, label(labels::NODE)));
+            }
+        }
+        if let Some(detail) = found {
+            self.broken(Invariant::StatefulRunsOnce, detail);
         }
     }
 
@@ -298,10 +343,10 @@ impl Watch {
     }
 }
 
-fn running_twice(engines: &[Engine], machines: &[Machine]) -> BTreeSet<InstanceKey> {
+fn running_twice(nodes: &Nodes<'_>) -> BTreeSet<InstanceKey> {
     let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
-    for machine in machines.iter().filter(|m| m.connected && m.core.is_some()) {
-        let engine = &engines[machine.engine];
+    for machine in nodes.machines.iter().filter(|m| m.connected && m.core.is_some()) {
+        let engine = &nodes.engines[machine.engine];
         let running = engine.inventory(&machine.owner).into_iter().filter(|c| c.phase == Phase::Running);
         let here: BTreeSet<InstanceKey> = running.map(|c| c.identity.pod.key()).collect();
         for key in here.into_iter().filter(|_| !engine.down) {

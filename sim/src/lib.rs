@@ -3,10 +3,14 @@
 //! Nothing here touches a network, a disk or a clock. See [`run::run`] for the way in, [`invariants`] for what must
 //! hold and [`faults`] for what goes wrong.
 
+pub mod asking;
 pub mod braking;
 pub mod bus;
+pub mod changes;
 pub mod claims;
 pub mod convergence;
+pub mod decisions;
+pub mod deeds;
 pub mod describe;
 pub mod election;
 pub mod engine;
@@ -17,13 +21,18 @@ pub mod machine;
 pub mod mishap;
 pub mod model;
 pub mod mutant;
+pub mod needs;
 pub mod queue;
 pub mod random;
 pub mod run;
 pub mod seat;
+pub mod slots;
+pub mod specs;
 pub mod store;
 pub mod switches;
 pub mod trace;
+pub mod turns;
 pub mod users;
+pub mod versions;
 pub mod workload;
 pub mod world;

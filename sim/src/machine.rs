@@ -14,7 +14,9 @@ use contract::report::{EngineState, NodeFacts};
 use contract::time::Timestamp;
 
 use crate::describe;
+use crate::engine::Container;
 use crate::event::{Arrival, AtMachine, Event};
+use crate::specs::Fate;
 use crate::world::World;
 
 /// The cluster all nodes belong to.
@@ -276,6 +278,16 @@ impl World {
         self.queue.after(delay, Event::Step { node, life, lane, step });
     }
 
+    /// A container that was just started turns out to be well or not a little later.
+    fn expect_fate(&mut self, engine: usize, id: &str) {
+        let now = self.queue.now();
+        let fresh = |c: &&Container| c.started_at == now && (c.checked || Fate::of(&c.image) == Fate::Dying);
+        let Some(container) = self.engines[engine].containers.get(id).filter(fresh) else { return };
+        let (id, starts) = (id.to_owned(), container.starts);
+        let delay = self.random.span(300, 5_000);
+        self.queue.after(delay, Event::Fate { engine, id, starts });
+    }
+
     /// The engine does a step.
     pub fn step_arrives(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
         let now = self.queue.now();
@@ -289,6 +301,8 @@ impl World {
         self.watch.engines_changed();
         if let Some(touched) = &done.touched {
             self.watch.touched(engine_index, touched, &line);
+            self.watch.worked(&self.machines[node], &step, touched);
+            self.expect_fate(engine_index, touched);
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
         let input = Box::new(Input::Stepped { lane, step, result: done.result });

@@ -146,6 +146,14 @@ impl World {
         }
     }
 
+    /// A container turns out to be what its image makes it.
+    pub fn fulfil(&mut self, engine: usize, id: &str, starts: u32) {
+        let now = self.queue.now();
+        self.engines[engine].fulfil(id, starts, now);
+        self.watch.engines_changed();
+        self.look(engine, id);
+    }
+
     fn vanish(&mut self, draw: u64) {
         let now = self.queue.now();
         if let Some((engine, id)) = self.container(draw, false) {

@@ -5,40 +5,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::command::{Command, Operation, Outcome, Verb, Verdict};
+use contract::command::{Command, Drift, Operation, Outcome, Verb, Verdict};
 use contract::keys::{self, Key};
 use contract::name::{CommandId, GroupName, NodeName};
-use contract::pod_id::{InstanceKey, PodId};
+use contract::pod_id::PodId;
 use contract::record::{Cursor, GroupRecord, PlacementRecord};
-use contract::spec::PodGroupSpec;
 use contract::state::RestartPolicy;
+use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
+use crate::changes::Change;
 use crate::claims::Claims;
 use crate::invariants::{Invariant, Violation};
+use crate::needs::{self, Needs};
+use crate::seat::settings;
+use crate::slots::{Asks, Stored};
 use crate::store::Store;
 use crate::switches::Switches;
+use crate::versions::Versions;
 
 /// What is wanted of one group.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Wanted {
     /// Instances.
     pub instances: i64,
     /// Policy.
     pub policy: RestartPolicy,
-    /// The spec it was created with.
-    pub spec: PodGroupSpec,
-}
-
-/// An instance that changed its node.
-#[derive(Debug, Clone)]
-pub struct Move {
-    /// Which instance.
-    pub instance: InstanceKey,
-    /// Where it was.
-    pub from: NodeName,
-    /// It had failed there.
-    pub failed: bool,
+    /// Its versions.
+    pub versions: Versions,
+    /// What was asked of its instances.
+    pub asks: Asks,
 }
 
 /// The replay.
@@ -54,12 +50,16 @@ pub struct Model {
     pub shaken: BTreeSet<NodeName>,
     /// Stream ports.
     pub claims: Claims,
-    switches: Switches,
+    /// Dependency pods.
+    pub needs: Needs,
+    /// The engine's switches.
+    pub switches: Switches,
+    /// Groups as last stored.
+    pub stored: BTreeMap<GroupName, Stored>,
     outcomes: BTreeMap<CommandId, Verdict>,
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
-    placements: BTreeMap<GroupName, PlacementRecord>,
-    moves: Vec<Move>,
+    changes: Vec<Change>,
 }
 
 fn broken(invariant: Invariant, detail: String) -> Violation {
@@ -73,11 +73,13 @@ impl Model {
     }
 
     /// A commit is stored.
-    pub fn observe(&mut self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+    pub fn observe(&mut self, commit: &Commit, store: &Store, now: Timestamp) -> Result<(), Violation> {
         self.check_outcomes(commit)?;
         self.switches.begin_commit();
+        let before = self.read_groups(commit, store)?;
         let cursor: Cursor = store.read(keys::CURSOR).unwrap_or_default();
-        let from = if cursor.stream == self.cursor.stream { self.cursor.sequence } else { self.leave_stream(store)? };
+        let same = cursor.stream == self.cursor.stream;
+        let from = if same { self.cursor.sequence } else { self.leave_stream(&cursor.stream, store)? };
         if cursor.sequence < from {
             return Err(broken(Invariant::CursorMovesForward, format!("{:?} after {:?}", cursor, self.cursor)));
         }
@@ -95,25 +97,56 @@ impl Model {
             }
         }
         self.cursor = cursor;
-        self.compare(store)?;
-        self.claims.check(store)?;
+        self.compare()?;
         self.switches.check(commit, store)?;
-        self.observe_placements(commit);
-        Ok(())
+        if !before.is_empty() {
+            self.claims.check(&self.stored)?;
+        }
+        if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
+            self.needs.check(store)?;
+            self.needs.note_unmet(&self.stored, store, now);
+        } else if !before.is_empty() && self.needs.are_any() {
+            self.needs.note_unmet(&self.stored, store, now);
+        }
+        self.observe_groups(before, now)
     }
 
-    /// The stream was lost and created anew. What was read of the old one and stored with the first of the new one is in
-    /// effect; the rest of it is lost with its stream. The new one is read from its beginning.
-    fn leave_stream(&mut self, store: &Store) -> Result<u64, Violation> {
-        let old = self.cursor.clone();
-        for sequence in old.sequence + 1.. {
-            match self.published.get(&(old.stream.clone(), sequence)).cloned() {
-                None => break,
-                Some(Some(command)) if store.keys().contains_key(&keys::outcome(&command.id)) => {
-                    self.replay(&command, store)?
+    /// Reads the groups a commit is about; what they were before.
+    fn read_groups(
+        &mut self,
+        commit: &Commit,
+        store: &Store,
+    ) -> Result<BTreeMap<GroupName, Option<Stored>>, Violation> {
+        let mut before = BTreeMap::new();
+        for name in commit.writes.iter().filter_map(group_of).collect::<BTreeSet<GroupName>>() {
+            let is = store.keys().get(&keys::group(&name)).map(|value| serde_json::from_slice::<GroupRecord>(value));
+            let placed: PlacementRecord = store.read(&keys::placement(&name)).unwrap_or_default();
+            let was = match is {
+                None => self.stored.remove(&name),
+                Some(Ok(record)) => self.stored.insert(name.clone(), Stored { record, slots: placed.slots }),
+                Some(Err(error)) => {
+                    return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {error}")));
                 }
-                Some(_) => {}
-            }
+            };
+            before.insert(name, was);
+        }
+        Ok(before)
+    }
+
+    /// The stream was lost and created anew, maybe more than once. What was read of the old ones and stored with the first of
+    /// the new one is in effect; the rest of them is lost with its stream. The new one is read from its beginning.
+    fn leave_stream(&mut self, new: &str, store: &Store) -> Result<u64, Violation> {
+        let creation = |stream: &str| stream.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
+        let old = self.cursor.clone();
+        let left = |(stream, sequence): &(String, u64)| {
+            let behind = *stream == old.stream && *sequence <= old.sequence;
+            !behind && (creation(&old.stream)..creation(new)).contains(&creation(stream))
+        };
+        let mut left: Vec<_> = self.published.iter().filter(|(place, _)| left(place)).collect();
+        left.sort_by_key(|((stream, sequence), _)| (creation(stream), *sequence));
+        let commands: Vec<Command> = left.into_iter().filter_map(|(_, command)| command.clone()).collect();
+        for command in commands.iter().filter(|command| store.keys().contains_key(&keys::outcome(&command.id))) {
+            self.replay(command, store)?;
         }
         Ok(0)
     }
@@ -144,34 +177,32 @@ impl Model {
         };
         self.outcomes.insert(command.id.clone(), outcome.verdict.clone());
         match outcome.verdict {
-            Verdict::Accepted => self.apply(command),
+            Verdict::Accepted => self.apply(command, outcome.at),
             Verdict::Refused(_) => Ok(()),
         }
     }
 
-    fn apply(&mut self, command: &Command) -> Result<(), Violation> {
+    fn apply(&mut self, command: &Command, at: Timestamp) -> Result<(), Violation> {
         let impossible = || broken(Invariant::CommandsHoldOnce, format!("{command:?} cannot have been accepted"));
         if !self.switches.permit(&command.verb) {
             return Err(impossible());
         }
-        let name = match &command.verb {
-            Verb::CreateGroup { spec } => {
-                let name: GroupName = spec.name.parse().map_err(|_| impossible())?;
-                let wanted = Wanted { instances: spec.num_instances, policy: spec.restart_policy, spec: *spec.clone() };
-                if self.groups.insert(name.clone(), wanted).is_some() {
-                    return Err(impossible());
-                }
-                name
+        match &command.verb {
+            Verb::CreateGroup { .. }
+            | Verb::RemoveGroup { .. }
+            | Verb::Replica { .. }
+            | Verb::PatchSpec { .. }
+            | Verb::Operate { .. } => {
+                let name = self.change_group(&command.verb, at).ok_or_else(impossible)?;
+                self.note_history(&command.id, name);
             }
-            Verb::RemoveGroup { name } => {
-                self.groups.remove(name).ok_or_else(impossible)?;
-                name.clone()
+            Verb::Drift { drift, group } => self.drift(drift, group.as_ref()),
+            Verb::CreateDependency { .. } | Verb::UpdateDependency { .. } | Verb::RemoveDependency { .. } => {
+                self.needs.apply(&command.verb).ok_or_else(impossible)?;
             }
-            Verb::Replica { name, num_instances, restart_policy } => {
-                let wanted = self.groups.get_mut(name).ok_or_else(impossible)?;
-                wanted.instances = i64::from(*num_instances);
-                wanted.policy = restart_policy.unwrap_or(wanted.policy);
-                name.clone()
+            Verb::Evacuate { node } => {
+                self.drift(&Drift { from: node.clone(), to: None, force: true, instance: None }, None);
+                self.switches.apply(&command.verb).ok_or_else(impossible)?;
             }
             Verb::AddCallback { .. }
             | Verb::RemoveCallback { .. }
@@ -179,99 +210,147 @@ impl Model {
             | Verb::RunEngine { .. }
             | Verb::Guard { .. }
             | Verb::SetConstraint { .. }
-            | Verb::RemoveConstraint { .. } => return self.switches.apply(&command.verb).ok_or_else(impossible),
-        };
-        let now = self.groups.get(&name).map(|wanted| wanted.instances);
-        let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
-        history.push(now);
-        self.position.insert(command.id.clone(), (name, history.len() - 1));
+            | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
+        }
         Ok(())
     }
 
-    fn compare(&self, store: &Store) -> Result<(), Violation> {
-        let mut stored = BTreeSet::new();
-        for (key, value) in store.keys() {
-            let Key::Group(name) = keys::parse(key) else { continue };
-            let Ok(record) = serde_json::from_slice::<GroupRecord>(value) else {
-                return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read")));
-            };
-            let removing = record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing);
-            let same = |wanted: &Wanted| {
-                !removing
-                    && record.spec.num_instances == wanted.instances
-                    && record.spec.restart_policy == wanted.policy
-                    && record.spec.pod.containers == wanted.spec.pod.containers
-            };
-            if !self.groups.get(&name).map_or(removing, same) {
-                let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(&name));
-                return Err(broken(Invariant::CommandsHoldOnce, detail));
-            }
-            stored.insert(name);
+    /// The group an accepted command is about, changed by it; none when it cannot have been accepted.
+    fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
+        if let Verb::CreateGroup { spec } = verb {
+            let (name, versions): (GroupName, _) = (spec.name.parse().ok()?, Versions::new(spec.pod.clone()));
+            let (instances, policy) = (spec.num_instances, spec.restart_policy);
+            let before =
+                self.groups.insert(name.clone(), Wanted { instances, policy, versions, asks: Asks::default() });
+            return before.is_none().then_some(name);
         }
-        if let Some(name) = self.groups.keys().find(|name| !stored.contains(*name)) {
+        if let Verb::RemoveGroup { name } = verb {
+            return self.groups.remove(name).map(|_| name.clone());
+        }
+        let (Verb::Replica { name, .. } | Verb::PatchSpec { name, .. } | Verb::Operate { name, .. }) = verb else {
+            return None;
+        };
+        let wanted = self.groups.get_mut(name)?;
+        if let Verb::Replica { num_instances, restart_policy, .. } = verb {
+            wanted.instances = i64::from(*num_instances);
+            wanted.policy = restart_policy.unwrap_or(wanted.policy);
+        }
+        if let Verb::PatchSpec { pod, .. } = verb {
+            wanted.versions.patched(pod);
+        }
+        if let Verb::Operate { act, instance, .. } = verb {
+            wanted.asks.operate(*act, *instance, wanted.instances, at);
+        }
+        Some(name.clone())
+    }
+
+    fn note_history(&mut self, id: &CommandId, name: GroupName) {
+        if let Some(wanted) = self.groups.get_mut(&name) {
+            wanted.asks.accepted();
+        }
+        let now = self.groups.get(&name).map(|wanted| wanted.instances);
+        let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
+        history.push(now);
+        self.position.insert(id.clone(), (name, history.len() - 1));
+    }
+
+    fn drift(&mut self, drift: &Drift, group: Option<&GroupName>) {
+        let concerned = self.groups.iter_mut().filter(|(name, _)| group.is_none_or(|group| group == *name));
+        for (_, wanted) in concerned {
+            wanted.asks.drift(drift);
+            wanted.asks.accepted();
+        }
+    }
+
+    fn compare(&mut self) -> Result<(), Violation> {
+        for (name, Stored { record, .. }) in &self.stored {
+            match self.groups.get_mut(name) {
+                None if is_removing(record) => {}
+                Some(wanted) if !is_removing(record) => settle(name, wanted, record)?,
+                None | Some(_) => {
+                    let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(name));
+                    return Err(broken(Invariant::CommandsHoldOnce, detail));
+                }
+            }
+        }
+        if let Some(name) = self.groups.keys().find(|name| !self.stored.contains_key(*name)) {
             return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")));
         }
         Ok(())
     }
 
-    fn observe_placements(&mut self, commit: &Commit) {
-        for write in &commit.writes {
-            match write {
-                Write::Put { key, value, .. } => {
-                    if let Key::Placement(name) = keys::parse(key)
-                        && let Ok(record) = serde_json::from_slice::<PlacementRecord>(value)
-                    {
-                        self.note_moves(&name, &record);
-                        self.placements.insert(name, record);
-                    }
-                }
-                Write::Delete { key } => {
-                    if let Key::Placement(name) = keys::parse(key) {
-                        self.placements.remove(&name);
-                    }
-                }
+    fn observe_groups(&mut self, before: BTreeMap<GroupName, Option<Stored>>, now: Timestamp) -> Result<(), Violation> {
+        for (group, was) in before {
+            let Some(is) = self.stored.get(&group).cloned() else { continue };
+            let same_life = |was: &Stored| was.record.spec.created_at == is.record.spec.created_at;
+            let was = was.filter(same_life).unwrap_or_default();
+            let mut drifts = Vec::new();
+            if let Some(wanted) = self.groups.get_mut(&group) {
+                drifts = wanted.asks.take_recent();
+                let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
+                checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
             }
+            self.changes.push(Change { group, was, is, drifts });
         }
+        Ok(())
     }
 
-    fn note_moves(&mut self, group: &GroupName, record: &PlacementRecord) {
-        let Some(before) = self.placements.get(group) else { return };
-        for (number, (was, is)) in (1..).zip(before.slots.iter().zip(&record.slots)) {
-            if let Some(from) = was.node.clone().filter(|from| is.node.as_ref() != Some(from)) {
-                let failed = is.failures > 0 || was.failures > 0 || self.shaken.contains(&from);
-                self.moves.push(Move {
-                    instance: InstanceKey { group: group.clone(), instance: number },
-                    from,
-                    failed,
-                });
-            }
-        }
+    /// What changed for groups since last asked.
+    pub fn take_changes(&mut self) -> Vec<Change> {
+        std::mem::take(&mut self.changes)
     }
 
-    /// Instances that changed their node since last asked.
-    pub fn take_moves(&mut self) -> Vec<Move> {
-        std::mem::take(&mut self.moves)
+    /// Every pod that may be ordered, with its node.
+    pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
+        let settled = |(group, stored): (&GroupName, &Stored)| {
+            let slots = (1..).zip(&stored.slots).filter(|(_, slot)| slot.leaves.is_none());
+            slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
+        };
+        let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
+        self.stored.iter().flat_map(settled).chain(pairs).collect()
     }
+}
 
-    /// Every pod that is placed, with its node.
-    pub fn placed(&self) -> Vec<(NodeName, PodId)> {
-        self.placements.iter().flat_map(|(group, record)| pods(group, record)).collect()
+fn is_removing(record: &GroupRecord) -> bool {
+    record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
+}
+
+fn settle(name: &GroupName, wanted: &mut Wanted, record: &GroupRecord) -> Result<(), Violation> {
+    let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
+    if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
+        return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));
     }
+    let alone = wanted.asks.is_one_command();
+    wanted.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
+}
+
+fn group_of(write: &Write) -> Option<GroupName> {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    if let Key::Group(name) | Key::Placement(name) = keys::parse(key) { Some(name) } else { None }
+}
+
+fn concerns_needs(write: &Write) -> bool {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(_))
+}
+
+fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Option<(NodeName, PodId)> {
+    let id = PodId { group: group.clone(), instance, version: slot.version, drift: slot.drift };
+    slot.node.clone().map(|node| (node, id))
 }
 
 /// The pods of a placement that have a node.
 pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId)> {
-    let pod = |(instance, slot): (u32, &contract::record::Slot)| {
-        let id = PodId { group: group.clone(), instance, version: slot.version, drift: slot.drift };
-        slot.node.clone().map(|node| (node, id))
-    };
-    (1..).zip(&record.slots).filter_map(pod).collect()
+    (1..).zip(&record.slots).filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
 }
 
 /// True when `pod` is stored as placed on `node` and its group is not being removed.
 pub fn is_placed(store: &Store, node: &NodeName, pod: &PodId) -> bool {
+    if pod.instance == 0 {
+        return needs::pods(store).iter().any(|(at, planned, _)| at == node && planned == pod);
+    }
     let record: Option<PlacementRecord> = store.read(&keys::placement(&pod.group));
     let group: Option<GroupRecord> = store.read(&keys::group(&pod.group));
-    let removing = group.is_none_or(|g| g.operation.is_some_and(|o| o.kind == Operation::Removing));
+    let removing = group.is_none_or(|group| is_removing(&group));
     !removing && record.is_some_and(|record| pods(&pod.group, &record).contains(&(node.clone(), pod.clone())))
 }

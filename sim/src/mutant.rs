@@ -20,6 +20,22 @@ pub enum Mutant {
     NoBrakes,
     /// A group takes its stream ports, whoever has them.
     NoPortClaims,
+    /// An instance starts elsewhere before the node it leaves has let go of it.
+    NoLettingGo,
+    /// An upgraded instance runs, whatever was wanted of it.
+    ForgetsStops,
+    /// A drift takes the lock from whoever has it.
+    NoLock,
+    /// A patch gets the version its client sent.
+    ClientsVersion,
+    /// A rollback takes the number of the version it goes back to.
+    VersionGoesBack,
+    /// A new leader's orders hold no dependency pods.
+    ForgetsPairs,
+    /// Instances that do not run need no dependency pods.
+    NeedsOfRunning,
+    /// An agent does not keep on disk that a restart was done.
+    ForgetsRestarts,
     /// etcd stores commits without looking at the term.
     NoGuard,
     /// etcd stores a late copy of an earlier commit over a later one of the same leader.
@@ -28,7 +44,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 17] = [
         Self::NoFence,
         Self::NoLedger,
         Self::EffectsBeforeCommit,
@@ -36,6 +52,14 @@ impl Mutant {
         Self::NoFailoverGrace,
         Self::NoBrakes,
         Self::NoPortClaims,
+        Self::NoLettingGo,
+        Self::ForgetsStops,
+        Self::NoLock,
+        Self::ClientsVersion,
+        Self::VersionGoesBack,
+        Self::ForgetsPairs,
+        Self::NeedsOfRunning,
+        Self::ForgetsRestarts,
         Self::NoGuard,
         Self::NoOrder,
     ];
@@ -45,11 +69,19 @@ impl Mutant {
         match self {
             Self::NoFence => Some(agent_io::Mutant::NoFence),
             Self::NoLedger => Some(agent_io::Mutant::NoLedger),
+            Self::ForgetsRestarts => Some(agent_io::Mutant::ForgetsRestarts),
             Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
             | Self::NoBrakes
             | Self::NoPortClaims
+            | Self::NoLettingGo
+            | Self::ForgetsStops
+            | Self::NoLock
+            | Self::ClientsVersion
+            | Self::VersionGoesBack
+            | Self::ForgetsPairs
+            | Self::NeedsOfRunning
             | Self::NoGuard
             | Self::NoOrder => None,
         }
@@ -63,7 +95,14 @@ impl Mutant {
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
             Self::NoBrakes => Some(scheduler_io::Mutant::NoBrakes),
             Self::NoPortClaims => Some(scheduler_io::Mutant::NoPortClaims),
-            Self::NoFence | Self::NoLedger | Self::NoGuard | Self::NoOrder => None,
+            Self::NoLettingGo => Some(scheduler_io::Mutant::NoLettingGo),
+            Self::ForgetsStops => Some(scheduler_io::Mutant::ForgetsStops),
+            Self::NoLock => Some(scheduler_io::Mutant::NoLock),
+            Self::ClientsVersion => Some(scheduler_io::Mutant::ClientsVersion),
+            Self::VersionGoesBack => Some(scheduler_io::Mutant::VersionGoesBack),
+            Self::ForgetsPairs => Some(scheduler_io::Mutant::ForgetsPairs),
+            Self::NeedsOfRunning => Some(scheduler_io::Mutant::NeedsOfRunning),
+            Self::NoFence | Self::NoLedger | Self::ForgetsRestarts | Self::NoGuard | Self::NoOrder => None,
         }
     }
 }

@@ -133,8 +133,12 @@ pub fn settings(seat: usize, mutant: Option<Mutant>) -> Settings {
         lost_after: Duration::from_secs(45),
         failover_grace: Duration::from_secs(15),
         operation_limit: Duration::from_secs(120),
-        quota_cores: 8,
+        health_poll: Duration::from_secs(2),
+        dependency_grace: Duration::from_secs(30),
+        // Cut nodes are the simulator's daily bread.
+        losses_stop: 0,
         mutant,
+        ..Settings::default()
     }
 }
 
@@ -248,7 +252,7 @@ impl World {
                 }
             }
             // Notices and dead letters leave the simulated world.
-            Effect::Notify { .. } | Effect::Bury(_) => {}
+            Effect::Notify { .. } | Effect::Record(_) | Effect::Bury(_) => {}
             Effect::StepDown { .. } => self.step_down(seat),
         }
     }

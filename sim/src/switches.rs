@@ -14,7 +14,8 @@ use crate::store::Store;
 /// The switches as they must be stored.
 #[derive(Debug, Default)]
 pub struct Switches {
-    engine: EngineRecord,
+    /// The engine's own.
+    pub engine: EngineRecord,
     constraints: BTreeMap<String, Constraint>,
     callbacks: BTreeSet<String>,
     /// The engine ran at some moment since the commit before this one was stored.
@@ -52,7 +53,20 @@ impl Switches {
                 self.callbacks.insert(url.clone());
             }
             Verb::RemoveCallback { url } => self.callbacks.remove(url).then_some(())?,
-            Verb::CreateGroup { .. } | Verb::RemoveGroup { .. } | Verb::Replica { .. } => {}
+            Verb::Evacuate { node } => {
+                let kind = "node".to_owned();
+                let constraint = Constraint { kind: kind.clone(), equal: false, value: node.to_string(), soft: true };
+                self.constraints.insert(kind, constraint);
+            }
+            Verb::PatchSpec { .. }
+            | Verb::Operate { .. }
+            | Verb::Drift { .. }
+            | Verb::CreateDependency { .. }
+            | Verb::UpdateDependency { .. }
+            | Verb::RemoveDependency { .. }
+            | Verb::CreateGroup { .. }
+            | Verb::RemoveGroup { .. }
+            | Verb::Replica { .. } => {}
         }
         Some(())
     }
@@ -70,7 +84,7 @@ impl Switches {
         }
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
-            if !self.ran && matches!(keys::parse(key), Key::Placement(_)) {
+            if !self.ran && matches!(keys::parse(key), Key::Placement(_) | Key::Pairs(_)) {
                 return broken(Invariant::StoppedMeansStopped, format!("{key} is written while the engine is stopped"));
             }
         }

@@ -95,7 +95,7 @@ impl World {
         self.users.count += 1;
         let number = self.users.count;
         let floor = self.users.floor.get(&group).copied().unwrap_or(0);
-        let query = Query::Group { name: group.clone() };
+        let query = Query::Group { name: group.clone(), refresh: false };
         self.users.asked.insert(number, Asked { group, floor, at: now });
         let leaders: Vec<usize> = (0..self.seats.len()).filter(|seat| self.believes_to_lead(*seat)).collect();
         let standby = self.random.index(self.seats.len());

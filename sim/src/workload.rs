@@ -5,18 +5,18 @@
 
 use std::time::Duration;
 
-use contract::command::{Command, Verb};
+use contract::command::{Act, Command, Verb};
 use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
-use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
-use contract::state::RestartPolicy;
 use contract::subjects;
 use contract::time::Timestamp;
 
+use crate::asking;
 use crate::braking;
-use crate::faults::Plan;
+use crate::faults::{Fault, Plan};
 use crate::queue::BEGINNING;
 use crate::random::Random;
+use crate::specs;
 
 /// One thing a user publishes.
 #[derive(Debug, Clone)]
@@ -38,6 +38,8 @@ pub struct Workload {
     pub groups: Vec<GroupName>,
     /// When somebody asks, and about which group.
     pub questions: Vec<(Timestamp, usize)>,
+    /// What goes wrong just then: agents die while they restart what they were told to.
+    pub mishaps: Vec<(Timestamp, Fault)>,
 }
 
 impl Workload {
@@ -50,19 +52,26 @@ impl Workload {
         let mut wishes: Vec<Wish> = (0..count)
             .map(|n| {
                 let at = BEGINNING + random.span(300, 5_000);
-                wish(at, n, Verb::CreateGroup { spec: spec(&groups[n], at, &mut random) }, &mut random)
+                wish(at, n, Verb::CreateGroup { spec: specs::group(&groups[n], at, &mut random) }, &mut random)
             })
             .collect();
-        for number in count..count + random.index(16) {
-            // Half of them at the very moment something goes wrong.
-            let moment = random.pick(&plan.faults).map(|(at, _)| *at + random.span(0, 300));
-            let at = moment.filter(|_| random.chance(50)).unwrap_or_else(|| BEGINNING + random.span(5_000, busy));
+        for name in specs::dependency_names() {
+            if random.chance(60) {
+                let at = BEGINNING + random.span(300, 9_000);
+                let verb = Verb::CreateDependency { pod: specs::dependency(&name, &mut random) };
+                wishes.push(wish(at, wishes.len(), verb, &mut random));
+            }
+        }
+        let mut last = BEGINNING + random.span(5_000, busy);
+        for _ in 0..random.index(26) {
+            last = moment(plan, last, &mut random);
             let group = groups[random.index(groups.len())].clone();
+            let number = wishes.len();
             let made = if random.chance(4) {
-                unreadable(at, number)
+                unreadable(last, number)
             } else {
-                let verb = verb(group, at, &mut random);
-                wish(at, number, verb, &mut random)
+                let verb = asking::verb(group, plan.nodes, last, &mut random);
+                wish(last, number, verb, &mut random)
             };
             wishes.push(made);
         }
@@ -70,8 +79,36 @@ impl Workload {
         let questions = (0..random.index(20))
             .map(|_| (BEGINNING + random.span(1_000, busy + 60_000), random.index(count)))
             .collect();
-        Self { wishes, groups, questions }
+        let mishaps = wishes.iter().flat_map(|wish| mishaps(wish, plan, &mut random)).collect();
+        Self { wishes, groups, questions, mishaps }
     }
+}
+
+/// When something goes wrong or is about to, while the command before is being obeyed, or at any time.
+fn moment(plan: &Plan, last: Timestamp, random: &mut Random) -> Timestamp {
+    let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
+    let fault = random.pick(&plan.faults).map(|(at, _)| *at);
+    let (before, after) = (random.span(0, 6_000), random.span(0, 300));
+    let fault = fault.map(|at| if random.chance(50) { at - before } else { at + after });
+    let soon = last + random.span(0, 9_000);
+    let free = BEGINNING + random.span(5_000, busy);
+    match random.below(10) {
+        0..4 => fault.unwrap_or(free),
+        4..8 if soon < plan.calm_at => soon,
+        _ => free,
+    }
+}
+
+fn mishaps(wish: &Wish, plan: &Plan, random: &mut Random) -> Vec<(Timestamp, Fault)> {
+    let restarts = matches!(&wish.command, Ok(Command { verb: Verb::Operate { act: Act::Restart, .. }, .. }));
+    let mut faults = Vec::new();
+    for node in (0..plan.nodes).filter(|_| restarts) {
+        let (at, down) = (wish.at + random.span(500, 12_000), random.span(300, 3_000));
+        if at < plan.calm_at && random.chance(50) {
+            faults.push((at, Fault::KillAgent { node, down }));
+        }
+    }
+    faults
 }
 
 fn wish(at: Timestamp, number: usize, verb: Verb, random: &mut Random) -> Wish {
@@ -87,58 +124,6 @@ fn unreadable(at: Timestamp, number: usize) -> Wish {
     Wish { at, again_at: None, command: Err(letter) }
 }
 
-fn verb(name: GroupName, at: Timestamp, random: &mut Random) -> Verb {
-    let url = format!("http://callback.example/{}", random.below(2));
-    match random.below(100) {
-        0..30 => Verb::CreateGroup { spec: spec(&name, at, random) },
-        30..65 => {
-            let restart_policy = random.chance(20).then_some(RestartPolicy::OnFail);
-            Verb::Replica { name, num_instances: u32::try_from(random.below(6)).unwrap_or(1), restart_policy }
-        }
-        65..90 => Verb::RemoveGroup { name },
-        90..96 => Verb::AddCallback { url },
-        _ => Verb::RemoveCallback { url },
-    }
-}
-
-fn spec(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGroupSpec> {
-    let container = |n: u64| ContainerSpec {
-        image: format!("demo:{n}"),
-        cpu_limit: 1,
-        memory_limit: 64 << 20,
-        ..Default::default()
-    };
-    let containers = (0..if random.chance(15) { 2 } else { 1 }).map(|_| container(random.below(4))).collect();
-    let pod = PodSpec {
-        name: name.to_string(),
-        namespace: "app".to_owned(),
-        containers,
-        stateful: random.chance(20),
-        kill_timeout: 10,
-        annotation: annotation(random),
-        ..Default::default()
-    };
-    let spec = PodGroupSpec {
-        name: name.to_string(),
-        namespace: "app".to_owned(),
-        num_instances: i64::try_from(random.between(1, 6)).unwrap_or(1),
-        restart_policy: if random.chance(80) { RestartPolicy::Always } else { RestartPolicy::OnFail },
-        pod,
-        ..Default::default()
-    };
-    Box::new(spec.for_creation(at))
-}
-
-/// Some groups want a stream port or two, of so few that they meet.
-fn annotation(random: &mut Random) -> String {
-    let port = |srcport: u64| format!(r#"{{"srcport":{srcport},"dstport":80,"proto":"tcp"}}"#);
-    match random.below(10) {
-        0..2 => format!(r#"{{"ports":[{}]}}"#, port(9001 + random.below(3))),
-        2 => format!(r#"{{"ports":[{},{}]}}"#, port(9001), port(9002 + random.below(2))),
-        _ => String::new(),
-    }
-}
-
 /// Between two tries to publish.
 pub const RETRY: Duration = Duration::from_secs(2);
 /// Tries to publish before a user gives up.
@@ -149,11 +134,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_group_asked_for_is_one_the_api_would_take() {
+    fn every_group_and_pod_asked_for_is_one_the_api_would_take() {
         for seed in 0..20 {
             for wish in Workload::new(&Plan::new(seed)).wishes {
-                if let Ok(Command { verb: Verb::CreateGroup { spec }, .. }) = wish.command {
-                    assert_eq!(spec.validate(), Ok(()));
+                match wish.command.map(|command| command.verb) {
+                    Ok(Verb::CreateGroup { spec }) => assert_eq!(spec.validate(), Ok(())),
+                    Ok(Verb::PatchSpec { pod, .. } | Verb::CreateDependency { pod }) => {
+                        assert_eq!(pod.validate(), Ok(()));
+                    }
+                    _ => {}
                 }
             }
         }

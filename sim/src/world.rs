@@ -59,6 +59,15 @@ pub struct World {
     pub watch: Watch,
 }
 
+/// What stands on the nodes, whatever anybody says about it.
+#[derive(Clone, Copy)]
+pub struct Nodes<'a> {
+    /// Docker engines.
+    pub engines: &'a [Engine],
+    /// Nodes.
+    pub machines: &'a [Machine],
+}
+
 impl World {
     /// The world of a plan before its first event.
     pub fn new(plan: Plan, mutant: Option<Mutant>, whole_trace: bool) -> Self {
@@ -94,7 +103,7 @@ impl World {
     }
 
     fn set_out(&mut self) {
-        for (at, fault) in self.plan.faults.clone() {
+        for (at, fault) in self.plan.faults.iter().chain(&self.workload.mishaps).cloned() {
             self.queue.at(at, Event::Fault(fault));
         }
         for (index, wish) in self.workload.wishes.iter().enumerate() {
@@ -120,7 +129,7 @@ impl World {
             }
             self.happen(event);
             let led = self.somebody_leads(now);
-            self.watch.after_event(&self.engines, &self.machines, led, now);
+            self.watch.after_event(&Nodes { engines: &self.engines, machines: &self.machines }, led, now);
         }
     }
 
@@ -131,6 +140,7 @@ impl World {
             Event::Commit { seat, attempt, commit } => self.commit_arrives(seat, attempt, &commit),
             Event::Arrival(arrival) => self.arrive(arrival),
             Event::Step { node, life, lane, step } => self.step_arrives(node, life, lane, step),
+            Event::Fate { engine, id, starts } => self.fulfil(engine, &id, starts),
             Event::User(what) => self.at_user(&what),
             Event::Fault(fault) => self.fail(&fault),
         }

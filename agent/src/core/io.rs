@@ -221,8 +221,9 @@ pub struct PodMemory {
     pub starts_answered: u32,
     /// The last restart asked for that was done, as far as it can be.
     pub restarts_answered: u32,
-    /// When the last start or restart was asked for, kept with the order that asks; never when the pod was ordered so
-    /// from its first moment. A container that was started later was not left as it was.
+    /// The last start of its containers, by the engine's clock, when the last start or restart was asked for; kept with the
+    /// order that asks. Never when the pod was ordered so from its first moment. A container that was started later was
+    /// not left as it was.
     pub asked_at: Timestamp,
     /// Containers that were started for it, by index.
     pub renewed: BTreeSet<usize>,

@@ -189,8 +189,8 @@ impl Core {
         self.write(ledger, Some(kept), out);
     }
 
-    /// The pods `order` asks to start or restart once more, and when: not before the last start of any of their
-    /// containers, for the engine's clock need not be ours. Never, when there was nothing to restart.
+    /// The pods `order` asks to start or restart once more, and when: at the last start of any of their containers, for
+    /// the engine's clock need not be ours. Never, when there was nothing to restart.
     fn asked_anew(&self, order: &Order, now: Timestamp) -> BTreeMap<PodId, Timestamp> {
         let mut asked = BTreeMap::new();
         for (pod, after) in &order.pods {
@@ -200,7 +200,9 @@ impl Core {
                 let own = self.world.containers(&lane).filter(|seen| seen.identity.pod == *pod);
                 let last_start = own.map(|seen| seen.started_at).max().unwrap_or(Timestamp::NEVER);
                 let made = self.ledger.memory.get(pod).is_some_and(|memory| memory.created);
-                asked.insert(pod.clone(), if made { now.max(last_start) } else { Timestamp::NEVER });
+                // Who has not looked at the containers yet has only its own clock.
+                let asked_at = if last_start.happened() { last_start } else { now };
+                asked.insert(pod.clone(), if made { asked_at } else { Timestamp::NEVER });
             }
         }
         asked
@@ -208,8 +210,10 @@ impl Core {
 
     fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
-            let forget = |memory: &mut PodMemory| (memory.restarts_answered, memory.renewed) = Default::default();
-            ledger.memory.values_mut().for_each(forget);
+            for memory in ledger.memory.values_mut().filter(|memory| memory.asked_at.happened()) {
+                (memory.restarts_answered, memory.renewed) = Default::default();
+                memory.asked_at = Timestamp::from_millis(i64::MAX);
+            }
         }
         self.desk.last_id += 1;
         let id = self.desk.last_id;

@@ -9,9 +9,11 @@ use sim::run::{once, run};
 
 /// Histories of the test run; `cargo run -p sim -- --seeds N` runs more.
 const SEEDS: u64 = 200;
+/// A missing guard is found in so many histories at most.
+const MOST_SEEDS: u64 = 1_000;
 
-/// Calls `look` for every seed on all processors until it is told to stop.
-fn for_each_seed(look: impl Fn(u64) -> bool + Sync) {
+/// Calls `look` for the first seeds on all processors until it is told to stop.
+fn for_each_seed(seeds: u64, look: impl Fn(u64) -> bool + Sync) {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
@@ -19,11 +21,11 @@ fn for_each_seed(look: impl Fn(u64) -> bool + Sync) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS {
+                    if seed >= seeds {
                         break;
                     }
                     if !look(seed) {
-                        next.store(SEEDS, Ordering::Relaxed);
+                        next.store(seeds, Ordering::Relaxed);
                     }
                 }
             });
@@ -34,7 +36,7 @@ fn for_each_seed(look: impl Fn(u64) -> bool + Sync) {
 #[test]
 fn every_history_holds_every_invariant_and_is_the_same_twice() {
     let breaches = Mutex::new(Vec::new());
-    for_each_seed(|seed| {
+    for_each_seed(SEEDS, |seed| {
         if let Some(violation) = run(seed, None, false).violation {
             breaches.lock().unwrap().push(format!("seed {seed}: {:?}: {}", violation.invariant, violation.detail));
         }
@@ -47,7 +49,7 @@ fn every_history_holds_every_invariant_and_is_the_same_twice() {
 /// Whether some history breaks `invariant` when a guard is off.
 fn finds(mutant: Mutant, invariant: Invariant) -> bool {
     let found = AtomicBool::new(false);
-    for_each_seed(|seed| {
+    for_each_seed(MOST_SEEDS, |seed| {
         let breach = once(seed, Some(mutant), false).violation.map(|violation| violation.invariant);
         found.fetch_or(breach == Some(invariant), Ordering::Relaxed);
         !found.load(Ordering::Relaxed)
@@ -99,4 +101,41 @@ fn a_store_that_takes_late_copies_of_earlier_commits_is_found() {
 #[test]
 fn a_leader_that_gives_a_port_to_two_groups_is_found() {
     assert!(finds(Mutant::NoPortClaims, Invariant::PortsHaveOneOwner));
+}
+
+#[test]
+fn an_instance_that_is_ordered_elsewhere_before_it_is_let_go_of_is_found() {
+    assert!(finds(Mutant::NoLettingGo, Invariant::NotBeforeLetGo));
+    assert!(finds(Mutant::NoLettingGo, Invariant::StatefulRunsOnce));
+}
+
+#[test]
+fn an_upgrade_that_starts_what_was_stopped_is_found() {
+    assert!(finds(Mutant::ForgetsStops, Invariant::AsksHoldOnce));
+}
+
+#[test]
+fn a_drift_that_does_not_wait_for_the_lock_is_found() {
+    assert!(finds(Mutant::NoLock, Invariant::OneAtATime));
+}
+
+#[test]
+fn a_version_that_is_not_counted_by_the_leader_is_found() {
+    assert!(finds(Mutant::ClientsVersion, Invariant::CommandsHoldOnce));
+    assert!(finds(Mutant::VersionGoesBack, Invariant::CommandsHoldOnce));
+}
+
+#[test]
+fn dependency_pods_that_are_forgotten_at_a_takeover_are_found() {
+    assert!(finds(Mutant::ForgetsPairs, Invariant::Converges));
+}
+
+#[test]
+fn dependency_pods_that_only_stand_beside_what_runs_are_found() {
+    assert!(finds(Mutant::NeedsOfRunning, Invariant::NeedsAreMet));
+}
+
+#[test]
+fn an_agent_that_restarts_twice_what_was_asked_for_once_is_found() {
+    assert!(finds(Mutant::ForgetsRestarts, Invariant::RestartedOncePerAsk));
 }

@@ -2,6 +2,7 @@
 
 mod asks;
 mod bench;
+mod clocks;
 mod converge;
 mod dependencies;
 mod engine;

@@ -171,9 +171,16 @@ impl Planning<'_> {
         self.unsettled = true;
         self.touched.insert(index);
         let now = self.now;
-        let slot = &mut self.plan.slots[index];
+        let slot = &self.plan.slots[index];
         // A place that nothing was ordered at has used no name.
-        let had_place = slot.node.replace(node).is_some() && slot.leaves.is_none();
+        let had_place = slot.node.is_some() && slot.leaves.is_none();
+        if bucket == Bucket::Failed {
+            // Its agent goes on trying: it may just have made it after all.
+            self.go_to(index, node);
+        } else {
+            self.plan.slots[index].node = Some(node);
+        }
+        let slot = &mut self.plan.slots[index];
         slot.drift += u32::from(had_place);
         slot.retry_at = Timestamp::NEVER;
         if bucket == Bucket::Missing {

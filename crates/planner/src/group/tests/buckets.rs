@@ -72,13 +72,30 @@ fn a_failed_create_is_tried_elsewhere_after_growing_waits() {
     assert!(!world.settle(10).store);
     world.settle(11);
     assert_eq!((world.places(), world.slots[0].drift), (vec![Some("b")], 1));
+    world.clinging.clear();
     world.seen = vec![reported(RunState::Error)];
     assert_eq!(world.settle(12).wake_at, Some(at(32)));
     world.settle(32);
     assert_eq!((world.places(), world.slots[0].drift, world.slots[0].failures), (vec![Some("a")], 2, 2));
+    world.clinging.clear();
     world.seen = vec![reported(RunState::Success)];
     world.settle(33);
     assert_eq!((world.slots[0].failures, world.slots[0].why.as_str()), (0, ""));
+}
+
+#[test]
+fn a_failed_instance_starts_elsewhere_only_when_its_node_has_let_go_of_it() {
+    // Its agent goes on trying by itself: when it is sent away it may just have been made after all.
+    let mut world = world(1, &["a", "b"]);
+    world.settle(0);
+    world.seen = vec![reported(RunState::Error)];
+    world.settle(1);
+    world.settle(11);
+    let place = |world: &World| (world.slots[0].node.clone(), world.slots[0].leaves.clone(), world.slots[0].drift);
+    assert_eq!(place(&world), (Some(name("b")), Some(name("a")), 1));
+    world.clinging.clear();
+    world.settle(12);
+    assert_eq!(place(&world), (Some(name("b")), None, 1));
 }
 
 #[test]

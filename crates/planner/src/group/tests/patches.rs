@@ -1,7 +1,6 @@
 //! A patch that comes while an upgrade is under way replaces its rest and takes nobody down beside who is down already.
 
 use super::world::*;
-use super::*;
 
 /// Three instances; the second was just given version 1 when version 2 is asked for.
 fn patched_twice() -> World {

@@ -1,0 +1,37 @@
+//! The engine's clock need not be the agent's: a restart is done once all the same.
+
+use super::bench::{Bench, at, order, secs};
+use crate::core::io::{Effect, Input, Step};
+
+const A: &str = "a.v1-i1-d0";
+
+/// Performs effects until the engine has started something again; the agent does not hear of it.
+fn until_started(bench: &mut Bench, effects: Vec<Effect>) {
+    let mut queue: std::collections::VecDeque<Effect> = effects.into();
+    while let Some(effect) = queue.pop_front() {
+        let starts = matches!(&effect, Effect::Perform { step: Step::Start { .. }, .. });
+        let input = bench.perform(effect);
+        if starts {
+            return;
+        }
+        queue.extend(input.map(|input| bench.feed(input)).unwrap_or_default());
+    }
+    panic!("nothing was started");
+}
+
+#[test]
+fn an_agent_that_dies_after_the_start_restarts_nothing_again_though_its_clock_is_ahead() {
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(A).whole());
+    bench.pass(secs(3600));
+    // By the engine's clock hardly any time has passed.
+    let message = order(1, 2).pod(A).asked(0, 1).whole();
+    let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
+    until_started(&mut bench, effects);
+    bench.engine.get_mut("m1").expect("made").started_at = at(20);
+    bench.take_steps();
+    bench.restart("run-2");
+    bench.pass(secs(100));
+    assert_eq!(bench.take_steps(), []);
+    assert_eq!((bench.told(A).restarts_answered, bench.told(A).restarts), (1, 1));
+}

@@ -1,0 +1,146 @@
+//! What a commit changed for one group: which instances moved, were let go of, or were taken down, and whether that was right.
+//!
+//! The rules here need to know what really stands on the nodes; what follows from commands alone is in `slots`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use contract::command::Drift;
+use contract::keys::{self, Key};
+use contract::name::{GroupName, NodeName};
+use contract::pod_id::{InstanceKey, PodId};
+use contract::record::{GroupRecord, NodeRecord, Slot};
+use contract::spec::PodSpec;
+use contract::time::Timestamp;
+use scheduler::core::io::{Commit, Write};
+
+use crate::invariants::index_of;
+use crate::machine::Machine;
+use crate::slots::Stored;
+use crate::world::Nodes;
+
+/// A decision may be stored so long after a node it took for lost came back.
+const DECIDED_BEFORE: Duration = Duration::from_secs(60);
+
+/// One group before and after a commit.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// Which.
+    pub group: GroupName,
+    /// Before; nothing when it is new.
+    pub was: Stored,
+    /// After.
+    pub is: Stored,
+    /// Drifts accepted meanwhile: one that has nothing to wait for is over at once.
+    pub drifts: Vec<Drift>,
+}
+
+/// An instance before and after a commit.
+#[derive(Debug, Clone)]
+pub struct Stride<'a> {
+    /// Which.
+    pub instance: InstanceKey,
+    /// Before.
+    pub was: &'a Slot,
+    /// After.
+    pub is: &'a Slot,
+}
+
+impl Change {
+    /// The instances that were there before and are there now.
+    pub fn strides(&self) -> impl Iterator<Item = Stride<'_>> {
+        (1..).zip(self.was.slots.iter().zip(&self.is.slots)).map(|(number, (was, is))| Stride {
+            instance: InstanceKey { group: self.group.clone(), instance: number },
+            was,
+            is,
+        })
+    }
+    /// The instances that are not wanted any more.
+    pub fn dropped(&self) -> impl Iterator<Item = InstanceKey> {
+        let instance = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
+        let group = self.group.clone();
+        (self.is.slots.len()..self.was.slots.len())
+            .map(move |number| InstanceKey { group: group.clone(), instance: instance(number) })
+    }
+    /// A drift was under way, by force if asked for.
+    pub fn drifts(&self, by_force: bool) -> bool {
+        let queued = self.was.record.drifts.iter().chain(&self.is.record.drifts);
+        queued.chain(&self.drifts).any(|drift| drift.force || !by_force)
+    }
+    /// What an instance of that version is.
+    pub fn spec(&self, version: u32) -> Option<&PodSpec> {
+        let of = |record: &GroupRecord| record.spec.version == version;
+        let (was, is) = (&self.was.record, &self.is.record);
+        let present = [is, was].into_iter().find(|record| of(record)).map(|record| &record.spec.pod);
+        present.or_else(|| is.former.get(&version)).or_else(|| was.former.get(&version))
+    }
+    /// Stateful before and after.
+    pub fn is_stateful(&self, stride: &Stride<'_>) -> bool {
+        [stride.was, stride.is].iter().all(|slot| self.spec(slot.version).is_some_and(PodSpec::is_stateful))
+    }
+}
+
+impl Stride<'_> {
+    /// The node it left.
+    pub fn left(&self) -> Option<&NodeName> {
+        self.was.node.as_ref().filter(|from| self.is.node.as_ref() != Some(*from))
+    }
+    /// It left or was made anew because something was wrong with it.
+    pub fn failed(&self) -> bool {
+        self.is.failures > 0 || self.was.failures > 0
+    }
+    /// The node that must have let go of it by now.
+    pub fn free_of(&self) -> Option<&NodeName> {
+        match (&self.was.leaves, &self.is.leaves) {
+            (Some(left), None) => Some(left),
+            (None, None) => self.left().filter(|_| self.is.node.is_some()),
+            (_, Some(_)) => None,
+        }
+    }
+    /// The pod it is now.
+    pub fn pod(&self) -> PodId {
+        let InstanceKey { group, instance } = self.instance.clone();
+        PodId { group, instance, version: self.is.version, drift: self.is.drift }
+    }
+}
+
+/// Nodes that were stored as lost, and when they came back.
+#[derive(Debug, Default)]
+pub struct Lost {
+    nodes: BTreeMap<NodeName, Option<Timestamp>>,
+}
+
+impl Lost {
+    /// A commit is stored.
+    pub fn observe(&mut self, commit: &Commit, now: Timestamp) {
+        for write in &commit.writes {
+            if let Write::Put { key, value, .. } = write
+                && let Key::Node(node) = keys::parse(key)
+                && let Ok(record) = serde_json::from_slice::<NodeRecord>(value)
+            {
+                if record.lost {
+                    self.nodes.insert(node, None);
+                } else if let Some(back_at @ None) = self.nodes.get_mut(&node) {
+                    *back_at = Some(now);
+                }
+            }
+        }
+    }
+    /// Whether a decision stored now may have taken the node for lost.
+    pub fn contains(&self, node: &NodeName, now: Timestamp) -> bool {
+        self.nodes.get(node).is_some_and(|back_at| back_at.is_none_or(|at| now.since(at) < DECIDED_BEFORE))
+    }
+}
+
+/// What a node still has of an instance, by its order or in its engine.
+pub fn has_of(nodes: &Nodes<'_>, node: &NodeName, instance: &InstanceKey) -> Option<String> {
+    let machine: &Machine = nodes.machines.get(index_of(node)?)?;
+    let ordered = machine.disk.order.pods.keys().find(|pod| pod.key() == *instance);
+    let inventory = nodes.engines[machine.engine].inventory(&machine.owner);
+    let stands = inventory.into_iter().find(|seen| seen.identity.pod.key() == *instance);
+    let order = ordered.map(|pod| format!("{pod} in its order {}", machine.disk.order.fence));
+    order.or_else(|| stands.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
+}
+
+/// Instances whose copies are nobody's fault: their node was given up, or they were not wanted for a while.
+pub type Excused = BTreeSet<InstanceKey>;

@@ -1,0 +1,73 @@
+//! Whether what a leader decided was right, given what stands on the nodes while it is stored.
+
+use contract::name::NodeName;
+use contract::time::Timestamp;
+
+use crate::changes::{Change, Stride, has_of};
+use crate::invariants::{Invariant, UNDER_WAY, Watch, index_of};
+use crate::seat::settings;
+use crate::world::Nodes;
+
+impl Watch {
+    /// Looks at what the last commit changed, and at what stands on the nodes meanwhile.
+    pub fn decided(&mut self, nodes: &Nodes<'_>, now: Timestamp) {
+        for change in self.model.take_changes() {
+            for stride in change.strides() {
+                self.moved(&change, &stride, now);
+                self.arrived(&change, &stride, nodes, now);
+            }
+            self.excused.extend(change.dropped());
+            let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
+            let wrong = self.turns.observe(&change, settings(0, None).health_poll, tampered);
+            if let Some(wrong) = wrong.filter(|_| self.model.switches.engine.guarding) {
+                self.broken(Invariant::OneAtATime, wrong);
+            }
+            self.note_lock(&change, now);
+        }
+        let stored = &self.model.stored;
+        self.locks.retain(|group, _| stored.contains_key(group));
+        self.turns.forget(|key| !stored.contains_key(&key.group));
+    }
+
+    fn note_lock(&mut self, change: &Change, now: Timestamp) {
+        match &change.is.record.operation {
+            Some(held) => match self.locks.get_mut(&change.group).filter(|(known, _)| known.since == held.since) {
+                Some(_) => {}
+                None => drop(self.locks.insert(change.group.clone(), (held.clone(), now))),
+            },
+            None => drop(self.locks.remove(&change.group)),
+        }
+    }
+
+    /// An instance may leave a node because it failed there, because somebody wants it to, or because the node is lost.
+    fn moved(&mut self, change: &Change, stride: &Stride<'_>, now: Timestamp) {
+        let Some(from) = stride.left() else { return };
+        let lost = self.lost.contains(from, now);
+        if lost {
+            self.excused.insert(stride.instance.clone());
+        }
+        if change.is_stateful(stride) && stride.was.leaves.is_none() && !change.drifts(true) {
+            self.broken(Invariant::StatefulStays, format!("{stride:?}"));
+        }
+        let wanted = change.drifts(false) || stride.was.version != stride.is.version;
+        let Some(node) = index_of(from) else { return };
+        // What was published only just now may still be under way to the leader.
+        let mut ago = self.heard.get(&node).into_iter().flatten().map(|at| now.since(*at));
+        let heard = ago.find(|ago| *ago > UNDER_WAY && *ago + UNDER_WAY < self.lost_after);
+        let failed = stride.failed() || self.model.shaken.contains(from);
+        if let Some(ago) = heard.filter(|_| !failed && !wanted) {
+            let detail = format!("{} left {from}, which was heard {ago:?} ago", stride.instance);
+            self.broken(Invariant::NothingMovesByFailover, detail);
+        }
+    }
+
+    /// Whoever is to be ordered somewhere now has been let go of by the node it leaves.
+    fn arrived(&mut self, change: &Change, stride: &Stride<'_>, nodes: &Nodes<'_>, now: Timestamp) {
+        let Some(left) = stride.free_of().filter(|left| !self.lost.contains(left, now)) else { return };
+        let failed = stride.was.leaves.is_none() && (stride.failed() || self.model.shaken.contains(left));
+        if let Some(still) = has_of(nodes, left, &stride.instance).filter(|_| !failed) {
+            let detail = format!("{} is ordered to {:?} and {left} has {still}", stride.instance, stride.is.node);
+            self.broken(Invariant::NotBeforeLetGo, format!("{detail}; {:?}", change.is.record.operation));
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! What may change in the stored slots and the lock of one group, from one commit to the next.
+//!
+//! Targets and counts follow from the accepted starts, stops and restarts, each exactly once. Versions and drift counts only
+//! grow. Drifts are queued when somebody asks, and gone when nothing they mean is left behind.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::command::{Act, Drift, Operation};
+use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::state::TargetState;
+use contract::time::Timestamp;
+
+use crate::invariants::{Invariant, Violation};
+
+/// What was asked of the instances of one group and not seen in its slots yet.
+#[derive(Debug, Clone, Default)]
+pub struct Asks {
+    /// By instance, in the order they were accepted.
+    acts: BTreeMap<u32, Vec<(Act, Timestamp)>>,
+    drifts: Vec<Drift>,
+    /// Drifts accepted since the last commit.
+    recent: Vec<Drift>,
+    /// Commands accepted since the last commit.
+    fresh: usize,
+    /// The drift under way began with these slots.
+    drifting: Option<(Timestamp, Vec<Slot>)>,
+}
+
+/// One group as it is stored.
+#[derive(Debug, Clone, Default)]
+pub struct Stored {
+    /// What is wanted.
+    pub record: GroupRecord,
+    /// Where its instances are.
+    pub slots: Vec<Slot>,
+}
+
+impl Asks {
+    /// Any command about the group was accepted.
+    pub fn accepted(&mut self) {
+        self.fresh += 1;
+    }
+
+    /// No more than one command was accepted since the last commit.
+    pub fn is_one_command(&self) -> bool {
+        self.fresh <= 1
+    }
+
+    /// A start, stop or restart was accepted.
+    pub fn operate(&mut self, act: Act, instance: u32, instances: i64, at: Timestamp) {
+        let instances = u32::try_from(instances).unwrap_or(0);
+        let all = if instance == 0 { 1..=instances } else { instance..=instance.min(instances) };
+        for number in all.filter(|_| act != Act::Nothing) {
+            self.acts.entry(number).or_default().push((act, at));
+        }
+    }
+
+    /// A drift was accepted that may concern the group.
+    pub fn drift(&mut self, drift: &Drift) {
+        self.drifts.push(drift.clone());
+        self.recent.push(drift.clone());
+    }
+
+    /// Drifts that may explain what the last commit changed.
+    pub fn take_recent(&mut self) -> Vec<Drift> {
+        std::mem::take(&mut self.recent)
+    }
+
+    /// A commit that may concern the group is stored.
+    pub fn check(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
+        let broken = |invariant, detail| Err(Violation { invariant, detail });
+        for (index, slot) in is.slots.iter().enumerate() {
+            let before = was.slots.get(index);
+            if before.is_some_and(|before| slot.version < before.version || slot.drift < before.drift) {
+                return broken(Invariant::CountsGrow, format!("slot {index}: {before:?} became {slot:?}"));
+            }
+            if slot.version != is.record.spec.version && !is.record.former.contains_key(&slot.version) {
+                return broken(Invariant::VersionsHaveSpecs, format!("slot {index}: nobody knows {}", slot.version));
+            }
+        }
+        if was.record.spec.version > is.record.spec.version {
+            return broken(Invariant::CountsGrow, format!("{} became {:?}", was.record.spec.version, is.record.spec));
+        }
+        self.check_acts(was, is, limit, now)?;
+        self.check_drifts(was, is)?;
+        let upgrade =
+            was.record.last_error.starts_with("instance ") && was.record.last_error.contains("is not upgraded");
+        let cleared = !was.record.last_error.is_empty() && is.record.last_error.is_empty();
+        if cleared && std::mem::take(&mut self.fresh) == 0 && !upgrade {
+            return broken(Invariant::ErrorsStick, format!("{:?} was forgotten", was.record.last_error));
+        }
+        self.fresh = 0;
+        Ok(())
+    }
+
+    fn check_acts(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
+        let nothing = Slot::default();
+        if was.slots.is_empty() {
+            // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed.
+            self.acts.clear();
+        }
+        for (number, slot) in (1..).zip(&is.slots) {
+            let index = usize::try_from(number - 1).unwrap_or(0);
+            let before = was.slots.get(index).unwrap_or(&nothing);
+            let mut acts = self.acts.remove(&number).unwrap_or_default();
+            let waiting: Vec<(Act, Timestamp)> = if is_still_to_be_turned_to(&is.record, number) {
+                acts.pop().into_iter().collect()
+            } else {
+                Vec::new()
+            };
+            let mut possible = vec![standing(before)];
+            for (act, at) in &acts {
+                // A restart that its operation did not come to before its limit is not made up for.
+                let skipped = if *act == Act::Restart && now >= *at + limit { possible.clone() } else { Vec::new() };
+                possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
+            }
+            if !possible.contains(&standing(slot)) {
+                let detail = format!("instance {number}: {before:?} became {slot:?}, asked was {acts:?}");
+                return Err(Violation { invariant: Invariant::AsksHoldOnce, detail });
+            }
+            self.acts.insert(number, waiting);
+        }
+        let count = u32::try_from(is.slots.len()).unwrap_or(u32::MAX);
+        self.acts.retain(|number, acts| *number <= count && !acts.is_empty());
+        Ok(())
+    }
+
+    fn check_drifts(&mut self, was: &Stored, is: &Stored) -> Result<(), Violation> {
+        let broken = |detail: String| Err(Violation { invariant: Invariant::DriftsMove, detail });
+        let (before, after) = (&was.record.drifts, &is.record.drifts);
+        let kept = after.iter().take_while(|drift| before.contains(drift)).count();
+        if !before.ends_with(&after[..kept]) {
+            return broken(format!("{before:?} became {after:?}"));
+        }
+        for drift in &after[kept..] {
+            let Some(asked) = self.drifts.iter().position(|asked| asked == drift) else {
+                return broken(format!("nobody asked for {drift:?}"));
+            };
+            self.drifts.remove(asked);
+        }
+        let under_way = |record: &GroupRecord| drifting(record).map(|operation| operation.since);
+        let ended = under_way(&was.record).filter(|_| under_way(&was.record) != under_way(&is.record));
+        if let Some((drift, (since, slots))) = before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended)) {
+            let left = left_behind(drift, &slots, is);
+            if !left.is_empty() && is.record.last_error.is_empty() {
+                return broken(format!("{drift:?} since {since} is over and left {left:?} behind"));
+            }
+        }
+        if let Some(since) = under_way(&is.record).filter(|_| self.drifting.is_none()) {
+            self.drifting = Some((since, was.slots.clone()));
+        }
+        Ok(())
+    }
+}
+
+fn drifting(record: &GroupRecord) -> Option<&OperationRecord> {
+    record.operation.as_ref().filter(|operation| operation.kind == Operation::Drifting)
+}
+
+/// Instances a drift means that stand where they stood when it began.
+fn left_behind(drift: &Drift, before: &[Slot], is: &Stored) -> Vec<u32> {
+    let numbered = (1..).zip(before.iter().zip(&is.slots));
+    let stayed = numbered.filter(|(number, (was, is_now))| {
+        let spec = is.record.former.get(&is_now.version).unwrap_or(&is.record.spec.pod);
+        let place = |slot: &Slot| (slot.node.clone(), slot.leaves.clone(), slot.drift);
+        let meant = drift.instance.is_none_or(|instance| instance == *number);
+        let free = drift.force || !spec.is_stateful();
+        meant && free && place(was) == place(is_now) && is_now.node.as_ref() == Some(&drift.from)
+    });
+    stayed.map(|(number, _)| number).collect()
+}
+
+/// Whether a start, stop or restart under way has not come to this instance yet.
+fn is_still_to_be_turned_to(record: &GroupRecord, number: u32) -> bool {
+    record.operation.as_ref().is_some_and(|operation| match operation.kind {
+        Operation::Starting | Operation::Stopping | Operation::Restarting => {
+            (operation.next.max(1)..=operation.last).contains(&number)
+        }
+        Operation::Deploying
+        | Operation::Scheduling
+        | Operation::Upgrading
+        | Operation::Drifting
+        | Operation::Removing => false,
+    })
+}
+
+type Standing = (TargetState, u32, u32);
+
+fn standing(slot: &Slot) -> Standing {
+    (slot.target, slot.starts_asked, slot.restarts_asked)
+}
+
+fn after((target, starts, restarts): Standing, act: Act) -> Standing {
+    match act {
+        Act::Start => (TargetState::Run, starts + 1, restarts),
+        Act::Stop => (TargetState::Stop, starts, restarts),
+        Act::Restart => (TargetState::Run, starts, restarts + 1),
+        Act::Nothing => (target, starts, restarts),
+    }
+}

@@ -1,0 +1,62 @@
+//! The versions of one group, replayed: each accepted patch makes one more, each rollback one more.
+//!
+//! Whether a patch fits, and whether a version turns out bad, depends on what the leader hears; so what is stored must be one
+//! of few possibilities, and the one it is becomes the only one.
+
+use contract::record::GroupRecord;
+use contract::spec::PodSpec;
+
+/// What a group may be by now.
+#[derive(Debug, Clone)]
+pub struct Versions {
+    possible: Vec<(u32, PodSpec)>,
+    /// What a rollback would go back to, as last stored.
+    back: Option<PodSpec>,
+    /// Patches accepted since the last commit.
+    patches: usize,
+}
+
+impl Versions {
+    /// A group was created.
+    pub fn new(pod: PodSpec) -> Self {
+        Self { possible: vec![(0, pod)], back: None, patches: 0 }
+    }
+
+    /// A patch was accepted: it is in effect, or it did not fit.
+    pub fn patched(&mut self, patch: &PodSpec) {
+        self.patches += 1;
+        let before: Vec<(u32, PodSpec)> = self.possible.iter().cloned().chain(self.rolled_back()).collect();
+        let next = |(number, pod): (u32, PodSpec)| (number + 1, pod.patched(patch.clone(), Default::default()));
+        self.possible.extend(before.into_iter().map(next));
+    }
+
+    fn rolled_back(&self) -> Vec<(u32, PodSpec)> {
+        let back = |(number, _): &(u32, PodSpec)| Some((*number + 1, self.back.clone()?));
+        self.possible.iter().filter_map(back).collect()
+    }
+
+    /// Compares with what is stored; the error says what is wrong. A patch `alone` since the last commit leaves its mark.
+    pub fn settle(&mut self, record: &GroupRecord, alone: bool) -> Result<(), String> {
+        let (version, pod) = (record.spec.version, &record.spec.pod);
+        let is_it = |(number, possible): &&(u32, PodSpec)| *number == version && possible.asks_the_same(pod);
+        let back = self.rolled_back();
+        let known = self.possible.iter().rev().find(is_it);
+        let found = known.or_else(|| back.iter().find(is_it).filter(|_| !record.equals.is_empty()));
+        let Some(found) = found.cloned() else {
+            let possible: Vec<u32> = self.possible.iter().chain(&back).map(|(number, _)| *number).collect();
+            return Err(format!("version {version} with pod {pod:?}, possible were {possible:?}"));
+        };
+        let unchanged = self.possible.first().is_some_and(|(number, _)| *number == found.0);
+        if self.patches == 1 && alone && unchanged && record.last_error.is_empty() {
+            return Err(format!("version {version}: a patch was accepted and forgotten"));
+        }
+        if pod.version != version {
+            return Err(format!("version {version} holds a pod of version {}", pod.version));
+        }
+        let proven = record.proven.filter(|proven| *proven != version);
+        self.back = proven.and_then(|proven| record.former.get(&proven).cloned());
+        self.possible = vec![found];
+        self.patches = 0;
+        Ok(())
+    }
+}
