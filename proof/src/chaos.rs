@@ -1,0 +1,99 @@
+//! `proof chaos`: runs the experiments one after another, says what they measured, and whether every promise was kept.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::args::Chaos;
+use crate::cluster::Error;
+use crate::experiment::{Experiment, Size, experiments};
+use crate::figures;
+use crate::trial::{self, Report};
+
+/// Broken promises shown of one experiment: one cause often breaks many.
+const MOST_SHOWN: usize = 20;
+/// A promise was broken.
+const BROKEN: u8 = 1;
+/// An experiment could not be done.
+const NOT_DONE: u8 = 3;
+
+pub(crate) async fn run(asked: &Chaos) -> ExitCode {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let seed = asked.seed.unwrap_or(now);
+    let size = match (asked.short, asked.long) {
+        (true, _) => Size::Short,
+        (false, true) => Size::Long,
+        (false, false) => Size::Usual,
+    };
+    println!("seed {seed}");
+    let (mut worst, mut all) = (0, Vec::new());
+    for experiment in experiments(size, asked.only.as_deref(), seed) {
+        let (code, value) = one(&experiment, seed).await;
+        worst = worst.max(code);
+        all.push(value);
+    }
+    if let Some(path) = &asked.json {
+        let text = format!("{:#}\n", json!({"seed": seed, "experiments": all}));
+        if let Err(error) = std::fs::write(path, text) {
+            eprintln!("cannot write {}: {error}", path.display());
+            worst = worst.max(NOT_DONE);
+        }
+    }
+    ExitCode::from(worst)
+}
+
+/// Runs one experiment and says what came of it.
+async fn one(experiment: &Experiment, seed: u64) -> (u8, Value) {
+    let begun = Instant::now();
+    let mut reports = Vec::new();
+    for (number, pair) in experiment.trials.chunks(2).enumerate() {
+        match both(experiment, pair, seed.wrapping_add(2 * number as u64)).await {
+            Ok(done) => reports.extend(done),
+            Err(error) => {
+                eprintln!("{}: {}", experiment.name, with_causes(&error));
+                return (NOT_DONE, json!({"experiment": experiment.name, "error": error.to_string()}));
+            }
+        }
+    }
+    let figures = figures::figures(&reports);
+    println!("\n{}", figures::table(experiment.name, &figures));
+    println!("({} clusters, {:.0} s)", reports.len(), begun.elapsed().as_secs_f64());
+    let broken: Vec<String> =
+        reports.iter().flat_map(|r| &r.broken).map(|b| format!("{:?}: {}", b.promise, b.what)).collect();
+    for line in broken.iter().take(MOST_SHOWN) {
+        println!("BROKEN {line}");
+    }
+    if broken.len() > MOST_SHOWN {
+        println!("and {} more", broken.len() - MOST_SHOWN);
+    }
+    (if broken.is_empty() { 0 } else { BROKEN }, figures::json(experiment.name, &figures, &broken))
+}
+
+/// Two clusters side by side, or the last one alone.
+async fn both(experiment: &Experiment, pair: &[Vec<crate::fault::Fault>], seed: u64) -> Result<Vec<Report>, Error> {
+    let within: Duration = experiment.limit;
+    let first = trial::run(experiment.name, &pair[0], seed);
+    let done = async {
+        match pair.get(1) {
+            None => Ok(vec![first.await?]),
+            Some(faults) => {
+                let second = trial::run(experiment.name, faults, seed.wrapping_add(1));
+                let (first, second) = tokio::join!(Box::pin(first), Box::pin(second));
+                Ok(vec![first?, second?])
+            }
+        }
+    };
+    let late = |_| Error::Late { what: format!("{} ends", experiment.name), within };
+    tokio::time::timeout(within, Box::pin(done)).await.map_err(late)?
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        text = format!("{text}\n  caused by: {cause}");
+        next = cause.source();
+    }
+    text
+}

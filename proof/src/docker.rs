@@ -1,0 +1,75 @@
+//! The engine as the proof sees it: which containers of a cluster there are, and since when they run. It only looks.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::query_parameters::ListContainersOptionsBuilder;
+use contract::labels;
+use tokio::time::timeout;
+
+/// Deadline of one look.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Why nothing was seen.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot reach the Docker engine")]
+    Engine(#[source] bollard::errors::Error),
+    #[error("the Docker engine did not answer in {} s", LOOK.as_secs())]
+    Silent,
+}
+
+/// The local engine.
+#[derive(Debug, Clone)]
+pub(crate) struct Engine(Docker);
+
+/// One container of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Seen {
+    pub(crate) group: String,
+    pub(crate) instance: u32,
+    pub(crate) version: u32,
+    pub(crate) node: String,
+    pub(crate) name: String,
+    pub(crate) id: String,
+    pub(crate) running: bool,
+}
+
+impl Engine {
+    pub(crate) fn connect() -> Result<Self, Error> {
+        let path = cli::docker::socket().display().to_string();
+        let docker = Docker::connect_with_unix(&path, LOOK.as_secs(), bollard::API_DEFAULT_VERSION);
+        docker.map(Self).map_err(Error::Engine)
+    }
+
+    /// Every container of a cluster, running or not, in order.
+    pub(crate) async fn of_cluster(&self, cluster: &str) -> Result<Vec<Seen>, Error> {
+        let filters = HashMap::from([("label", vec![format!("{}={cluster}", labels::CLUSTER)])]);
+        let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
+        let list = timeout(LOOK, self.0.list_containers(Some(options))).await.map_err(|_| Error::Silent)?;
+        let mut seen: Vec<Seen> = list.map_err(Error::Engine)?.into_iter().map(seen).collect();
+        seen.sort();
+        Ok(seen)
+    }
+
+    /// When a container was last started, as the engine writes it; none when it is gone.
+    pub(crate) async fn started_at(&self, id: &str) -> Option<String> {
+        let seen = timeout(LOOK, self.0.inspect_container(id, None)).await.ok()?;
+        seen.ok()?.state?.started_at
+    }
+}
+
+fn seen(container: bollard::models::ContainerSummary) -> Seen {
+    let labels = container.labels.unwrap_or_default();
+    let label = |key: &str| labels.get(key).cloned().unwrap_or_default();
+    Seen {
+        group: label(labels::POD_NAME),
+        instance: label(labels::INSTANCE).parse().unwrap_or(0),
+        version: label(labels::VERSION).parse().unwrap_or(0),
+        node: label(labels::NODE),
+        name: container.names.unwrap_or_default().concat().trim_start_matches('/').to_owned(),
+        id: container.id.unwrap_or_default(),
+        running: container.state.is_some_and(|state| state.to_string() == "running"),
+    }
+}
