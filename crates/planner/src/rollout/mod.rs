@@ -8,6 +8,7 @@
 
 pub mod apportion;
 pub mod availability;
+pub mod conduct;
 pub mod failure;
 pub mod groups;
 pub mod inplace;

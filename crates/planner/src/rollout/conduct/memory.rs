@@ -1,0 +1,150 @@
+//! What a release remembers between two decisions, and nothing else does.
+//!
+//! It is stored in one transaction with the slots it goes with. Whoever finds it continues; a release toward another
+//! revision starts a new one. Budgets and groups need no memory: they follow from the slots.
+
+use std::collections::BTreeMap;
+
+use crate::rollout::groups::Kind;
+use crate::rollout::moment::Moment;
+use crate::rollout::numbers::Amount;
+use crate::rollout::progress::{Condition, Counts};
+use crate::rollout::proportional::Stored;
+use crate::rollout::release::Phase;
+
+/// Why a release failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cause {
+    /// New pods end again and again.
+    Crashing,
+    /// The image cannot be had.
+    ImageHopeless,
+    /// No node takes a new pod.
+    Unschedulable,
+    /// A gate or hook did not answer.
+    HookOverdue,
+    /// No progress for too long.
+    DeadlineExceeded,
+}
+
+/// A failure nobody has answered yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// Why.
+    pub cause: Cause,
+    /// In which group.
+    pub group: u64,
+    /// Which instances.
+    pub slots: Vec<u32>,
+    /// Since when.
+    pub since: Moment,
+}
+
+/// Why a failed instance is not held against the release any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Excuse {
+    /// It was looked at and the release goes on waiting for it.
+    Retried,
+    /// The release goes on without it.
+    Skipped,
+}
+
+/// Replicas over units: kept, because it depends on where pods were when it was made.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Allotment {
+    /// Replicas it was made for.
+    pub replicas: i64,
+    /// Wishes it was made for.
+    pub wishes: Vec<Option<Amount>>,
+    /// Pods of each unit, moved quota included.
+    pub targets: Vec<i64>,
+    /// Quota that was sent away, with the unit it went to: not tried again.
+    pub tried: Vec<(usize, usize)>,
+    /// Units found full, until when.
+    pub full_until: BTreeMap<usize, Moment>,
+}
+
+/// One release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Release {
+    /// The revision it leads to; 0 before the first.
+    pub target: u32,
+    /// Where it is.
+    pub phase: Phase,
+    /// The group under way or just done, from 1; 0 before the first.
+    pub group: u64,
+    /// What that group is.
+    pub kind: Option<Kind>,
+    /// Pods of each unit committed to the target revision.
+    pub committed: Vec<i64>,
+    /// The group that was last confirmed.
+    pub confirmed: u64,
+    /// The group that was last skipped.
+    pub skipped: u64,
+    /// Nothing new starts.
+    pub is_paused: bool,
+    /// Nothing moves at all.
+    pub is_frozen: bool,
+    /// It was given up.
+    pub is_aborted: bool,
+    /// A failure nobody has answered yet.
+    pub failure: Option<Failure>,
+    /// Instances whose failure was answered.
+    pub excused: BTreeMap<u32, Excuse>,
+    /// The most seen in this release.
+    pub seen: Counts,
+    /// What is said about progress.
+    pub progress: Option<Condition>,
+    /// What the sets were last scaled for.
+    pub sized: Stored,
+    /// Pods of each unit.
+    pub allotment: Allotment,
+}
+
+impl Release {
+    /// A release nothing was done for yet.
+    pub fn toward(target: u32) -> Self {
+        Self {
+            target,
+            phase: Phase::Idle,
+            group: 0,
+            kind: None,
+            committed: Vec::new(),
+            confirmed: 0,
+            skipped: 0,
+            is_paused: false,
+            is_frozen: false,
+            is_aborted: false,
+            failure: None,
+            excused: BTreeMap::new(),
+            seen: Counts::default(),
+            progress: None,
+            sized: Stored::default(),
+            allotment: Allotment::default(),
+        }
+    }
+
+    /// The release that follows. A pause and a freeze are the group's, not the release's; sizes are what pods there are.
+    pub(super) fn followed_by(&self, target: u32) -> Self {
+        Self { is_paused: self.is_paused, is_frozen: self.is_frozen, sized: self.sized, ..Self::toward(target) }
+    }
+
+    /// It still leads somewhere.
+    pub fn is_open(&self) -> bool {
+        match self.phase {
+            Phase::Idle | Phase::Running | Phase::WaitingForConfirm => true,
+            Phase::Completed | Phase::Aborted => false,
+        }
+    }
+
+    /// Nothing new may start.
+    pub(super) fn is_held(&self) -> bool {
+        self.is_paused || self.is_frozen || self.failure.is_some()
+    }
+
+    /// The failure is answered.
+    pub(super) fn excuse(&mut self, excuse: Excuse) {
+        let slots = self.failure.take().map(|failure| failure.slots).unwrap_or_default();
+        self.excused.extend(slots.into_iter().map(|number| (number, excuse)));
+    }
+}

@@ -1,0 +1,203 @@
+//! Decides which instances go to another unit: because the division changed (D-21), or because there is no room (4.7).
+//!
+//! An instance that serves gets a second pod in the other unit and follows it when that one serves: make before break. One
+//! that never found a place has nothing to keep and is simply placed elsewhere. Neither changes how many there are.
+
+use std::cmp::Reverse;
+
+use super::board::{Board, count, pods};
+use super::decision::Action;
+use super::facts::{FailBack, Pod, Slot, Style};
+use crate::rollout::moment::Moment;
+use crate::rollout::numbers::sum;
+use crate::rollout::rebalance;
+use crate::rollout::release::Phase;
+use crate::rollout::reschedule;
+
+/// A unit found full is not tried again before this.
+const FULL: std::time::Duration = std::time::Duration::from_secs(300);
+
+/// Sends the quota of pods without room elsewhere; answers how many of each unit nobody can take.
+pub(super) fn reschedule(board: &mut Board<'_>) -> Vec<i64> {
+    let Some(auto) = board.facts.settings.auto_reschedule else { return Vec::new() };
+    let now = board.facts.now;
+    let units = board.release.allotment.targets.len();
+    let waiting: Vec<(u32, usize)> =
+        board.running().filter(|slot| is_stuck(slot, auto.delay, now)).map(|slot| (slot.number, slot.unit)).collect();
+    let unit = |at: usize| reschedule::Unit {
+        target: board.release.allotment.targets[at],
+        stuck: i64::try_from(waiting.iter().filter(|(_, unit)| *unit == at).count()).unwrap_or(i64::MAX),
+        is_pinned: board.facts.units.get(at).is_none_or(|unit| unit.wish.is_some()),
+        is_saturated: board.release.allotment.full_until.get(&at).is_some_and(|until| now < *until),
+        free_slots: board.facts.units.get(at).and_then(|unit| unit.free_slots),
+        tried: board.release.allotment.tried.iter().filter(|(from, _)| *from == at).map(|(_, to)| *to).collect(),
+    };
+    let found = reschedule::reschedule(&(0..units).map(unit).collect::<Vec<_>>());
+    for (_, unit) in &waiting {
+        board.release.allotment.full_until.entry(*unit).or_insert_with(|| now.after(FULL));
+    }
+    let mut waiting = waiting;
+    for quota in found.moves {
+        let Some(at) = waiting.iter().position(|(_, unit)| *unit == quota.from) else { continue };
+        carry(board, waiting.remove(at).0, quota);
+    }
+    found.unplaced
+}
+
+fn is_stuck(slot: &Slot, delay: std::time::Duration, now: Moment) -> bool {
+    let stuck =
+        |main: &Pod| main.created.is_none() && main.unschedulable_since.is_some_and(|since| since.after(delay) <= now);
+    slot.next.is_none() && slot.main.as_ref().is_some_and(stuck)
+}
+
+/// Quota and, when its pod is of the target revision, the place in the group travel together.
+fn carry(board: &mut Board<'_>, slot: u32, quota: reschedule::Move) {
+    let allotment = &mut board.release.allotment;
+    allotment.targets[quota.from] -= 1;
+    allotment.targets[quota.to] += 1;
+    if !allotment.tried.contains(&(quota.from, quota.to)) {
+        allotment.tried.push((quota.from, quota.to));
+    }
+    commit_elsewhere(board, slot, quota.to);
+    board.perform(Action::Reassign { slot, unit: quota.to });
+}
+
+fn commit_elsewhere(board: &mut Board<'_>, slot: u32, to: usize) {
+    let Some(from) = board.slot(slot).filter(|slot| !slot.is_stopped && board.is_updated(slot)).map(|slot| slot.unit)
+    else {
+        return;
+    };
+    let committed = &mut board.release.committed;
+    if let (true, true) = (committed.get(from).is_some_and(|pods| *pods > 0), to < committed.len()) {
+        committed[from] -= 1;
+        committed[to] += 1;
+    }
+}
+
+/// Units that count as full no longer do when their time is over; with `Eager`, their quota comes back.
+pub(super) fn recover(board: &mut Board<'_>) {
+    let now = board.facts.now;
+    let allotment = &mut board.release.allotment;
+    let before = allotment.full_until.len();
+    allotment.full_until.retain(|_, until| now < *until);
+    let is_eager = board.facts.settings.auto_reschedule.is_some_and(|auto| auto.fail_back == FailBack::Eager);
+    if is_eager && allotment.full_until.len() < before {
+        allotment.targets.clear();
+        super::scaling::allot(board);
+    }
+}
+
+/// Nothing else is under way that a move would get mixed up with.
+fn is_quiet(board: &Board<'_>) -> bool {
+    match board.facts.settings.style {
+        Style::Groups(_) => match board.release.phase {
+            Phase::WaitingForConfirm | Phase::Completed | Phase::Aborted => true,
+            Phase::Idle | Phase::Running => false,
+        },
+        Style::Rolling { .. } | Style::Recreate => {
+            let is_done = |slot: &Slot| slot.main.is_some() && !pods(slot).any(|pod| board.is_old(pod));
+            !board.release.is_open() || board.running().all(is_done)
+        }
+    }
+}
+
+/// Brings instances to the units the division says, while their number stays.
+pub(super) fn rebalance(board: &mut Board<'_>) {
+    let targets = board.release.allotment.targets.clone();
+    if !is_quiet(board) || board.release.is_held() || sum(targets.iter().copied()) != board.facts.replicas {
+        return;
+    }
+    let running = count(board.running());
+    // Until nothing moves: what is ordered in one round may let what serves nobody go in the next.
+    for _ in 0..=board.slots.len() {
+        let before = board.actions.len();
+        let units: Vec<rebalance::Unit> =
+            targets.iter().enumerate().map(|(at, target)| unit(board, at, *target)).collect();
+        let sizes = rebalance::step(running, &units);
+        for at in (0..units.len()).filter(|&at| sizes[at] > units[at].spec) {
+            bring(board, at, sizes[at] - units[at].spec, &targets);
+        }
+        for at in (0..units.len()).filter(|&at| sizes[at] < units[at].spec) {
+            release(board, at, units[at].spec - sizes[at]);
+        }
+        if board.actions.len() == before {
+            break;
+        }
+    }
+}
+
+fn serves(board: &Board<'_>, slot: &Slot, pod: &Pod) -> bool {
+    !slot.is_stopped && board.facts.is_available(pod)
+}
+
+fn unit(board: &Board<'_>, at: usize, target: i64) -> rebalance::Unit {
+    let mut unit = rebalance::Unit { target, spec: 0, available: 0 };
+    for slot in &board.slots {
+        let next = slot.next.iter().filter(|next| next.unit == at && next.unit != slot.unit).map(|next| &next.pod);
+        for pod in slot.main.iter().filter(|_| slot.unit == at).chain(next) {
+            unit.spec += 1;
+            unit.available += i64::from(serves(board, slot, pod));
+        }
+    }
+    unit
+}
+
+/// Orders pods in a unit that is to have more, for slots of units that have too many; those that serve nobody first.
+fn bring(board: &mut Board<'_>, to: usize, pods: i64, targets: &[i64]) {
+    for _ in 0..pods {
+        let leaving = |at: usize| board.count(at, |slot| slot.next.as_ref().is_some_and(|next| next.unit != at));
+        let surplus: Vec<bool> =
+            (0..targets.len()).map(|at| unit(board, at, 0).spec - leaving(at) > targets[at]).collect();
+        let has_surplus = |slot: &&Slot| slot.next.is_none() && slot.main.is_some() && surplus[slot.unit];
+        let serving = |slot: &Slot| slot.main.as_ref().is_some_and(|main| serves(board, slot, main));
+        let from = board.slots.iter().filter(has_surplus).min_by_key(|slot| (serving(slot), Reverse(slot.number)));
+        let Some((slot, is_stopped)) = from.map(|slot| (slot.number, slot.is_stopped)) else { return };
+        board.perform(if is_stopped { Action::Reassign { slot, unit: to } } else { Action::Move { slot, unit: to } });
+    }
+}
+
+/// Lets pods of a unit go: main ones whose successor elsewhere serves, or that serve nobody; else successors nobody needs.
+fn release(board: &mut Board<'_>, at: usize, pods: i64) {
+    for _ in 0..pods {
+        let spare = |slot: &&Slot| slot.unit != at && slot.next.as_ref().is_some_and(|next| next.unit == at);
+        let is_leaving = board.slots.iter().any(|slot| slot.unit == at && slot.next.is_some());
+        let unneeded = board.slots.iter().filter(|_| !is_leaving).find(spare).map(|slot| slot.number);
+        let follower = follower(board, at);
+        match (follower, unneeded) {
+            (Some(number), _) => follow(board, number),
+            (None, Some(number)) => board.perform(Action::Drop(number)),
+            (None, None) if is_leaving => return,
+            // The place of this one was taken by a slot that itself is about to move: once that is gone, it is free.
+            (None, None) => match crossed(board) {
+                Some(number) => follow(board, number),
+                None => return,
+            },
+        }
+    }
+}
+
+fn follower(board: &Board<'_>, at: usize) -> Option<u32> {
+    let may_follow = |slot: &&Slot| {
+        let elsewhere = slot.next.as_ref().filter(|next| slot.unit == at && next.unit != at);
+        let main_serves = slot.main.as_ref().is_some_and(|main| serves(board, slot, main));
+        elsewhere.is_some_and(|next| board.facts.is_available(&next.pod) || !main_serves)
+    };
+    board.slots.iter().find(may_follow).map(|slot| slot.number)
+}
+
+fn crossed(board: &Board<'_>) -> Option<u32> {
+    let serving = |slot: &Slot| count(pods(slot).filter(|pod| serves(board, slot, pod)));
+    let is_spare = sum(board.slots.iter().map(serving)) > count(board.running());
+    let may_follow = |slot: &&Slot| {
+        let next = slot.next.as_ref().filter(|next| next.unit != slot.unit);
+        next.is_some_and(|next| board.facts.is_available(&next.pod))
+    };
+    board.slots.iter().filter(|_| is_spare).find(may_follow).map(|slot| slot.number)
+}
+
+fn follow(board: &mut Board<'_>, number: u32) {
+    if let Some(to) = board.slot(number).and_then(|slot| slot.next.as_ref()).map(|next| next.unit) {
+        commit_elsewhere(board, number, to);
+        board.perform(Action::Promote(number));
+    }
+}

@@ -1,0 +1,155 @@
+//! Decides which instances a rolling update turns to: budgets on counts, ranking for the choice (sections 2.3, 2.4, 3.5).
+//!
+//! The arithmetic says how many pods of which revision go or come; here they get numbers. A slot holds one pod of the target
+//! revision at most, so where the new set grows, first the slots that just lost their pod are filled, then a pod comes
+//! beside another, the lowest number first. Pods that serve nobody go first, then those whose successor already serves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::board::{Board, count, pods};
+use super::decision::Action;
+use super::facts::{Slot, Style};
+use crate::rollout::limits::{Limits, PodReplacement, Strategy};
+use crate::rollout::moment::Moment;
+use crate::rollout::ranking;
+use crate::rollout::rolling::{self, OldSet, Sets, Size, Step};
+
+/// The strategy as limits know it; groups keep to none, and what they take is the group.
+pub(super) fn strategy(style: Style) -> Strategy {
+    match style {
+        Style::Rolling { surge, unavailable } => Strategy::RollingUpdate { surge, unavailable },
+        Style::Recreate | Style::Groups(_) => Strategy::Recreate,
+    }
+}
+
+/// The limits among the instances that are to run: a stopped one could never be available.
+pub(super) fn limits(board: &Board<'_>) -> Limits {
+    let stopped = count(board.slots.iter().filter(|slot| slot.is_stopped));
+    Limits::of(strategy(board.facts.settings.style), board.facts.replicas.saturating_sub(stopped).max(0))
+}
+
+/// Syncs until nothing moves: each step takes old pods or adds new ones, so there are only so many.
+pub(super) fn roll(board: &mut Board<'_>) {
+    let limits = limits(board);
+    let settings = &board.facts.settings;
+    let replacement = settings
+        .replacement
+        .unwrap_or_else(|| PodReplacement::default_for(strategy(settings.style), &limits, settings.keeps_addresses));
+    for _ in 0..=board.slots.len().saturating_mul(4) {
+        let mut sets = sets(board, replacement).clamped();
+        if open(board).is_empty() && single(board).is_empty() {
+            // A slot holds two pods at most: where each has two old ones, one of them must go before a new one comes.
+            sets.terminating = limits.max_total;
+        }
+        match rolling::step(&limits, &sets) {
+            Step::Nothing => break,
+            Step::ScaleNew(size) => grow(board, size.saturating_sub(sets.new.spec)),
+            Step::ScaleOld { sizes, .. } => {
+                let lost = sets.old.iter().zip(sizes).map(|(set, size)| set.size.spec - size);
+                revisions(board).into_iter().zip(lost).for_each(|(revision, pods)| shrink(board, revision, pods));
+            }
+        }
+    }
+    board.settle();
+}
+
+/// Slots without a pod.
+fn open(board: &Board<'_>) -> Vec<u32> {
+    board.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect()
+}
+
+/// Slots with one pod, which is old.
+fn single(board: &Board<'_>) -> Vec<u32> {
+    let is_single = |slot: &&Slot| slot.main.is_some() && slot.next.is_none() && !board.is_updated(slot);
+    board.running().filter(is_single).map(|slot| slot.number).collect()
+}
+
+/// Old revisions that pods are ordered at, the oldest first.
+pub(super) fn revisions(board: &Board<'_>) -> Vec<u32> {
+    let old: BTreeSet<u32> =
+        board.running().flat_map(pods).filter(|pod| board.is_old(pod)).map(|pod| pod.revision).collect();
+    old.into_iter().collect()
+}
+
+/// What the arithmetic is told. A slot that moves has two pods of the target revision and counts once.
+fn sets(board: &Board<'_>, replacement: PodReplacement) -> Sets {
+    let mut old: BTreeMap<u32, Size> = BTreeMap::new();
+    for pod in board.running().flat_map(pods).filter(|pod| board.is_old(pod)) {
+        let size = old.entry(pod.revision).or_default();
+        size.spec += 1;
+        size.available += i64::from(board.facts.is_available(pod));
+    }
+    let set = |(revision, size): (u32, Size)| OldSet {
+        name: String::new(),
+        created: Moment::from_secs(i64::from(revision)),
+        size,
+    };
+    let new = Size {
+        spec: count(board.running().filter(|slot| board.is_updated(slot))),
+        available: count(board.running().filter(|slot| board.is_updated_available(slot))),
+    };
+    Sets { new, old: old.into_iter().map(set).collect(), terminating: board.terminating(replacement) }
+}
+
+fn grow(board: &mut Board<'_>, pods: i64) {
+    let most = usize::try_from(pods).unwrap_or(0);
+    let (open, beside) = (open(board), single(board));
+    let filled = open.len().min(most);
+    open.into_iter().take(most).for_each(|number| board.fill(number));
+    beside.into_iter().take(most - filled).for_each(|number| board.perform(Action::Surge(number)));
+}
+
+/// One pod that may go.
+struct Victim {
+    number: u32,
+    is_next: bool,
+    pod: ranking::Pod,
+    is_available: bool,
+    class: u8,
+}
+
+fn shrink(board: &mut Board<'_>, revision: u32, pods: i64) {
+    let victims = victims(board, revision);
+    for (number, is_next) in victims.into_iter().take(usize::try_from(pods).unwrap_or(0)) {
+        let has_next = board.slot(number).is_some_and(|slot| slot.next.is_some());
+        match (is_next, has_next) {
+            (true, true) => board.perform(Action::Drop(number)),
+            // Its main pod went a moment ago, so it is the main one now.
+            (true, false) | (false, false) => board.vacate(number),
+            (false, true) => board.perform(Action::Promote(number)),
+        }
+    }
+}
+
+/// The pods of a revision in the order they go.
+fn victims(board: &Board<'_>, revision: u32) -> Vec<(u32, bool)> {
+    let related: Vec<ranking::Pod> =
+        board.running().flat_map(|slot| pods(slot).map(|pod| board.facts.ranked(slot.number, pod))).collect();
+    let mut victims: Vec<Victim> = Vec::new();
+    for slot in board.running() {
+        for (at, pod) in pods(slot).enumerate().filter(|(_, pod)| pod.revision == revision) {
+            let is_next = at > 0 || slot.main.is_none();
+            victims.push(Victim {
+                number: slot.number,
+                is_next,
+                pod: board.facts.ranked(slot.number, pod),
+                is_available: board.facts.is_available(pod),
+                class: class(board, slot, is_next),
+            });
+        }
+    }
+    let pods: Vec<ranking::Pod> = victims.iter().map(|victim| victim.pod.clone()).collect();
+    let mut order = ranking::deletion_order(&pods, &related, board.facts.now);
+    order.sort_by_key(|&at| (victims[at].is_available, victims[at].class));
+    order.into_iter().map(|at| (victims[at].number, victims[at].is_next)).collect()
+}
+
+/// What losing the pod means to its slot: nothing, one pod for another, or that nobody serves.
+fn class(board: &Board<'_>, slot: &Slot, is_next: bool) -> u8 {
+    match &slot.next {
+        Some(_) if is_next => 0,
+        Some(next) if board.facts.is_available(&next.pod) => 0,
+        Some(_) => 2,
+        None => 1,
+    }
+}

@@ -1,0 +1,84 @@
+//! Says what a decision leads to: where the release stands, what it waits for, and when to look again.
+
+use super::board::Board;
+use super::decision::{Decision, Report, Stand, UnitCount, Verdict};
+use super::facts::Facts;
+use super::judging::missing;
+use super::scaling;
+use crate::rollout::availability::{self, Ready};
+use crate::rollout::moment::Moment;
+use crate::rollout::progress::{self, Reason};
+use crate::rollout::release::Phase;
+
+pub(super) fn decision(board: Board<'_>, verdict: Verdict, unplaced: &[i64]) -> Decision {
+    let report = Report {
+        stand: stand(&board),
+        kind: board.release.kind,
+        waits_for: if board.release.is_open() { missing(&board) } else { Vec::new() },
+        units: (0..board.units()).map(|unit| counted(&board, unit, unplaced)).collect(),
+        warnings: scaling::allocation(&board).warnings,
+    };
+    let wake_at = wake_at(&board);
+    Decision { actions: board.actions, release: board.release, verdict, wake_at, report }
+}
+
+fn stand(board: &Board<'_>) -> Stand {
+    let release = &board.release;
+    let is_late = release.progress.as_ref().is_some_and(|it| it.reason == Reason::ProgressDeadlineExceeded);
+    match release.phase {
+        _ if release.is_frozen => Stand::Frozen,
+        Phase::Completed => Stand::Complete,
+        Phase::Aborted => Stand::Aborted,
+        Phase::Idle | Phase::Running | Phase::WaitingForConfirm => match &release.failure {
+            Some(failure) => Stand::Held(failure.cause),
+            None if release.is_paused => Stand::Paused,
+            None if release.phase == Phase::WaitingForConfirm => Stand::WaitingForConfirm { group: release.group },
+            None if is_late => Stand::Stuck,
+            None => Stand::Progressing,
+        },
+    }
+}
+
+fn counted(board: &Board<'_>, unit: usize, unplaced: &[i64]) -> UnitCount {
+    let running =
+        |is_so: &dyn Fn(&super::facts::Slot) -> bool| board.count(unit, |slot| !slot.is_stopped && is_so(slot));
+    let updated = board.updated(unit);
+    UnitCount {
+        target: board.release.allotment.targets.get(unit).copied().unwrap_or(0),
+        committed: board.release.committed.get(unit).copied().unwrap_or(updated),
+        updated,
+        updated_available: running(&|slot| board.is_updated_available(slot)),
+        available: running(&|slot| board.is_available(slot)),
+        unplaced: unplaced.get(unit).copied().unwrap_or(0),
+    }
+}
+
+/// The first moment at which time alone changes something. Taken from the same facts as the decision.
+fn wake_at(board: &Board<'_>) -> Option<Moment> {
+    let facts = board.facts;
+    let ready: Vec<Ready> = board.slots.iter().flat_map(super::board::pods).map(|pod| pod.ready).collect();
+    let available =
+        availability::next_check(&ready, facts.settings.min_ready, facts.now).map(|wait| facts.now.after(wait));
+    let freed = board.release.allotment.full_until.values().min().copied();
+    [available, stuck(board), placed(board, facts), freed].into_iter().flatten().filter(|then| *then > facts.now).min()
+}
+
+fn stuck(board: &Board<'_>) -> Option<Moment> {
+    let (deadline, progress) = (board.facts.settings.deadline?, board.release.progress.as_ref()?);
+    let runs = board.release.phase == Phase::Running && !board.release.is_held();
+    let is_late = progress.reason == Reason::ProgressDeadlineExceeded;
+    // The deadline is passed only after it, hence the second of slack that comes with it.
+    let wait =
+        progress::stuck_check(deadline, progress.last_update, board.facts.now).max(std::time::Duration::from_secs(1));
+    (runs && !is_late).then(|| board.facts.now.after(wait))
+}
+
+/// When patience with pods that find no place is over.
+fn placed(board: &Board<'_>, facts: &Facts) -> Option<Moment> {
+    let patience = [facts.settings.placement_patience, facts.settings.auto_reschedule.map(|auto| auto.delay)];
+    let since = board.slots.iter().flat_map(super::board::pods).filter_map(|pod| pod.unschedulable_since);
+    since
+        .flat_map(|since| patience.into_iter().flatten().map(move |wait| since.after(wait)))
+        .filter(|then| *then > facts.now)
+        .min()
+}

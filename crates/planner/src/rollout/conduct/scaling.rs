@@ -1,0 +1,204 @@
+//! Decides which instances come and go when another number is wanted, at which revision and in which unit (2.6, 4.6).
+//!
+//! Scaling must not move a release along: a rolling update keeps the parts of its sets, a unit its ratio. Instances that
+//! come get the lowest free numbers; those that go are the highest of their unit, and of their side of the ratio where there
+//! is one. Creation by groups is not scaling: the groups create.
+
+use std::cmp::Reverse;
+
+use super::board::{Board, count, pods};
+use super::decision::Action;
+use super::facts::{Slot, Style};
+use super::memory::Allotment;
+use super::replacing::{limits, revisions, strategy};
+use crate::rollout::moment::Moment;
+use crate::rollout::numbers::sum;
+use crate::rollout::proportional::{self, ScaledSet, Wanted};
+use crate::rollout::release::Phase;
+use crate::rollout::split::{self, Split};
+use crate::rollout::units::{self, Allocation};
+
+/// Divides the replicas over units.
+pub(super) fn allocation(board: &Board<'_>) -> Allocation {
+    let unit =
+        |(at, unit): (usize, &super::facts::Unit)| units::Unit { wish: unit.wish, current: board.count(at, |_| true) };
+    let units: Vec<units::Unit> = board.facts.units.iter().enumerate().map(unit).collect();
+    let alone = [units::Unit::default()];
+    units::allocate(board.facts.replicas, if units.is_empty() { &alone } else { &units })
+}
+
+/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that (D-23).
+pub(super) fn allot(board: &mut Board<'_>) {
+    let replicas = board.facts.replicas;
+    let wishes: Vec<_> = board.facts.units.iter().map(|unit| unit.wish).collect();
+    let kept = &board.release.allotment;
+    let is_kept = kept.replicas == replicas && kept.wishes == wishes && !kept.targets.is_empty();
+    if !is_kept {
+        let targets = allocation(board).sizes;
+        board.release.allotment = Allotment { replicas, wishes, targets, ..Allotment::default() };
+    }
+    fit(board);
+}
+
+/// A unit that is no longer declared is to have none; while slots are in it, it still counts.
+pub(super) fn fit(board: &mut Board<'_>) {
+    let units = board.units();
+    board.release.allotment.targets.resize(units, 0);
+    board.release.committed.truncate(units);
+}
+
+/// Brings the number of instances to what is wanted.
+pub(super) fn scale(board: &mut Board<'_>) {
+    let targets = board.release.allotment.targets.clone();
+    if sum(targets.iter().copied()) != board.facts.replicas {
+        // Every unit is pinned to zero: nothing is to be done.
+        return;
+    }
+    let lacks = lacks(board);
+    let difference = board.facts.replicas.saturating_sub(count(board.slots.iter()));
+    if difference > 0 {
+        grow(board, &shares(difference, &lacks));
+    } else if difference < 0 {
+        let surplus: Vec<i64> = lacks.iter().map(|lack| -lack).collect();
+        shrink(board, &shares(-difference, &surplus));
+    }
+    board.release.sized = proportional::stored(&limits(board));
+}
+
+fn lacks(board: &Board<'_>) -> Vec<i64> {
+    let lack = |(unit, target): (usize, &i64)| target - board.count(unit, |_| true);
+    board.release.allotment.targets.iter().enumerate().map(lack).collect()
+}
+
+/// Instances that are still to be created, by unit.
+pub(super) fn missing(board: &Board<'_>) -> Vec<i64> {
+    shares(board.facts.replicas.saturating_sub(count(board.slots.iter())), &lacks(board))
+}
+
+/// One after the other, from whoever has most left; the first declared of equals.
+fn shares(pods: i64, most: &[i64]) -> Vec<i64> {
+    let mut parts = vec![0; most.len()];
+    for _ in 0..pods {
+        let Some(at) = (0..most.len()).max_by_key(|&at| (most[at] - parts[at], Reverse(at))) else { break };
+        parts[at] += 1;
+    }
+    parts
+}
+
+fn grow(board: &mut Board<'_>, adds: &[i64]) {
+    match board.facts.settings.style {
+        Style::Rolling { .. } => {
+            let revisions = parts_of_sets(board, sum(adds.iter().copied()));
+            create_all(board, adds, &revisions);
+        }
+        Style::Recreate => {
+            let old = revisions(board).pop();
+            let is_empty = board.running().any(|slot| slot.main.is_none());
+            match old {
+                None if !is_empty => create_all(board, adds, &[]),
+                // Nothing will be retired for now, so the new instances are like the others.
+                Some(old) if board.release.is_held() || !board.release.is_open() => {
+                    let all = usize::try_from(sum(adds.iter().copied())).unwrap_or(0);
+                    create_all(board, adds, &vec![old; all]);
+                }
+                None | Some(_) => {}
+            }
+        }
+        Style::Groups(_) if board.facts.proven.is_none() && board.release.is_open() => {}
+        Style::Groups(_) => {
+            (0..adds.len()).filter(|&unit| adds[unit] > 0).for_each(|unit| grow_unit(board, unit, adds[unit]))
+        }
+    }
+}
+
+/// The old revisions that new instances get so that every set keeps its part; what is beyond them is the target's.
+fn parts_of_sets(board: &Board<'_>, most: i64) -> Vec<u32> {
+    let wanted = Wanted { limits: limits(board), seen: count(board.running().flat_map(pods)) };
+    let of = |revision: Option<u32>| {
+        let mine = |pod: &&super::facts::Pod| match revision {
+            Some(revision) => pod.revision == revision,
+            None => !board.is_old(pod),
+        };
+        ScaledSet {
+            name: String::new(),
+            created: Moment::from_secs(i64::from(revision.unwrap_or(u32::MAX))),
+            is_new: revision.is_none(),
+            spec: count(board.running().flat_map(pods).filter(mine)),
+            available: count(board.running().flat_map(pods).filter(mine).filter(|pod| board.facts.is_available(pod))),
+            stored: board.release.sized,
+        }
+    };
+    let old = revisions(board);
+    let sets: Vec<ScaledSet> = old.iter().copied().map(Some).chain([None]).map(of).collect();
+    let sizes = proportional::scale(strategy(board.facts.settings.style), &wanted, &sets);
+    let gains = old.iter().zip(&sets).zip(&sizes).flat_map(|((revision, set), size)| {
+        std::iter::repeat_n(*revision, usize::try_from(size - set.spec).unwrap_or(0))
+    });
+    gains.take(usize::try_from(most).unwrap_or(0)).collect()
+}
+
+/// New instances, unit by unit; the first get the revisions given, the others that of the target.
+fn create_all(board: &mut Board<'_>, adds: &[i64], revisions: &[u32]) {
+    let mut revisions = revisions.iter().copied();
+    for (unit, add) in adds.iter().enumerate() {
+        for _ in 0..*add {
+            let (slot, revision) = (board.free_number(), revisions.next().unwrap_or(board.facts.target));
+            board.perform(Action::Create { slot, unit, revision });
+        }
+    }
+}
+
+fn committed(board: &Board<'_>, unit: usize) -> i64 {
+    let updated = board.updated(unit);
+    match board.release.phase {
+        Phase::Running => board.release.committed.get(unit).map_or(updated, |pods| (*pods).max(updated)),
+        Phase::Idle | Phase::WaitingForConfirm | Phase::Completed | Phase::Aborted => updated,
+    }
+}
+
+fn commit(board: &mut Board<'_>, unit: usize, pods: i64) {
+    let units = board.release.committed.len().max(unit + 1);
+    board.release.committed.resize(units, 0);
+    board.release.committed[unit] = pods;
+}
+
+fn grow_unit(board: &mut Board<'_>, unit: usize, add: i64) {
+    let running = board.count(unit, |slot| !slot.is_stopped);
+    let updated = committed(board, unit);
+    let now = Split { updated, old: running.saturating_sub(updated) };
+    let then = split::scaled(now, running.saturating_add(add));
+    let old = board.facts.proven.filter(|proven| !board.facts.is_target(*proven)).or_else(|| revisions(board).pop());
+    for _ in now.updated..then.updated {
+        let slot = board.free_number();
+        board.perform(Action::Create { slot, unit, revision: board.facts.target });
+    }
+    for _ in now.old..then.old {
+        let (slot, revision) = (board.free_number(), old.unwrap_or(board.facts.target));
+        board.perform(Action::Create { slot, unit, revision });
+    }
+    commit(board, unit, then.updated);
+}
+
+fn shrink(board: &mut Board<'_>, parts: &[i64]) {
+    for (unit, part) in parts.iter().enumerate().filter(|(_, part)| **part > 0) {
+        let updated = board.count(unit, |slot| board.is_updated(slot));
+        let old = board.count(unit, |_| true).saturating_sub(updated);
+        match board.facts.settings.style {
+            Style::Groups(_) => {
+                let then = split::scaled(Split { updated, old }, updated.saturating_add(old).saturating_sub(*part));
+                let committed = committed(board, unit);
+                remove(board, updated - then.updated, |board, slot| slot.unit == unit && board.is_updated(slot));
+                remove(board, old - then.old, |board, slot| slot.unit == unit && !board.is_updated(slot));
+                commit(board, unit, (committed - (updated - then.updated)).max(0));
+            }
+            Style::Rolling { .. } | Style::Recreate => remove(board, *part, |_, slot| slot.unit == unit),
+        }
+    }
+}
+
+/// The highest numbers of those that are so.
+fn remove(board: &mut Board<'_>, most: i64, is_so: impl Fn(&Board<'_>, &Slot) -> bool) {
+    let numbers: Vec<u32> = board.slots.iter().filter(|slot| is_so(board, slot)).map(|slot| slot.number).collect();
+    let highest: Vec<u32> = numbers.into_iter().rev().take(usize::try_from(most).unwrap_or(0)).collect();
+    highest.into_iter().for_each(|number| board.perform(Action::Remove(number)));
+}

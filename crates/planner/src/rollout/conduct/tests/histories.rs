@@ -1,0 +1,226 @@
+//! Random histories: pods take their time, some are killed, some revisions are broken, and the leader forgets everything.
+
+use proptest::prelude::*;
+
+use super::world::{World, grouped, rolling};
+use crate::rollout::conduct::{Action, Control, Grouped, Pod, Slot, Stand, Style, UnitCount};
+use crate::rollout::groups::Spread;
+use crate::rollout::limits::{Limits, PodReplacement};
+use crate::rollout::numbers::Amount;
+
+/// Of each property.
+const CASES: u32 = 2_000;
+
+fn replacement() -> impl Strategy<Value = PodReplacement> {
+    prop::sample::select(vec![PodReplacement::Started, PodReplacement::Complete])
+}
+
+fn limits(world: &World, surge: i64, unavailable: i64) -> Limits {
+    let strategy = crate::rollout::limits::Strategy::RollingUpdate {
+        surge: Some(Amount::Count(surge)),
+        unavailable: Some(Amount::Count(unavailable)),
+    };
+    Limits::of(strategy, world.facts.replicas)
+}
+
+/// Pods that are there or will be: what must never be more than the total.
+fn total(world: &World) -> i64 {
+    let complete = world.facts.settings.replacement == Some(PodReplacement::Complete);
+    let of = |slot: &Slot| {
+        let made = |pod: &Pod| pod.created.is_some();
+        let pods = i64::from(slot.main.is_some()) + i64::from(slot.next.is_some());
+        // One that waits for another to leave is not there yet.
+        let waits = slot.leaving > 0 && !slot.main.as_ref().is_some_and(made) && slot.main.is_some();
+        pods + if complete { slot.leaving - i64::from(waits) } else { 0 }
+    };
+    world.facts.slots.iter().map(of).sum()
+}
+
+/// The release ended, nobody is under way and everybody serves.
+fn is_over(world: &World) -> bool {
+    let is_settled = world.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
+    is_settled && !world.facts.release.is_open() && world.available() == world.facts.replicas
+}
+
+/// One tick of a rolling update, with what must hold of it.
+fn tick(world: &mut World, limits: &Limits) -> Result<Vec<Action>, TestCaseError> {
+    let before = world.available();
+    let actions = world.decide().actions;
+    prop_assert!(total(world) <= limits.max_total, "{} pods after {actions:?}", total(world));
+    let after = world.available();
+    prop_assert!(after >= before.min(limits.min_available), "{before} serve, then {after} after {actions:?}");
+    world.pass();
+    Ok(actions)
+}
+
+proptest! {
+    #![proptest_config(super::cases(CASES))]
+
+    #[test]
+    fn a_rolling_update_keeps_its_bounds_and_ends_whatever_is_killed(
+        replicas in 1..12usize, surge in 0..5i64, unavailable in 0..5i64, replacement in replacement(),
+        (start, end) in (0..4i64, 0..4i64), kills in prop::collection::vec((0..40usize, 0..12usize), 0..12),
+    ) {
+        let mut world = World::settled(rolling(surge, unavailable), &[replicas]);
+        world.facts.settings.replacement = Some(replacement);
+        (world.start, world.end) = (start, end);
+        let limits = limits(&world, surge, unavailable);
+        world.release(2);
+        for time in 0..400 {
+            kills.iter().filter(|(when, _)| *when == time).for_each(|(_, at)| world.kill(*at));
+            let actions = tick(&mut world, &limits)?;
+            if time > 40 && actions.is_empty() && is_over(&world) {
+                break;
+            }
+        }
+        prop_assert_eq!(world.decide().report.stand, Stand::Complete);
+        prop_assert_eq!(world.revisions(), vec![2; replicas]);
+        prop_assert!(world.facts.slots.iter().all(|slot| slot.next.is_none()));
+    }
+
+    #[test]
+    fn revisions_pushed_at_any_time_keep_the_bounds_and_the_last_one_wins(
+        replicas in 1..10usize, surge in 0..4i64, unavailable in 0..4i64, replacement in replacement(),
+        pushes in prop::collection::vec((1..8usize, any::<bool>()), 1..5),
+    ) {
+        let mut world = World::settled(rolling(surge, unavailable), &[replicas]);
+        world.facts.settings.replacement = Some(replacement);
+        (world.start, world.end) = (1, 2);
+        let limits = limits(&world, surge, unavailable);
+        let last = u32::try_from(pushes.len()).expect("few") + 2;
+        for (target, (ticks, is_broken)) in (2..).zip(pushes) {
+            if is_broken {
+                world.broken.insert(target);
+            }
+            world.release(target);
+            for _ in 0..ticks {
+                tick(&mut world, &limits)?;
+            }
+        }
+        world.release(last);
+        for _ in 0..400 {
+            if tick(&mut world, &limits)?.is_empty() && is_over(&world) {
+                break;
+            }
+        }
+        prop_assert_eq!(world.decide().report.stand, Stand::Complete);
+        prop_assert_eq!(world.revisions(), vec![last; replicas]);
+    }
+
+    #[test]
+    fn a_broken_revision_stalls_and_an_undo_leaves_healthy_old_pods_alone(
+        replicas in 1..12usize, surge in 0..5i64, unavailable in 0..5i64, replacement in replacement(), by_groups: bool,
+    ) {
+        let style = if by_groups { Style::Groups(grouped(surge.max(1), true)) } else { rolling(surge, unavailable) };
+        let mut world = World::settled(style, &[replicas]);
+        world.facts.settings.replacement = Some(replacement);
+        (world.start, world.end) = (1, 1);
+        world.broken.insert(2);
+        world.release(2).run(30);
+        let least = if by_groups { i64::try_from(replicas).expect("few") - 1 } else { limits(&world, surge, unavailable).min_available };
+        prop_assert!(world.available() >= least);
+        let good: Vec<u32> = world.facts.slots.iter().filter(|slot| slot.main.as_ref().is_some_and(|main| main.revision == 1)).map(|slot| slot.number).collect();
+        world.history.clear();
+        prop_assert_eq!(world.undo(3).run(300).report.stand, Stand::Complete);
+        let touched = world.history.iter().flat_map(|(_, actions)| actions).any(|action| match action {
+            Action::Renew(number) | Action::Promote(number) | Action::Retire(number) => good.contains(number),
+            _ => false,
+        });
+        prop_assert!(!touched, "{:?}", world.history);
+        prop_assert!(!world.mix().contains_key(&2));
+    }
+
+    #[test]
+    fn groups_end_and_each_stays_within_its_size_and_its_share(
+        sizes in prop::collection::vec(1..7usize, 1..4), size in 1..7i64, beta: bool, needs_confirm: bool,
+        spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        kills in prop::collection::vec((0..60usize, 0..18usize), 0..10),
+    ) {
+        let style = Style::Groups(Grouped { spread, needs_confirm, ..grouped(size, beta) });
+        let mut world = World::settled(style, &sizes);
+        (world.start, world.end) = (2, 1);
+        world.release(2);
+        for time in 0..400 {
+            kills.iter().filter(|(when, _)| *when == time).for_each(|(_, at)| world.kill(*at));
+            let decision = world.decide();
+            if let Stand::WaitingForConfirm { group } = decision.report.stand {
+                prop_assert!(needs_confirm);
+                world.say(Control::Confirm(group));
+            }
+            let most = usize::try_from(size).expect("small").max(if beta { sizes.len() } else { 0 });
+            prop_assert!(decision.actions.len() <= most, "{:?}", decision.actions);
+            let is_committed = |(at, unit): (usize, &UnitCount)| {
+                unit.updated == decision.release.committed[at] && unit.updated <= unit.target
+            };
+            prop_assert!(decision.report.units.iter().enumerate().all(is_committed));
+            world.pass();
+            if time > 60 && decision.actions.is_empty() && is_over(&world) {
+                break;
+            }
+        }
+        prop_assert_eq!(world.decide().report.stand, Stand::Complete);
+        prop_assert_eq!(world.revisions(), vec![2; sizes.iter().sum::<usize>()]);
+    }
+
+    #[test]
+    fn scaling_at_any_time_moves_no_unit_along_and_everything_ends(
+        sizes in prop::collection::vec(1..6usize, 1..4), steps in prop::collection::vec((1..6usize, 1..20i64), 1..5),
+        by_groups: bool, surge in 0..3i64,
+    ) {
+        let style = if by_groups { Style::Groups(Grouped { needs_confirm: true, ..grouped(3, true) }) } else { rolling(surge, 1) };
+        let mut world = World::settled(style, &sizes);
+        (world.start, world.end) = (1, 1);
+        world.release(2);
+        for (ticks, replicas) in steps {
+            world.run(ticks);
+            let before = world.decide().report.units;
+            world.facts.replicas = replicas;
+            let held = Control::Pause;
+            world.say(held);
+            let after = world.decide().report.units;
+            for (before, after) in before.iter().zip(&after).filter(|(before, after)| by_groups && before.target > 0 && after.target > 0) {
+                let drift = (after.updated * before.target - before.updated * after.target).abs();
+                prop_assert!(drift <= before.target.max(after.target), "{before:?} became {after:?}");
+            }
+            world.say(Control::Resume);
+        }
+        for _ in 0..300 {
+            let decision = world.decide();
+            if let Stand::WaitingForConfirm { group } = decision.report.stand {
+                world.say(Control::Confirm(group));
+            }
+            world.pass();
+            if decision.actions.is_empty() && is_over(&world) {
+                break;
+            }
+        }
+        prop_assert_eq!(world.decide().report.stand, Stand::Complete);
+        prop_assert_eq!(i64::try_from(world.facts.slots.len()).expect("few"), world.facts.replicas);
+        prop_assert!(world.revisions().iter().all(|revision| *revision == 2));
+    }
+
+    #[test]
+    fn moving_between_units_keeps_as_many_serving_as_are_wanted(
+        sizes in prop::collection::vec(0..6usize, 2..4), wishes in prop::collection::vec(prop::option::of(0..6i64), 2..4),
+        by_groups: bool,
+    ) {
+        let style = if by_groups { Style::Groups(grouped(3, true)) } else { rolling(1, 0) };
+        let mut world = World::settled(style, &sizes);
+        (world.start, world.end) = (2, 2);
+        for (unit, wish) in world.facts.units.iter_mut().zip(&wishes) {
+            unit.wish = wish.map(Amount::Count);
+        }
+        for _ in 0..60 {
+            world.decide();
+            prop_assert!(world.available() >= world.facts.replicas);
+            world.pass();
+        }
+        let decision = world.decide();
+        prop_assert_eq!(decision.actions, []);
+        let targets = &world.facts.release.allotment.targets;
+        if targets.iter().sum::<i64>() == world.facts.replicas {
+            let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(world.facts.slots.iter().filter(|slot| slot.unit == at).count()).expect("few")).collect();
+            prop_assert_eq!(&there, targets);
+        }
+    }
+}

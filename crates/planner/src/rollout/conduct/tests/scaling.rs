@@ -1,0 +1,136 @@
+//! Another number of instances, in the middle of a release and outside of one.
+
+use std::collections::BTreeMap;
+
+use super::world::{World, grouped, rolling};
+use crate::rollout::conduct::{Action, Control, Grouped, Stand, Style, Unit};
+use crate::rollout::groups::Kind;
+use crate::rollout::limits::PodReplacement;
+use crate::rollout::numbers::Amount;
+
+#[test]
+fn outside_a_release_instances_come_at_once_and_the_highest_numbers_go() {
+    let confirmed = Style::Groups(Grouped { needs_confirm: true, ..grouped(1, true) });
+    for style in [rolling(1, 0), Style::Recreate, confirmed] {
+        let mut world = World::settled(style, &[3]);
+        world.facts.replicas = 5;
+        let create = |slot| Action::Create { slot, unit: 0, revision: 1 };
+        assert_eq!(world.decide().actions, [create(4), create(5)]);
+        world.pass();
+        assert_eq!(world.decide().report.stand, Stand::Complete);
+        world.facts.replicas = 2;
+        assert_eq!(world.decide().actions, [Action::Remove(5), Action::Remove(4), Action::Remove(3)]);
+    }
+}
+
+#[test]
+fn a_rolling_update_keeps_the_parts_of_its_sets() {
+    let mut world = World::settled(rolling(3, 2), &[10]);
+    world.facts.settings.replacement = Some(PodReplacement::Started);
+    world.broken.insert(2);
+    world.release(2).run(3);
+    assert_eq!(world.mix(), BTreeMap::from([(1, 8), (2, 5)]));
+    world.facts.replicas = 50;
+    world.facts.settings.style = rolling(6, 2);
+    world.decide();
+    assert_eq!((world.mix(), world.facts.slots.len()), (BTreeMap::from([(1, 34), (2, 22)]), 50));
+}
+
+#[test]
+fn in_a_pause_everything_that_comes_is_of_the_revision_there_is() {
+    let mut world = World::settled(rolling(1, 0), &[3]);
+    world.say(Control::Pause);
+    world.release(2).facts.replicas = 5;
+    world.decide();
+    assert_eq!(world.revisions(), [1, 1, 1, 1, 1]);
+}
+
+#[test]
+fn template_and_replicas_together_grow_first_at_the_old_revision() {
+    let mut world = World::settled(Style::Groups(grouped(2, false)), &[2, 2]);
+    world.facts.replicas = 6;
+    let actions = world.release(2).decide().actions;
+    let create = |slot, unit| Action::Create { slot, unit, revision: 1 };
+    assert_eq!(actions[..2], [create(5, 0), create(6, 1)]);
+    assert_eq!(world.run(20).report.stand, Stand::Complete);
+    assert_eq!(world.mix(), BTreeMap::from([(2, 6)]));
+}
+
+/// Two units of five; two updated in each, and the release waits.
+fn waiting() -> World {
+    let mut world = World::settled(Style::Groups(Grouped { needs_confirm: true, ..grouped(4, false) }), &[5, 5]);
+    world.release(2).run(3);
+    assert_eq!(world.facts.release.committed, [2, 2]);
+    world
+}
+
+#[test]
+fn a_unit_keeps_its_ratio_when_it_grows_and_when_it_shrinks() {
+    let mut world = waiting();
+    world.facts.replicas = 20;
+    world.decide();
+    let split = |world: &World, unit| {
+        let of = |revision| {
+            let is = |slot: &&crate::rollout::conduct::Slot| {
+                slot.unit == unit && slot.main.as_ref().is_some_and(|main| main.revision == revision)
+            };
+            world.facts.slots.iter().filter(is).count()
+        };
+        (of(2), of(1))
+    };
+    assert_eq!((split(&world, 0), split(&world, 1)), ((4, 6), (4, 6)));
+    assert_eq!(world.facts.release.committed, [4, 4]);
+    assert_eq!(world.facts.release.group, 1, "scaling is no group");
+    let mut world = waiting();
+    world.facts.replicas = 6;
+    world.decide();
+    assert_eq!((split(&world, 0), split(&world, 1)), ((1, 2), (1, 2)));
+    assert_eq!(world.run(5).report.stand, Stand::WaitingForConfirm { group: 1 });
+    world.say(Control::Confirm(1));
+    assert_eq!(world.run(5).report.stand, Stand::Complete);
+}
+
+#[test]
+fn a_unit_that_joins_starts_at_the_target_revision() {
+    let mut world = waiting();
+    world.facts.units.push(Unit::default());
+    world.facts.replicas = 15;
+    world.decide();
+    let joined: Vec<u32> = world
+        .facts
+        .slots
+        .iter()
+        .filter(|slot| slot.unit == 2)
+        .filter_map(|slot| Some(slot.main.as_ref()?.revision))
+        .collect();
+    assert_eq!(joined, [2, 2, 2, 2, 2]);
+}
+
+#[test]
+fn the_replicas_there_are_end_a_creation() {
+    let mut world = World::settled(Style::Groups(Grouped { needs_confirm: true, ..grouped(4, true) }), &[0, 0]);
+    world.facts.proven = None;
+    world.facts.replicas = 10;
+    world.release(2).run(3);
+    assert_eq!((world.facts.slots.len(), world.facts.release.kind), (2, Some(Kind::Beta)));
+    world.facts.replicas = 2;
+    assert_eq!(world.run(3).report.stand, Stand::Complete);
+}
+
+#[test]
+fn when_every_unit_is_pinned_to_zero_nothing_is_done() {
+    let mut world = World::settled(Style::Groups(grouped(4, true)), &[2, 2]);
+    world.facts.units.iter_mut().for_each(|unit| unit.wish = Some(Amount::Count(0)));
+    let decision = world.decide();
+    assert_eq!((decision.actions, decision.report.warnings.len()), (vec![], 1));
+}
+
+#[test]
+fn the_lowest_free_numbers_are_taken() {
+    let mut world = World::settled(Style::Groups(grouped(4, true)), &[2, 2]);
+    world.facts.units[1].wish = Some(Amount::Count(2));
+    world.facts.replicas = 3;
+    assert_eq!(world.decide().actions, [Action::Remove(2)], "the highest of the unit that has too many");
+    world.facts.replicas = 4;
+    assert_eq!(world.decide().actions, [Action::Create { slot: 2, unit: 0, revision: 1 }]);
+}
