@@ -262,10 +262,7 @@ impl Core {
         if term.is_none() {
             self.judge_all();
         }
-        let refreshed = match &query {
-            Query::Group { name, refresh: true } => Some(name.clone()),
-            _ => None,
-        };
+        let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
         let library = Library { scheduler: &self.settings.name, term, state: &self.state, ears: &self.ears };
         let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
         let answer = Effect::Answer { inbox, reply };
