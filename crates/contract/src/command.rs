@@ -36,6 +36,9 @@ pub enum Verb {
     RemoveGroup {
         /// Which.
         name: GroupName,
+        /// What becomes of its containers.
+        #[serde(default, skip_serializing_if = "Removal::is_usual")]
+        removal: Removal,
     },
     /// Change the number of instances, the restart policy, or both.
     Replica {
@@ -52,6 +55,45 @@ pub enum Verb {
         name: GroupName,
         /// What the client sent; merged with the present spec by the leader.
         pod: Box<PodSpec>,
+        /// Why, in the asker's words.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        cause: String,
+    },
+    /// Change how a group wants to be changed.
+    PatchStrategy {
+        /// Which.
+        name: GroupName,
+        /// The release fields of a PodGroupSpec that change, by their names; `null` makes one unsaid.
+        fields: serde_json::Map<String, serde_json::Value>,
+    },
+    /// Say something to the release of a group.
+    Rollout {
+        /// Which.
+        name: GroupName,
+        /// The release it is said to, by the revision it leads to; whichever is current when there is none.
+        release: Option<u32>,
+        /// What is said.
+        action: RolloutAction,
+    },
+    /// Set a readiness gate of an instance.
+    SetGate {
+        /// Which group.
+        name: GroupName,
+        /// Which instance.
+        instance: u32,
+        /// Which gate; one the spec names.
+        gate: String,
+        /// To what.
+        is_true: bool,
+        /// Only of the pod of this version; of each pod of the instance when there is none.
+        version: Option<u32>,
+    },
+    /// Say that an instance that is being taken out of service is drained.
+    Drained {
+        /// Which group.
+        name: GroupName,
+        /// Which instance.
+        instance: u32,
     },
     /// Start, stop or restart instances.
     Operate {
@@ -137,6 +179,61 @@ impl Verb {
     }
 }
 
+/// What somebody says to a release.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RolloutAction {
+    /// Nothing new starts.
+    Pause,
+    /// It goes on.
+    Resume,
+    /// The group with this ordinal is fine.
+    Confirm {
+        /// Which; from 1.
+        group: u64,
+    },
+    /// The group with this ordinal is left as it is.
+    Skip {
+        /// Which; from 1.
+        group: u64,
+    },
+    /// The mix of revisions stays.
+    Abort,
+    /// Back to an earlier revision.
+    Undo {
+        /// Which; the newest that completed before the present one when there is none.
+        revision: Option<u32>,
+        /// Why, in the asker's words.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        cause: String,
+    },
+    /// Nothing moves at all.
+    Freeze,
+    /// Things move again.
+    Unfreeze,
+}
+
+/// What becomes of the containers of a group that is removed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Removal {
+    /// They go, and the name is free when the last one is gone.
+    #[default]
+    Foreground,
+    /// They go, and the name is free at once.
+    Background,
+    /// They stay as they are; a group of that name adopts them.
+    Orphan,
+}
+
+impl Removal {
+    /// What the original does, and what nobody has to say.
+    fn is_usual(&self) -> bool {
+        match self {
+            Self::Foreground => true,
+            Self::Background | Self::Orphan => false,
+        }
+    }
+}
+
 /// What to do to instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Act {
@@ -209,6 +306,54 @@ pub enum Refusal {
         /// How many there are.
         instances: u32,
     },
+    /// The group has no release of that number, or none at all.
+    #[error("{}", no_release(*release, *current))]
+    ReleaseUnknown {
+        /// Which was named.
+        release: Option<u32>,
+        /// The current one.
+        current: Option<u32>,
+    },
+    /// The release is over.
+    #[error("release {release} is over; nothing of it can be changed any more")]
+    ReleaseOver {
+        /// Which.
+        release: u32,
+    },
+    /// The release does not wait to be confirmed: its group is not finished, or it asks for no confirmation.
+    #[error(
+        "group {group} of release {release} is not waiting to be confirmed; see GET /api/rollouts for what it waits for"
+    )]
+    NotWaiting {
+        /// Which release.
+        release: u32,
+        /// Its current group.
+        group: u64,
+    },
+    /// Another group of the release is the current one.
+    #[error("group {asked} is not the current one of release {release}, group {current} is")]
+    OtherGroup {
+        /// Which release.
+        release: u32,
+        /// Which was asked for.
+        asked: u64,
+        /// The current one.
+        current: u64,
+    },
+    /// There is no such revision to go back to.
+    #[error("{}", no_revision(*revision, kept))]
+    RevisionUnknown {
+        /// Which was asked for.
+        revision: Option<u32>,
+        /// Those that are kept.
+        kept: Vec<u32>,
+    },
+    /// The request cannot be met for this group as it is.
+    #[error("{reason}")]
+    Unfit {
+        /// Why, and what would help.
+        reason: String,
+    },
     /// No such dependency pod.
     #[error("DependencyPod not existed")]
     DependencyUnknown,
@@ -238,6 +383,23 @@ pub enum Refusal {
         /// Why.
         reason: String,
     },
+}
+
+fn no_release(release: Option<u32>, current: Option<u32>) -> String {
+    match (release, current) {
+        (Some(release), Some(current)) => format!("release {release} is not the current one, release {current} is"),
+        (_, None) | (None, _) => {
+            "the PodGroup has no release: it names no Strategy, or nothing of it changed yet".to_owned()
+        }
+    }
+}
+
+fn no_revision(revision: Option<u32>, kept: &[u32]) -> String {
+    let kept = kept.iter().map(u32::to_string).collect::<Vec<_>>().join(", ");
+    match revision {
+        Some(revision) => format!("revision {revision} is not kept; those are: {kept}"),
+        None => format!("there is no earlier revision that completed; kept are: {kept}"),
+    }
 }
 
 /// An operation that holds a group's lock.

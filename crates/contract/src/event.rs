@@ -52,6 +52,8 @@ pub enum Kind {
     Incident,
     /// An upgrade was taken back.
     RolledBack,
+    /// A release of a group opened, went on, waits, was held or ended.
+    Release,
     /// A node joined, went silent, was lost or came back.
     Node,
     /// One of the engine's switches or a constraint changed.
@@ -62,7 +64,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Accepted,
         Self::Refused,
         Self::Operation,
@@ -70,6 +72,7 @@ impl Kind {
         Self::Unplaceable,
         Self::Incident,
         Self::RolledBack,
+        Self::Release,
         Self::Node,
         Self::Engine,
         Self::Leader,
@@ -85,6 +88,7 @@ impl Kind {
             Self::Unplaceable => "Unplaceable",
             Self::Incident => "Incident",
             Self::RolledBack => "RolledBack",
+            Self::Release => "Release",
             Self::Node => "Node",
             Self::Engine => "Engine",
             Self::Leader => "Leader",

@@ -9,6 +9,8 @@ use std::fmt;
 use serde::de::{self, DeserializeOwned, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
+use crate::validate::Flaw;
+
 /// Deepest nesting read; the API's own bodies need seven levels.
 const DEEPEST: usize = 32;
 
@@ -24,11 +26,20 @@ impl Error {
         self.path.insert(0, step.into());
         self
     }
+
+    /// The field that cannot be decoded, and why.
+    pub fn flaw(&self) -> Flaw {
+        Flaw { field: self.field(), problem: self.reason.clone() }
+    }
+
+    fn field(&self) -> String {
+        self.path.join(".").replace(".[", "[")
+    }
 }
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
-            write!(f, "{}: ", self.path.join(".").replace(".[", "["))?;
+            write!(f, "{}: ", self.field())?;
         }
         f.write_str(&self.reason)
     }

@@ -25,6 +25,8 @@ const GROUPS: &str = "/deployd/state/intent/group/";
 const PLACEMENTS: &str = "/deployd/state/plan/group/";
 const DEPENDENCIES: &str = "/deployd/state/intent/dependency/";
 const PAIRS: &str = "/deployd/state/plan/dependency/";
+const RELEASES: &str = "/deployd/state/plan/release/";
+const REVISIONS: &str = "/deployd/state/revisions/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -35,6 +37,14 @@ pub fn group(name: &GroupName) -> String {
 /// Where a group's instances are.
 pub fn placement(name: &GroupName) -> String {
     format!("{PLACEMENTS}{name}")
+}
+/// How far a group's release is.
+pub fn release(name: &GroupName) -> String {
+    format!("{RELEASES}{name}")
+}
+/// A group's revisions.
+pub fn revisions(name: &GroupName) -> String {
+    format!("{REVISIONS}{name}")
 }
 /// What is wanted of a dependency pod.
 pub fn dependency(name: &GroupName) -> String {
@@ -64,6 +74,10 @@ pub enum Key {
     Group(GroupName),
     /// A placement.
     Placement(GroupName),
+    /// A release.
+    Release(GroupName),
+    /// Revisions.
+    Revisions(GroupName),
     /// A dependency pod.
     Dependency(GroupName),
     /// Where a dependency pod runs.
@@ -96,6 +110,8 @@ pub fn parse(key: &str) -> Key {
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
+            .or_else(|| key.strip_prefix(RELEASES).and_then(|n| n.parse().ok()).map(Key::Release))
+            .or_else(|| key.strip_prefix(REVISIONS).and_then(|n| n.parse().ok()).map(Key::Revisions))
             .or_else(|| key.strip_prefix(DEPENDENCIES).and_then(|n| n.parse().ok()).map(Key::Dependency))
             .or_else(|| key.strip_prefix(PAIRS).and_then(|n| n.parse().ok()).map(Key::Pairs))
             .or_else(|| key.strip_prefix(HISTORIES).and_then(parse_page))
@@ -121,6 +137,8 @@ mod tests {
         let id: CommandId = "01ABC".parse().expect("an id");
         assert_eq!(parse(&group(&group_name)), Key::Group(group_name.clone()));
         assert_eq!(parse(&dependency(&group_name)), Key::Dependency(group_name.clone()));
+        assert_eq!(parse(&release(&group_name)), Key::Release(group_name.clone()));
+        assert_eq!(parse(&revisions(&group_name)), Key::Revisions(group_name.clone()));
         assert_eq!(parse(&pairs(&group_name)), Key::Pairs(group_name.clone()));
         assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
         assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));

@@ -35,7 +35,7 @@ pub struct Order {
 }
 
 /// What one pod shall do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
     /// Run or stay stopped.
     pub target: TargetState,
@@ -47,6 +47,19 @@ pub struct Assignment {
     /// How often somebody asked for its restart; one more than was answered means: end what runs and start it.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts_asked: u32,
+    /// The version whose spec it has, when that is not the one in its name: the containers are updated live to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_to: Option<u32>,
+    /// Addresses its containers get, one per container: those of the pod it takes the place of. Empty: any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub addresses: Vec<String>,
+}
+
+impl Assignment {
+    /// The spec the pod has.
+    pub fn spec_key(&self, pod: &PodId) -> SpecKey {
+        SpecKey { group: pod.group.clone(), version: self.updated_to.unwrap_or(pod.version) }
+    }
 }
 
 /// An order on the wire.
@@ -112,6 +125,11 @@ pub enum OrderReply {
 }
 
 impl Order {
+    /// The spec of a pod that is ordered.
+    pub fn spec_of(&self, pod: &PodId) -> Option<&Arc<PodSpec>> {
+        self.specs.get(&self.pods.get(pod)?.spec_key(pod))
+    }
+
     /// Digest of everything but the fence.
     pub fn digest(&self) -> Digest {
         let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::brakes::{Constraint, EngineRecord};
-use crate::command::{Operation, Outcome};
+use crate::command::{Operation, Outcome, Refusal};
 use crate::fence::Term;
 use crate::history::Event;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::pod_id::PodId;
 use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
+use crate::rollout_view::{PlanView, RevisionsView, RolloutView};
 use crate::runtime::ContainerDetail;
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::{HealthState, RunState, TargetState};
@@ -59,6 +60,21 @@ pub enum Query {
     Constraints,
     /// Who has which stream port.
     Ports,
+    /// Where the release of a group stands.
+    Rollout {
+        /// Which group.
+        name: GroupName,
+    },
+    /// The revisions of a group.
+    Revisions {
+        /// Which group.
+        name: GroupName,
+    },
+    /// What a spec would do.
+    Plan {
+        /// What to run; validated.
+        spec: Box<PodGroupSpec>,
+    },
     /// When the containers of an instance started and stopped.
     History {
         /// Which group.
@@ -100,6 +116,12 @@ pub enum Answer {
     Constraints(Vec<Constraint>),
     /// To `Ports`, by source port.
     Ports(Vec<PortClaim>),
+    /// To `Rollout`; none when there is no such group.
+    Rollout(Option<Box<RolloutView>>),
+    /// To `Revisions`; none when there is no such group.
+    Revisions(Option<Box<RevisionsView>>),
+    /// To `Plan`; why it would be refused.
+    Plan(Result<Box<PlanView>, Refusal>),
     /// To `History`, oldest first; empty when nothing is known.
     History(Vec<Event>),
 }

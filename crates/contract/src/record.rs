@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::command::{Drift, Operation};
+use crate::command::{Drift, Operation, Removal};
 use crate::name::NodeName;
 use crate::report::NodeFacts;
 use crate::spec::{PodGroupSpec, PodSpec};
@@ -39,6 +39,9 @@ pub struct GroupRecord {
     /// What the last operation ran into; shown until the next one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub last_error: String,
+    /// How it is removed, while it is; an orphan's containers stay until somebody adopts or removes them.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub removal: Removal,
 }
 
 /// An operation in progress.
@@ -94,6 +97,9 @@ pub struct Slot {
     /// The node that must have let go of it before it starts on `node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaves: Option<NodeName>,
+    /// The end of the pause after the node it leaves has let go of it.
+    #[serde(skip_serializing_if = "is_never")]
+    pub pause_until: Timestamp,
     /// When it was last given a place, a version or a restart by an operation.
     #[serde(skip_serializing_if = "is_never")]
     pub since: Timestamp,
@@ -106,6 +112,110 @@ pub struct Slot {
     /// Its last known addresses, one per container; kept while it is down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// Whether it has a pod at all.
+    #[serde(skip_serializing_if = "is_default")]
+    pub filling: Filling,
+    /// The deployment unit it belongs to; empty when the group has none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub unit: String,
+    /// The version its containers were made from and are called after, when they were updated live since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub made_as: Option<u32>,
+    /// The addresses its containers get, one per container: those of the pod it took the place of. Empty: any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub lease: Vec<String>,
+    /// Readiness gates that are true, and since when.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub gates: BTreeMap<String, Timestamp>,
+    /// It is being taken out of service.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draining: Option<Draining>,
+    /// Since when no node has room for it.
+    #[serde(skip_serializing_if = "is_never")]
+    pub unplaced_since: Timestamp,
+    /// The pod that is to take its place and runs beside it; it has none itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Box<Slot>>,
+}
+
+impl Slot {
+    /// The version in the names of its containers.
+    pub fn named_version(&self) -> u32 {
+        self.made_as.unwrap_or(self.version)
+    }
+
+    /// Its pod and the one beside it.
+    pub fn pods(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(self.next.as_deref()).filter(|slot| slot.filling == Filling::Pod)
+    }
+}
+
+/// What an instance number stands for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Filling {
+    /// An instance with a pod, placed or not.
+    #[default]
+    Pod,
+    /// An instance whose pod went and has no successor yet.
+    Retired,
+    /// No instance: the number is free for the next one.
+    Nothing,
+}
+
+/// An instance that is being taken out of service.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Draining {
+    /// Since when.
+    pub since: Timestamp,
+    /// Somebody outside said that it is drained.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_answered: bool,
+}
+
+/// The revisions of a group, oldest first: `/deployd/state/revisions/<name>`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisionsRecord {
+    /// The present one is the last.
+    pub revisions: Vec<RevisionRecord>,
+}
+
+/// One revision of a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RevisionRecord {
+    /// Its number: the version of the group's spec.
+    pub number: u32,
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// Who asked; empty when a failure did.
+    pub by: String,
+    /// Why, in the asker's words.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// What it runs.
+    pub pod: PodSpec,
+    /// The revision it is a copy of: it is a rollback.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copies: Option<u32>,
+    /// What became of its release.
+    pub outcome: RevisionOutcome,
+    /// When that was known.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub ended_at: Timestamp,
+}
+
+/// What became of a release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RevisionOutcome {
+    /// It is under way.
+    Open,
+    /// Every instance reached it.
+    Completed,
+    /// Another revision was asked for before.
+    Superseded,
+    /// It failed and was taken back.
+    RolledBack,
+    /// It was given up.
+    Aborted,
 }
 
 /// A dependency pod as users want it: `/deployd/state/intent/dependency/<name>`.
@@ -183,6 +293,9 @@ pub struct SchemaRecord {
 /// The schema this build reads and writes.
 pub const SCHEMA_VERSION: u32 = 1;
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }

@@ -116,6 +116,12 @@ pub struct PodFacts {
     /// The last [`crate::order::Assignment::restarts_asked`] that was done.
     #[serde(skip_serializing_if = "is_default")]
     pub restarts_answered: u32,
+    /// Since when its health check says it is well; never when it does not, or when there is none.
+    #[serde(skip_serializing_if = "is_default")]
+    pub healthy_since: Timestamp,
+    /// An image of it cannot be had, and trying again will not help.
+    #[serde(skip_serializing_if = "is_default")]
+    pub image_is_hopeless: bool,
     /// What went wrong last.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_error: String,
@@ -152,7 +158,7 @@ pub struct ContainerFacts {
     /// Last end.
     #[serde(skip_serializing_if = "is_default")]
     pub finished_at: Timestamp,
-    /// Digest of the spec it was created from, from its label.
+    /// Digest of the spec it has: from its label, or of the spec it was updated to live since.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub spec_digest: String,
 }

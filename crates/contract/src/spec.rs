@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UpdatePolicy};
 use crate::state::{DependencyPolicy, RestartPolicy};
 use crate::time::{Timestamp, rfc3339};
 
@@ -32,6 +33,61 @@ pub struct PodGroupSpec {
     pub num_instances: i64,
     /// When a container that ended is started again.
     pub restart_policy: RestartPolicy,
+    /// How a spec change is made; one instance at a time unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<Strategy>,
+    /// The deployment units it is spread over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology: Option<Topology>,
+    /// An instance counts after it has been ready for so many seconds; 0 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_ready_seconds: Option<i64>,
+    /// How long a release may go without progress; 600 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress_deadline_seconds: Option<i64>,
+    /// Former revisions that are kept; 10 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision_history_limit: Option<i64>,
+    /// Nothing of a release starts; what `cmd=rollout&action=pause` says.
+    #[serde(skip_serializing_if = "is_default")]
+    pub paused: bool,
+    /// When a pod that goes stops counting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_replacement: Option<PodReplacement>,
+    /// Whether a change may be made without another pod.
+    #[serde(skip_serializing_if = "is_default")]
+    pub update_policy: UpdatePolicy,
+    /// What a failed group of a release leads to.
+    #[serde(skip_serializing_if = "is_default")]
+    pub failure_action: FailureAction,
+    /// How many pods may be missing at the deadline, count or percent of those committed; none unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_threshold: Option<Amount>,
+    /// Restarts after which a new pod counts as failed; 3 unless said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fail_fast_restarts: Option<i64>,
+    /// Named booleans that somebody outside sets: an instance is ready only when all are true.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub readiness_gates: Vec<String>,
+    /// How an instance is taken out of service before its pod goes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drain>,
+}
+
+impl PodGroupSpec {
+    /// The way its spec changes are made.
+    pub fn strategy_type(&self) -> StrategyType {
+        self.strategy.as_ref().map(|strategy| strategy.kind).unwrap_or_default()
+    }
+
+    /// Its spec changes are releases of the conductor; otherwise they are the serial upgrade.
+    pub fn is_conducted(&self) -> bool {
+        self.strategy_type() != StrategyType::Serial
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Containers that are placed together.

@@ -1,5 +1,8 @@
 //! Checks a spec before anything is stored: every flaw at once, each with the field and what to do.
 
+mod release;
+mod topology;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +14,9 @@ use crate::ports;
 use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use crate::time::Timestamp;
 
+pub use release::{LONGEST_WAIT, MOST_CONDUCTED, MOST_GATES, MOST_REVISIONS};
+pub use topology::MOST_UNITS;
+
 /// Most instances of one group: a group's placement is one etcd value.
 pub const MOST_INSTANCES: i64 = 5_000;
 /// Most containers of one pod.
@@ -19,6 +25,8 @@ pub const MOST_CONTAINERS: usize = 16;
 pub const MOST_VOLUMES: usize = 32;
 /// Most environment entries of one container.
 pub const MOST_ENV: usize = 256;
+/// Longest reason given for a change, in bytes; it is kept with the revision it led to.
+pub const LONGEST_CAUSE: usize = 1024;
 /// Largest body the API reads; specs travel on the bus and into etcd whole.
 pub const LARGEST_BODY: usize = 256 * 1024;
 
@@ -72,12 +80,28 @@ impl PodGroupSpec {
         flaws.name("Namespace", &self.namespace);
         if !(0..=MOST_INSTANCES).contains(&self.num_instances) {
             flaws.add("NumInstances", format!("must be 0..{MOST_INSTANCES}, is {}", self.num_instances));
+        } else if self.num_instances > self.most_instances() {
+            flaws.add(
+                "NumInstances",
+                format!(
+                    "must be 0..{MOST_CONDUCTED} with Strategy.Type {:?}, because what a decision costs grows with their \
+                     square, is {}; Serial takes up to {MOST_INSTANCES}",
+                    self.strategy_type(),
+                    self.num_instances
+                ),
+            );
         }
         if !self.pod.name.is_empty() && self.pod.name != self.name {
             flaws.add("Pod.Name", format!("must equal Name, {:?}, is {:?}", self.name, self.pod.name));
         }
         check_pod(&self.pod, "Pod", &mut flaws);
+        release::check_release(self, &mut flaws);
         flaws.done()
+    }
+
+    /// Most instances it may have, with the strategy it names.
+    pub fn most_instances(&self) -> i64 {
+        if self.is_conducted() { MOST_CONDUCTED } else { MOST_INSTANCES }
     }
 
     /// The spec as stored for a new group: our versions and times, an annotation that is JSON.

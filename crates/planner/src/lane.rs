@@ -2,10 +2,13 @@
 //!
 //! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
 //! as ordered". What is not in the order goes first: two versions of an instance stand side by side only while both
-//! are ordered. A container that was made once and vanished is *missing*: of an instance that is the scheduler's to
-//! answer, and the lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the
-//! node's own business. The surprise: a restart is a stop and a start, because only then does an agent that died in
-//! between see what is left to do.
+//! are ordered, or while the images of the new one are fetched: what runs is not touched for one that cannot be made. A
+//! container that was made once and vanished is *missing*: of an instance that is the scheduler's to answer, and the
+//! lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the node's own business.
+//! The surprise: a restart is a stop and a start, because only then does an agent that died in between see what is left
+//! to do.
+
+mod change;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,11 +17,12 @@ use contract::brakes::Brakes;
 use contract::labels::Identity;
 use contract::order::Assignment;
 use contract::pod_id::PodId;
-use contract::spec::{ContainerSpec, PodSpec};
+use contract::spec::PodSpec;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use crate::restart::{self, End, History, Limits, Verdict, Wish};
+pub use change::{can_be_updated, makes_other_containers};
 
 /// Everything known about one lane.
 #[derive(Debug, Clone)]
@@ -46,6 +50,35 @@ pub struct Wanted<'a> {
     pub memory: Memory,
     /// From then on nobody is expected to answer for a missing container, and the lane makes it again.
     pub alone_at: Timestamp,
+    /// Whether what it is made of is on the node.
+    pub images: Images,
+    /// The spec its containers are updated to while they stand; none when they have always been as they were made.
+    pub live: Option<Live>,
+}
+
+/// Whether what a pod is made of is on the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Images {
+    /// All of it.
+    Here,
+    /// Some of it is being fetched.
+    Coming,
+    /// This one is not known to be here.
+    Missing {
+        /// The image.
+        image: String,
+        /// It is not asked for before this.
+        retry_at: Timestamp,
+    },
+}
+
+/// A spec that standing containers are updated to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// Digest of the spec.
+    pub digest: String,
+    /// No update before this: the engine refused the last one.
+    pub retry_at: Timestamp,
 }
 
 /// What is remembered of a pod.
@@ -90,6 +123,8 @@ pub struct Seen<'a> {
     pub started_at: Timestamp,
     /// What it gets between the request to end and the kill.
     pub grace: Duration,
+    /// Digest of the spec it has: the one it was made from, or was updated to since.
+    pub spec_digest: &'a str,
 }
 
 /// What a container is doing.
@@ -112,8 +147,17 @@ pub enum Next {
     Nothing,
     /// Nothing before that time.
     WaitUntil(Timestamp),
+    /// Fetch this image, then ask again; the lane goes on meanwhile.
+    Fetch(String),
     /// Make and start this container.
     Create(Identity),
+    /// Give the container that is there the limits of its pod's spec.
+    Update {
+        /// The engine's id.
+        id: String,
+        /// Which container.
+        identity: Identity,
+    },
     /// Start the container that is there.
     Start {
         /// The engine's id.
@@ -150,7 +194,8 @@ pub enum Next {
 
 /// The next step of the lane.
 pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
-    if let Some(surplus) = lane.seen.iter().find(|seen| is_surplus(lane, seen)) {
+    let mut surplus = lane.seen.iter().filter(|seen| is_surplus(lane, seen));
+    if let Some(surplus) = surplus.find(|seen| !serves_on(lane, seen)) {
         return Next::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
     }
     let mut wait = None;
@@ -158,7 +203,9 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
         match next_of_pod(lane, wanted, now) {
             Next::Nothing => {}
             Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier: Timestamp| earlier.min(time))),
-            step @ (Next::Create(_)
+            step @ (Next::Fetch(_)
+            | Next::Create(_)
+            | Next::Update { .. }
             | Next::Start { .. }
             | Next::Stop { .. }
             | Next::Remove { .. }
@@ -169,37 +216,27 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
     wait.map_or(Next::Nothing, Next::WaitUntil)
 }
 
-/// Whether containers made from `before` are wrong for `after`. Times, placement and patience do not reach the engine,
-/// and must never be a reason to replace what runs.
-pub fn makes_other_containers(before: &PodSpec, after: &PodSpec) -> bool {
-    reaching_the_engine(before) != reaching_the_engine(after)
-}
-
-fn reaching_the_engine(spec: &PodSpec) -> PodSpec {
-    let container = |container: &ContainerSpec| ContainerSpec {
-        name: String::new(),
-        namespace: String::new(),
-        version: 0,
-        created_at: Timestamp::NEVER,
-        updated_at: Timestamp::NEVER,
-        ..container.clone()
-    };
-    PodSpec {
-        namespace: spec.namespace.clone(),
-        network: spec.network.clone(),
-        containers: spec.containers.iter().map(container).collect(),
-        labels: spec.labels.clone(),
-        annotation: spec.annotation.clone(),
-        health_config: spec.health_config.clone(),
-        ..PodSpec::default()
-    }
-}
-
 /// Not ordered, made from another spec, beyond the spec's containers, or the lesser of two of a kind.
 fn is_surplus(lane: &Lane<'_>, seen: &Seen<'_>) -> bool {
     let Some(wanted) = lane.wanted.iter().find(|wanted| *wanted.pod == seen.identity.pod) else { return true };
     let out_of_range = seen.identity.index >= wanted.spec.containers.len();
     out_of_range || wanted.memory.outdated || best(lane, seen.identity).is_some_and(|kept| kept.id != seen.id)
+}
+
+/// Not ordered any more, but it runs, and none of its successors can be made yet.
+fn serves_on(lane: &Lane<'_>, seen: &Seen<'_>) -> bool {
+    let ordered = lane.wanted.iter().any(|wanted| *wanted.pod == seen.identity.pod);
+    let mut successors = lane.wanted.iter().filter(|wanted| wanted.assignment.target == TargetState::Run).peekable();
+    let waits = |wanted: &Wanted<'_>| wanted.images != Images::Here && is_fetched_first(lane, wanted);
+    !ordered && seen.activity == Activity::Running && successors.peek().is_some() && successors.all(waits)
+}
+
+/// While another pod of the instance runs, the images of one that is to be made come first: they may take minutes, in
+/// which the other serves and is looked after.
+fn is_fetched_first(lane: &Lane<'_>, wanted: &Wanted<'_>) -> bool {
+    let mut others = lane.seen.iter().filter(|seen| seen.identity.pod != *wanted.pod);
+    let to_be_made = wanted.assignment.target == TargetState::Run && !wanted.memory.created;
+    to_be_made && others.any(|seen| seen.activity == Activity::Running)
 }
 
 /// The container that stands for `identity`: a running one before others, then the one that started first.
@@ -210,18 +247,31 @@ fn best<'a, 'b>(lane: &'b Lane<'a>, identity: &Identity) -> Option<&'b Seen<'a>>
 
 fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
     let mut wait: Option<Timestamp> = None;
-    for index in 0..wanted.spec.containers.len() {
+    let mut count = wanted.spec.containers.len();
+    match &wanted.images {
+        Images::Coming if is_fetched_first(lane, wanted) => return Next::Nothing,
+        Images::Missing { image, retry_at } if is_fetched_first(lane, wanted) => {
+            if now >= *retry_at {
+                return Next::Fetch(image.clone());
+            }
+            (wait, count) = (Some(*retry_at), 0);
+        }
+        Images::Here | Images::Coming | Images::Missing { .. } => {}
+    }
+    for index in 0..count {
         let identity = Identity { pod: wanted.pod.clone(), index };
         let next = match best(lane, &identity) {
             None => next_of_absent(lane, wanted, identity, now),
-            Some(seen) => next_of_present(lane, wanted, seen, now),
+            Some(seen) => next_of_standing(lane, wanted, seen, now),
         };
         match next {
             Next::Nothing => {}
             // Containers are made in index order: one that waits holds back the making of those after it.
             Next::Create(_) if wait.is_some() => {}
             Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier| earlier.min(time))),
-            step @ (Next::Create(_)
+            step @ (Next::Fetch(_)
+            | Next::Create(_)
+            | Next::Update { .. }
             | Next::Start { .. }
             | Next::Stop { .. }
             | Next::Remove { .. }
@@ -284,6 +334,27 @@ fn next_of_absent(lane: &Lane<'_>, wanted: &Wanted<'_>, identity: Identity, now:
             not_before(wanted.alone_at.max(wanted.memory.retry_at), now, Next::Create(identity))
         }
         TargetState::Run => not_before(wanted.memory.retry_at, now, Next::Create(identity)),
+    }
+}
+
+/// A container that stands gets its limits first, whatever it does; a refusal holds nothing else up.
+fn next_of_standing(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
+    let behind = |live: &&Live| live.digest != seen.spec_digest && seen.activity != Activity::Leaving;
+    let Some(live) = wanted.live.as_ref().filter(behind) else { return next_of_present(lane, wanted, seen, now) };
+    if now >= live.retry_at {
+        return Next::Update { id: seen.id.to_owned(), identity: seen.identity.clone() };
+    }
+    match next_of_present(lane, wanted, seen, now) {
+        Next::Nothing => Next::WaitUntil(live.retry_at),
+        Next::WaitUntil(time) => Next::WaitUntil(time.min(live.retry_at)),
+        step @ (Next::Fetch(_)
+        | Next::Create(_)
+        | Next::Update { .. }
+        | Next::Start { .. }
+        | Next::Stop { .. }
+        | Next::Remove { .. }
+        | Next::LetGo(_)
+        | Next::Answered { .. }) => step,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Tests of the lane: each names the behaviour, facts come from small builders.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::brakes::Brakes;
@@ -14,8 +14,13 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[path = "lane/release_tests.rs"]
+mod releases;
+
 const LIMITS: Limits = Limits { most: 3, window: Duration::from_secs(1800) };
 const GRACE: Duration = Duration::from_secs(10);
+/// Digest of the spec that standing containers are updated to in random histories.
+const LIVE: &str = "live";
 
 fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
@@ -34,10 +39,24 @@ struct Facts {
     seen: Vec<(String, Identity, Activity, i64, Timestamp)>,
     alone_at: Timestamp,
     brakes: Brakes,
+    /// Of the pods whose images are not all here.
+    images: BTreeMap<PodId, Images>,
+    /// Of every wanted pod.
+    live: Option<Live>,
+    /// Of containers that do not have the spec of digest "made".
+    updated: BTreeMap<String, String>,
 }
 
 fn facts() -> Facts {
-    Facts { wanted: Vec::new(), seen: Vec::new(), alone_at: at(1_000_000), brakes: Brakes::default() }
+    Facts {
+        wanted: Vec::new(),
+        seen: Vec::new(),
+        alone_at: at(1_000_000),
+        brakes: Brakes::default(),
+        images: BTreeMap::new(),
+        live: None,
+        updated: BTreeMap::new(),
+    }
 }
 
 impl Facts {
@@ -83,13 +102,33 @@ impl Facts {
         self.seen.push((id.to_owned(), Identity { pod: pod(of), index }, activity, 1, started));
         self
     }
+    /// An image of the last wanted pod is not known to be here and not asked for before that second.
+    fn lacks(self, image: &str, retry_at: i64) -> Self {
+        self.images(Images::Missing { image: image.to_owned(), retry_at: at(retry_at) })
+    }
+    fn images(mut self, images: Images) -> Self {
+        let pod = self.wanted.last().expect("a wanted pod").0.clone();
+        self.images.insert(pod, images);
+        self
+    }
+    /// Standing containers shall have the spec of this digest, from that second on.
+    fn live(mut self, digest: &str, retry_at: i64) -> Self {
+        self.live = Some(Live { digest: digest.to_owned(), retry_at: at(retry_at) });
+        self
+    }
+    fn updated(mut self, id: &str, digest: &str) -> Self {
+        self.updated.insert(id.to_owned(), digest.to_owned());
+        self
+    }
     fn next_at(&self, now: Timestamp) -> Next {
         let wanted = self.wanted.iter().map(|(pod, assignment, spec, memory)| Wanted {
             pod,
-            assignment: *assignment,
+            assignment: assignment.clone(),
             spec,
             memory: memory.clone(),
             alone_at: self.alone_at,
+            images: self.images.get(pod).cloned().unwrap_or(Images::Here),
+            live: self.live.clone(),
         });
         let seen = self.seen.iter().map(|(id, identity, activity, exit_code, started_at)| Seen {
             id,
@@ -98,6 +137,7 @@ impl Facts {
             end: End { exit_code: *exit_code, engine_error: false, finished_at: at(50), excused: false },
             started_at: *started_at,
             grace: GRACE,
+            spec_digest: self.updated.get(id).map_or("made", String::as_str),
         });
         next_step(&Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS, brakes: self.brakes }, now)
     }
@@ -423,16 +463,19 @@ fn any_activity() -> impl Strategy<Value = Activity> {
 
 fn any_facts() -> impl Strategy<Value = Facts> {
     let names = || prop::sample::select(vec!["a.v1-i1-d0", "a.v1-i1-d1", "a.v2-i1-d0"]);
-    let wanted =
-        prop::collection::btree_map(names(), (1..3usize, any::<bool>(), any::<bool>(), 0..3u8, 0..2u32, 0..2u32), 0..3);
+    let one = (1..3usize, any::<bool>(), any::<bool>(), 0..3u8, 0..2u32, 0..2u32, any::<bool>());
+    let wanted = prop::collection::btree_map(names(), one, 0..3);
     let seen = prop::collection::vec((names(), 0..3usize, any_activity()), 0..6);
-    (wanted, seen).prop_map(|(wanted, seen)| {
-        let mut all = facts();
-        for (id, (count, created, stop, policy, starts, restarts)) in wanted {
+    (wanted, seen, any::<bool>()).prop_map(|(wanted, seen, live)| {
+        let mut all = if live { facts().live(LIVE, 0) } else { facts() };
+        for (id, (count, created, stop, policy, starts, restarts, lacks)) in wanted {
             let policy = [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail][usize::from(policy)];
             all = all.want(id, count).policy(policy).asked(starts, restarts).remember(|m| m.created = created);
             if stop {
                 all = all.stopped();
+            }
+            if lacks {
+                all = all.lacks("web:2", 0);
             }
         }
         for (number, (of, index, activity)) in seen.into_iter().enumerate() {
@@ -446,6 +489,8 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
     match next {
         Next::Nothing | Next::WaitUntil(_) => {}
+        Next::Fetch(_) => facts.images.clear(),
+        Next::Update { id, .. } => drop(facts.updated.insert(id, LIVE.to_owned())),
         Next::Create(identity) => {
             *made += 1;
             facts.seen.push((format!("n{made}"), identity, Activity::Running, 0, at(90)));
@@ -499,6 +544,7 @@ proptest! {
         kinds.dedup();
         prop_assert_eq!(kinds.len(), all, "two containers of a kind");
         for seen in &facts.seen {
+            prop_assert!(facts.live.is_none() || facts.updated.contains_key(&seen.0));
             prop_assert!(facts.wanted.iter().any(|w| w.0 == seen.1.pod && seen.1.index < w.2.containers.len()));
         }
         for (id, assignment, spec, memory) in &facts.wanted {

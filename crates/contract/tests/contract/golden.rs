@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::samples;
+use crate::{release_samples, samples};
 
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
@@ -27,14 +27,14 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value:
 
 #[test]
 fn commands() {
-    for (name, verb) in samples::verbs() {
+    for (name, verb) in samples::verbs().into_iter().chain(release_samples::verbs()) {
         check(&format!("command-{name}"), &samples::command(verb));
     }
 }
 
 #[test]
 fn outcomes() {
-    for (name, verdict) in samples::verdicts() {
+    for (name, verdict) in samples::verdicts().into_iter().chain(release_samples::verdicts()) {
         check(&format!("outcome-{name}"), &samples::outcome(verdict));
     }
 }
@@ -46,6 +46,7 @@ fn orders() {
     check("order-braked-delta", &contract::order::OrderMessage::Delta(samples::braked_order().since(&before)));
     check("order-braked", &contract::order::OrderMessage::Whole(samples::braked_order()));
     check("order-whole", &contract::order::OrderMessage::Whole(after));
+    check("order-in-place", &contract::order::OrderMessage::Whole(release_samples::in_place_order()));
     for (name, reply) in samples::order_replies() {
         check(&format!("order-reply-{name}"), &reply);
     }
@@ -57,14 +58,15 @@ fn reports() {
     check("report-delta", &contract::report::ReportMessage::Delta(after.since(&before)));
     check("report-heartbeat", &samples::heartbeat(&after));
     check("report-whole", &contract::report::ReportMessage::Whole(after));
+    check("pod-facts-released", &release_samples::pod_facts());
 }
 
 #[test]
 fn queries_and_answers() {
-    for (name, query) in samples::queries() {
+    for (name, query) in samples::queries().into_iter().chain(release_samples::queries()) {
         check(&format!("query-{name}"), &query);
     }
-    for (name, answer) in samples::answers() {
+    for (name, answer) in samples::answers().into_iter().chain(release_samples::answers()) {
         check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
     }
     check("inspect-request", &samples::inspect_request());
@@ -83,6 +85,9 @@ fn records() {
     check("record-group", &samples::group_record());
     check("record-group-blocked", &samples::blocked_group_record());
     check("record-group-busy", &samples::busy_group_record());
+    check("record-group-orphan", &release_samples::orphan_record());
+    check("record-placement-released", &release_samples::placement_record());
+    check("record-revisions", &release_samples::revisions_record());
     check("record-dependency", &samples::dependency_record());
     check("record-pairs", &samples::pairs_record());
     check("record-history", &samples::history_record());
@@ -111,4 +116,7 @@ fn bodies_the_original_does_not_have() {
     check("api-podgroup-list", &samples::api_list());
     check("api-operation", &samples::api_operation());
     check("api-cluster", &samples::api_cluster());
+    check("api-rollout", &release_samples::rollout_view());
+    check("api-revisions", &release_samples::revisions_view());
+    check("api-plan", &release_samples::plan_view());
 }

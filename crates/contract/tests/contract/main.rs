@@ -1,6 +1,9 @@
-//! Tests of the contract as a whole: golden files of every message, and the laws of travelling.
+//! Tests of the contract as a whole: golden files of every message, what is refused at the door, and the laws of travelling.
 
 mod golden;
+mod release_rules;
+mod release_samples;
+mod releases;
 mod samples;
 mod travel;
 mod validate;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use contract::api;
 use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
-use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Removal, Verb, Verdict};
 use contract::fence::{Fence, Term};
 use contract::history::{Event, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
@@ -31,7 +31,7 @@ use contract::time::Timestamp;
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_794_794_630_000 + seconds * 1000)
 }
-fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
+pub(crate) fn name<T: std::str::FromStr<Err: std::fmt::Debug>>(text: &str) -> T {
     text.parse().expect("a name")
 }
 pub(crate) fn pod(text: &str) -> PodId {
@@ -83,7 +83,7 @@ pub(crate) fn spec() -> PodGroupSpec {
 pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
     vec![
         ("create-group", Verb::CreateGroup { spec: Box::new(spec()) }),
-        ("remove-group", Verb::RemoveGroup { name: name("hello.web.web") }),
+        ("remove-group", Verb::RemoveGroup { name: name("hello.web.web"), removal: Removal::Foreground }),
         (
             "replica",
             Verb::Replica {
@@ -92,7 +92,10 @@ pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
                 restart_policy: Some(RestartPolicy::OnFail),
             },
         ),
-        ("patch-spec", Verb::PatchSpec { name: name("hello.web.web"), pod: Box::new(spec().pod) }),
+        (
+            "patch-spec",
+            Verb::PatchSpec { name: name("hello.web.web"), pod: Box::new(spec().pod), cause: String::new() },
+        ),
         ("operate", Verb::Operate { name: name("hello.web.web"), act: Act::Restart, instance: 2 }),
         ("drift", Verb::Drift { drift: drift(), group: Some(name("hello.web.web")) }),
         ("evacuate", Verb::Evacuate { node: name("node1") }),
@@ -144,7 +147,7 @@ pub(crate) fn outcome(verdict: Verdict) -> Outcome {
 
 pub(crate) fn orders() -> (Order, Order) {
     let run = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Assignment::default() };
-    let stop = Assignment { target: TargetState::Stop, starts_asked: 1, restarts_asked: 2, ..run };
+    let stop = Assignment { target: TargetState::Stop, starts_asked: 1, restarts_asked: 2, ..run.clone() };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let specs = BTreeMap::from([(first.spec_key(), Arc::new(spec().pod))]);
     let before =

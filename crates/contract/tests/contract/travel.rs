@@ -35,6 +35,8 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             restart_policy: if always { RestartPolicy::Always } else { RestartPolicy::Never },
             starts_asked,
             restarts_asked,
+            updated_to: (starts_asked > 1).then_some(restarts_asked),
+            addresses: vec!["10.0.0.7".to_owned(); usize::from(always)],
         }
     })
 }

@@ -40,7 +40,11 @@ pub enum Bucket {
 impl Planning<'_> {
     /// The bucket of one slot as the plan has it now.
     pub(super) fn bucket(&self, index: usize) -> Bucket {
-        let slot = &self.plan.slots[index];
+        self.bucket_of(&self.plan.slots[index], self.seen(index))
+    }
+
+    /// The bucket of a pod of which this is reported.
+    pub(super) fn bucket_of(&self, slot: &Slot, seen: Option<&PodFacts>) -> Bucket {
         let Some(node) = &slot.node else { return Bucket::Waiting };
         let pod = &self.revision(slot.version).pod;
         let host = self.host(node);
@@ -51,7 +55,7 @@ impl Planning<'_> {
         match host.map(|host| (host.liveness, host.engine)) {
             Some((Liveness::Lost, _)) if pod.is_stateful() => Bucket::Held,
             Some((Liveness::Lost, _)) => Bucket::Lost,
-            Some((Liveness::Alive, EngineState::Up)) => match self.seen(index).filter(|seen| !seen.leaving) {
+            Some((Liveness::Alive, EngineState::Up)) => match seen.filter(|seen| !seen.leaving) {
                 None => Bucket::Pending,
                 Some(seen) => reported(slot, seen, pod, self.facts.guarding),
             },

@@ -19,14 +19,17 @@ impl Planning<'_> {
             None => self.note_reached(),
         }
         if let Cow::Owned(mut record) = self.record {
-            let slots = self.facts.slots.iter().chain(&self.plan.slots);
+            let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
             let used: BTreeSet<u32> = slots.map(|slot| slot.version).chain(record.proven).collect();
             let present = record.spec.version;
             record.former.retain(|version, _| used.contains(version) && *version != present);
             self.plan.record = (record != *self.facts.record).then_some(record);
         }
-        if let Some((index, why)) = self.stuck.filter(|(index, _)| self.plan.slots[*index].why.is_empty()) {
-            self.plan.slots[index].why = why;
+        for (index, why) in self.stuck {
+            let slot = &mut self.plan.slots[index];
+            if slot.why.is_empty() {
+                slot.why = why;
+            }
         }
         let before = self.facts.slots;
         let same = before.len() == self.plan.slots.len() && before.iter().zip(&self.plan.slots).all(same_but_why);
@@ -86,6 +89,9 @@ impl Planning<'_> {
 
     /// An upgrade that lost its lock, or a deploy that took long, arrives all the same.
     fn note_reached(&mut self) {
+        if self.record.spec.is_conducted() {
+            return;
+        }
         let present = self.record.spec.version;
         if self.record.proven != Some(present) && self.runs_whole() && self.has_reached() {
             self.record.to_mut().proven = Some(present);
@@ -124,8 +130,9 @@ impl Planning<'_> {
         }
         self.begin_drift();
         let unproven = self.outdated().next().is_some() || self.way_back().is_some();
-        if self.record.operation.is_some() || (unproven && operation.kind != Operation::Upgrading) {
-            // A drift or an upgrade waited for the lock.
+        let has_conductor = self.record.spec.is_conducted();
+        if self.record.operation.is_some() || has_conductor || (unproven && operation.kind != Operation::Upgrading) {
+            // A drift, an upgrade or the conductor waited for the lock.
             self.wake(now);
         } else {
             self.note_reached();
@@ -136,6 +143,11 @@ impl Planning<'_> {
 /// The text alone is not worth a write: it changes with every byte of free memory, and the next leader finds it again.
 fn same_but_why((a, b): (&Slot, &Slot)) -> bool {
     // Nor are addresses: the node reports them again.
-    let unsaid = |slot: &Slot| Slot { why: String::new(), addresses: Vec::new(), ..slot.clone() };
-    unsaid(a) == unsaid(b)
+    let unsaid = |slot: &Slot| Slot { why: String::new(), addresses: Vec::new(), next: None, ..slot.clone() };
+    let same_beside = match (&a.next, &b.next) {
+        (Some(a), Some(b)) => unsaid(a) == unsaid(b),
+        (None, None) => true,
+        (Some(_), None) | (None, Some(_)) => false,
+    };
+    same_beside && unsaid(a) == unsaid(b)
 }

@@ -5,11 +5,11 @@
 
 use contract::command::{Drift, Operation};
 use contract::name::NodeName;
-use contract::record::OperationRecord;
+use contract::record::{Filling, OperationRecord};
 use contract::state::TargetState;
 
 use super::rooms::{Ask, Extra};
-use super::{Planning, number};
+use super::{Planning, forget_pod, number};
 use crate::placement::Wish;
 
 impl Planning<'_> {
@@ -49,8 +49,9 @@ impl Planning<'_> {
 
     /// Sends one instance away if the drift means it; false when it goes nowhere.
     fn drift_one(&mut self, index: usize, drift: &Drift) -> bool {
+        self.drift_beside(index, drift);
         let slot = &self.plan.slots[index];
-        if !drift.force && self.revision(slot.version).pod.is_stateful() {
+        if slot.filling != Filling::Pod || (!drift.force && self.revision(slot.version).pod.is_stateful()) {
             return false;
         }
         let is_there = slot.node.as_ref() == Some(&drift.from);
@@ -64,7 +65,7 @@ impl Planning<'_> {
 
     fn send(&mut self, index: usize, drift: &Drift, is_there: bool) -> bool {
         let slot = &self.plan.slots[index];
-        let (old, version) = (slot.node.clone(), slot.version);
+        let (old, version, within) = (slot.node.clone(), slot.version, self.within(slot));
         let revision = self.revision(version).clone();
         if let Some(old) = &old {
             self.rooms.release(old, revision.need);
@@ -74,10 +75,14 @@ impl Planning<'_> {
             .to
             .as_ref()
             .map_or_else(|| format!("constraint:node!={}", drift.from), |to| format!("constraint:node=={to}"));
-        match self.rooms.place(&Ask { version, extra: Extra::Also(also) }, &revision, Wish::default()) {
+        match self.rooms.place(&Ask { version, extra: Extra::Also(also), within }, &revision, Wish::default()) {
             Ok(node) => {
                 // Nothing was ordered where an instance that leaves is to go: no name is used up.
-                self.plan.slots[index].drift += u32::from(is_there);
+                let drift = if is_there { self.next_drift(index) } else { self.plan.slots[index].drift };
+                let slot = &mut self.plan.slots[index];
+                slot.drift = drift;
+                forget_pod(slot);
+                slot.lease.clear();
                 self.go_to(index, node);
                 self.plan.slots[index].why.clear();
                 self.touched.insert(index);

@@ -4,11 +4,15 @@
 //! bucket says what to do, then places are found. All waiting is `wake_at`, all memory is in record and slots, so a new leader
 //! continues where the old one stopped, and planning a finished group changes nothing. The surprise: an upgrade is driven by
 //! the versions of the slots and not by the operation, which only holds the lock; so it goes on when the lock is given back.
+//! A group that names a strategy has no serial upgrade: its number and its versions are the conductor's ([`releasing`]).
 
 mod bucket;
 mod conclusion;
 mod drifting;
+pub mod inplace;
 mod readiness;
+pub mod rehearsing;
+mod releasing;
 mod repair;
 mod rollback;
 mod rooms;
@@ -24,15 +28,17 @@ use contract::command::Operation;
 use contract::name::NodeName;
 use contract::notice::Incident;
 use contract::query::Liveness;
-use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::record::{Filling, GroupRecord, OperationRecord, Slot};
 use contract::report::PodFacts;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 pub use self::bucket::Bucket;
+pub use self::releasing::readiness;
 pub use self::repair::wait_after;
 use self::rooms::Rooms;
 use crate::placement::{Host, Need, Tenants, Unplaceable};
+use crate::rollout::conduct::{Release, Report};
 
 /// One version of a group's pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +76,14 @@ pub struct GroupFacts<'a> {
     pub vacated: &'a [bool],
     /// A node that is not lost still has pods of the group that must go.
     pub lingers: bool,
+    /// What is reported of exactly the pod beside each slot's own.
+    pub beside: &'a [Option<&'a PodFacts>],
+    /// Pods of each slot's instance that a node still has and that are not ordered any more.
+    pub leaving: &'a [u32],
+    /// Such pods of instances that are no more.
+    pub strays: u32,
+    /// What earlier decisions on its release left behind.
+    pub release: Option<&'a Release>,
     /// The guard works: missing instances are made anew.
     pub guarding: bool,
     /// Expressions every placement obeys beside its own.
@@ -89,6 +103,10 @@ pub struct GroupPlan {
     pub store: bool,
     /// The record afterwards, when it differs: an operation went on or ended, an upgrade was taken back.
     pub record: Option<GroupRecord>,
+    /// The release afterwards, when it differs.
+    pub release: Option<Release>,
+    /// What is said about the release; none for a serial upgrade.
+    pub report: Option<Report>,
     /// A group that is being removed has nothing left: it can be forgotten.
     pub gone: bool,
     /// An instance wants a place and has none.
@@ -115,13 +133,14 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
         return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
     }
     let mut planning = Planning::new(facts, now);
-    planning.resize();
+    if facts.record.spec.is_conducted() {
+        planning.enroll();
+    } else {
+        planning.resize();
+    }
     planning.arrive();
     planning.operate();
-    for index in 0..planning.plan.slots.len() {
-        planning.classify(index);
-    }
-    planning.place();
+    planning.repair();
     planning.conclude()
 }
 
@@ -145,8 +164,16 @@ struct Planning<'a> {
     /// Slots this plan orders anew: what was seen is the pod before.
     touched: BTreeSet<usize>,
     unsettled: bool,
-    /// The slot an upgrade found no place for, and why.
-    stuck: Option<(usize, String)>,
+    /// Slots that keep their version although another is wanted, and why.
+    stuck: BTreeMap<usize, String>,
+    /// What is reported of the pod in each slot.
+    seen: Vec<Option<&'a PodFacts>>,
+    /// What is reported of the pod beside it.
+    beside: Vec<Option<&'a PodFacts>>,
+    /// While places are sought, the pods beside others are slots of their own after all the instances: whose each is.
+    owners: Vec<usize>,
+    /// Instances that found no place, with every node and every reason.
+    homeless: BTreeMap<usize, Arc<Unplaceable>>,
 }
 
 impl<'a> Planning<'a> {
@@ -164,7 +191,11 @@ impl<'a> Planning<'a> {
             moves: Vec::new(),
             touched: BTreeSet::new(),
             unsettled: false,
-            stuck: None,
+            stuck: BTreeMap::new(),
+            seen: facts.seen.to_vec(),
+            beside: facts.beside.to_vec(),
+            owners: Vec::new(),
+            homeless: BTreeMap::new(),
         }
     }
 
@@ -172,7 +203,7 @@ impl<'a> Planning<'a> {
     fn resize(&mut self) {
         let wanted = usize::try_from(self.record.spec.num_instances).unwrap_or(0);
         let fresh = Slot { version: self.record.spec.version, ..Slot::default() };
-        self.plan.slots = self.facts.slots.to_vec();
+        self.plan.slots = self.facts.slots.iter().map(|slot| self.plain(slot)).collect();
         self.plan.slots.resize(wanted, fresh);
         let kept = self.facts.slots.len().min(wanted);
         let (kept, dropped) = self.facts.slots.split_at(kept);
@@ -180,9 +211,24 @@ impl<'a> Planning<'a> {
             self.rooms.count(node);
         }
         // Slots beyond the new number are gone from the plan but not yet from the nodes' accounts.
-        for (node, version) in dropped.iter().filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
+        let beside = kept.iter().filter_map(|slot| slot.next.as_deref());
+        let gone = dropped.iter().flat_map(Slot::pods).chain(beside);
+        for (node, version) in gone.filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
             let need = self.revision(version).need;
             self.rooms.release(node, need);
+        }
+    }
+
+    /// The slot of a group without a strategy: one pod, always; it may have had one before.
+    fn plain(&self, slot: &Slot) -> Slot {
+        let (is_filled, version) = (slot.filling == Filling::Pod, self.record.spec.version);
+        Slot {
+            filling: Filling::Pod,
+            version: if is_filled { slot.version } else { version },
+            next: None,
+            draining: None,
+            unplaced_since: Timestamp::NEVER,
+            ..slot.clone()
         }
     }
 
@@ -190,8 +236,9 @@ impl<'a> Planning<'a> {
     fn arrive(&mut self) {
         for index in 0..self.plan.slots.len() {
             let let_go = self.facts.vacated.get(index).copied().unwrap_or(false);
-            if let_go || self.waits_in_vain(index) {
+            if self.waits_in_vain(index) || (let_go && !self.is_pausing(index)) {
                 self.plan.slots[index].leaves = None;
+                self.plan.slots[index].pause_until = Timestamp::NEVER;
             }
         }
     }
@@ -205,14 +252,28 @@ impl<'a> Planning<'a> {
     /// Lets the operation go on as far as it can.
     fn operate(&mut self) {
         self.begin_drift();
-        match self.record.operation.as_ref().map(|operation| operation.kind) {
+        let operation = self.record.operation.as_ref().map(|operation| operation.kind);
+        if self.record.spec.is_conducted() {
+            self.lead(operation.is_none());
+        }
+        match operation {
             Some(Operation::Starting | Operation::Stopping) => self.retarget(),
             Some(Operation::Restarting) => self.restart(),
             Some(Operation::Drifting) => self.drift(),
             // Every other operation ends at its limit, so an upgrade that lost the lock only waits for it.
-            Some(Operation::Upgrading) | None => self.upgrade(),
-            Some(Operation::Deploying | Operation::Scheduling | Operation::Removing) => {}
+            Some(Operation::Upgrading) | None if !self.record.spec.is_conducted() => self.upgrade(),
+            Some(Operation::Upgrading | Operation::Deploying | Operation::Scheduling | Operation::Removing) | None => {}
         }
+    }
+
+    /// Keeps every pod alive, those beside others too.
+    fn repair(&mut self) {
+        self.unfold();
+        for index in 0..self.plan.slots.len() {
+            self.classify(index);
+        }
+        self.place();
+        self.fold();
     }
 
     /// What a slot of that version runs; the present version when it is not known any more.
@@ -223,7 +284,15 @@ impl<'a> Planning<'a> {
 
     /// What the slot's node reports of the pod the slot means now.
     fn seen(&self, index: usize) -> Option<&'a PodFacts> {
-        self.facts.seen.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
+        self.seen.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
+    }
+
+    /// The expression that keeps a pod in its deployment unit; empty when there is none.
+    fn within(&self, slot: &Slot) -> String {
+        match &self.record.spec.topology {
+            Some(topology) if !slot.unit.is_empty() => format!("constraint:{}=={}", topology.label(), slot.unit),
+            Some(_) | None => String::new(),
+        }
     }
 
     fn host(&self, node: &NodeName) -> Option<&'a Host> {
@@ -237,6 +306,13 @@ impl<'a> Planning<'a> {
     fn wake(&mut self, at: Timestamp) {
         self.plan.wake_at = Some(self.plan.wake_at.map_or(at, |other| other.min(at)));
     }
+}
+
+/// Another pod comes into the slot: what was said of the one before does not hold for it.
+fn forget_pod(slot: &mut Slot) {
+    slot.made_as = None;
+    slot.gates.clear();
+    slot.draining = None;
 }
 
 /// The number of the instance in a slot.

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use contract::report::PodFacts;
+use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
@@ -83,7 +84,11 @@ impl Planning<'_> {
     }
 
     fn setup(&self, index: usize) -> Duration {
-        let pod = &self.revision(self.plan.slots[index].version).pod;
-        Duration::from_secs(pod.setup_time.clamp(0, LONGEST_SETUP).unsigned_abs())
+        setup_of(&self.revision(self.plan.slots[index].version).pod)
     }
+}
+
+/// How long an instance without a health check takes to be well.
+pub(super) fn setup_of(pod: &PodSpec) -> Duration {
+    Duration::from_secs(pod.setup_time.clamp(0, LONGEST_SETUP).unsigned_abs())
 }

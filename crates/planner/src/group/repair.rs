@@ -3,15 +3,17 @@
 //! An instance that is made anew keeps its version: only an upgrade changes it. The surprise: an instance on a lost node that
 //! fits nowhere else keeps its node, because that node may come back with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::name::NodeName;
 use contract::notice::Incident;
+use contract::record::Filling;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::rooms::{Ask, Extra};
-use super::{Bucket, Planning, number};
+use super::{Bucket, Planning, forget_pod, number};
 use crate::placement::Wish;
 
 /// First wait after a failed attempt; doubled by each further one.
@@ -28,6 +30,10 @@ impl Planning<'_> {
     pub(super) fn classify(&mut self, index: usize) {
         let bucket = self.bucket(index);
         self.plan.buckets.push(bucket);
+        match self.plan.slots[index].filling {
+            Filling::Pod => {}
+            Filling::Retired | Filling::Nothing => return,
+        }
         match bucket {
             Bucket::Waiting | Bucket::Lost => self.moves.push(index),
             Bucket::Leaving => self.leaving(index),
@@ -88,6 +94,9 @@ impl Planning<'_> {
     }
 
     fn failed(&mut self, index: usize, error: &str) {
+        if self.has_predecessor(index) {
+            return error.clone_into(&mut self.plan.slots[index].why);
+        }
         let slot = &mut self.plan.slots[index];
         if !slot.retry_at.happened() {
             slot.failures = slot.failures.saturating_add(1);
@@ -97,11 +106,18 @@ impl Planning<'_> {
         self.retry_when_due(index);
     }
 
+    /// The pod it is to take the place of still stands: its node keeps that until it can make this one, and nobody would if
+    /// this one went elsewhere.
+    fn has_predecessor(&self, index: usize) -> bool {
+        let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
+        self.record.spec.is_conducted() && self.instance(index) == index && leaving > 0
+    }
+
     /// The first disappearance is repaired at once, a further one after the wait.
     fn missing(&mut self, index: usize) {
         self.retry_when_due(index);
         if self.moves.last() == Some(&index) {
-            self.plan.incidents.push((number(index), Incident::Missing));
+            self.plan.incidents.push((number(self.instance(index)), Incident::Missing));
         }
     }
 
@@ -147,14 +163,17 @@ impl Planning<'_> {
         let revision = self.revision(version).clone();
         // Who is still leaving another node has nothing on this one yet.
         let stays = leaves.is_none() && old.is_some() && revision.pod.is_stateful();
-        let avoid = leaves.as_ref().or(old.as_ref());
+        // Nor where the instance's own pod is still to leave: it could not be told from this one there.
+        let left = self.plan.slots[self.instance(index)].leaves.clone();
+        let avoid = left.as_ref().or(old.as_ref());
         let wish =
             if stays { Wish { pin: old.as_ref(), ..Wish::default() } } else { Wish { avoid, ..Wish::default() } };
         // Its own room is free only while it looks for a place: who finds none keeps it.
         if let Some(old) = &old {
             self.rooms.release(old, revision.need);
         }
-        let ask = Ask { version, extra: if stays { Extra::Pinned } else { Extra::Nothing } };
+        let extra = if stays { Extra::Pinned } else { Extra::Nothing };
+        let ask = Ask { version, extra, within: self.within(&self.plan.slots[index]) };
         match self.rooms.place(&ask, &revision, wish) {
             Ok(node) => self.moved(index, bucket, node),
             Err(unplaceable) => {
@@ -162,6 +181,7 @@ impl Planning<'_> {
                     self.rooms.keep(old, revision.need);
                 }
                 self.not_moved(index, bucket, &unplaceable.sentence());
+                self.homeless.insert(self.instance(index), Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
             }
         }
@@ -171,17 +191,27 @@ impl Planning<'_> {
         self.unsettled = true;
         self.touched.insert(index);
         let now = self.now;
+        if self.record.spec.is_conducted() {
+            // The conductor decided before it was moved; now it may be the one to turn to.
+            self.wake(now);
+        }
         let slot = &self.plan.slots[index];
         // A place that nothing was ordered at has used no name.
         let had_place = slot.node.is_some() && slot.leaves.is_none();
-        if bucket == Bucket::Failed {
+        if slot.node.as_ref() != Some(&node) {
+            self.plan.slots[index].lease.clear();
+        }
+        if bucket == Bucket::Failed && self.instance(index) == index {
             // Its agent goes on trying: it may just have made it after all.
             self.go_to(index, node);
         } else {
             self.plan.slots[index].node = Some(node);
         }
+        let drift = if had_place { self.next_drift(index) } else { self.plan.slots[index].drift };
         let slot = &mut self.plan.slots[index];
-        slot.drift += u32::from(had_place);
+        slot.drift = drift;
+        slot.unplaced_since = Timestamp::NEVER;
+        forget_pod(slot);
         slot.retry_at = Timestamp::NEVER;
         if bucket == Bucket::Missing {
             slot.failures = slot.failures.saturating_add(1);
@@ -199,7 +229,11 @@ impl Planning<'_> {
     fn not_moved(&mut self, index: usize, bucket: Bucket, sentence: &str) {
         self.plan.waiting = true;
         let now = self.now;
+        let is_conducted = self.record.spec.is_conducted();
         let slot = &mut self.plan.slots[index];
+        if is_conducted && slot.node.is_none() && !slot.unplaced_since.happened() {
+            slot.unplaced_since = now;
+        }
         slot.why = match (&slot.node, bucket) {
             (Some(node), Bucket::Lost) => format!("node {node} is lost; {sentence}"),
             _ => sentence.to_owned(),

@@ -61,6 +61,13 @@ impl Planning<'_> {
     }
 
     fn roll_back(&mut self, first: usize, proven: u32) {
+        self.take_back(proven, TERRIBLE.to_owned(), number(first));
+        let now = self.now;
+        self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
+    }
+
+    /// The group gets one more version, with the content of the proven one.
+    pub(super) fn take_back(&mut self, proven: u32, why: String, instance: u32) {
         let need = self.revision(proven).need;
         let now = self.now;
         let record = self.record.to_mut();
@@ -75,10 +82,9 @@ impl Planning<'_> {
         record.spec.pod = back;
         record.spec.pod.version = version;
         record.spec.pod.updated_at = now;
-        record.operation = Some(OperationRecord::new(Operation::Upgrading, now));
         record.updated_at = now;
-        TERRIBLE.clone_into(&mut record.last_error);
+        record.last_error = why;
         self.present = Revision { pod: record.spec.pod.clone().into(), need };
-        self.plan.incidents.push((number(first), Incident::BadUpgrade { version: failed }));
+        self.plan.incidents.push((instance, Incident::BadUpgrade { version: failed }));
     }
 }

@@ -27,6 +27,8 @@ pub(super) enum Extra {
 pub(super) struct Ask {
     pub(super) version: u32,
     pub(super) extra: Extra,
+    /// The expression of its deployment unit; empty when it has none.
+    pub(super) within: String,
 }
 
 #[derive(Debug, Clone)]
@@ -75,7 +77,7 @@ impl<'a> Rooms<'a> {
         wish: Wish<'_>,
     ) -> Result<NodeName, Arc<Unplaceable>> {
         if !self.batches.contains_key(ask) {
-            let batch = self.open(&ask.extra, revision);
+            let batch = self.open(ask, revision);
             self.batches.insert(ask.clone(), batch);
         }
         let batch = self.batches.get_mut(ask).expect("it was just made");
@@ -86,9 +88,9 @@ impl<'a> Rooms<'a> {
         Ok(node)
     }
 
-    fn open(&self, extra: &Extra, revision: &Revision) -> Batch<'a> {
+    fn open(&self, ask: &Ask, revision: &Revision) -> Batch<'a> {
         let siblings = self.siblings.iter().map(|(node, count)| ((*node).clone(), *count)).collect();
-        let filters = filters(&revision.pod.filters, extra, self.facts.constraints);
+        let filters = filters(&revision.pod.filters, ask, self.facts.constraints);
         let mut batch = Batch::new(self.facts.hosts, &filters, revision.need, &siblings, self.facts.tenants);
         self.shifts.iter().for_each(|shift| shift.apply(&mut batch));
         batch
@@ -110,11 +112,13 @@ impl Shift {
     }
 }
 
-/// A pin takes the place of the node an instance's own filters name.
-fn filters(own: &[String], extra: &Extra, constraints: &[String]) -> Vec<String> {
-    let named = |filter: &&String| *extra != Extra::Pinned || !filter.starts_with("constraint:node==");
+/// A pin takes the place of the node an instance's own filters name, and of the unit it is in.
+fn filters(own: &[String], ask: &Ask, constraints: &[String]) -> Vec<String> {
+    let is_pinned = ask.extra == Extra::Pinned;
+    let named = |filter: &&String| !is_pinned || !filter.starts_with("constraint:node==");
     let mut filters: Vec<String> = own.iter().filter(named).chain(constraints).cloned().collect();
-    if let Extra::Also(expression) = extra {
+    filters.extend(Some(ask.within.clone()).filter(|within| !within.is_empty() && !is_pinned));
+    if let Extra::Also(expression) = &ask.extra {
         filters.push(expression.clone());
     }
     filters

@@ -4,14 +4,19 @@
 //! all is not done: the original went on and could take a whole group down, here the upgrade holds. Progress is in the slots'
 //! versions, so a new leader, and a plan without the lock, go on where it stopped.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::command::Operation;
 use contract::name::NodeName;
 use contract::record::Slot;
+use contract::rollout::StrategyType;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::readiness::Condition;
 use super::rooms::{Ask, Extra};
-use super::{Bucket, Planning, number};
+use super::{Bucket, Planning, forget_pod, number};
 use crate::placement::Wish;
 
 impl Planning<'_> {
@@ -40,7 +45,7 @@ impl Planning<'_> {
         slots.filter(|(_, slot)| self.is_outdated(slot)).map(|(index, _)| index)
     }
 
-    fn is_outdated(&self, slot: &Slot) -> bool {
+    pub(super) fn is_outdated(&self, slot: &Slot) -> bool {
         slot.version != self.record.spec.version && !self.record.equals.contains(&slot.version)
     }
 
@@ -98,7 +103,7 @@ impl Planning<'_> {
     }
 
     /// Gives one instance the present version; false when there is no place for it.
-    fn renew(&mut self, index: usize) -> bool {
+    pub(super) fn renew(&mut self, index: usize) -> bool {
         let (old, version) = (self.plan.slots[index].node.clone(), self.plan.slots[index].version);
         let Some(old) = old else {
             self.take_version(index);
@@ -115,23 +120,59 @@ impl Planning<'_> {
         };
         self.rooms.release(&old, before.need);
         self.rooms.uncount(&old);
-        let ask = Ask { version: self.record.spec.version, extra };
+        let within = self.within(&self.plan.slots[index]);
+        let ask = Ask { version: self.record.spec.version, extra, within };
         match self.rooms.place(&ask, &after, wish) {
             Ok(node) => {
                 self.take_version(index);
                 self.go_to(index, node);
+                self.leave_first(index, old);
                 true
             }
             Err(unplaceable) => {
                 self.rooms.keep(&old, before.need);
+                self.plan.waiting = true;
                 self.stuck(index, &unplaceable.sentence());
+                self.homeless.insert(index, Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
                 false
             }
         }
     }
 
-    fn take_version(&mut self, index: usize) {
+    /// With a pause between the two, nothing of the new pod is ordered while something of the old one is there.
+    fn leave_first(&mut self, index: usize, old: NodeName) {
+        let is_there = !self.is_lost(&old) && self.plan.slots[index].target == TargetState::Run;
+        if self.pause() > Duration::ZERO && is_there {
+            self.plan.slots[index].leaves.get_or_insert(old);
+        }
+    }
+
+    /// Whether an instance that left pauses before it comes: from when its node let go of it, not during a drift.
+    pub(super) fn is_pausing(&mut self, index: usize) -> bool {
+        let is_drift = self.record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Drifting);
+        let (pause, now) = (self.pause(), self.now);
+        let slot = &mut self.plan.slots[index];
+        if pause == Duration::ZERO || is_drift || slot.leaves.is_none() {
+            return false;
+        }
+        if !slot.pause_until.happened() {
+            slot.pause_until = now + pause;
+        }
+        let until = slot.pause_until;
+        if now < until {
+            self.wake(until);
+        }
+        now < until
+    }
+
+    /// Seconds between the end of an old pod and the start of the new one; only a serial upgrade has them.
+    fn pause(&self) -> Duration {
+        let strategy = self.record.spec.strategy.as_ref().filter(|strategy| strategy.kind == StrategyType::Serial);
+        Duration::from_secs(strategy.and_then(|it| u64::try_from(it.upgrade_pause).ok()).unwrap_or(0))
+    }
+
+    pub(super) fn take_version(&mut self, index: usize) {
         let version = self.record.spec.version;
         if self.record.last_error.starts_with(&stuck_at(index)) {
             self.record.to_mut().last_error.clear();
@@ -142,7 +183,10 @@ impl Planning<'_> {
         slot.since = self.now;
         slot.failures = 0;
         slot.retry_at = Timestamp::NEVER;
+        slot.unplaced_since = Timestamp::NEVER;
+        slot.lease.clear();
         slot.why.clear();
+        forget_pod(slot);
     }
 
     /// Sends an instance to a node, to start there once the one it leaves has let go of it. Who is already leaving a node was
@@ -159,10 +203,10 @@ impl Planning<'_> {
         }
     }
 
-    fn stuck(&mut self, index: usize, sentence: &str) {
-        self.plan.waiting = true;
+    /// The instance keeps its version, and the group says so.
+    pub(super) fn stuck(&mut self, index: usize, sentence: &str) {
         let version = self.record.spec.version;
-        self.stuck = Some((index, format!("it is not upgraded to version {version}: {sentence}")));
+        self.stuck.insert(index, format!("it is not upgraded to version {version}: {sentence}"));
         // The reasons change with every byte of free memory; the first ones are kept.
         let start = stuck_at(index);
         if !self.record.last_error.starts_with(&start) {

@@ -30,6 +30,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     #[test]
     fn a_tie_goes_to_the_larger_weight_and_then_to_the_earlier() {
@@ -45,8 +46,7 @@ mod tests {
         assert_eq!(apportion(-3, &[1, 1]), [0, 0]);
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn the_parts_sum_up_and_each_is_its_share_rounded(
             seats in 0..10_000i64, weights in prop::collection::vec(0..1_000i64, 1..8),
         ) {
@@ -58,7 +58,6 @@ mod tests {
             }
         }
 
-        #[test]
         fn no_weight_is_too_large(seats: i64, weights in prop::collection::vec(any::<i64>(), 0..5)) {
             prop_assert_eq!(apportion(seats, &weights).len(), weights.len());
         }

@@ -48,7 +48,10 @@ pub fn wake_after(pods: &[Ready], min_ready: Duration, counted: Moment, now: Mom
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::rollout::properties::property;
 
     fn ready(since: i64) -> Ready {
         Ready { ready: true, since: Some(Moment::from_secs(since)) }
@@ -83,5 +86,25 @@ mod tests {
         assert_eq!(wake(&[ready(95)], 107), Some(Duration::ZERO));
         assert_eq!(wake(&[UNTIMED], 101), Some(TEN));
         assert_eq!(wake(&[ready(90), DOWN], 101), None);
+    }
+
+    property! {
+        fn the_next_look_is_the_moment_a_pod_turns_available(
+            pods in prop::collection::vec((any::<bool>(), prop::option::of(0..40i64)), 0..6), min_ready in 0..20u64,
+            now in 0..40i64,
+        ) {
+            let pod = |(ready, since): (bool, Option<i64>)| Ready { ready, since: since.map(Moment::from_secs) };
+            let pods: Vec<Ready> = pods.into_iter().map(pod).collect();
+            let (min_ready, now) = (Duration::from_secs(min_ready), Moment::from_secs(now));
+            let available = |at: Moment| pods.iter().filter(|pod| is_available(**pod, min_ready, at)).count();
+            let just_before = |wait: Duration| now.after(wait.saturating_sub(Duration::from_nanos(1)));
+            match next_check(&pods, min_ready, now) {
+                Some(wait) => {
+                    prop_assert!(available(now.after(wait)) > available(now));
+                    prop_assert_eq!(available(just_before(wait)), available(now));
+                }
+                None => prop_assert_eq!(available(now.after(Duration::from_secs(100))), available(now)),
+            }
+        }
     }
 }

@@ -4,27 +4,20 @@
 //! settings. So restarts, scaling and edits in the middle need no plan to be kept, and the whole plan is the next group
 //! asked for again and again.
 
+pub use contract::rollout::Spread;
+
+use serde::{Deserialize, Serialize};
+
 use super::apportion::apportion;
 use super::numbers::{Amount, sum};
 
 /// What a group is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     /// One pod of every unit that has none at the target revision yet.
     Beta,
     /// As many as the batch size says.
     Batch,
-}
-
-/// How the pods of a batch are spread over units (D-13).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Spread {
-    /// Each unit gives up its share.
-    Proportional,
-    /// Each unit gives up the same.
-    Even,
-    /// One unit after the other, each with its own beta.
-    Sequential,
 }
 
 /// How a release is grouped.
@@ -132,6 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     const PROPORTIONAL: Grouping = Grouping { batch_size: 4, beta: true, spread: Spread::Proportional };
 
@@ -190,8 +184,7 @@ mod tests {
         assert_eq!(sizes.map(|size| batch_size(size, 10)), [3, 1, 1, 1, 7]);
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn groups_reach_the_target_within_the_batch_size_and_the_share(
             state in prop::collection::vec((0..30i64, 0..30i64), 1..5), batch_size in 1..12i64,
             beta: bool, spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
@@ -215,11 +208,26 @@ mod tests {
             prop_assert!(units.iter().all(|unit| unit.work() == 0));
         }
 
-        #[test]
-        fn no_count_is_too_large(a: i64, b: i64, batch_size: i64) {
+        fn no_group_is_too_large(a: i64, b: i64, batch_size: i64) {
             for spread in [Spread::Proportional, Spread::Even, Spread::Sequential] {
                 next_group(&Grouping { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
             }
+        }
+
+        fn the_groups_from_anywhere_are_the_rest_of_the_plan(
+            targets in prop::collection::vec(0..20i64, 1..5), batch_size in 1..8i64, beta: bool, done in 0..12usize,
+            spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        ) {
+            let grouping = Grouping { batch_size, beta, spread };
+            let mut now = units(&targets, &vec![0; targets.len()]);
+            let plan: Vec<Group> = groups(grouping, &now).collect();
+            for group in plan.iter().take(done) {
+                now.iter_mut().zip(&group.add).for_each(|(unit, add)| unit.committed += add);
+            }
+            let rest: Vec<Group> = groups(grouping, &now).collect();
+            prop_assert_eq!(&rest[..], &plan[done.min(plan.len())..]);
+            let pods: i64 = plan.iter().flat_map(|group| &group.add).sum();
+            prop_assert_eq!(pods, targets.iter().sum::<i64>(), "together they are the target");
         }
     }
 }

@@ -82,6 +82,7 @@ mod tests {
 
     use super::*;
     use crate::rollout::numbers::sum;
+    use crate::rollout::properties::property;
 
     #[test]
     fn batches_double_until_all_are_made() {
@@ -111,8 +112,7 @@ mod tests {
         assert_eq!(step(5, 0, 0), Step::Nothing);
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn batches_sum_up_and_failing_calls_are_fewer_than_good_ones_and_one(
             count in 0..5_000i64, limit in 0..5_000i64,
         ) {
@@ -122,8 +122,7 @@ mod tests {
             prop_assert_eq!(outcome.successes + outcome.unexpected, count);
         }
 
-        #[test]
-        fn no_count_is_too_large(active: i64, desired: i64, burst: i64, initial: i64) {
+        fn no_set_is_too_large_to_keep(active: i64, desired: i64, burst: i64, initial: i64) {
             step(active, desired, burst);
             play(active, desired, initial);
         }

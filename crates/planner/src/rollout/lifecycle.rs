@@ -85,7 +85,10 @@ pub fn next(state: State, event: Event, hooks: Hooks) -> State {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::rollout::properties::property;
 
     const NONE: Hooks = Hooks { update: false, all_update: true, delete: false };
     const HELD: Hooks = Hooks { update: true, all_update: true, delete: true };
@@ -128,5 +131,34 @@ mod tests {
         assert_eq!(next(State::Normal, Event::UpdateComplete, NONE), State::Normal);
         assert_eq!(next(State::Updating, Event::StartUpdate, HELD), State::Updating);
         assert_eq!(next(State::Deleted, Event::StartUpdate, NONE), State::Deleted);
+    }
+
+    fn any_event() -> impl Strategy<Value = Event> {
+        let all = [
+            Event::Scheduled,
+            Event::StartUpdate,
+            Event::HookReleased,
+            Event::UpdateComplete,
+            Event::HookRestored,
+            Event::Revert,
+            Event::StartDelete,
+        ];
+        prop::sample::select(all.to_vec())
+    }
+
+    property! {
+        fn a_hook_is_never_passed_by(events in prop::collection::vec((any_event(), any::<[bool; 3]>()), 0..30)) {
+            let mut state = State::PreparingNormal;
+            for (event, [update, all_update, delete]) in events {
+                let hooks = Hooks { update, all_update, delete };
+                let then = next(state, event, hooks);
+                prop_assert!(state != State::Deleted || then == State::Deleted, "gone is gone");
+                prop_assert!(then == state || then != State::Updating || !update, "an update waits for its hooks");
+                prop_assert!(then == state || then != State::Deleted || !delete, "a removal waits for its hooks");
+                let is_back = state == State::Updating || state == State::Updated;
+                prop_assert!(then != State::Normal || !is_back || all_update, "all hooks are back before it serves");
+                state = then;
+            }
+        }
     }
 }

@@ -3,7 +3,12 @@
 //! Admission and resolution are two questions: an explicit 0/0 is rejected when it is asked for, but percentages that both
 //! round to zero are not anybody's mistake, and then one pod may be unavailable, since surge may be impossible.
 
+pub use contract::rollout::PodReplacement;
+
 use super::numbers::{Amount, sum};
+
+/// Surge and unavailability of a rolling update that does not say.
+pub const USUAL_BUDGET: Amount = Amount::Percent(25);
 
 /// How a set is replaced by another, as far as counts go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,31 +119,12 @@ pub fn flaws(request: &Request) -> Vec<Flaw> {
     found.into_iter().filter_map(|(flaw, is_so)| is_so.then_some(flaw)).collect()
 }
 
-/// When a pod that is going away stops counting as one that is there (D-3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PodReplacement {
-    /// As soon as it was told to go.
-    Started,
-    /// Only when it is gone.
-    Complete,
-}
-
-impl PodReplacement {
-    /// What holds for a group that does not say (D-3).
-    pub fn default_for(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> Self {
-        if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
-            Self::Complete
-        } else {
-            Self::Started
-        }
-    }
-
-    /// How many of the pods that are going away count toward the total of section 2.3.
-    pub fn counted(self, terminating: i64) -> i64 {
-        match self {
-            Self::Started => 0,
-            Self::Complete => terminating.max(0),
-        }
+/// When a pod that goes stops counting, for a group that does not say (D-3).
+pub fn default_replacement(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> PodReplacement {
+    if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
+        PodReplacement::Complete
+    } else {
+        PodReplacement::Started
     }
 }
 
@@ -147,6 +133,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::{Strategy, *};
+    use crate::rollout::properties::property;
 
     fn rolling(surge: Amount, unavailable: Amount) -> Strategy {
         Strategy::RollingUpdate { surge: Some(surge), unavailable: Some(unavailable) }
@@ -195,7 +182,7 @@ mod tests {
 
     #[test]
     fn pods_that_leave_count_where_there_is_no_room_for_two() {
-        let default_for = |strategy, keeps| PodReplacement::default_for(strategy, &Limits::of(strategy, 4), keeps);
+        let default_for = |strategy, keeps| default_replacement(strategy, &Limits::of(strategy, 4), keeps);
         let surging = rolling(Amount::Count(1), Amount::Count(0));
         assert_eq!(default_for(surging, false), PodReplacement::Started);
         assert_eq!(default_for(surging, true), PodReplacement::Complete);
@@ -203,8 +190,13 @@ mod tests {
         assert_eq!(default_for(Strategy::Recreate, false), PodReplacement::Complete);
     }
 
-    proptest! {
-        #[test]
+    fn any_budget() -> impl proptest::strategy::Strategy<Value = Option<Amount>> {
+        use proptest::strategy::Strategy as _;
+
+        prop::option::of(prop_oneof![(0..50i64).prop_map(Amount::Count), (0..=150i64).prop_map(Amount::Percent)])
+    }
+
+    property! {
         fn something_may_always_move_and_the_bounds_enclose_the_replicas(
             surge in 0..200i64, unavailable in 0..=100i64, replicas in 1..1_000i64,
         ) {
@@ -212,6 +204,14 @@ mod tests {
             prop_assert!(limits.max_total > limits.min_available);
             prop_assert!((0..=replicas).contains(&limits.min_available));
             prop_assert!(limits.max_total >= replicas);
+        }
+
+        fn the_budgets_are_never_both_zero(surge in any_budget(), unavailable in any_budget(), desired in 0..10_000i64) {
+            let posts = fenceposts(surge, unavailable, desired);
+            prop_assert!(posts.surge > 0 || posts.unavailable > 0);
+            let limits = Limits::of(Strategy::RollingUpdate { surge, unavailable }, desired);
+            prop_assert!(limits.max_total > limits.min_available || desired == 0);
+            prop_assert!((0..=desired).contains(&limits.min_available));
         }
     }
 }

@@ -18,6 +18,8 @@ pub mod limits;
 pub mod moment;
 pub mod numbers;
 pub mod progress;
+#[cfg(test)]
+mod properties;
 pub mod proportional;
 pub mod ranking;
 pub mod rebalance;

@@ -6,9 +6,11 @@
 use std::time::Duration;
 
 use contract::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// A point in time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Moment(i64);
 
 impl Moment {

@@ -7,10 +7,12 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use super::moment::Moment;
 
 /// Pods of a group, as last counted.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// All of them.
     pub replicas: i64,
@@ -35,7 +37,7 @@ impl Counts {
 }
 
 /// Whether a condition holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// It does.
     True,
@@ -46,7 +48,7 @@ pub enum Status {
 }
 
 /// Why a condition is what it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reason {
     /// Every pod is at the target revision and available.
     NewReplicaSetAvailable,
@@ -69,7 +71,7 @@ pub enum Reason {
 }
 
 /// What is said about progress.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Condition {
     /// Does it progress?
     pub status: Status,

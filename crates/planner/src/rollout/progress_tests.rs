@@ -1,6 +1,9 @@
 //! What is said about progress, by example.
 
+use proptest::prelude::*;
+
 use super::*;
+use crate::rollout::properties::property;
 
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
 const SEEN: Generations = Generations { spec: 1, observed: 1 };
@@ -105,4 +108,33 @@ fn a_pause_cannot_time_out() {
 fn a_stuck_rollout_is_looked_at_when_its_deadline_has_passed() {
     let check = |now| stuck_check(Duration::from_secs(60), at(0), at(now));
     assert_eq!([check(10), check(59), check(60), check(90)].map(|wait| wait.as_secs()), [51, 2, 0, 0]);
+}
+
+property! {
+    fn below_the_highest_seen_nothing_moves_the_deadline(
+        ready in prop::collection::vec(0..6i64, 1..30), deadline in 1..10u64,
+    ) {
+        let deadline = Duration::from_secs(deadline);
+        let start = |now| Condition {
+            status: Status::True,
+            reason: Reason::NewReplicaSetCreated,
+            last_update: now,
+            last_transition: now,
+        };
+        let counts = |ready| Counts { replicas: 9, updated: 6, ready, available: 0 };
+        let (mut seen, mut moved) = (counts(0), Moment::from_secs(0));
+        let mut condition_now = Some(start(moved));
+        for (second, ready) in (1..).zip(ready) {
+            let (now, after) = (Moment::from_secs(second), counts(ready));
+            let generations = Generations { spec: 1, observed: 1 };
+            let facts = Facts { deadline: Some(deadline), desired: 9, generations, before: seen, after };
+            if ready > seen.ready {
+                moved = now;
+            }
+            condition_now = condition(&facts, condition_now, now);
+            seen = after.above(seen);
+            let reason = condition_now.as_ref().map(|it| it.reason.clone());
+            prop_assert_eq!(reason == Some(Reason::ProgressDeadlineExceeded), moved.after(deadline) < now);
+        }
+    }
 }

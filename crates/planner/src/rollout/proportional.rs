@@ -6,12 +6,14 @@
 
 use std::cmp::Reverse;
 
+use serde::{Deserialize, Serialize};
+
 use super::limits::{Limits, Strategy};
 use super::moment::Moment;
 use super::numbers::{rounded_half_away, sum};
 
 /// The two numbers every set stores when it is scaled: they tell scaling from rolling.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stored {
     /// Replicas wanted of the group then.
     pub desired: Option<i64>,
@@ -135,6 +137,7 @@ mod tests {
 
     use super::{Strategy, *};
     use crate::rollout::numbers::Amount;
+    use crate::rollout::properties::property;
 
     const ROLLING: Strategy = Strategy::RollingUpdate { surge: None, unavailable: None };
 
@@ -217,8 +220,7 @@ mod tests {
         assert_eq!(fraction(&wanted(0, 5), 7, Some(9)), -7);
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn with_numbers_of_the_last_scaling_the_sizes_sum_up_to_what_is_allowed(
             specs in prop::collection::vec(1..20i64, 2..5), replicas in 0..60i64, surge in 0..5i64,
         ) {
@@ -229,9 +231,25 @@ mod tests {
             prop_assert_eq!(sum(sizes), if replicas == 0 { 0 } else { wanted.limits.max_total });
         }
 
-        #[test]
-        fn no_count_is_too_large(specs in prop::collection::vec(any::<i64>(), 0..4), max: i64, replicas: i64, surge: i64) {
+        fn no_set_is_too_large_to_scale(specs in prop::collection::vec(any::<i64>(), 0..4), max: i64, replicas: i64, surge: i64) {
             scale(ROLLING, &wanted(replicas, surge), &sets(&specs, max));
+        }
+
+        fn every_set_keeps_its_part_and_the_largest_takes_the_rest(
+            specs in prop::collection::vec(1..20i64, 2..5), replicas in 1..60i64, surge in 0..5i64,
+        ) {
+            let total: i64 = specs.iter().sum();
+            let wanted = wanted(replicas, surge);
+            let sizes = scale(ROLLING, &wanted, &sets(&specs, total));
+            let add = wanted.limits.max_total - total;
+            let largest = specs.iter().max().copied().unwrap_or(0);
+            for (size, spec) in sizes.iter().zip(&specs) {
+                prop_assert!((size - spec) * add.signum() >= 0, "none goes against the whole: {specs:?} to {sizes:?}");
+                let off = (size * total - spec * wanted.limits.max_total).abs();
+                // Those that come last may find less left than half a pod each of the others took by rounding.
+                let most = i64::try_from(specs.len()).expect("few") * total / 2;
+                prop_assert!(off <= most || *spec == largest, "{specs:?} to {sizes:?}");
+            }
         }
     }
 }

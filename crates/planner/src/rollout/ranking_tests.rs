@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::rollout::properties::property;
 
 const NOW: Moment = Moment::from_secs(100_000);
 
@@ -122,8 +123,7 @@ fn any_pod() -> impl Strategy<Value = Pod> {
     })
 }
 
-proptest! {
-    #[test]
+property! {
     fn the_order_does_not_depend_on_how_the_pods_came(pods in prop::collection::vec(any_pod(), 0..12)) {
         let named = |(at, pod): (usize, Pod)| Pod { uid: format!("{at:02}"), ..pod };
         let pods: Vec<Pod> = pods.into_iter().enumerate().map(named).collect();
@@ -132,5 +132,22 @@ proptest! {
             deletion_order(pods, pods, NOW).into_iter().map(|at| pods[at].uid.clone()).collect()
         };
         prop_assert_eq!(uids(&pods), uids(&reversed));
+    }
+
+    fn the_order_is_total_and_takes_who_serves_last(pods in prop::collection::vec(any_pod(), 0..12)) {
+        let named = |(at, pod): (usize, Pod)| Pod { uid: format!("{at:02}"), ..pod };
+        let pods: Vec<Pod> = pods.into_iter().enumerate().map(named).collect();
+        let order = deletion_order(&pods, &pods, NOW);
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        prop_assert_eq!(sorted, (0..pods.len()).collect::<Vec<_>>(), "each once");
+        for two in order.windows(2) {
+            // Any two alone come in the order they have among all, if what they are related to is the same.
+            let pair = [pods[two[0]].clone(), pods[two[1]].clone()];
+            prop_assert_eq!(deletion_order(&pair, &pods, NOW), vec![0, 1]);
+        }
+        let canary = beta_pod(&pods).map(|at| pods[at].readiness);
+        let best = pods.iter().map(|pod| pod.readiness).max();
+        prop_assert!(canary == best || best != Some(Readiness::Available), "a canary serves if anybody does");
     }
 }

@@ -49,6 +49,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     fn unit(target: i64, spec: i64, available: i64) -> Unit {
         Unit { target, spec, available }
@@ -78,8 +79,7 @@ mod tests {
         (0..10i64, 0..10i64, 0..10i64).prop_map(|(target, spec, available)| unit(target, spec, available.min(spec)))
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn a_step_keeps_as_many_available_as_are_wanted(units in prop::collection::vec(any_unit(), 1..6)) {
             let replicas = sum(units.iter().map(|unit| unit.target));
             let before = sum(units.iter().map(|unit| unit.available));
@@ -89,7 +89,6 @@ mod tests {
             prop_assert!(units.iter().zip(&sizes).all(|(unit, size)| *size >= unit.target));
         }
 
-        #[test]
         fn once_everything_is_available_the_targets_are_reached(units in prop::collection::vec(any_unit(), 1..6)) {
             let replicas = sum(units.iter().map(|unit| unit.target));
             let grown: Vec<Unit> = units.iter().zip(step(replicas, &units))
@@ -98,8 +97,7 @@ mod tests {
             prop_assert_eq!(step(replicas, &grown), targets);
         }
 
-        #[test]
-        fn no_count_is_too_large(replicas: i64, target: i64, spec: i64, available: i64) {
+        fn no_unit_is_too_large_to_rebalance(replicas: i64, target: i64, spec: i64, available: i64) {
             step(replicas, &[unit(target, spec, available), unit(spec, available, target), unit(i64::MIN, i64::MAX, 0)]);
         }
     }

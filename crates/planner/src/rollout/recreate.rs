@@ -68,7 +68,10 @@ pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[Phase]) -
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::rollout::properties::property;
 
     #[test]
     fn the_new_set_waits_for_the_last_old_pod() {
@@ -85,5 +88,27 @@ mod tests {
         assert_eq!(step(3, Some(1), &[], &[]), Step::ScaleNew(3));
         assert_eq!(step(3, Some(5), &[], &[]), Step::ScaleNew(3));
         assert_eq!(step(3, Some(3), &[], &[]), Step::Nothing);
+    }
+
+    fn any_phase() -> impl Strategy<Value = Phase> {
+        let all = [Phase::Pending, Phase::Running, Phase::Unknown, Phase::Succeeded, Phase::Failed];
+        prop::sample::select(all.to_vec())
+    }
+
+    property! {
+        fn nothing_new_comes_before_everything_old_is_gone(
+            replicas in 0..20i64, new in prop::option::of(0..20i64),
+            old in prop::collection::vec((0..2i64, 0..2i64), 0..4), phases in prop::collection::vec(any_phase(), 0..4),
+        ) {
+            let old: Vec<OldSet> = old.into_iter().map(|(spec, actual)| OldSet { spec, actual }).collect();
+            let is_empty = old.iter().all(|set| set.spec == 0 && set.actual == 0);
+            let is_gone = is_empty && phases.iter().all(|phase| phase.is_finished());
+            match step(replicas, new, &old, &phases) {
+                Step::ScaleOldToZero => prop_assert!(old.iter().any(|set| set.spec > 0)),
+                Step::WaitForOldPods => prop_assert!(!is_gone),
+                Step::CreateNew(size) | Step::ScaleNew(size) => prop_assert!(is_gone && size == replicas),
+                Step::Nothing => prop_assert!(is_gone && new == Some(replicas)),
+            }
+        }
     }
 }

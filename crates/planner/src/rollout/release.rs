@@ -4,8 +4,10 @@
 //! so, and there is none after the last group (D-14). A pause freezes the machine: pods in flight finish, but nothing starts
 //! and a confirmation that comes meanwhile is kept.
 
+use serde::{Deserialize, Serialize};
+
 /// Where a release is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
     /// Opened, nothing started.
     Idle,
@@ -128,7 +130,10 @@ pub fn windowed(group_target: i64, updated_available: i64, window: i64) -> i64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::rollout::properties::property;
 
     fn release(phase: Phase, mark: Mark) -> Release {
         Release {
@@ -202,5 +207,36 @@ mod tests {
     #[test]
     fn a_window_opens_as_pods_become_available() {
         assert_eq!([windowed(6, 0, 2), windowed(6, 3, 2), windowed(6, 5, 2)], [2, 5, 6]);
+    }
+
+    fn any_mark() -> impl Strategy<Value = Option<Mark>> {
+        let said = [Mark::Asked, Mark::Given, Mark::Absent, Mark::Unclear("yes".to_owned())];
+        prop::option::weighted(0.5, prop::sample::select(said.to_vec()))
+    }
+
+    property! {
+        fn a_group_starts_only_when_the_one_before_was_done_and_confirmed(
+            groups in 1..6u32, needs_confirm: bool,
+            said in prop::collection::vec((any_mark(), any::<bool>(), any::<bool>()), 0..40),
+        ) {
+            let (mut now, mut started) = (Release { needs_confirm, ..release(Phase::Idle, Mark::Absent) }, 0);
+            for (mark, is_paused, group_done) in said {
+                now.mark = mark.unwrap_or(now.mark);
+                (now.is_paused, now.group_done, now.work_left) = (is_paused, group_done, started < groups);
+                let Transition { phase, mark, action } = step(&now);
+                if action == Action::StartGroup {
+                    prop_assert!(!is_paused && started < groups, "there is one to start");
+                    prop_assert!(now.phase != Phase::Running || (group_done && !needs_confirm));
+                    prop_assert!(now.phase != Phase::WaitingForConfirm || !needs_confirm || now.mark == Mark::Given);
+                    started += 1;
+                }
+                if phase == Phase::Completed {
+                    prop_assert_eq!(started, groups);
+                    break;
+                }
+                prop_assert!(action != Action::ResetConfirm || (now.mark == Mark::Given && !group_done));
+                (now.phase, now.mark) = (phase, mark);
+            }
+        }
     }
 }

@@ -92,6 +92,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     fn units(targets: &[i64], stuck: &[i64]) -> Vec<Unit> {
         let unit = |(target, stuck): (&i64, &i64)| Unit { target: *target, stuck: *stuck, ..Unit::default() };
@@ -165,8 +166,7 @@ mod tests {
         )
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn quota_is_neither_made_nor_lost(units in prop::collection::vec(any_unit(), 0..6)) {
             let result = reschedule(&units);
             let sum = |counts: &[i64]| counts.iter().sum::<i64>();

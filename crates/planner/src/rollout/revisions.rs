@@ -76,6 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     const NONE: [usize; 0] = [];
 
@@ -154,13 +155,51 @@ mod tests {
         assert_eq!(forgotten(&[plain("b", 1), plain("c", 0), plain("a", 1)], Some(1)), [1, 2]);
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn a_history_never_outgrows_its_limit(
             numbers in prop::collection::vec(1..1_000_000i64, 1..30), most in 0..40usize,
         ) {
             let history = numbers.iter().fold(String::new(), |history, n| with_former(&history, &n.to_string(), most));
             prop_assert!(history.len() <= most);
+        }
+
+        fn revisions_only_rise(pushes in prop::collection::vec((any::<bool>(), 0..5usize), 1..20)) {
+            let mut known: Vec<Option<i64>> = vec![None];
+            for (is_reused, which) in pushes {
+                let highest = known.iter().flatten().copied().max().unwrap_or(0);
+                let reused = if is_reused { known.get(which).copied().flatten() } else { None };
+                let old: Vec<Option<i64>> = known.iter().copied().filter(|it| it.is_none() || *it != reused).collect();
+                let next = next_revision(&old, reused);
+                prop_assert!(next > highest || (reused == Some(highest) && next == highest));
+                known = old.into_iter().chain([Some(next)]).collect();
+            }
+        }
+
+        fn a_rollback_goes_to_a_revision_there_is_below_the_present(
+            known in prop::collection::vec(prop::option::of(0..9i64), 0..8), asked in 0..9i64,
+        ) {
+            let highest = known.iter().flatten().copied().max();
+            if let Some(target) = rollback_target(&known, asked) {
+                prop_assert!(known.contains(&Some(target)));
+                prop_assert!(asked == 0 || target == asked);
+                let twice = known.iter().filter(|it| **it == highest).count() > 1;
+                prop_assert!(asked != 0 || Some(target) < highest || twice);
+            }
+        }
+
+        fn forgetting_spares_the_last_completed_revision_and_all_in_use(
+            sets in prop::collection::vec((prop::option::of(0..9i64), 0..2i64, 0..2i64, any::<[bool; 2]>()), 0..10),
+            limit in 0..6i64, proven in 0..10usize,
+        ) {
+            let old = |(at, (revision, spec, actual, [is_observed, is_deleting])): (usize, (_, _, _, [bool; 2]))| OldSet {
+                name: format!("s{at}"), revision, spec, actual, is_observed, is_deleting, is_proven: at == proven, ..set(0)
+            };
+            let old: Vec<OldSet> = sets.into_iter().enumerate().map(old).collect();
+            let gone = forgotten(&old, Some(limit));
+            prop_assert!(!gone.contains(&proven), "D-7");
+            prop_assert!(gone.iter().all(|&at| old[at].spec == 0 && old[at].actual == 0 && !old[at].is_deleting));
+            let candidates = old.iter().filter(|set| !set.is_deleting).count();
+            prop_assert!(gone.len() <= candidates.saturating_sub(usize::try_from(limit).expect("small")));
         }
     }
 }

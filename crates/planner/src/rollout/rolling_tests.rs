@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::{Strategy, *};
 use crate::rollout::numbers::Amount;
+use crate::rollout::properties::property;
 
 fn limits(replicas: i64, surge: i64, unavailable: i64) -> Limits {
     let strategy =
@@ -120,8 +121,7 @@ prop_compose! {
     }
 }
 
-proptest! {
-    #[test]
+property! {
     fn a_step_keeps_the_limits(
         sets in any_sets(), replicas in 0..12i64, surge in 0..5i64, unavailable in 0..5i64,
     ) {
@@ -139,7 +139,6 @@ proptest! {
         }
     }
 
-    #[test]
     fn a_healthy_version_reaches_every_pod_and_a_broken_one_leaves_enough(
         replicas in 0..40i64, surge in 0..10i64, unavailable in 0..10i64, start in 0..60i64,
     ) {
@@ -152,7 +151,6 @@ proptest! {
         }
     }
 
-    #[test]
     fn a_rollout_with_failing_pods_converges_once_they_recover(
         sets in any_sets(), replicas in 0..12i64, surge in 0..5i64, unavailable in 0..5i64,
     ) {
@@ -169,8 +167,7 @@ proptest! {
         prop_assert_eq!(sets.total(), replicas);
     }
 
-    #[test]
-    fn no_count_is_too_large(spec: i64, available: i64, replicas: i64, surge: i64, unavailable: i64) {
+    fn no_set_is_too_large_to_roll(spec: i64, available: i64, replicas: i64, surge: i64, unavailable: i64) {
         let odd = sets(size(spec, available), &[old("a", 0, available, spec), old("b", 0, spec, available)]);
         let limits = limits(replicas, surge, unavailable);
         step(&limits, &odd);

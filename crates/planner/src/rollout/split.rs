@@ -35,6 +35,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     fn split(updated: i64, old: i64, target: i64) -> (i64, i64) {
         let split = scaled(Split { updated, old }, target);
@@ -66,8 +67,7 @@ mod tests {
         assert_eq!(split(5, 0, 2), (2, 0));
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn a_split_conserves_the_total_and_the_ratio(updated in 0..50i64, old in 0..50i64, target in 0..100i64) {
             let (new_updated, new_old) = split(updated, old, target);
             prop_assert_eq!(new_updated + new_old, target);
@@ -76,8 +76,7 @@ mod tests {
             prop_assert!(total == 0 || (new_updated * total - updated * target).abs() < total);
         }
 
-        #[test]
-        fn no_count_is_too_large(updated: i64, old: i64, target: i64) {
+        fn no_split_is_too_large(updated: i64, old: i64, target: i64) {
             let (new_updated, new_old) = split(updated, old, target);
             prop_assert_eq!(i128::from(new_updated) + i128::from(new_old), i128::from(target.max(0)));
         }

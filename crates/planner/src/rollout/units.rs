@@ -137,6 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::rollout::properties::property;
 
     const FREE: Option<Amount> = None;
 
@@ -202,8 +203,7 @@ mod tests {
         (wish, 0..20i64).prop_map(|(wish, current)| Unit { wish, current })
     }
 
-    proptest! {
-        #[test]
+    property! {
         fn the_parts_sum_up_to_the_replicas(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
             let Allocation { sizes, warnings } = allocate(replicas, &units);
             prop_assert!(sizes.iter().all(|size| *size >= 0));
@@ -214,11 +214,17 @@ mod tests {
             }
         }
 
-        #[test]
-        fn no_count_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
+        fn no_wish_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
             for wishes in [[count(a), percent(b)], [percent(a), percent(b)], [None, percent(a)], [count(a), count(b)]] {
                 allocate(replicas, &wishes.map(|wish| Unit { wish, current }));
             }
+        }
+
+        fn a_division_that_was_made_is_made_again(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
+            let first = allocate(replicas, &units);
+            let there: Vec<Unit> =
+                units.iter().zip(&first.sizes).map(|(unit, size)| Unit { current: *size, ..*unit }).collect();
+            prop_assert_eq!(allocate(replicas, &there), first);
         }
     }
 }

@@ -5,6 +5,7 @@ mod drifting;
 mod model;
 mod obedience;
 mod patches;
+mod releases;
 mod rollback;
 mod turns;
 mod upgrade;

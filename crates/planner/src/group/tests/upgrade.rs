@@ -43,6 +43,26 @@ fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
 }
 
 #[test]
+fn an_upgrade_pauses_between_the_old_pod_and_the_new_one_when_asked_to() {
+    let mut world = world(2, &["a"]).all_healthy();
+    let strategy = contract::rollout::Strategy { upgrade_pause: 10, ..Default::default() };
+    world.record.spec.strategy = Some(strategy);
+    world.patch(10, |_| ());
+    world.clinging.insert(0);
+    world.settle(10);
+    assert_eq!((world.versions(), world.leaves(0)), (vec![1, 0], Some("a")), "nothing is ordered yet");
+    world.clinging.clear();
+    assert_eq!((world.settle(14).wake_at, world.leaves(0)), (Some(at(24)), Some("a")), "it is gone");
+    world.settle(23);
+    assert_eq!(world.leaves(0), Some("a"), "the pause is not over");
+    world.settle(24);
+    assert_eq!((world.leaves(0), world.slots[0].pause_until), (None, Timestamp::NEVER));
+    world.seen[0] = healthy(25);
+    world.settle(26);
+    assert_eq!(world.versions(), [1, 1]);
+}
+
+#[test]
 fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
     let mut world = world(2, &["a"]).all_running();
     world.patch(10, |pod| pod.setup_time = 30);

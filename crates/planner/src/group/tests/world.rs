@@ -20,6 +20,10 @@ pub(super) struct World {
     /// Slots whose old node still has them.
     pub(super) clinging: BTreeSet<usize>,
     pub(super) lingers: bool,
+    pub(super) beside: Vec<Option<PodFacts>>,
+    pub(super) leaving: Vec<u32>,
+    pub(super) strays: u32,
+    pub(super) release: Option<Release>,
     pub(super) guarding: bool,
     pub(super) constraints: Vec<String>,
     pub(super) hosts: BTreeMap<NodeName, Host>,
@@ -64,6 +68,10 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         seen: Vec::new(),
         clinging: BTreeSet::new(),
         lingers: false,
+        beside: Vec::new(),
+        leaving: Vec::new(),
+        strays: 0,
+        release: None,
         guarding: true,
         constraints: Vec::new(),
         hosts: nodes.iter().map(|node| (name(node), host.clone())).collect(),
@@ -84,7 +92,12 @@ impl World {
         pods.map(|(version, pod)| (version, Revision { pod: Arc::new(pod.clone()), need: Need::of(pod, 8) })).collect()
     }
     pub(super) fn plan(&self, now: i64) -> GroupPlan {
+        self.look(|facts| plan_group(facts, at(now)))
+    }
+    /// What can be said of everything there is to plan from.
+    pub(super) fn look<T>(&self, say: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
+        let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
         let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.clinging.contains(&index)).collect();
         let facts = GroupFacts {
             record: &self.record,
@@ -94,12 +107,16 @@ impl World {
             seen: &seen,
             vacated: &vacated,
             lingers: self.lingers,
+            beside: &beside,
+            leaving: &self.leaving,
+            strays: self.strays,
+            release: self.release.as_ref(),
             guarding: self.guarding,
             constraints: &self.constraints,
             hosts: &self.hosts,
             tenants: &Nobody,
         };
-        plan_group(&facts, at(now))
+        say(&facts)
     }
     /// Carries the plan out: the accounts follow, new pods are not reported yet, and who leaves a node is still there.
     pub(super) fn take(&mut self, plan: &GroupPlan) {
@@ -118,11 +135,14 @@ impl World {
         if let Some(record) = &plan.record {
             self.record = record.clone();
         }
+        if let Some(release) = &plan.release {
+            self.release = Some(release.clone());
+        }
         self.account(Need::plus);
     }
     fn account(&mut self, change: fn(Need, Need) -> Need) {
         let revisions = self.revisions();
-        for slot in &self.slots {
+        for slot in self.slots.iter().flat_map(Slot::pods) {
             let Some(host) = slot.node.as_ref().and_then(|node| self.hosts.get_mut(node)) else { continue };
             let revision = revisions.get(&slot.version).unwrap_or_else(|| &revisions[&self.record.spec.version]);
             host.used = change(host.used, revision.need);

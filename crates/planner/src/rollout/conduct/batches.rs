@@ -149,7 +149,8 @@ fn order(board: &Board<'_>, unit: usize) -> Vec<u32> {
     let mut ranks = ranking::update_order(&pods, is_preparing, board.facts.now);
     if board.release.kind == Some(Kind::Beta) {
         let canary = ranking::beta_pod(&pods);
-        ranks.sort_by_key(|at| Some(*at) != canary);
+        // Who already prepares is not available any more and was the canary before.
+        ranks.sort_by_key(|at| (!is_preparing(&pods[*at]), Some(*at) != canary));
     }
     order.extend(ranks.into_iter().map(|at| with_pod[at].0.number));
     order

@@ -173,6 +173,11 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) {
             let main = std::mem::replace(&mut slot.main, ordered);
             leave(slot, main);
         }),
+        Action::Divert { slot, unit } => change(slots, slot, |slot| {
+            let ordered = slot.next.as_ref().map(|next| Next { unit, pod: Pod::ordered(next.pod.revision) });
+            let next = std::mem::replace(&mut slot.next, ordered).map(|next| next.pod);
+            leave(slot, next);
+        }),
     }
 }
 
@@ -191,6 +196,8 @@ fn create(slots: &mut Vec<Slot>, number: u32, unit: usize, revision: u32) {
     let main = Some(Pod::ordered(revision));
     match slots.binary_search_by_key(&number, |slot| slot.number) {
         Ok(at) => slots[at].main = main,
-        Err(at) => slots.insert(at, Slot { number, unit, is_stopped: false, main, next: None, leaving: 0 }),
+        Err(at) => {
+            slots.insert(at, Slot { number, unit, is_stopped: false, is_bound: false, main, next: None, leaving: 0 })
+        }
     }
 }

@@ -3,6 +3,7 @@
 use super::memory::{Cause, Release};
 use crate::rollout::groups::Kind;
 use crate::rollout::moment::Moment;
+use crate::rollout::progress::{Condition, Counts};
 use crate::rollout::units::Warning;
 
 /// One change of one instance. Whoever performs them all has what the next decision starts from.
@@ -39,6 +40,14 @@ pub enum Action {
     },
     /// The main pod, which found no room, is placed in another unit.
     Reassign {
+        /// Which instance.
+        slot: u32,
+        /// Where to.
+        unit: usize,
+    },
+    /// The pod beside the main one, which found no room, is placed in another unit; the instance follows when it is
+    /// promoted.
+    Divert {
         /// Which instance.
         slot: u32,
         /// Where to.
@@ -128,4 +137,6 @@ pub struct Decision {
     pub wake_at: Option<Moment>,
     /// For people.
     pub report: Report,
+    /// Counts and progress before any of the actions, for whoever cannot perform all of them: they are the release's then.
+    pub watched: (Counts, Option<Condition>),
 }

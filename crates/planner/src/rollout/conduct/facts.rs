@@ -7,6 +7,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+pub use contract::rollout::{FailBack, FailureAction};
+
 use super::memory::Release;
 use crate::rollout::availability::{self, Ready};
 use crate::rollout::failure::Signs;
@@ -48,26 +50,6 @@ pub struct Grouped {
     pub window: Option<i64>,
 }
 
-/// What a failed group leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailureAction {
-    /// Nothing more is touched until somebody says so.
-    Hold,
-    /// The release goes back to what completed last.
-    Rollback,
-    /// The failed pods are left behind.
-    Continue,
-}
-
-/// When quota that was moved for lack of room comes back (D-23).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FailBack {
-    /// With the next release or scaling.
-    Lazy,
-    /// As soon as the unit no longer counts as full.
-    Eager,
-}
-
 /// Moves the quota of pods that find no room in their unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoReschedule {
@@ -103,8 +85,10 @@ pub struct Settings {
 }
 
 /// A unit, in declaration order. A group without units has one.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unit {
+    /// What it is called: a release knows its units again by that, whatever their order.
+    pub name: String,
     /// How many it is to have; none shares what is left.
     pub wish: Option<Amount>,
     /// Pods it has room for, if somebody can tell.
@@ -175,6 +159,8 @@ pub struct Slot {
     pub unit: usize,
     /// The user stopped it: it changes its revision without running, and counts nowhere.
     pub is_stopped: bool,
+    /// Its data is where it is: it does not go to another unit.
+    pub is_bound: bool,
     /// Its pod; none while everything old goes first.
     pub main: Option<Pod>,
     /// The pod that is to take the main one's place.

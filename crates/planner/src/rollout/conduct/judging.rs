@@ -14,6 +14,7 @@ use crate::rollout::release::Phase;
 
 pub(super) fn judge(board: &mut Board<'_>) -> Verdict {
     watch(board);
+    leave_skipped(board);
     if let Some(cause) = board.release.failure.as_ref().map(|failure| failure.cause) {
         return answer(board, cause);
     }
@@ -26,6 +27,15 @@ pub(super) fn judge(board: &mut Board<'_>) -> Verdict {
     let cause = failure.cause;
     board.release.failure = Some(failure);
     answer(board, cause)
+}
+
+/// A group that is skipped is left as it is: whoever of it fails after the first does not hold what follows.
+fn leave_skipped(board: &mut Board<'_>) {
+    if board.release.skipped > 0 && board.release.skipped == board.release.group {
+        let failing: Vec<u32> =
+            board.running().filter(|slot| failing(board, slot).is_some()).map(|slot| slot.number).collect();
+        board.release.excused.extend(failing.into_iter().map(|number| (number, Excuse::Skipped)));
+    }
 }
 
 /// Progress as of now: what follows is measured from here.
@@ -141,7 +151,9 @@ fn failing(board: &Board<'_>, slot: &Slot) -> Option<Cause> {
         return None;
     }
     // Not those of an equal revision: what restarted in a long life is no failure of the release that goes back to it.
-    pods(slot).filter(|pod| pod.revision == board.facts.target).find_map(|pod| cause(board, pod))
+    let own = pods(slot).filter(|pod| pod.revision == board.facts.target).find_map(|pod| cause(board, pod));
+    // Who is waited for before it may go is of another revision.
+    own.or_else(|| pods(slot).any(|pod| pod.is_hook_overdue).then_some(Cause::HookOverdue))
 }
 
 fn cause(board: &Board<'_>, pod: &Pod) -> Option<Cause> {

@@ -5,6 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::rollout::groups::Kind;
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
@@ -13,7 +15,7 @@ use crate::rollout::proportional::Stored;
 use crate::rollout::release::Phase;
 
 /// Why a release failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
     /// New pods end again and again.
     Crashing,
@@ -28,7 +30,7 @@ pub enum Cause {
 }
 
 /// A failure nobody has answered yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// Why.
     pub cause: Cause,
@@ -41,7 +43,7 @@ pub struct Failure {
 }
 
 /// Why a failed instance is not held against the release any more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Excuse {
     /// It was looked at and the release goes on waiting for it.
     Retried,
@@ -50,22 +52,28 @@ pub enum Excuse {
 }
 
 /// Replicas over units: kept, because it depends on where pods were when it was made.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allotment {
     /// Replicas it was made for.
     pub replicas: i64,
+    /// Names of the units it was made for, in their order.
+    #[serde(default)]
+    pub units: Vec<String>,
     /// Wishes it was made for.
     pub wishes: Vec<Option<Amount>>,
     /// Pods of each unit, moved quota included.
     pub targets: Vec<i64>,
-    /// Quota that was sent away, with the unit it went to: not tried again.
+    /// Quota that was sent away, with the unit it went to.
+    #[serde(default)]
+    pub sent: Vec<(usize, usize)>,
+    /// Where what was sent found no room either: not tried again.
     pub tried: Vec<(usize, usize)>,
     /// Units found full, until when.
     pub full_until: BTreeMap<usize, Moment>,
 }
 
 /// One release.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     /// The revision it leads to; 0 before the first.
     pub target: u32,

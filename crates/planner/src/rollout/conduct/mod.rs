@@ -15,6 +15,7 @@ mod memory;
 mod moving;
 mod recreating;
 mod rehearsal;
+mod removing;
 mod replacing;
 mod reporting;
 mod scaling;
@@ -25,40 +26,45 @@ pub use self::facts::{
     AutoReschedule, Facts, FailBack, FailureAction, Grouped, Next, Pod, Settings, Slot, Style, Unit,
 };
 pub use self::memory::{Allotment, Cause, Excuse, Failure, Release};
-pub use self::rehearsal::{Fate, GroupStep, Rehearsal, perform_all, plan};
+pub use self::rehearsal::{Fate, GroupStep, Rehearsal, perform_all, plan, plan_placing};
 
 use self::board::{Board, pods};
 use super::release::Phase;
+
+/// Rounds of a decision: what one orders may end what held another back, as a failure or a slot with two pods does. The last
+/// one finds nothing to do; more than a few would be two rules that undo each other.
+const ROUNDS: usize = 8;
 
 /// Decides what happens now.
 pub fn conduct(facts: &Facts) -> Decision {
     let mut board = Board::of(facts);
     open(&mut board);
     let mut verdict = judging::judge(&mut board);
+    let watched = (board.release.seen, board.release.progress.clone());
     let mut unplaced = Vec::new();
-    // Again when what was ordered ended a failure, for that held the rest back; it does so once.
-    for _ in 0..2 {
+    for _ in 0..ROUNDS {
         if board.release.is_frozen {
             break;
         }
-        let had_failed = board.release.failure.is_some();
+        let before = (board.actions.len(), board.release.clone());
         unplaced = sync(&mut board);
         verdict = judging::review(&mut board, verdict);
-        if !had_failed || board.release.failure.is_some() {
+        if before == (board.actions.len(), board.release.clone()) {
             break;
         }
     }
-    reporting::decision(board, verdict, &unplaced)
+    Decision { watched, ..reporting::decision(board, verdict, &unplaced) }
 }
 
 /// Everything that may be done, in the order of section 2.2; answers how many pods of each unit find no room.
 fn sync(board: &mut Board<'_>) -> Vec<i64> {
-    single_stopped(board);
+    undouble(board);
     scaling::allot(board);
     moving::recover(board);
     scaling::scale(board);
     judging::rebase(board);
     part(board);
+    moving::relocate(board);
     let unplaced = moving::reschedule(board);
     advance(board);
     turn_stopped(board);
@@ -91,9 +97,16 @@ fn advance(board: &mut Board<'_>) {
         return;
     }
     if board.release.phase == Phase::Aborted {
+        // A recreation that was given up between its halves: what is gone cannot be kept, and nothing else would follow it.
+        if style == Style::Recreate && board.running().all(|slot| slot.main.is_none()) {
+            recreating::recreate(board);
+            scaling::scale(board);
+        }
         return;
     }
-    if board.release.phase == Phase::Idle && !board.release.is_held() {
+    // Nobody confirms where there are no groups: the strategy was another when it began to wait.
+    let is_to_run = matches!(board.release.phase, Phase::Idle | Phase::WaitingForConfirm);
+    if is_to_run && !board.release.is_held() {
         board.release.phase = Phase::Running;
     }
     match style {
@@ -124,24 +137,37 @@ fn is_complete(board: &Board<'_>) -> bool {
     board::count(board.slots.iter()) == board.facts.replicas && board.running().all(is_fine)
 }
 
-/// A release that was given up leaves no slot with two pods: the new one stays if it serves.
+/// Only a rolling update has slots with two pods: a release that was given up or goes by groups leaves one in each, the
+/// new one if it serves.
 fn part(board: &mut Board<'_>) {
-    if board.release.phase != Phase::Aborted {
+    let by_groups = matches!(board.facts.settings.style, Style::Groups(_));
+    if board.release.phase != Phase::Aborted && (!by_groups || board.release.is_held()) {
         return;
     }
-    let is_surge = |slot: &&Slot| slot.next.as_ref().is_some_and(|next| next.unit == slot.unit);
-    let surged: Vec<Slot> = board.running().filter(is_surge).cloned().collect();
+    let surged: Vec<Slot> = board.running().filter(|slot| moving::is_surge(slot)).cloned().collect();
     for slot in surged {
-        let serves = slot.next.as_ref().is_some_and(|next| board.facts.is_available(&next.pod));
+        let is_back = |next: &Pod| board.is_old(next) && slot.main.as_ref().is_some_and(|main| !board.is_old(main));
+        let serves = slot.next.as_ref().is_some_and(|it| board.facts.is_available(&it.pod) && !is_back(&it.pod));
         board.perform(if serves { Action::Promote(slot.number) } else { Action::Drop(slot.number) });
     }
 }
 
-/// What does not run needs no second pod.
-fn single_stopped(board: &mut Board<'_>) {
-    let is_double = |slot: &&Slot| slot.is_stopped && slot.next.is_some();
-    let doubled: Vec<u32> = board.slots.iter().filter(is_double).map(|slot| slot.number).collect();
-    doubled.into_iter().for_each(|number| board.perform(Action::Drop(number)));
+/// What does not run needs no second pod, nor does what is at the target revision need another of it in the same unit.
+fn undouble(board: &mut Board<'_>) {
+    let is_same = |slot: &Slot, next: &Next| {
+        let are_new = pods(slot).all(|pod| !board.is_old(pod));
+        are_new && slot.main.is_some() && next.unit == slot.unit
+    };
+    let is_double = |slot: &&Slot| slot.next.as_ref().is_some_and(|next| slot.is_stopped || is_same(slot, next));
+    let serves = |pod: Option<&Pod>| pod.is_some_and(|pod| board.facts.is_available(pod));
+    let is_better = |slot: &Slot| {
+        serves(slot.next.as_ref().map(|next| &next.pod)) && !serves(slot.main.as_ref()) && !slot.is_stopped
+    };
+    let doubled: Vec<(u32, bool)> =
+        board.slots.iter().filter(is_double).map(|slot| (slot.number, is_better(slot))).collect();
+    for (number, is_better) in doubled {
+        board.perform(if is_better { Action::Promote(number) } else { Action::Drop(number) });
+    }
 }
 
 /// Stopped instances change their revision last: until then a start brings back what ran before.

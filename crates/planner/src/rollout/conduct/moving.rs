@@ -1,7 +1,8 @@
 //! Decides which instances go to another unit: because the division changed (D-21), or because there is no room (4.7).
 //!
 //! An instance that serves gets a second pod in the other unit and follows it when that one serves: make before break. One
-//! that never found a place has nothing to keep and is simply placed elsewhere. Neither changes how many there are.
+//! that never found a place has nothing to keep and is simply placed elsewhere; so is a second pod that found none. Nothing
+//! of this changes how many there are.
 
 use std::cmp::Reverse;
 
@@ -17,13 +18,49 @@ use crate::rollout::reschedule;
 /// A unit found full is not tried again before this.
 const FULL: std::time::Duration = std::time::Duration::from_secs(300);
 
+/// Places pods without room that their unit has too many of anyway where the division wants them.
+pub(super) fn relocate(board: &mut Board<'_>) {
+    if board.release.is_held() {
+        return;
+    }
+    let (now, targets) = (board.facts.now, board.release.allotment.targets.clone());
+    let is_full = |board: &Board<'_>, at: usize| {
+        board.running().any(|slot| stuck_in(slot, std::time::Duration::ZERO, now) == Some(at))
+    };
+    let waits = |slot: &Slot| {
+        let is_its_own = !slot.is_bound && (slot.next.is_none() || is_surge(slot));
+        let from = stuck_in(slot, std::time::Duration::ZERO, now).filter(|_| is_its_own)?;
+        Some((slot.number, from, slot.next.is_some()))
+    };
+    let waiting: Vec<(u32, usize, bool)> = board.running().filter_map(waits).collect();
+    for (slot, from, is_second) in waiting {
+        let lack = |at: usize| targets[at] - unit(board, at, 0).spec;
+        let to = (0..targets.len()).filter(|&at| lack(at) > 0 && !is_full(board, at));
+        let to = to.max_by_key(|&at| (lack(at), Reverse(at))).filter(|_| lack(from) < 0);
+        if let Some(to) = to {
+            place(board, slot, to, is_second);
+        }
+    }
+}
+
+/// Places a pod that found no room in another unit.
+fn place(board: &mut Board<'_>, slot: u32, unit: usize, is_second: bool) {
+    if is_second {
+        board.perform(Action::Divert { slot, unit });
+    } else {
+        commit_elsewhere(board, slot, unit);
+        board.perform(Action::Reassign { slot, unit });
+    }
+}
+
 /// Sends the quota of pods without room elsewhere; answers how many of each unit nobody can take.
 pub(super) fn reschedule(board: &mut Board<'_>) -> Vec<i64> {
     let Some(auto) = board.facts.settings.auto_reschedule else { return Vec::new() };
     let now = board.facts.now;
     let units = board.release.allotment.targets.len();
+    let free = board.running().filter(|slot| !slot.is_bound);
     let waiting: Vec<(u32, usize)> =
-        board.running().filter(|slot| is_stuck(slot, auto.delay, now)).map(|slot| (slot.number, slot.unit)).collect();
+        free.filter_map(|slot| Some((slot.number, stuck_in(slot, auto.delay, now)?))).collect();
     let unit = |at: usize| reschedule::Unit {
         target: board.release.allotment.targets[at],
         stuck: i64::try_from(waiting.iter().filter(|(_, unit)| *unit == at).count()).unwrap_or(i64::MAX),
@@ -34,7 +71,11 @@ pub(super) fn reschedule(board: &mut Board<'_>) -> Vec<i64> {
     };
     let found = reschedule::reschedule(&(0..units).map(unit).collect::<Vec<_>>());
     for (_, unit) in &waiting {
-        board.release.allotment.full_until.entry(*unit).or_insert_with(|| now.after(FULL));
+        let allotment = &mut board.release.allotment;
+        allotment.full_until.entry(*unit).or_insert_with(|| now.after(FULL));
+        let (tried, sent) = std::mem::take(&mut allotment.sent).into_iter().partition(|(_, to)| to == unit);
+        allotment.sent = sent;
+        allotment.tried = [std::mem::take(&mut allotment.tried), tried].concat();
     }
     let mut waiting = waiting;
     for quota in found.moves {
@@ -44,22 +85,38 @@ pub(super) fn reschedule(board: &mut Board<'_>) -> Vec<i64> {
     found.unplaced
 }
 
-fn is_stuck(slot: &Slot, delay: std::time::Duration, now: Moment) -> bool {
-    let stuck =
-        |main: &Pod| main.created.is_none() && main.unschedulable_since.is_some_and(|since| since.after(delay) <= now);
-    slot.next.is_none() && slot.main.as_ref().is_some_and(stuck)
+/// The unit in which a pod of the slot finds no room; of two, only the one that is to come can be without.
+fn stuck_in(slot: &Slot, delay: std::time::Duration, now: Moment) -> Option<usize> {
+    let is_stuck =
+        |pod: &Pod| pod.created.is_none() && pod.unschedulable_since.is_some_and(|since| since.after(delay) <= now);
+    match &slot.next {
+        Some(next) => is_stuck(&next.pod).then_some(next.unit),
+        None => slot.main.as_ref().filter(|main| is_stuck(main)).map(|_| slot.unit),
+    }
 }
 
 /// Quota and, when its pod is of the target revision, the place in the group travel together.
-fn carry(board: &mut Board<'_>, slot: u32, quota: reschedule::Move) {
+fn carry(board: &mut Board<'_>, number: u32, quota: reschedule::Move) {
     let allotment = &mut board.release.allotment;
     allotment.targets[quota.from] -= 1;
     allotment.targets[quota.to] += 1;
-    if !allotment.tried.contains(&(quota.from, quota.to)) {
-        allotment.tried.push((quota.from, quota.to));
+    if !allotment.sent.contains(&(quota.from, quota.to)) {
+        allotment.sent.push((quota.from, quota.to));
     }
-    commit_elsewhere(board, slot, quota.to);
-    board.perform(Action::Reassign { slot, unit: quota.to });
+    let Some(slot) = board.slot(number) else { return };
+    let is_second = slot.next.is_some();
+    if is_second && quota.to == slot.unit && !is_surge(slot) {
+        // It was about to move, and the quota came back to where it is.
+        board.perform(Action::Drop(number));
+    } else {
+        place(board, number, quota.to, is_second);
+    }
+}
+
+/// The second pod is there for what it runs, and not only for where.
+pub(super) fn is_surge(slot: &Slot) -> bool {
+    let main = slot.main.as_ref().map(|main| main.revision);
+    slot.next.as_ref().is_some_and(|next| next.unit == slot.unit || main != Some(next.pod.revision))
 }
 
 fn commit_elsewhere(board: &mut Board<'_>, slot: u32, to: usize) {
@@ -96,7 +153,7 @@ fn is_quiet(board: &Board<'_>) -> bool {
         },
         Style::Rolling { .. } | Style::Recreate => {
             let is_done = |slot: &Slot| slot.main.is_some() && !pods(slot).any(|pod| board.is_old(pod));
-            !board.release.is_open() || board.running().all(is_done)
+            board.release.phase == Phase::Aborted || board.running().all(is_done)
         }
     }
 }
@@ -144,14 +201,16 @@ fn unit(board: &Board<'_>, at: usize, target: i64) -> rebalance::Unit {
 
 /// Orders pods in a unit that is to have more, for slots of units that have too many; those that serve nobody first.
 fn bring(board: &mut Board<'_>, to: usize, pods: i64, targets: &[i64]) {
+    let leaving = |at: usize| board.count(at, |slot| slot.next.as_ref().is_some_and(|next| next.unit != at));
+    let mut kept: Vec<i64> = (0..targets.len()).map(|at| unit(board, at, 0).spec - leaving(at)).collect();
     for _ in 0..pods {
-        let leaving = |at: usize| board.count(at, |slot| slot.next.as_ref().is_some_and(|next| next.unit != at));
-        let surplus: Vec<bool> =
-            (0..targets.len()).map(|at| unit(board, at, 0).spec - leaving(at) > targets[at]).collect();
-        let has_surplus = |slot: &&Slot| slot.next.is_none() && slot.main.is_some() && surplus[slot.unit];
+        let may_move = |slot: &Slot| slot.next.is_none() && slot.main.is_some() && !slot.is_bound;
+        let has_surplus = |slot: &&Slot| may_move(slot) && kept[slot.unit] > targets[slot.unit];
         let serving = |slot: &Slot| slot.main.as_ref().is_some_and(|main| serves(board, slot, main));
         let from = board.slots.iter().filter(has_surplus).min_by_key(|slot| (serving(slot), Reverse(slot.number)));
-        let Some((slot, is_stopped)) = from.map(|slot| (slot.number, slot.is_stopped)) else { return };
+        let Some((slot, from, is_stopped)) = from.map(|slot| (slot.number, slot.unit, slot.is_stopped)) else { return };
+        kept[from] -= 1;
+        kept[to] += 1;
         board.perform(if is_stopped { Action::Reassign { slot, unit: to } } else { Action::Move { slot, unit: to } });
     }
 }

@@ -65,6 +65,12 @@ pub struct Rehearsal {
 
 /// Rehearses the release from here to its end.
 pub fn plan(facts: &Facts) -> Rehearsal {
+    plan_placing(facts, |_, _| {})
+}
+
+/// The same with somebody who finds places: it is told each step and says where the pods are then. Who goes next depends on
+/// that, among others.
+pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot])) -> Rehearsal {
     let mut facts = facts.clone();
     facts.release.is_paused = false;
     facts.release.is_frozen = false;
@@ -78,7 +84,9 @@ pub fn plan(facts: &Facts) -> Rehearsal {
         let before = std::mem::replace(&mut facts.release, decision.release.clone());
         perform_all(&mut facts.slots, facts.target, &decision.actions);
         if !decision.actions.is_empty() {
-            steps.push(step(&facts, &decision));
+            let step = step(&facts, &decision);
+            place(&step, &mut facts.slots);
+            steps.push(step);
         }
         let is_confirmed = confirm(&mut facts, &decision);
         if decision.actions.is_empty() && before == facts.release && !is_confirmed {
@@ -121,7 +129,7 @@ fn fate(action: &Action) -> (u32, Fate) {
         Action::Drop(slot) => (slot, Fate::Undoubled),
         Action::Retire(slot) => (slot, Fate::Retired),
         Action::Remove(slot) => (slot, Fate::Removed),
-        Action::Move { slot, .. } | Action::Reassign { slot, .. } => (slot, Fate::Moved),
+        Action::Move { slot, .. } | Action::Reassign { slot, .. } | Action::Divert { slot, .. } => (slot, Fate::Moved),
     }
 }
 

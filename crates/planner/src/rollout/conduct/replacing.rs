@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::board::{Board, count, pods};
 use super::decision::Action;
 use super::facts::{Slot, Style};
-use crate::rollout::limits::{Limits, PodReplacement, Strategy};
+use crate::rollout::limits::{Limits, PodReplacement, Strategy, default_replacement};
 use crate::rollout::moment::Moment;
 use crate::rollout::ranking;
 use crate::rollout::rolling::{self, OldSet, Sets, Size, Step};
@@ -32,9 +32,13 @@ pub(super) fn limits(board: &Board<'_>) -> Limits {
 pub(super) fn roll(board: &mut Board<'_>) {
     let limits = limits(board);
     let settings = &board.facts.settings;
-    let replacement = settings
-        .replacement
-        .unwrap_or_else(|| PodReplacement::default_for(strategy(settings.style), &limits, settings.keeps_addresses));
+    // What is changed in place comes where the old pod goes, never beside it: pods that still go are not in its way, and
+    // waiting for them would take it down without a successor, and with that its address.
+    let replacement = match (settings.keeps_addresses, settings.replacement) {
+        (true, _) => PodReplacement::Started,
+        (false, Some(replacement)) => replacement,
+        (false, None) => default_replacement(strategy(settings.style), &limits, false),
+    };
     for _ in 0..=board.slots.len().saturating_mul(4) {
         let mut sets = sets(board, replacement).clamped();
         if open(board).is_empty() && single(board).is_empty() {
@@ -106,6 +110,8 @@ struct Victim {
     pod: ranking::Pod,
     is_available: bool,
     class: u8,
+    /// It is being taken out of service: who is asked to drain it must not find another one chosen.
+    is_preparing: bool,
 }
 
 fn shrink(board: &mut Board<'_>, revision: u32, pods: i64) {
@@ -135,12 +141,13 @@ fn victims(board: &Board<'_>, revision: u32) -> Vec<(u32, bool)> {
                 pod: board.facts.ranked(slot.number, pod),
                 is_available: board.facts.is_available(pod),
                 class: class(board, slot, is_next),
+                is_preparing: pod.is_preparing,
             });
         }
     }
     let pods: Vec<ranking::Pod> = victims.iter().map(|victim| victim.pod.clone()).collect();
     let mut order = ranking::deletion_order(&pods, &related, board.facts.now);
-    order.sort_by_key(|&at| (victims[at].is_available, victims[at].class));
+    order.sort_by_key(|&at| (victims[at].is_available, victims[at].class, !victims[at].is_preparing));
     order.into_iter().map(|at| (victims[at].number, victims[at].is_next)).collect()
 }
 

@@ -19,7 +19,8 @@ pub(super) fn decision(board: Board<'_>, verdict: Verdict, unplaced: &[i64]) -> 
         warnings: scaling::allocation(&board).warnings,
     };
     let wake_at = wake_at(&board);
-    Decision { actions: board.actions, release: board.release, verdict, wake_at, report }
+    let watched = (board.release.seen, board.release.progress.clone());
+    Decision { actions: board.actions, release: board.release, verdict, wake_at, report, watched }
 }
 
 fn stand(board: &Board<'_>) -> Stand {

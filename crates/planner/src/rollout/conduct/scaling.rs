@@ -1,8 +1,7 @@
-//! Decides which instances come and go when another number is wanted, at which revision and in which unit (2.6, 4.6).
+//! Decides how many instances each unit is to have, and which come when more are wanted, at which revision (2.6, 4.6).
 //!
 //! Scaling must not move a release along: a rolling update keeps the parts of its sets, a unit its ratio. Instances that
-//! come get the lowest free numbers; those that go are the highest of their unit, and of their side of the ratio where there
-//! is one. Creation by groups is not scaling: the groups create.
+//! come get the lowest free numbers. Creation by groups is not scaling: the groups create.
 
 use std::cmp::Reverse;
 
@@ -10,18 +9,20 @@ use super::board::{Board, count, pods};
 use super::decision::Action;
 use super::facts::{Slot, Style};
 use super::memory::Allotment;
+use super::removing;
 use super::replacing::{limits, revisions, strategy};
 use crate::rollout::moment::Moment;
-use crate::rollout::numbers::sum;
+use crate::rollout::numbers::{Amount, sum};
 use crate::rollout::proportional::{self, ScaledSet, Wanted};
 use crate::rollout::release::Phase;
 use crate::rollout::split::{self, Split};
 use crate::rollout::units::{self, Allocation};
 
-/// Divides the replicas over units.
+/// Divides the replicas over units. An instance that moves counts where it goes.
 pub(super) fn allocation(board: &Board<'_>) -> Allocation {
-    let unit =
-        |(at, unit): (usize, &super::facts::Unit)| units::Unit { wish: unit.wish, current: board.count(at, |_| true) };
+    let place = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit);
+    let current = |at: usize| count(board.slots.iter().filter(|slot| place(slot) == at));
+    let unit = |(at, unit): (usize, &super::facts::Unit)| units::Unit { wish: unit.wish, current: current(at) };
     let units: Vec<units::Unit> = board.facts.units.iter().enumerate().map(unit).collect();
     let alone = [units::Unit::default()];
     units::allocate(board.facts.replicas, if units.is_empty() { &alone } else { &units })
@@ -29,15 +30,45 @@ pub(super) fn allocation(board: &Board<'_>) -> Allocation {
 
 /// Makes the division anew when what it was made for changed. Quota that was moved comes back with that (D-23).
 pub(super) fn allot(board: &mut Board<'_>) {
+    recognise(board);
     let replicas = board.facts.replicas;
-    let wishes: Vec<_> = board.facts.units.iter().map(|unit| unit.wish).collect();
     let kept = &board.release.allotment;
-    let is_kept = kept.replicas == replicas && kept.wishes == wishes && !kept.targets.is_empty();
-    if !is_kept {
-        let targets = allocation(board).sizes;
-        board.release.allotment = Allotment { replicas, wishes, targets, ..Allotment::default() };
+    if kept.replicas != replicas || kept.targets.is_empty() {
+        let (units, wishes, targets) = (kept.units.clone(), kept.wishes.clone(), allocation(board).sizes);
+        board.release.allotment = Allotment { replicas, units, wishes, targets, ..Allotment::default() };
     }
     fit(board);
+}
+
+/// Knows units again by their names, in whatever order they are declared now: what is committed follows them.
+fn recognise(board: &mut Board<'_>) {
+    let names: Vec<String> = board.facts.units.iter().map(|unit| unit.name.clone()).collect();
+    let wishes: Vec<Option<Amount>> = board.facts.units.iter().map(|unit| unit.wish).collect();
+    let kept = &board.release.allotment;
+    let divided = divided(&wishes);
+    let is_same = divided == self::divided(&kept.wishes)
+        && kept.units.get(..divided) == names.get(..divided)
+        && kept.wishes.get(..divided) == wishes.get(..divided);
+    if kept.units != names {
+        let former = |(at, name): (usize, &String)| {
+            let is_there = kept.units.get(at).is_none_or(|known| known == name);
+            if is_there { Some(at) } else { kept.units.iter().position(|known| known == name) }
+        };
+        let committed = |at: usize| board.release.committed.get(at).copied();
+        board.release.committed =
+            names.iter().enumerate().map(|unit| former(unit).and_then(committed).unwrap_or(0)).collect();
+    }
+    let allotment = &mut board.release.allotment;
+    if !is_same {
+        *allotment = Allotment::default();
+    }
+    (allotment.units, allotment.wishes) = (names, wishes);
+}
+
+/// How many units take part. Those pinned to zero at the end do not: the ones nobody declares any more are among them, and
+/// they go with the last slot in them.
+fn divided(wishes: &[Option<Amount>]) -> usize {
+    wishes.iter().rposition(|wish| *wish != Some(Amount::Count(0))).map_or(0, |last| last + 1)
 }
 
 /// A unit that is no longer declared is to have none; while slots are in it, it still counts.
@@ -60,7 +91,7 @@ pub(super) fn scale(board: &mut Board<'_>) {
         grow(board, &shares(difference, &lacks));
     } else if difference < 0 {
         let surplus: Vec<i64> = lacks.iter().map(|lack| -lack).collect();
-        shrink(board, &shares(-difference, &surplus));
+        removing::shrink(board, &shares(-difference, &surplus));
     }
     board.release.sized = proportional::stored(&limits(board));
 }
@@ -148,7 +179,7 @@ fn create_all(board: &mut Board<'_>, adds: &[i64], revisions: &[u32]) {
     }
 }
 
-fn committed(board: &Board<'_>, unit: usize) -> i64 {
+pub(super) fn committed(board: &Board<'_>, unit: usize) -> i64 {
     let updated = board.updated(unit);
     match board.release.phase {
         Phase::Running => board.release.committed.get(unit).map_or(updated, |pods| (*pods).max(updated)),
@@ -156,7 +187,7 @@ fn committed(board: &Board<'_>, unit: usize) -> i64 {
     }
 }
 
-fn commit(board: &mut Board<'_>, unit: usize, pods: i64) {
+pub(super) fn commit(board: &mut Board<'_>, unit: usize, pods: i64) {
     let units = board.release.committed.len().max(unit + 1);
     board.release.committed.resize(units, 0);
     board.release.committed[unit] = pods;
@@ -164,8 +195,9 @@ fn commit(board: &mut Board<'_>, unit: usize, pods: i64) {
 
 fn grow_unit(board: &mut Board<'_>, unit: usize, add: i64) {
     let running = board.count(unit, |slot| !slot.is_stopped);
-    let updated = committed(board, unit);
-    let now = Split { updated, old: running.saturating_sub(updated) };
+    // More may be committed than run: those that were stopped meanwhile.
+    let updated = committed(board, unit).min(running);
+    let now = Split { updated, old: running - updated };
     let then = split::scaled(now, running.saturating_add(add));
     let old = board.facts.proven.filter(|proven| !board.facts.is_target(*proven)).or_else(|| revisions(board).pop());
     for _ in now.updated..then.updated {
@@ -177,28 +209,4 @@ fn grow_unit(board: &mut Board<'_>, unit: usize, add: i64) {
         board.perform(Action::Create { slot, unit, revision });
     }
     commit(board, unit, then.updated);
-}
-
-fn shrink(board: &mut Board<'_>, parts: &[i64]) {
-    for (unit, part) in parts.iter().enumerate().filter(|(_, part)| **part > 0) {
-        let updated = board.count(unit, |slot| board.is_updated(slot));
-        let old = board.count(unit, |_| true).saturating_sub(updated);
-        match board.facts.settings.style {
-            Style::Groups(_) => {
-                let then = split::scaled(Split { updated, old }, updated.saturating_add(old).saturating_sub(*part));
-                let committed = committed(board, unit);
-                remove(board, updated - then.updated, |board, slot| slot.unit == unit && board.is_updated(slot));
-                remove(board, old - then.old, |board, slot| slot.unit == unit && !board.is_updated(slot));
-                commit(board, unit, (committed - (updated - then.updated)).max(0));
-            }
-            Style::Rolling { .. } | Style::Recreate => remove(board, *part, |_, slot| slot.unit == unit),
-        }
-    }
-}
-
-/// The highest numbers of those that are so.
-fn remove(board: &mut Board<'_>, most: i64, is_so: impl Fn(&Board<'_>, &Slot) -> bool) {
-    let numbers: Vec<u32> = board.slots.iter().filter(|slot| is_so(board, slot)).map(|slot| slot.number).collect();
-    let highest: Vec<u32> = numbers.into_iter().rev().take(usize::try_from(most).unwrap_or(0)).collect();
-    highest.into_iter().for_each(|number| board.perform(Action::Remove(number)));
 }

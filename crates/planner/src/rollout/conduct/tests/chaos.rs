@@ -8,10 +8,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::plans::any_style;
-use super::world::World;
-use crate::rollout::conduct::{AutoReschedule, Control, FailBack, FailureAction, Stand, Style, Unit, Verdict, apply};
+use super::world::{World, units};
+use crate::rollout::conduct::{AutoReschedule, Control, FailBack, FailureAction, Stand, Style, Verdict, apply};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;
+use crate::rollout::properties::property;
 
 #[derive(Debug, Clone)]
 enum Blow {
@@ -19,6 +20,7 @@ enum Blow {
     Undo,
     Replicas(i64),
     Wishes(Vec<Option<i64>>),
+    Rotate(usize),
     Restyle(Style),
     Say(Control),
     Kill(usize),
@@ -47,6 +49,7 @@ fn any_blow() -> impl Strategy<Value = Blow> {
         1 => Just(Blow::Undo),
         2 => (0..12i64).prop_map(Blow::Replicas),
         1 => prop::collection::vec(prop::option::of(1..6i64), 1..4).prop_map(Blow::Wishes),
+        1 => (1..3usize).prop_map(Blow::Rotate),
         1 => any_style().prop_map(Blow::Restyle),
         3 => any_control().prop_map(Blow::Say),
         2 => (0..12usize).prop_map(Blow::Kill),
@@ -79,9 +82,9 @@ fn suffer(world: &mut World, blow: Blow, latest: &mut u32) {
         }
         Blow::Replicas(replicas) => world.facts.replicas = replicas,
         Blow::Wishes(wishes) => {
-            world.facts.units =
-                wishes.into_iter().map(|wish| Unit { wish: wish.map(Amount::Count), free_slots: None }).collect();
+            world.facts.units = units(wishes.into_iter().map(|wish| wish.map(Amount::Count)));
         }
+        Blow::Rotate(by) => world.rotate_units(by),
         Blow::Restyle(style) => world.facts.settings.style = style,
         Blow::Say(control) => {
             if let Ok(release) = apply(&world.facts.release, control, now) {
@@ -92,11 +95,13 @@ fn suffer(world: &mut World, blow: Blow, latest: &mut u32) {
         Blow::Crash(at) => main(world, at, &|pod| pod.signs.restarts = 3),
         Blow::Stop(at) => world.facts.slots.iter_mut().skip(at).take(1).for_each(|slot| slot.is_stopped = true),
         Blow::Start(at) => world.facts.slots.iter_mut().skip(at).take(1).for_each(|slot| slot.is_stopped = false),
-        Blow::Stuck(at) => main(world, at, &|pod| {
-            if pod.created.is_none() {
-                pod.unschedulable_since = Some(now);
+        Blow::Stuck(at) => {
+            for slot in world.facts.slots.iter_mut().skip(at).take(1) {
+                let next = slot.next.as_mut().map(|next| &mut next.pod);
+                let ordered = slot.main.as_mut().into_iter().chain(next).filter(|pod| pod.created.is_none());
+                ordered.for_each(|pod| pod.unschedulable_since = Some(now));
             }
-        }),
+        }
         Blow::Pass(ticks) => (0..ticks).for_each(|_| world.pass()),
     }
 }
@@ -128,10 +133,7 @@ fn calm(world: &mut World, latest: u32) {
     }
 }
 
-proptest! {
-    #![proptest_config(super::cases(2_000))]
-
-    #[test]
+property! {
     fn whatever_happened_when_it_is_quiet_the_group_becomes_what_is_wanted(
         style in any_style(), sizes in prop::collection::vec(0..5usize, 1..4),
         blows in prop::collection::vec(any_blow(), 0..40), started: bool,
@@ -164,5 +166,25 @@ proptest! {
         let in_unit = |at: usize| world.facts.slots.iter().filter(|slot| slot.unit == at).count();
         let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(in_unit(at)).expect("few")).collect();
         prop_assert_eq!(there, targets);
+    }
+
+    fn a_leader_change_at_any_point_changes_nothing(
+        style in any_style(), sizes in prop::collection::vec(0..5usize, 1..4),
+        blows in prop::collection::vec(any_blow(), 0..20),
+    ) {
+        let mut worlds = [true, false].map(|is_led_by_one| {
+            let mut world = World::settled(style, &sizes);
+            (world.start, world.end, world.is_led_by_one) = (1, 1, is_led_by_one);
+            (world, 1)
+        });
+        for blow in blows {
+            let [one, many] = &mut worlds;
+            for (world, latest) in [&mut *one, &mut *many] {
+                suffer(world, blow.clone(), latest);
+                world.decide();
+            }
+            prop_assert_eq!(&one.0.facts, &many.0.facts);
+        }
+        prop_assert_eq!(&worlds[0].0.history, &worlds[1].0.history);
     }
 }

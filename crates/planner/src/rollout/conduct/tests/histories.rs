@@ -3,15 +3,14 @@
 use proptest::prelude::*;
 
 use super::world::{World, grouped, rolling};
-use crate::rollout::conduct::{Action, Control, Grouped, Pod, Slot, Stand, Style, UnitCount};
+use crate::rollout::conduct::{Action, Control, Grouped, Pod, Slot, Stand, Style, UnitCount, apply};
 use crate::rollout::groups::Spread;
 use crate::rollout::limits::{Limits, PodReplacement};
 use crate::rollout::numbers::Amount;
+use crate::rollout::properties::property;
+use crate::rollout::release;
 
-/// Of each property.
-const CASES: u32 = 2_000;
-
-fn replacement() -> impl Strategy<Value = PodReplacement> {
+pub(super) fn replacement() -> impl Strategy<Value = PodReplacement> {
     prop::sample::select(vec![PodReplacement::Started, PodReplacement::Complete])
 }
 
@@ -37,7 +36,7 @@ fn total(world: &World) -> i64 {
 }
 
 /// The release ended, nobody is under way and everybody serves.
-fn is_over(world: &World) -> bool {
+pub(super) fn is_over(world: &World) -> bool {
     let is_settled = world.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
     is_settled && !world.facts.release.is_open() && world.available() == world.facts.replicas
 }
@@ -53,10 +52,7 @@ fn tick(world: &mut World, limits: &Limits) -> Result<Vec<Action>, TestCaseError
     Ok(actions)
 }
 
-proptest! {
-    #![proptest_config(super::cases(CASES))]
-
-    #[test]
+property! {
     fn a_rolling_update_keeps_its_bounds_and_ends_whatever_is_killed(
         replicas in 1..12usize, surge in 0..5i64, unavailable in 0..5i64, replacement in replacement(),
         (start, end) in (0..4i64, 0..4i64), kills in prop::collection::vec((0..40usize, 0..12usize), 0..12),
@@ -78,7 +74,6 @@ proptest! {
         prop_assert!(world.facts.slots.iter().all(|slot| slot.next.is_none()));
     }
 
-    #[test]
     fn revisions_pushed_at_any_time_keep_the_bounds_and_the_last_one_wins(
         replicas in 1..10usize, surge in 0..4i64, unavailable in 0..4i64, replacement in replacement(),
         pushes in prop::collection::vec((1..8usize, any::<bool>()), 1..5),
@@ -107,7 +102,6 @@ proptest! {
         prop_assert_eq!(world.revisions(), vec![last; replicas]);
     }
 
-    #[test]
     fn a_broken_revision_stalls_and_an_undo_leaves_healthy_old_pods_alone(
         replicas in 1..12usize, surge in 0..5i64, unavailable in 0..5i64, replacement in replacement(), by_groups: bool,
     ) {
@@ -130,7 +124,6 @@ proptest! {
         prop_assert!(!world.mix().contains_key(&2));
     }
 
-    #[test]
     fn groups_end_and_each_stays_within_its_size_and_its_share(
         sizes in prop::collection::vec(1..7usize, 1..4), size in 1..7i64, beta: bool, needs_confirm: bool,
         spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
@@ -162,65 +155,27 @@ proptest! {
         prop_assert_eq!(world.revisions(), vec![2; sizes.iter().sum::<usize>()]);
     }
 
-    #[test]
-    fn scaling_at_any_time_moves_no_unit_along_and_everything_ends(
-        sizes in prop::collection::vec(1..6usize, 1..4), steps in prop::collection::vec((1..6usize, 1..20i64), 1..5),
-        by_groups: bool, surge in 0..3i64,
+    fn every_group_but_the_last_is_confirmed_before_the_next(
+        sizes in prop::collection::vec(0..5usize, 1..4), size in 1..5i64, beta: bool,
+        spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
+        said in prop::collection::vec(prop::option::weighted(0.3, 0..6u64), 0..60),
     ) {
-        let style = if by_groups { Style::Groups(Grouped { needs_confirm: true, ..grouped(3, true) }) } else { rolling(surge, 1) };
-        let mut world = World::settled(style, &sizes);
-        (world.start, world.end) = (1, 1);
+        let mut world = World::settled(Style::Groups(Grouped { spread, needs_confirm: true, ..grouped(size, beta) }), &sizes);
+        world.start = 1;
         world.release(2);
-        for (ticks, replicas) in steps {
-            world.run(ticks);
-            let before = world.decide().report.units;
-            world.facts.replicas = replicas;
-            let held = Control::Pause;
-            world.say(held);
-            let after = world.decide().report.units;
-            for (before, after) in before.iter().zip(&after).filter(|(before, after)| by_groups && before.target > 0 && after.target > 0) {
-                let drift = (after.updated * before.target - before.updated * after.target).abs();
-                prop_assert!(drift <= before.target.max(after.target), "{before:?} became {after:?}");
+        for group in said {
+            let (before, release) = (world.facts.release.clone(), world.decide().release);
+            prop_assert!(release.group <= before.group + 1 || release.target != before.target);
+            if release.group > before.group.max(1) && before.target == 2 {
+                prop_assert_eq!(before.phase, release::Phase::WaitingForConfirm);
+                prop_assert_eq!(before.confirmed, before.group, "only what was confirmed is followed");
             }
-            world.say(Control::Resume);
-        }
-        for _ in 0..300 {
-            let decision = world.decide();
-            if let Stand::WaitingForConfirm { group } = decision.report.stand {
-                world.say(Control::Confirm(group));
+            if let Some(confirmed) = group.and_then(|group| apply(&world.facts.release, Control::Confirm(group), world.facts.now).ok()) {
+                let waits = world.facts.release.phase == release::Phase::WaitingForConfirm;
+                prop_assert!(waits || confirmed == world.facts.release, "a confirmation out of turn changes nothing");
+                world.facts.release = confirmed;
             }
             world.pass();
-            if decision.actions.is_empty() && is_over(&world) {
-                break;
-            }
-        }
-        prop_assert_eq!(world.decide().report.stand, Stand::Complete);
-        prop_assert_eq!(i64::try_from(world.facts.slots.len()).expect("few"), world.facts.replicas);
-        prop_assert!(world.revisions().iter().all(|revision| *revision == 2));
-    }
-
-    #[test]
-    fn moving_between_units_keeps_as_many_serving_as_are_wanted(
-        sizes in prop::collection::vec(0..6usize, 2..4), wishes in prop::collection::vec(prop::option::of(0..6i64), 2..4),
-        by_groups: bool,
-    ) {
-        let style = if by_groups { Style::Groups(grouped(3, true)) } else { rolling(1, 0) };
-        let mut world = World::settled(style, &sizes);
-        (world.start, world.end) = (2, 2);
-        for (unit, wish) in world.facts.units.iter_mut().zip(&wishes) {
-            unit.wish = wish.map(Amount::Count);
-        }
-        for _ in 0..60 {
-            world.decide();
-            prop_assert!(world.available() >= world.facts.replicas);
-            world.pass();
-        }
-        let decision = world.decide();
-        prop_assert_eq!(decision.actions, []);
-        let targets = &world.facts.release.allotment.targets;
-        if targets.iter().sum::<i64>() == world.facts.replicas {
-            let there: Vec<i64> = (0..targets.len()).map(|at| i64::try_from(world.facts.slots.iter().filter(|slot| slot.unit == at).count()).expect("few")).collect();
-            prop_assert_eq!(&there, targets);
         }
     }
 }

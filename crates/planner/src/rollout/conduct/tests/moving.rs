@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::world::{World, grouped, rolling};
-use crate::rollout::conduct::{Action, AutoReschedule, FailBack, Grouped, Stand, Style, Unit};
+use crate::rollout::conduct::{Action, AutoReschedule, Cause, Control, FailBack, Grouped, Stand, Style, Unit};
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 
@@ -58,7 +58,7 @@ fn a_unit_that_is_no_longer_declared_is_left() {
 /// Ten instances over two units toward revision 2, all at once; the new pods of some find no room.
 fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> World {
     let mut world = World::settled(Style::Groups(grouped(10, false)), &[5, 5]);
-    world.facts.units = free.map(|free_slots| Unit { wish: None, free_slots }).to_vec();
+    world.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
     world.facts.settings.auto_reschedule =
         Some(AutoReschedule { delay: Duration::from_secs(30), fail_back: FailBack::Lazy });
     world.release(2).decide();
@@ -126,4 +126,97 @@ fn a_release_takes_an_instance_that_is_about_to_move() {
     world.pass();
     world.decide();
     assert_eq!((sizes(&world), world.revisions()), (vec![5, 1], vec![2; 6]));
+}
+
+/// Three instances of one unit and one of another toward revision 2; the first unit has no room for anything new.
+fn crowded(style: Style, sizes: &[usize]) -> World {
+    let mut world = World::settled(style, sizes);
+    world.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+    world.facts.settings.auto_reschedule =
+        Some(AutoReschedule { delay: Duration::from_secs(2), fail_back: FailBack::Lazy });
+    world.room = vec![Some(0)];
+    world.release(2);
+    world
+}
+
+#[test]
+fn a_second_pod_without_room_goes_to_another_unit_and_the_instance_follows() {
+    let mut world = crowded(rolling(1, 0), &[1, 1]);
+    assert_eq!(world.decide().actions, [Action::Surge(1)]);
+    (0..3).for_each(|_| world.pass());
+    assert_eq!(world.decide().actions, [Action::Divert { slot: 1, unit: 1 }]);
+    assert_eq!(world.facts.release.allotment.targets, [0, 2]);
+    world.pass();
+    assert_eq!(world.decide().actions, [Action::Promote(1), Action::Surge(2)]);
+    assert_eq!(world.run(10).report.stand, Stand::Complete);
+    assert_eq!((sizes(&world), world.revisions()), (vec![0, 2], vec![2, 2]));
+}
+
+#[test]
+fn an_instance_bound_to_its_data_stays_where_there_is_no_room() {
+    let mut world = crowded(rolling(1, 0), &[1, 1]);
+    world.facts.slots[0].is_bound = true;
+    world.facts.settings.placement_patience = Some(Duration::from_secs(5));
+    world.run(20);
+    assert_eq!((sizes(&world), world.available()), (vec![1, 1], 2));
+    assert_eq!(world.decide().report.stand, Stand::Held(Cause::Unschedulable));
+}
+
+#[test]
+fn a_second_pod_nobody_has_room_for_fails_the_release() {
+    let mut world = World::settled(rolling(1, 0), &[2]);
+    world.facts.settings.placement_patience = Some(Duration::from_secs(5));
+    world.room = vec![Some(0)];
+    world.release(2).run(10);
+    let decision = world.decide();
+    assert_eq!(decision.report.stand, Stand::Held(Cause::Unschedulable));
+    assert_eq!((decision.release.failure.expect("it failed").slots, world.available()), (vec![1], 2));
+}
+
+#[test]
+fn quota_follows_pods_that_get_stuck_one_after_the_other() {
+    let mut world = crowded(Style::Groups(grouped(1, false)), &[3, 3]);
+    assert_eq!(world.run(60).report.stand, Stand::Complete);
+    assert_eq!((sizes(&world), world.facts.release.allotment.sent.clone()), (vec![0, 6], vec![(0, 1)]));
+}
+
+#[test]
+fn a_stuck_pod_its_unit_has_too_many_of_goes_where_the_division_wants_it() {
+    for style in [rolling(1, 0), rolling(0, 1), Style::Groups(grouped(1, true))] {
+        let mut world = crowded(style, &[3, 1]);
+        world.facts.settings.auto_reschedule = None;
+        world.facts.units[0].wish = Some(Amount::Count(0));
+        assert_eq!(world.run(60).report.stand, Stand::Complete, "{style:?}");
+        assert_eq!((sizes(&world), world.revisions()), (vec![0, 4], vec![2; 4]));
+    }
+}
+
+#[test]
+fn an_abort_takes_back_a_second_pod_that_was_diverted() {
+    let mut world = crowded(rolling(1, 0), &[1, 1]);
+    world.decide();
+    (0..3).for_each(|_| world.pass());
+    world.decide();
+    world.say(Control::Abort);
+    let decision = world.decide();
+    assert_eq!(decision.actions[0], Action::Drop(1));
+    (0..5).for_each(|_| {
+        world.decide();
+        world.pass();
+    });
+    assert_eq!(world.revisions(), [1, 1], "the mix stays");
+}
+
+#[test]
+fn a_unit_that_is_left_behind_does_not_bring_back_quota_when_its_last_instance_goes() {
+    let mut world = stuck([None, None], &[0]);
+    world.facts.now = Moment::from_secs(1_030);
+    world.run(10);
+    assert_eq!(world.facts.release.allotment.targets, [3, 7]);
+    let declared = world.facts.units.clone();
+    let gone = Unit { name: "gone".to_owned(), wish: Some(Amount::Count(0)), free_slots: None };
+    world.facts.units.push(gone);
+    assert_eq!((world.decide().actions, sizes(&world)), (vec![], vec![3, 7, 0]));
+    world.facts.units = declared;
+    assert_eq!((world.decide().actions, sizes(&world)), (vec![], vec![3, 7]));
 }

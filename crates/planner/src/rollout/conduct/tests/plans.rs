@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::world::{World, grouped, rolling};
-use crate::rollout::conduct::{Action, Control, Fate, Grouped, Stand, Style, Unit, plan};
+use super::world::{World, grouped, rolling, units};
+use crate::rollout::conduct::{Action, Control, Fate, Grouped, Stand, Style, plan};
 use crate::rollout::groups::{Kind, Spread};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;
+use crate::rollout::properties::property;
 
 #[test]
 fn the_plan_of_a_finished_group_is_empty() {
@@ -67,10 +68,7 @@ fn executed(world: &mut World) -> Vec<(u64, Vec<Action>)> {
     std::mem::take(&mut world.history)
 }
 
-proptest! {
-    #![proptest_config(super::cases(2_000))]
-
-    #[test]
+property! {
     fn what_is_executed_is_what_was_planned(
         before in any_style(), after in any_style(), sizes in prop::collection::vec(0..5usize, 1..4),
         replicas in 0..14i64, wishes in prop::collection::vec(prop::option::of(0..6i64), 1..4),
@@ -80,8 +78,7 @@ proptest! {
         world.facts.settings.style = after;
         world.facts.settings.replacement = started.then_some(PodReplacement::Started);
         world.facts.replicas = replicas;
-        world.facts.units =
-            wishes.iter().map(|wish| Unit { wish: wish.map(Amount::Count), free_slots: None }).collect();
+        world.facts.units = units(wishes.iter().map(|wish| wish.map(Amount::Count)));
         world.facts.target = if template { 2 } else { 1 };
         let plan = plan(&world.facts);
         let planned: Vec<_> = plan.steps.into_iter().map(|step| (step.group, step.actions)).collect();
@@ -94,5 +91,34 @@ proptest! {
             prop_assert!(world.pods().all(|pod| pod.revision == target), "{:?}", world.facts.slots);
             prop_assert!(world.facts.slots.iter().all(|slot| slot.next.is_none()));
         }
+    }
+
+    fn the_plan_of_what_a_plan_leads_to_is_empty(
+        style in any_style(), sizes in prop::collection::vec(0..5usize, 1..4), replicas in 0..14i64,
+        wishes in prop::collection::vec(prop::option::of(1..6i64), 1..4), stopped in prop::option::of(0..6usize),
+    ) {
+        let mut world = World::settled(style, &sizes);
+        world.facts.replicas = replicas;
+        world.facts.units = units(wishes.iter().map(|wish| wish.map(Amount::Count)));
+        world.facts.slots.iter_mut().skip(stopped.unwrap_or(9)).take(1).for_each(|slot| slot.is_stopped = true);
+        world.release(2);
+        executed(&mut world);
+        let finished = plan(&world.facts);
+        prop_assert!(finished.completes);
+        prop_assert_eq!(finished.steps, []);
+    }
+}
+
+/// Not a bound in seconds, which a busy machine would break, but work that would take minutes if a decision were more than
+/// a few milliseconds: thousands of them, each twice.
+#[test]
+fn a_release_of_a_thousand_instances_is_decided_step_by_step() {
+    let thousand = [334, 333, 333];
+    let grouped_by_tens = Style::Groups(grouped(10, true));
+    for style in [rolling(10, 10), rolling(250, 0), Style::Recreate, grouped_by_tens] {
+        let mut world = World::settled(style, &thousand);
+        world.facts.units.iter_mut().for_each(|unit| unit.wish = None);
+        assert_eq!(world.release(2).run(250).report.stand, Stand::Complete, "{style:?}");
+        assert_eq!(world.mix(), BTreeMap::from([(2, 1_000)]));
     }
 }

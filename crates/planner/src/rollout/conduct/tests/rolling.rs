@@ -204,3 +204,28 @@ fn a_recreation_that_finds_a_second_pod_of_the_target_keeps_it() {
     world.facts.settings = settings(Style::Recreate);
     assert_eq!(conduct(&world.facts).actions, [Action::Promote(1), Action::Retire(2)]);
 }
+
+#[test]
+fn what_is_changed_in_place_is_not_taken_without_a_successor_while_others_still_go() {
+    let mut world = World::settled(rolling(0, 2), &[4]);
+    world.facts.settings.keeps_addresses = true;
+    world.release(2).decide();
+    // One of two is up again, and the old pod of the other still goes.
+    world.facts.slots[0].main = Some(healthy(2));
+    world.facts.slots[0].leaving = 0;
+    world.facts.slots[1].leaving = 1;
+    assert_eq!(conduct(&world.facts).actions, [Action::Renew(3)]);
+}
+
+#[test]
+fn a_recreation_that_is_given_up_between_its_halves_does_not_leave_the_group_down() {
+    let mut world = World::settled(Style::Recreate, &[2]);
+    world.end = 2;
+    world.release(2).decide();
+    world.say(Control::Abort);
+    for _ in 0..5 {
+        world.pass();
+        world.decide();
+    }
+    assert_eq!((world.revisions(), world.last.expect("asked").report.stand), (vec![2, 2], Stand::Aborted));
+}

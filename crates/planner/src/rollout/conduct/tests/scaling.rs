@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::world::{World, grouped, rolling};
+use super::world::{World, grouped, rolling, units};
 use crate::rollout::conduct::{Action, Control, Grouped, Stand, Style, Unit};
 use crate::rollout::groups::Kind;
 use crate::rollout::limits::PodReplacement;
@@ -93,7 +93,7 @@ fn a_unit_keeps_its_ratio_when_it_grows_and_when_it_shrinks() {
 #[test]
 fn a_unit_that_joins_starts_at_the_target_revision() {
     let mut world = waiting();
-    world.facts.units.push(Unit::default());
+    world.facts.units = units([None; 3]);
     world.facts.replicas = 15;
     world.decide();
     let joined: Vec<u32> = world
@@ -126,6 +126,17 @@ fn when_every_unit_is_pinned_to_zero_nothing_is_done() {
 }
 
 #[test]
+fn a_group_whose_instances_were_stopped_grows_by_what_is_wanted() {
+    let mut world = World::settled(Style::Groups(grouped(4, false)), &[5]);
+    world.release(2).decide();
+    assert_eq!(world.facts.release.committed, [4]);
+    world.facts.slots.iter_mut().take(4).for_each(|slot| slot.is_stopped = true);
+    world.facts.replicas = 6;
+    world.decide();
+    assert_eq!(world.facts.slots.len(), 6);
+}
+
+#[test]
 fn the_lowest_free_numbers_are_taken() {
     let mut world = World::settled(Style::Groups(grouped(4, true)), &[2, 2]);
     world.facts.units[1].wish = Some(Amount::Count(2));
@@ -133,4 +144,65 @@ fn the_lowest_free_numbers_are_taken() {
     assert_eq!(world.decide().actions, [Action::Remove(2)], "the highest of the unit that has too many");
     world.facts.replicas = 4;
     assert_eq!(world.decide().actions, [Action::Create { slot: 2, unit: 0, revision: 1 }]);
+}
+
+#[test]
+fn without_units_the_highest_numbers_go_also_in_the_middle_of_a_release() {
+    let mut world = World::settled(rolling(1, 0), &[6]);
+    world.facts.units[0].name.clear();
+    world.release(2).run(4);
+    assert_eq!(world.revisions(), [2, 2, 2, 1, 1, 1]);
+    world.facts.replicas = 4;
+    let actions = world.decide().actions;
+    let removed: Vec<&Action> = actions.iter().filter(|action| matches!(action, Action::Remove(_))).collect();
+    assert_eq!(removed, [&Action::Remove(6), &Action::Remove(5)]);
+}
+
+#[test]
+fn in_units_who_serves_least_goes_first() {
+    let mut world = World::settled(Style::Groups(grouped(4, true)), &[3, 3]);
+    world.kill(1);
+    world.facts.replicas = 4;
+    assert_eq!(world.decide().actions, [Action::Remove(2), Action::Remove(6)]);
+}
+
+#[test]
+fn a_broken_update_that_is_scaled_in_keeps_those_that_serve() {
+    let half = Some(Amount::Percent(50));
+    let mut world = World::settled(Style::Rolling { surge: None, unavailable: half }, &[10]);
+    world.facts.units[0].name.clear();
+    world.broken.insert(2);
+    world.release(2).run(3);
+    assert_eq!((world.mix(), world.available()), (BTreeMap::from([(1, 5), (2, 5)]), 5));
+    world.facts.replicas = 5;
+    world.decide();
+    assert_eq!((world.facts.slots.len(), world.available()), (5, 3), "three of five must serve");
+}
+
+#[test]
+fn second_pods_are_fewer_when_instances_are() {
+    let mut world = World::settled(Style::Rolling { surge: Some(Amount::Percent(30)), unavailable: None }, &[10]);
+    world.facts.units[0].name.clear();
+    world.broken.insert(2);
+    world.release(2).run(2);
+    assert_eq!(world.pods().count(), 13);
+    world.facts.replicas = 4;
+    world.decide();
+    assert_eq!((world.facts.slots.len(), world.pods().count(), world.available()), (4, 6, 4));
+}
+
+#[test]
+fn units_in_another_order_are_known_by_their_names() {
+    let mut world = World::settled(Style::Groups(Grouped { needs_confirm: true, ..grouped(4, true) }), &[2, 6]);
+    world.release(2).run(3);
+    world.say(Control::Confirm(1));
+    world.run(3);
+    assert_eq!(world.facts.release.committed, [2, 4]);
+    world.rotate_units(1);
+    assert_eq!((world.decide().actions, world.facts.release.committed.clone()), (vec![], vec![4, 2]));
+    world.facts.units.insert(0, Unit { name: "new".to_owned(), wish: Some(Amount::Count(0)), free_slots: None });
+    for slot in &mut world.facts.slots {
+        slot.unit += 1;
+    }
+    assert_eq!((world.decide().actions, world.facts.release.committed.clone()), (vec![], vec![0, 4, 2]));
 }

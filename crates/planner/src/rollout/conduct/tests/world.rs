@@ -57,16 +57,34 @@ pub(super) fn healthy(revision: u32) -> Pod {
 }
 
 pub(super) fn slot(number: u32, unit: usize, revision: u32) -> Slot {
-    Slot { number, unit, is_stopped: false, main: Some(healthy(revision)), next: None, leaving: 0 }
+    Slot { number, unit, is_stopped: false, is_bound: false, main: Some(healthy(revision)), next: None, leaving: 0 }
+}
+
+/// Units with these wishes, named after their place.
+pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<Unit> {
+    let unit = |(at, wish): (usize, Option<Amount>)| Unit { name: format!("u{at}"), wish, free_slots: None };
+    wishes.into_iter().enumerate().map(unit).collect()
+}
+
+/// What another leader finds.
+fn stored(release: &Release) -> Release {
+    let text = serde_json::to_string(release).expect("it can be written");
+    let found = serde_json::from_str(&text).expect("it can be read");
+    assert_eq!(found, *release);
+    found
 }
 
 pub(super) struct World {
     pub facts: Facts,
+    /// One leader leads all the time, and is asked once.
+    pub is_led_by_one: bool,
     /// Revisions that never get ready.
     pub broken: BTreeSet<u32>,
     /// How long a pod takes to get ready once made, and to leave, in ticks.
     pub start: i64,
     pub end: i64,
+    /// How many pods each unit has room for; any number where nothing is said.
+    pub room: Vec<Option<usize>>,
     /// Pods on their way out, by slot: the ticks each still takes.
     leaving: BTreeMap<u32, Vec<i64>>,
     pub last: Option<Decision>,
@@ -89,7 +107,7 @@ impl World {
             proven: Some(1),
             is_rollback: false,
             can_roll_back: true,
-            units: vec![Unit::default(); sizes.len()],
+            units: units(vec![None; sizes.len()]),
             slots,
             strays: 0,
             release,
@@ -98,15 +116,17 @@ impl World {
         let wishes = sizes.iter().map(|size| Some(Amount::Count(i64::try_from(*size).expect("few"))));
         let mut world = Self {
             facts,
+            is_led_by_one: false,
             broken: BTreeSet::new(),
             start: 0,
             end: 0,
+            room: Vec::new(),
             leaving: BTreeMap::new(),
             last: None,
             history: Vec::new(),
         };
         if sizes.windows(2).any(|two| two[0] != two[1]) {
-            world.facts.units = wishes.map(|wish| Unit { wish, free_slots: None }).collect();
+            world.facts.units = units(wishes);
         }
         world.decide();
         assert_eq!(world.history, [], "it was as it should be");
@@ -133,16 +153,18 @@ impl World {
     /// One decision and what it orders; nothing in the world moves.
     pub(super) fn decide(&mut self) -> Decision {
         let decision = conduct(&self.facts);
-        self.facts.release = decision.release.clone();
+        self.facts.release = if self.is_led_by_one { decision.release.clone() } else { stored(&decision.release) };
         for (number, leaving) in self.perform(&decision.actions) {
             self.leaving.entry(number).or_default().extend(std::iter::repeat_n(self.end, leaving));
         }
         if !decision.actions.is_empty() {
             self.history.push((decision.release.group, decision.actions.clone()));
         }
-        let again = conduct(&self.facts);
-        assert_eq!(again.actions, [], "a second leader does nothing more after {:?}", decision.actions);
-        assert_eq!(again.release, decision.release, "and remembers the same");
+        if !self.is_led_by_one {
+            let again = conduct(&self.facts);
+            assert_eq!(again.actions, [], "a second leader does nothing more after {:?}", decision.actions);
+            assert_eq!(again.release, decision.release, "and remembers the same");
+        }
         self.last = Some(decision.clone());
         decision
     }
@@ -163,6 +185,7 @@ impl World {
         self.facts.now = self.facts.now.after(Duration::from_secs(1));
         let (now, start) = (self.facts.now, Duration::from_secs(u64::try_from(self.start).expect("not before")));
         let waits = self.facts.settings.replacement != Some(PodReplacement::Started);
+        self.find_places();
         for slot in &mut self.facts.slots {
             let leaving = self.leaving.entry(slot.number).or_default();
             leaving.iter_mut().for_each(|left| *left -= 1);
@@ -183,6 +206,37 @@ impl World {
         }
         if let Some(release::Phase::Completed) = self.last.as_ref().map(|last| last.release.phase) {
             self.facts.proven = Some(self.facts.target);
+        }
+    }
+
+    /// Pods that are not made yet find a place in their unit or are called unschedulable, the lowest number first.
+    fn find_places(&mut self) {
+        let now = self.facts.now;
+        let mut room = self.room.clone();
+        for is_made in [true, false] {
+            for slot in &mut self.facts.slots {
+                let next = slot.next.as_mut().map(|next| (next.unit, &mut next.pod));
+                let pods = slot.main.as_mut().map(|main| (slot.unit, main)).into_iter().chain(next);
+                for (unit, pod) in pods.filter(|(_, pod)| pod.created.is_some() == is_made) {
+                    let Some(Some(free)) = room.get_mut(unit) else { continue };
+                    let is_placed = is_made || *free > 0;
+                    *free = free.saturating_sub(1);
+                    let since = pod.unschedulable_since.or(Some(now));
+                    pod.unschedulable_since = if is_placed { None } else { since };
+                }
+            }
+        }
+    }
+
+    /// The units are declared in another order; those nobody declares stay behind them.
+    pub(super) fn rotate_units(&mut self, by: usize) {
+        let units = self.facts.units.len();
+        let by = by % units;
+        self.facts.units.rotate_left(by);
+        let now = |unit: usize| if unit < units { (unit + units - by) % units } else { unit };
+        for slot in &mut self.facts.slots {
+            slot.unit = now(slot.unit);
+            slot.next.iter_mut().for_each(|next| next.unit = now(next.unit));
         }
     }
 

@@ -1,0 +1,245 @@
+//! Checks how a group wants to be changed: nothing is accepted that would be ignored, and nothing that could never end.
+//!
+//! The surprise: a field that is fine by itself is a flaw beside a strategy that does not look at it, because whoever says it
+//! counts on it.
+
+use super::topology::check_topology;
+use super::{Flaws, MOST_INSTANCES};
+use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, UpdatePolicy};
+use crate::spec::PodGroupSpec;
+
+/// Most instances of a group with a strategy other than Serial: what one decision costs grows with their square.
+pub const MOST_CONDUCTED: i64 = 1_000;
+/// Most readiness gates of a group; each is stored with each instance.
+pub const MOST_GATES: usize = 16;
+/// Most former revisions that can be asked to be kept; each holds a whole pod spec.
+pub const MOST_REVISIONS: i64 = 100;
+/// Longest time a release can be asked to wait for anything, in seconds: a week.
+pub const LONGEST_WAIT: i64 = 7 * 24 * 60 * 60;
+
+/// Restarts beyond this say nothing more: agents let a pod go long before.
+const MOST_RESTARTS: i64 = 100;
+/// Without progress for so many seconds a release is stuck, unless the group says otherwise.
+const USUAL_DEADLINE: i64 = 600;
+/// Longest pause of a serial upgrade, in seconds: as long as an operation may hold its lock.
+const LONGEST_PAUSE: i64 = 600;
+/// The strategies that go by groups.
+const BY_GROUPS: &[StrategyType] = &[StrategyType::Batch, StrategyType::Beta];
+
+/// What an amount may be.
+pub(super) struct Bounds {
+    counts: (i64, i64),
+    percents: (i64, i64),
+}
+
+/// More than the largest group has could not be told from that.
+const SURGE: Bounds = Bounds { counts: (0, MOST_INSTANCES), percents: (0, MOST_INSTANCES) };
+/// A share of something that exists.
+pub(super) const SHARE: Bounds = Bounds { counts: (0, MOST_INSTANCES), percents: (0, 100) };
+/// A share that is never nothing.
+const BATCH: Bounds = Bounds { counts: (1, MOST_INSTANCES), percents: (1, 100) };
+
+impl Flaws {
+    pub(super) fn amount(&mut self, field: impl Into<String>, amount: Amount, bounds: &Bounds) {
+        let (number, (least, most)) = match amount {
+            Amount::Count(count) => (count, bounds.counts),
+            Amount::Percent(percent) => (percent, bounds.percents),
+        };
+        if !(least..=most).contains(&number) {
+            let (counts, percents) = (bounds.counts, bounds.percents);
+            let allowed = format!("{}..{} or {}%..{}%", counts.0, counts.1, percents.0, percents.1);
+            self.add(field, format!("must be {allowed}, is {amount}"));
+        }
+    }
+    pub(super) fn within(&mut self, field: &str, number: i64, (least, most): (i64, i64)) {
+        if !(least..=most).contains(&number) {
+            self.add(field, format!("must be {least}..{most}, is {number}"));
+        }
+    }
+    /// What is said only has a meaning with some strategies.
+    pub(super) fn only_with(&mut self, field: &str, strategies: &[StrategyType], kind: StrategyType) {
+        if !strategies.contains(&kind) {
+            let allowed = strategies.iter().map(|kind| format!("{kind:?}")).collect::<Vec<_>>().join(" or ");
+            self.add(
+                field,
+                format!("only has a meaning with Strategy.Type {allowed}, which is {kind:?}; leave it out"),
+            );
+        }
+    }
+    /// The rule for the keys of placement expressions, which names of labels and gates share.
+    pub(super) fn label(&mut self, field: impl Into<String>, text: &str) {
+        let mut characters = text.chars();
+        let starts = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+        if !starts || !goes_on || text.len() > crate::name::LONGEST_NAME {
+            let rule = "must start with a letter or '_' and hold only letters, digits, '-', '_', '.' and '/'";
+            self.add(field, format!("{rule}, at most {} of them, is {text:?}", crate::name::LONGEST_NAME));
+        }
+    }
+}
+
+pub(super) fn check_release(spec: &PodGroupSpec, flaws: &mut Flaws) {
+    let kind = spec.strategy_type();
+    if let Some(strategy) = &spec.strategy {
+        check_strategy(strategy, spec.pod.is_stateful(), flaws);
+    }
+    if !spec.is_conducted() {
+        for field in fields_of_the_conductor(spec) {
+            flaws.add(
+                field,
+                "needs a Strategy.Type other than Serial, such as RollingUpdate; the serial upgrade does not look at it",
+            );
+        }
+    } else {
+        check_replacing(spec, flaws);
+    }
+    if let Some(topology) = &spec.topology {
+        check_topology(topology, kind, flaws);
+    }
+    check_numbers(spec, flaws);
+    check_gates(&spec.readiness_gates, flaws);
+    if let Some(drain) = &spec.drain {
+        check_drain(drain, flaws);
+    }
+}
+
+/// Only budgets can count a pod that goes as gone, and who takes everything down first updates nothing in place.
+fn check_replacing(spec: &PodGroupSpec, flaws: &mut Flaws) {
+    let kind = spec.strategy_type();
+    match spec.pod_replacement {
+        None | Some(PodReplacement::Complete) => {}
+        Some(PodReplacement::Started) => flaws.only_with("PodReplacement", &[StrategyType::RollingUpdate], kind),
+    }
+    match spec.update_policy {
+        UpdatePolicy::ReCreate => {}
+        UpdatePolicy::InPlaceIfPossible | UpdatePolicy::InPlaceOnly => {
+            flaws.only_with(
+                "UpdatePolicy",
+                &[StrategyType::RollingUpdate, StrategyType::Batch, StrategyType::Beta],
+                kind,
+            );
+        }
+    }
+}
+
+/// What is said that only the conductor looks at.
+fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static str> {
+    [
+        ("Topology", spec.topology.is_some()),
+        ("MinReadySeconds", spec.min_ready_seconds.is_some()),
+        ("ProgressDeadlineSeconds", spec.progress_deadline_seconds.is_some()),
+        ("Paused", spec.paused),
+        ("PodReplacement", spec.pod_replacement.is_some()),
+        ("UpdatePolicy", spec.update_policy != UpdatePolicy::default()),
+        ("FailureAction", spec.failure_action != FailureAction::default()),
+        ("FailureThreshold", spec.failure_threshold.is_some()),
+        ("FailFastRestarts", spec.fail_fast_restarts.is_some()),
+        ("ReadinessGates", !spec.readiness_gates.is_empty()),
+        ("Drain", spec.drain.is_some()),
+    ]
+    .into_iter()
+    .filter_map(|(field, is_said)| is_said.then_some(field))
+}
+
+fn check_strategy(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
+    let kind = strategy.kind;
+    for (field, amount, bounds) in [
+        ("Strategy.MaxSurge", strategy.max_surge, &SURGE),
+        ("Strategy.MaxUnavailable", strategy.max_unavailable, &SHARE),
+    ] {
+        if let Some(amount) = amount {
+            flaws.only_with(field, &[StrategyType::RollingUpdate], kind);
+            flaws.amount(field, amount, bounds);
+        }
+    }
+    if kind == StrategyType::RollingUpdate {
+        check_budgets(strategy, is_stateful, flaws);
+    }
+    if let Some(size) = strategy.batch_size {
+        flaws.only_with("Strategy.BatchSize", BY_GROUPS, kind);
+        flaws.amount("Strategy.BatchSize", size, &BATCH);
+    }
+    if strategy.need_waiting_for_confirm {
+        flaws.only_with("Strategy.NeedWaitingForConfirm", BY_GROUPS, kind);
+    }
+    if let Some(window) = strategy.window {
+        flaws.only_with("Strategy.Window", BY_GROUPS, kind);
+        flaws.within("Strategy.Window", window, (1, MOST_INSTANCES));
+    }
+    if strategy.upgrade_pause != 0 {
+        flaws.only_with("Strategy.UpgradePause", &[StrategyType::Serial], kind);
+        flaws.within("Strategy.UpgradePause", strategy.upgrade_pause, (0, LONGEST_PAUSE));
+    }
+}
+
+/// Two budgets that leave no room for any step, and data that two pods would have to share.
+fn check_budgets(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
+    let surges = strategy.max_surge.is_some_and(|surge| !surge.is_zero());
+    if is_stateful && surges {
+        flaws.add(
+            "Strategy.MaxSurge",
+            "must be 0 or left out: the pod keeps data on its node, which two pods of an instance cannot share",
+        );
+    }
+    let has_no_surge = strategy.max_surge.is_some_and(Amount::is_zero) || (is_stateful && !surges);
+    if has_no_surge && strategy.max_unavailable.is_some_and(Amount::is_zero) {
+        let why = match strategy.max_surge {
+            Some(_) => "MaxSurge is 0",
+            None => "a pod that keeps data on its node has no surge",
+        };
+        flaws.add(
+            "Strategy.MaxUnavailable",
+            format!("must not be 0 where {why}: no instance could ever be replaced; allow at least 1"),
+        );
+    }
+}
+
+fn check_numbers(spec: &PodGroupSpec, flaws: &mut Flaws) {
+    if let Some(limit) = spec.revision_history_limit {
+        flaws.within("RevisionHistoryLimit", limit, (0, MOST_REVISIONS));
+    }
+    if let Some(restarts) = spec.fail_fast_restarts {
+        flaws.within("FailFastRestarts", restarts, (1, MOST_RESTARTS));
+    }
+    if let Some(threshold) = spec.failure_threshold {
+        flaws.amount("FailureThreshold", threshold, &SHARE);
+    }
+    let min_ready = spec.min_ready_seconds.unwrap_or(0);
+    flaws.within("MinReadySeconds", min_ready, (0, LONGEST_WAIT));
+    let deadline = spec.progress_deadline_seconds.unwrap_or(USUAL_DEADLINE);
+    flaws.within("ProgressDeadlineSeconds", deadline, (1, LONGEST_WAIT));
+    if deadline <= min_ready {
+        let unsaid = if spec.progress_deadline_seconds.is_none() { " unless said" } else { "" };
+        flaws.add(
+            "ProgressDeadlineSeconds",
+            format!("must be more than MinReadySeconds, which is {min_ready}, is {deadline}{unsaid}"),
+        );
+    }
+}
+
+fn check_gates(gates: &[String], flaws: &mut Flaws) {
+    if gates.len() > MOST_GATES {
+        flaws.add("ReadinessGates", format!("{} are too many, at most {MOST_GATES}", gates.len()));
+    }
+    for (index, gate) in gates.iter().enumerate() {
+        let field = format!("ReadinessGates[{index}]");
+        if gates[..index].contains(gate) {
+            flaws.add(field, format!("names {gate:?} a second time"));
+        } else {
+            flaws.label(field, gate);
+        }
+    }
+}
+
+fn check_drain(drain: &Drain, flaws: &mut Flaws) {
+    flaws.within("Drain.GraceSeconds", drain.grace_seconds, (0, LONGEST_WAIT));
+    if let Some(timeout) = drain.timeout_seconds {
+        flaws.within("Drain.TimeoutSeconds", timeout, (1, LONGEST_WAIT));
+        if !drain.needs_answer {
+            flaws.add(
+                "Drain.TimeoutSeconds",
+                "only has a meaning with NeedsAnswer true: there is no answer to wait for",
+            );
+        }
+    }
+}

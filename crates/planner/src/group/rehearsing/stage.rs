@@ -1,0 +1,212 @@
+//! Where a rehearsal happens: slots to which steps are done one after another, and what is noted of each.
+//!
+//! Between two steps everything that was ordered came up and everything that was to go is gone, so nobody waits for a node to
+//! let go. What an instance is called in the end is decided by all that happened to it: who is removed is removed, whatever
+//! was before.
+
+use std::collections::BTreeMap;
+
+use contract::record::{Filling, Slot};
+use contract::rollout_view::{Fate, PlanDeed, PlanStep, PlanView, Unplaced};
+
+use super::super::inplace::Way;
+use super::super::{Bucket, Planning, number};
+use super::empty_view;
+use crate::placement::Need;
+use crate::rollout::conduct::{self, Action};
+use crate::rollout::groups::Kind;
+
+/// What one step does.
+pub(super) struct Step<'a> {
+    pub(super) group: u64,
+    pub(super) kind: Option<Kind>,
+    pub(super) actions: &'a [Action],
+    /// Instances of each unit that serve meanwhile.
+    pub(super) available: &'a [i64],
+}
+
+pub(super) struct Stage<'a> {
+    pub(super) planning: Planning<'a>,
+    pub(super) units: Vec<String>,
+    view: PlanView,
+    /// Pods and what they need, before anything happened.
+    before: (i64, Need),
+    most: (i64, Need),
+}
+
+impl<'a> Stage<'a> {
+    pub(super) fn new(planning: Planning<'a>, units: Vec<String>) -> Self {
+        let before = load(&planning, planning.facts.slots);
+        let view = empty_view(planning.facts);
+        Self { planning, units, view, before, most: before }
+    }
+
+    /// Performs one step and notes it.
+    pub(super) fn perform(&mut self, step: &Step<'_>) {
+        let mut available = step.available.to_vec();
+        let mut deeds = Vec::new();
+        for action in step.actions {
+            let way = self.way(*action);
+            if way == Some(Way::Live)
+                && let Some(unit) = self.unit_of(*action).and_then(|unit| available.get_mut(unit))
+            {
+                // It serves while it is updated.
+                *unit += 1;
+            }
+            self.note_fate(*action, way.as_ref());
+            self.planning.act(*action, &self.units);
+            deeds.push(self.deed(*action, way.as_ref()));
+        }
+        self.settle();
+        let named = |(unit, count): (&String, &i64)| (unit.clone(), *count);
+        let kind = step.kind.map_or("", |kind| match kind {
+            Kind::Beta => "Beta",
+            Kind::Batch => "Batch",
+        });
+        let available: BTreeMap<String, i64> = self.units.iter().zip(&available).map(named).collect();
+        self.view.steps.push(PlanStep { group: step.group, kind: kind.to_owned(), deeds, available });
+    }
+
+    /// Finds places for who needs one; then the world has followed.
+    pub(super) fn settle(&mut self) {
+        self.planning.place_waiting();
+        let now = load(&self.planning, &self.planning.plan.slots);
+        let larger =
+            |a: Need, b: Need| Need { memory: a.memory.max(b.memory), cpu_millis: a.cpu_millis.max(b.cpu_millis) };
+        self.most = (self.most.0.max(now.0), larger(self.most.1, now.1));
+        for slot in &mut self.planning.plan.slots {
+            slot.leaves = None;
+        }
+    }
+
+    /// Says where the pods are by now.
+    pub(super) fn tell_places(&self, slots: &mut [conduct::Slot]) {
+        let name = |pod: Option<&Slot>| pod.and_then(|pod| Some(pod.node.as_ref()?.to_string())).unwrap_or_default();
+        for told in slots {
+            let slot = index_of(told.number).and_then(|index| self.planning.plan.slots.get(index));
+            if let Some(main) = &mut told.main {
+                main.node = name(slot);
+            }
+            if let Some(next) = &mut told.next {
+                next.pod.node = name(slot.and_then(|slot| slot.next.as_deref()));
+            }
+        }
+    }
+
+    fn way(&self, action: Action) -> Option<Way> {
+        let Action::Renew(number) = action else { return None };
+        index_of(number).filter(|index| *index < self.planning.plan.slots.len()).map(|index| self.planning.way(index))
+    }
+
+    fn unit_of(&self, action: Action) -> Option<usize> {
+        let slot = self.planning.plan.slots.get(index_of(instance_of(action))?)?;
+        self.units.iter().position(|unit| *unit == slot.unit)
+    }
+
+    fn deed(&self, action: Action, way: Option<&Way>) -> PlanDeed {
+        let instance = instance_of(action);
+        let slot = index_of(instance).and_then(|index| self.planning.plan.slots.get(index));
+        let next = slot.and_then(|slot| slot.next.as_deref());
+        let (deed, pod) = match action {
+            Action::Create { .. } => ("Create", slot),
+            Action::Surge(_) => ("Surge", next),
+            Action::Promote(_) => ("Promote", slot),
+            Action::Renew(_) if matches!(way, Some(Way::Live | Way::SameAddress)) => ("InPlace", slot),
+            Action::Renew(_) => ("Renew", slot),
+            Action::Drop(_) => ("Drop", slot),
+            Action::Retire(_) => ("Retire", slot),
+            Action::Remove(_) => ("Remove", slot),
+            Action::Move { .. } | Action::Divert { .. } => ("Move", next),
+            Action::Reassign { .. } => ("Move", slot),
+        };
+        PlanDeed { instance, deed: deed.to_owned(), unit: pod.map(|pod| pod.unit.clone()).unwrap_or_default() }
+    }
+
+    fn note_fate(&mut self, action: Action, way: Option<&Way>) {
+        let instance = instance_of(action);
+        let is_known = self.view.fates.contains_key(&instance);
+        let fate = match action {
+            Action::Create { .. } if !is_known => Fate::Created,
+            Action::Create { .. } | Action::Surge(_) => Fate::Recreated,
+            Action::Renew(_) => match way {
+                Some(Way::Live | Way::SameAddress) => Fate::InPlace,
+                Some(Way::Anew | Way::Refused { .. }) | None => Fate::Recreated,
+            },
+            Action::Move { .. } | Action::Reassign { .. } | Action::Divert { .. } => Fate::Moved,
+            Action::Remove(_) => Fate::Removed,
+            Action::Promote(_) | Action::Drop(_) | Action::Retire(_) => return,
+        };
+        match self.view.fates.get(&instance) {
+            // What is new does not become less so by what follows; its number may even be given up again.
+            Some(Fate::Created) if fate == Fate::Removed => drop(self.view.fates.remove(&instance)),
+            Some(Fate::Created) => {}
+            Some(Fate::Untouched | Fate::InPlace | Fate::Recreated | Fate::Moved | Fate::Removed) | None => {
+                self.view.fates.insert(instance, fate);
+            }
+        }
+    }
+
+    /// What is said in the end; `serving` are the instances of each unit that serve before anything happens.
+    pub(super) fn view(mut self, serving: &[i64], completes: bool, warnings: Vec<String>) -> PlanView {
+        let least = |unit: &String, now: i64| {
+            let steps = self.view.steps.iter().filter_map(|step| step.available.get(unit).copied());
+            steps.min().unwrap_or(now)
+        };
+        let serving = serving.iter().copied().chain(std::iter::repeat(0));
+        let fewest = self.units.iter().zip(serving).map(|(unit, now)| (unit.clone(), least(unit, now))).collect();
+        let unplaced = self.planning.homeless.iter().map(|(index, why)| Unplaced {
+            instance: number(*index),
+            unit: self.planning.plan.slots.get(*index).map(|slot| slot.unit.clone()).unwrap_or_default(),
+            nodes: why.reasons.iter().map(|(node, why)| (node.clone(), why.iter().cloned().collect())).collect(),
+        });
+        self.view.unplaced = unplaced.collect();
+        self.view.min_available = fewest;
+        self.view.completes = completes && self.view.unplaced.is_empty();
+        self.view.warnings = warnings;
+        let extra = self.most.1.minus(self.before.1);
+        self.view.peak_extra_pods = (self.most.0 - self.before.0).max(0);
+        (self.view.peak_extra_memory, self.view.peak_extra_cpu_millis) = (extra.memory, extra.cpu_millis);
+        self.view
+    }
+}
+
+impl Planning<'_> {
+    /// Finds places for those that have none, and repairs nobody else.
+    fn place_waiting(&mut self) {
+        self.unfold();
+        self.plan.buckets = (0..self.plan.slots.len()).map(|index| self.bucket(index)).collect();
+        let is_waiting = |index: &usize| {
+            self.plan.buckets[*index] == Bucket::Waiting && self.plan.slots[*index].filling == Filling::Pod
+        };
+        self.moves = (0..self.plan.slots.len()).filter(is_waiting).collect();
+        self.place();
+        self.fold();
+    }
+}
+
+/// Pods, and what they need together.
+fn load(planning: &Planning<'_>, slots: &[Slot]) -> (i64, Need) {
+    slots
+        .iter()
+        .flat_map(Slot::pods)
+        .fold((0, Need::default()), |(pods, need), pod| (pods + 1, need.plus(planning.revision(pod.version).need)))
+}
+
+fn index_of(number: u32) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1)
+}
+
+fn instance_of(action: Action) -> u32 {
+    match action {
+        Action::Create { slot, .. }
+        | Action::Move { slot, .. }
+        | Action::Reassign { slot, .. }
+        | Action::Divert { slot, .. } => slot,
+        Action::Surge(number)
+        | Action::Promote(number)
+        | Action::Renew(number)
+        | Action::Drop(number)
+        | Action::Retire(number)
+        | Action::Remove(number) => number,
+    }
+}

@@ -1,0 +1,108 @@
+//! Says how a group wants to be changed, in the conductor's words: what the spec says, and the defaults for what it does not.
+
+use std::time::Duration;
+
+use contract::rollout::{Amount, Strategy, StrategyType};
+use contract::spec::PodGroupSpec;
+
+use crate::rollout::conduct::{AutoReschedule, Grouped, Settings, Style};
+use crate::rollout::failure::FAIL_FAST_RESTARTS;
+use crate::rollout::limits::USUAL_BUDGET;
+use crate::rollout::progress;
+
+/// Seconds a release may go without progress.
+const DEADLINE: i64 = 600;
+/// Seconds a drained instance's answer is waited for.
+const DRAIN_TIMEOUT: i64 = 300;
+
+/// Whether an instance may have two pods at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Doubling {
+    /// It may.
+    Allowed,
+    /// Not with this change, which is made in place: both would have one address.
+    InPlace,
+    /// Not with its data.
+    Stateful,
+}
+
+/// The settings of a group.
+pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling) -> Settings {
+    let topology = spec.topology.as_ref();
+    let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).filter(|auto| auto.enable);
+    Settings {
+        style: style(spec, doubling),
+        min_ready: min_ready(spec),
+        deadline: progress::deadline(Some(spec.progress_deadline_seconds.unwrap_or(DEADLINE))),
+        replacement: spec.pod_replacement,
+        keeps_addresses: doubling == Doubling::InPlace,
+        failure_action: spec.failure_action,
+        fail_fast_restarts: spec.fail_fast_restarts.unwrap_or(FAIL_FAST_RESTARTS),
+        failure_threshold: spec.failure_threshold.unwrap_or(Amount::Count(0)),
+        // Who finds no place is missing at the deadline; nothing in the spec asks for less patience.
+        placement_patience: None,
+        auto_reschedule: auto
+            .map(|auto| AutoReschedule { delay: seconds(auto.initial_delay_seconds), fail_back: auto.fail_back }),
+    }
+}
+
+fn style(spec: &PodGroupSpec, doubling: Doubling) -> Style {
+    let strategy = spec.strategy.clone().unwrap_or_default();
+    match strategy.kind {
+        // Not conducted: whoever asks all the same gets what comes closest.
+        StrategyType::Serial => Style::Rolling { surge: Some(Amount::Count(0)), unavailable: Some(Amount::Count(1)) },
+        StrategyType::RollingUpdate => Style::Rolling {
+            surge: Some(match doubling {
+                Doubling::Allowed => strategy.max_surge.unwrap_or(USUAL_BUDGET),
+                Doubling::InPlace | Doubling::Stateful => Amount::Count(0),
+            }),
+            unavailable: Some(strategy.max_unavailable.unwrap_or(USUAL_BUDGET)),
+        },
+        StrategyType::Recreate => Style::Recreate,
+        StrategyType::Batch => Style::Groups(grouped(spec, &strategy, false)),
+        StrategyType::Beta => Style::Groups(grouped(spec, &strategy, true)),
+    }
+}
+
+fn grouped(spec: &PodGroupSpec, strategy: &Strategy, beta: bool) -> Grouped {
+    Grouped {
+        batch_size: strategy.batch_size.unwrap_or(Amount::Count(1)),
+        beta,
+        spread: spec.topology.as_ref().map(|topology| topology.spread).unwrap_or_default(),
+        needs_confirm: strategy.need_waiting_for_confirm,
+        window: strategy.window,
+    }
+}
+
+/// How long a pod is ready before it counts.
+pub(super) fn min_ready(spec: &PodGroupSpec) -> Duration {
+    seconds(spec.min_ready_seconds.unwrap_or(0))
+}
+
+/// How an instance is taken out of service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Farewell {
+    /// It is shown as not ready for so long before it is touched.
+    pub(super) grace: Duration,
+    /// Somebody outside says when it is drained.
+    pub(super) needs_answer: bool,
+    /// How long that is waited for.
+    pub(super) timeout: Duration,
+}
+
+/// How instances are taken out of service; none when nobody has to be told.
+pub(super) fn farewell(spec: &PodGroupSpec) -> Option<Farewell> {
+    match &spec.drain {
+        Some(drain) => Some(Farewell {
+            grace: seconds(drain.grace_seconds),
+            needs_answer: drain.needs_answer,
+            timeout: seconds(drain.timeout_seconds.unwrap_or(DRAIN_TIMEOUT)),
+        }),
+        None if spec.readiness_gates.is_empty() => None,
+        None => Some(Farewell { grace: Duration::ZERO, needs_answer: false, timeout: seconds(DRAIN_TIMEOUT) }),
+    }
+}
+
+fn seconds(count: i64) -> Duration {
+    Duration::from_secs(u64::try_from(count).unwrap_or(0))
+}

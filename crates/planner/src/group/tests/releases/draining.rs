@@ -1,0 +1,140 @@
+//! Instances are taken out of service before they are touched, where the group says so.
+
+use contract::record::Draining;
+use contract::rollout::Drain;
+
+use super::strategies::in_units;
+use super::*;
+use crate::rollout::conduct::{Cause, Control, Stand};
+
+fn draining(grace_seconds: i64, needs_answer: bool) -> Cluster {
+    let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds, needs_answer, timeout_seconds: None });
+    cluster
+}
+
+fn drained(cluster: &Cluster) -> Vec<usize> {
+    let slots = cluster.world.slots.iter().enumerate();
+    slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
+}
+
+#[test]
+fn an_instance_is_shown_as_not_ready_for_the_grace_and_then_touched() {
+    let mut cluster = draining(30, false);
+    cluster.patch(|_| ()).tick();
+    let out = drained(&cluster);
+    assert_eq!((cluster.versions(), out.len(), cluster.serving()), (all(0, 3), 1, 2));
+    for _ in 0..5 {
+        cluster.tick();
+        assert_eq!((cluster.versions(), drained(&cluster)), (all(0, 3), out.clone()));
+    }
+    cluster.tick();
+    assert_eq!((cluster.world.slots[out[0] - 1].version, drained(&cluster)), (1, Vec::new()));
+    cluster.run(60);
+    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 3), Stand::Complete, 2));
+}
+
+#[test]
+fn who_surges_drains_the_old_one_when_the_new_one_serves_and_is_never_one_too_many() {
+    let mut cluster = draining(20, false);
+    cluster.world.record.spec.strategy = Some(rolling(1, 0));
+    cluster.forget();
+    cluster.patch(|_| ()).run(80);
+    assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 3), 3, 4));
+}
+
+#[test]
+fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
+    let mut cluster = draining(10, true);
+    cluster.patch(|_| ()).run(20);
+    let out = drained(&cluster);
+    assert_eq!((cluster.versions(), out.len()), (all(0, 3), 1));
+    cluster.slot(out[0]).draining.as_mut().expect("drained").is_answered = true;
+    cluster.told().tick();
+    assert_eq!(cluster.world.slots[out[0] - 1].version, 1);
+    cluster.run(80);
+    assert_eq!((cluster.stand(), drained(&cluster)), (Stand::Held(Cause::HookOverdue), Vec::new()), "it serves again");
+    assert_eq!((cluster.serving(), cluster.fewest), (3, 2));
+    assert!(cluster.world.record.last_error.contains("none came in time"), "{}", cluster.world.record.last_error);
+    cluster.say(Control::Resume).run(10);
+    for _ in 0..40 {
+        for out in drained(&cluster) {
+            cluster.slot(out).draining = Some(Draining { since: at(0), is_answered: true });
+        }
+        cluster.told().tick();
+    }
+    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+}
+
+#[test]
+fn gates_start_false_and_an_instance_counts_when_all_are_true() {
+    let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
+    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
+    for instance in [1, 2] {
+        cluster.slot(instance).gates.insert("lb".to_owned(), at(100));
+    }
+    cluster.patch(|_| ()).run(20);
+    let renewed: Vec<usize> = (1..=2).filter(|instance| cluster.world.slots[instance - 1].version == 1).collect();
+    assert_eq!((renewed.len(), cluster.serving()), (1, 1), "the other waits for its gate");
+    assert!(cluster.world.slots[renewed[0] - 1].gates.is_empty());
+    for _ in 0..20 {
+        let now = at(cluster.now);
+        for slot in &mut cluster.world.slots {
+            slot.gates.entry("lb".to_owned()).or_insert(now);
+        }
+        cluster.told().run(3);
+    }
+    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 2), Stand::Complete, 1));
+}
+
+#[test]
+fn who_is_not_to_go_after_all_serves_again_at_once() {
+    let mut cluster = draining(100, false);
+    cluster.patch(|_| ()).run(3);
+    assert_eq!(cluster.serving(), 2);
+    cluster.world.record.spec.paused = true;
+    cluster.told().tick();
+    assert_eq!((drained(&cluster), cluster.serving()), (Vec::new(), 3));
+}
+
+#[test]
+fn a_beta_keeps_to_the_instance_it_began_to_drain() {
+    let mut cluster = in_units(6, batches(StrategyType::Beta, 2));
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds: 60, ..Drain::default() });
+    cluster.patch(|_| ()).tick();
+    let out = drained(&cluster);
+    assert_eq!(out.len(), 2, "one of every unit");
+    for _ in 0..11 {
+        cluster.tick();
+        assert_eq!(drained(&cluster), out);
+    }
+    cluster.run(150);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 6), Stand::Complete));
+}
+
+#[test]
+fn who_is_removed_is_drained_first() {
+    let mut cluster = draining(20, false);
+    cluster.scale(2).tick();
+    assert_eq!((cluster.versions().len(), drained(&cluster)), (3, vec![3]));
+    cluster.run(10);
+    assert_eq!((cluster.versions(), cluster.containers.len()), (all(0, 2), 2));
+}
+
+#[test]
+fn who_goes_by_scaling_in_stays_the_same_while_it_is_drained() {
+    let mut cluster = fresh(1, &["n0", "n1", "n2", "n3"], batches(StrategyType::Batch, 1));
+    (cluster.start, cluster.stop) = (0, 0);
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds: 0, needs_answer: true, timeout_seconds: Some(60) });
+    cluster.run(5);
+    cluster.scale(5).tick();
+    cluster.patch(|pod| pod.containers[0].image = "0".to_owned()).tick();
+    for slot in &mut cluster.world.slots {
+        slot.draining.iter_mut().for_each(|draining| draining.is_answered = true);
+    }
+    cluster.told().tick();
+    cluster.scale(1).tick();
+    let out = drained(&cluster);
+    cluster.run(3);
+    assert_eq!(drained(&cluster), out);
+}

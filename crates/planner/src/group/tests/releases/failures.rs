@@ -1,0 +1,127 @@
+//! What is held, what is taken back, and that it touches nobody it need not.
+
+use contract::rollout::FailureAction;
+
+use super::*;
+use crate::rollout::conduct::{Cause, Control, Stand};
+
+fn broken(manner: Manner, action: FailureAction) -> Cluster {
+    let mut cluster = cluster(4, &["a", "b"], rolling(1, 1));
+    cluster.world.record.spec.failure_action = action;
+    cluster.manners.insert(1, manner);
+    cluster.patch(|pod| pod.containers[0].image = "bad".to_owned());
+    cluster
+}
+
+#[test]
+fn a_version_that_ends_again_and_again_is_held_and_people_are_told_what_to_do() {
+    let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
+    cluster.run(60);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::Crashing));
+    assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others go on serving");
+    let text = &cluster.world.record.last_error;
+    assert!(text.starts_with("the release is held: revision 1 ends again and again (instance"), "{text}");
+    assert!(text.ends_with("resume goes on with it, skip leaves it behind, undo goes back"), "{text}");
+    assert_eq!(cluster.incidents, []);
+}
+
+#[test]
+fn an_image_that_cannot_be_had_is_found_at_once() {
+    let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
+    cluster.run(5);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::ImageHopeless));
+    cluster.run(100);
+    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::ImageHopeless), 3));
+}
+
+#[test]
+fn what_is_never_well_is_found_at_the_deadline() {
+    let mut cluster = broken(Manner::Unwell, FailureAction::Hold);
+    cluster.run(100);
+    assert_eq!(cluster.stand(), Stand::Progressing);
+    cluster.run(60);
+    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::DeadlineExceeded), 3));
+}
+
+#[test]
+fn a_new_spec_ends_the_failure_and_what_was_said_of_it() {
+    let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
+    cluster.run(10);
+    cluster.patch(|pod| pod.containers[0].image = "good".to_owned()).run(60);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(2, 4), Stand::Complete));
+    assert_eq!((cluster.world.record.last_error.as_str(), cluster.fewest), ("", 3));
+}
+
+#[test]
+fn a_release_that_is_resumed_waits_for_who_failed() {
+    let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
+    cluster.run(60);
+    cluster.manners.clear();
+    cluster.say(Control::Resume).run(60);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 4), Stand::Complete));
+    assert_eq!(cluster.world.record.last_error, "");
+}
+
+#[test]
+fn a_rollback_touches_only_what_is_bad() {
+    let mut cluster = broken(Manner::Crashes, FailureAction::Rollback);
+    let untouched: Vec<usize> = {
+        cluster.run(4);
+        let slots = cluster.world.slots.iter().enumerate();
+        slots.filter(|(_, slot)| slot.version == 0).map(|(index, _)| index).collect()
+    };
+    assert!(!untouched.is_empty());
+    let containers = |cluster: &Cluster| -> Vec<i64> {
+        untouched
+            .iter()
+            .map(|index| {
+                let instance = number(*index);
+                let oldest =
+                    cluster.containers.iter().filter(|((_, id), _)| id.instance == instance && id.version == 0);
+                oldest.map(|(_, it)| it.up_at).min().expect("it runs")
+            })
+            .collect()
+    };
+    let before = containers(&cluster);
+    cluster.run(80);
+    let record = &cluster.world.record;
+    assert_eq!((record.spec.version, record.spec.pod.containers[0].image.as_str()), (2, "i"));
+    assert_eq!((&record.equals, record.proven), (&BTreeSet::from([0]), Some(2)));
+    assert!(record.last_error.starts_with("revision 1 was taken back to revision 0: it ends again and again"));
+    assert_eq!((containers(&cluster), cluster.stand()), (before, Stand::Complete), "they were never touched");
+    assert_eq!(cluster.incidents.len(), 1, "told once");
+    assert!(matches!(cluster.incidents[0].1, Incident::BadUpgrade { version: 1 }));
+    assert!(cluster.versions().iter().all(|versions| *versions == [0] || *versions == [2]), "{:?}", cluster.versions());
+    assert_eq!(cluster.fewest, 3);
+}
+
+#[test]
+fn without_anything_to_go_back_to_a_rollback_holds() {
+    let mut cluster = fresh(2, &["a"], rolling(1, 0));
+    cluster.world.record.spec.failure_action = FailureAction::Rollback;
+    cluster.manners.insert(0, Manner::NoImage);
+    cluster.run(20);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::ImageHopeless));
+}
+
+#[test]
+fn who_fails_is_left_behind_where_the_group_says_so() {
+    let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
+    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.manners.insert(1, Manner::NoImage);
+    cluster.patch(|_| ()).run(100);
+    assert_eq!(cluster.versions(), all(1, 3));
+}
+
+#[test]
+fn a_paused_group_starts_nothing_and_is_scaled_all_the_same() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    cluster.world.record.spec.paused = true;
+    cluster.patch(|_| ()).run(20);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 3), Stand::Paused));
+    cluster.scale(4).run(20);
+    assert_eq!((cluster.versions().len(), cluster.serving()), (4, 4));
+    cluster.world.record.spec.paused = false;
+    cluster.say(Control::Resume).run(60);
+    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 4), Stand::Complete, 3));
+}

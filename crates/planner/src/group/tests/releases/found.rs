@@ -1,0 +1,45 @@
+//! What the simulator found, as small as it gets.
+
+use super::*;
+
+#[test]
+fn a_start_asked_for_meanwhile_is_not_forgotten_when_the_second_pod_takes_over() {
+    let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
+    cluster.patch(|_| ()).run(1);
+    assert!(cluster.world.slots[0].next.is_some());
+    cluster.slot(1).starts_asked = 1;
+    cluster.told().run(60);
+    assert_eq!((cluster.versions(), cluster.world.slots[0].starts_asked), (all(1, 2), 1));
+}
+
+#[test]
+fn who_is_not_heard_makes_no_place_for_a_pod_that_is_not_ready() {
+    let mut cluster = cluster(4, &["a", "b"], rolling(2, 2));
+    cluster.manners.insert(1, Manner::Unwell);
+    cluster.patch(|_| ()).run(4);
+    cluster.world.host("a").liveness = Liveness::Suspect;
+    let silent = |cluster: &Cluster| -> Vec<usize> {
+        let is_silent = |slot: &Slot| slot.version == 0 && slot.node == Some(name("a")) && slot.draining.is_none();
+        (1..).zip(&cluster.world.slots).filter(|(_, slot)| is_silent(slot)).map(|(number, _)| number).collect()
+    };
+    let before = silent(&cluster);
+    assert!(before.iter().any(|number| cluster.world.slots[number - 1].next.is_some()), "{:?}", cluster.world.slots);
+    cluster.patch(|_| ()).run(4);
+    assert_eq!(silent(&cluster), before);
+}
+
+#[test]
+fn a_clock_that_is_far_ahead_keeps_nobody_from_counting() {
+    let mut cluster = cluster(1, &["a"], rolling(1, 0));
+    cluster.world.record.spec.min_ready_seconds = Some(10);
+    let seen = cluster.world.seen[0].as_mut().expect("it runs");
+    seen.healthy_since = at(cluster.now + 600);
+    let available = |cluster: &Cluster| {
+        let plan = cluster.world.plan(cluster.now);
+        plan.report.expect("a report").units.iter().map(|unit| unit.available).sum::<i64>()
+    };
+    assert_eq!(available(&cluster), 1);
+    let seen = cluster.world.seen[0].as_mut().expect("it runs");
+    seen.healthy_since = at(cluster.now + 1);
+    assert_eq!(available(&cluster), 0, "one that is a little ahead is believed");
+}

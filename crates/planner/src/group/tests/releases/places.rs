@@ -1,0 +1,126 @@
+//! Units, places that are not there, and nodes that are silent or lost.
+
+use contract::rollout::AutoReschedule;
+
+use super::strategies::in_units;
+use super::*;
+use crate::rollout::conduct::Stand;
+
+#[test]
+fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
+    let mut cluster = cluster(2, &["a"], rolling(0, 1));
+    cluster.world.host("a").facts.memory = 160 * MIB;
+    cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(10);
+    assert_eq!((cluster.versions(), cluster.fewest), (all(0, 2), 2));
+    let stuck: Vec<&Slot> = cluster.world.slots.iter().filter(|slot| slot.unplaced_since.happened()).collect();
+    assert_eq!(stuck.len(), 1);
+    assert_eq!(stuck[0].why, "it is not upgraded to version 1: no node fits: a: memory 32 MiB short");
+    assert!(cluster.world.record.last_error.contains("is not upgraded to version 1: no node fits"));
+    cluster.run(150);
+    assert_eq!(cluster.stand(), Stand::Stuck, "it does not count as going on");
+    cluster.world.host("a").facts.memory = 1024 * MIB;
+    cluster.told().run(40);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 2), Stand::Complete));
+    assert_eq!(cluster.world.record.last_error, "");
+    assert!(cluster.world.slots.iter().all(|slot| !slot.unplaced_since.happened() && slot.why.is_empty()));
+}
+
+#[test]
+fn a_second_pod_without_a_place_waits_beside_the_one_that_serves() {
+    let mut cluster = cluster(1, &["a"], rolling(1, 0));
+    cluster.world.host("a").facts.memory = 100 * MIB;
+    cluster.patch(|_| ()).run(10);
+    assert_eq!((cluster.versions(), cluster.fewest), (vec![vec![0, 1]], 1));
+    let next = cluster.world.slots[0].next.clone().expect("a second pod");
+    assert_eq!((next.node, next.unplaced_since.happened()), (None, true));
+    assert!(cluster.last.waiting);
+    cluster.world.host("a").facts.memory = 1024 * MIB;
+    cluster.told().run(10);
+    assert_eq!((cluster.versions(), cluster.fewest), (all(1, 1), 1));
+}
+
+#[test]
+fn a_unit_that_is_given_up_is_left_one_by_one_while_enough_serve() {
+    let mut cluster = in_units(4, rolling(1, 0));
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.values = vec!["B".to_owned()];
+    cluster.told().run(60);
+    assert_eq!((cluster.units(), cluster.fewest), (vec!["B"; 4], 4));
+    for slot in &cluster.world.slots {
+        assert!(slot.node.as_ref().is_some_and(|node| node.as_str().starts_with('b')), "{slot:?}");
+    }
+    assert_eq!(cluster.containers.len(), 4);
+}
+
+#[test]
+fn holes_stay_holes_until_their_number_is_needed() {
+    let mut cluster = in_units(4, rolling(1, 0));
+    assert_eq!(cluster.units(), ["A", "A", "B", "B"]);
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.unit_replicas.insert("A".to_owned(), Amount::Count(0));
+    cluster.scale(2).run(40);
+    let fillings: Vec<Filling> = cluster.world.slots.iter().map(|slot| slot.filling).collect();
+    assert_eq!(cluster.world.slots.iter().flat_map(Slot::pods).count(), 2);
+    assert_eq!((fillings.last(), cluster.serving()), (Some(&Filling::Pod), 2), "{fillings:?}");
+    assert!(fillings.contains(&Filling::Nothing));
+    cluster.scale(4).run(20);
+    assert_eq!((cluster.versions(), cluster.serving()), (all(0, 4), 4));
+}
+
+#[test]
+fn units_are_known_again_when_a_topology_comes_later() {
+    let mut cluster = fresh(4, &["a1", "b1"], rolling(1, 0));
+    for (node, unit) in [("a1", "A"), ("b1", "B")] {
+        cluster.world.host(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
+    }
+    cluster.run(20);
+    assert_eq!(cluster.units(), [""; 4]);
+    let containers = cluster.containers.clone();
+    let values = vec!["A".to_owned(), "B".to_owned()];
+    cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
+    cluster.told().run(20);
+    let mut units = cluster.units();
+    units.sort_unstable();
+    assert_eq!((units, cluster.containers.len()), (vec!["A", "A", "B", "B"], 4));
+    assert_eq!(cluster.containers, containers, "nobody had to move");
+}
+
+#[test]
+fn quota_of_a_full_unit_goes_to_one_with_room() {
+    let mut cluster = in_units(4, rolling(1, 0));
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.auto_reschedule =
+        Some(AutoReschedule { enable: true, initial_delay_seconds: 30, ..AutoReschedule::default() });
+    for node in ["a1", "a2"] {
+        cluster.world.host(node).facts.memory = 64 * MIB;
+    }
+    cluster.scale(8).run(4);
+    assert_eq!(cluster.serving(), 6);
+    cluster.run(30);
+    let count = |unit: &str| cluster.units().iter().filter(|it| **it == unit).count();
+    assert_eq!((cluster.serving(), count("A"), count("B")), (8, 2, 6));
+}
+
+#[test]
+fn nothing_is_concluded_from_silence() {
+    let mut cluster = cluster(4, &["a", "b"], rolling(0, 1));
+    cluster.world.host("a").liveness = Liveness::Suspect;
+    cluster.world.host("b").liveness = Liveness::Suspect;
+    let containers = cluster.containers.clone();
+    cluster.patch(|_| ()).run(20);
+    assert_eq!((cluster.versions(), &cluster.containers), (all(0, 4), &containers));
+    cluster.world.host("a").liveness = Liveness::Alive;
+    cluster.world.host("b").liveness = Liveness::Alive;
+    cluster.told().run(60);
+    assert_eq!((cluster.versions(), cluster.fewest), (all(1, 4), 3));
+}
+
+#[test]
+fn pods_of_a_lost_node_are_made_anew_at_their_version_in_the_middle_of_a_release() {
+    let mut cluster = cluster(4, &["a", "b", "c"], rolling(1, 0));
+    cluster.patch(|_| ()).run(2);
+    cluster.world.host("b").liveness = Liveness::Lost;
+    cluster.told().run(80);
+    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 4), Stand::Complete));
+    assert!(cluster.world.slots.iter().all(|slot| slot.node != Some(name("b"))));
+}

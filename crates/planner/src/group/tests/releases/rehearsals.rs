@@ -1,0 +1,105 @@
+//! A rehearsal says what will happen, and it does.
+
+use contract::rollout::UpdatePolicy;
+use contract::rollout_view::{Fate, PlanView};
+
+use super::super::super::rehearsing::rehearse;
+use super::strategies::in_units;
+use super::*;
+
+fn rehearsed(cluster: &Cluster) -> PlanView {
+    cluster.world.look(|facts| rehearse(facts, at(cluster.now)))
+}
+
+fn fates(view: &PlanView) -> Vec<Fate> {
+    view.fates.values().copied().collect()
+}
+
+#[test]
+fn a_finished_group_has_nothing_to_rehearse() {
+    let cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    let view = rehearsed(&cluster);
+    assert_eq!((view.steps.len(), fates(&view), view.completes), (0, vec![Fate::Untouched; 3], true));
+    assert_eq!((view.min_available[""], view.peak_extra_pods, view.is_new), (3, 0, false));
+}
+
+#[test]
+fn a_rolling_update_is_rehearsed_as_it_will_go() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
+    let view = rehearsed(&cluster);
+    assert_eq!((fates(&view), view.completes, view.release), (vec![Fate::Recreated; 3], true, 1));
+    assert_eq!((view.peak_extra_pods, view.peak_extra_memory), (1, 64 * MIB));
+    assert_eq!((view.min_available[""], view.unplaced.len()), (3, 0));
+    let deeds: Vec<&str> = view.steps.iter().flat_map(|step| &step.deeds).map(|deed| deed.deed.as_str()).collect();
+    assert_eq!(deeds, ["Surge", "Promote", "Surge", "Promote", "Surge", "Promote"]);
+    cluster.run(60);
+    assert_eq!((cluster.fewest, cluster.most), (3, 4), "so it went");
+}
+
+#[test]
+fn a_beta_is_rehearsed_group_by_group_with_its_units() {
+    let mut cluster = in_units(4, batches(StrategyType::Beta, 4));
+    cluster.patch(|_| ());
+    let view = rehearsed(&cluster);
+    let groups: Vec<(u64, &str, usize)> =
+        view.steps.iter().map(|step| (step.group, step.kind.as_str(), step.deeds.len())).collect();
+    assert_eq!(groups, [(1, "Beta", 2), (2, "Batch", 2)]);
+    assert_eq!(view.min_available, BTreeMap::from([("A".to_owned(), 1), ("B".to_owned(), 1)]));
+    let beta: BTreeSet<&str> = view.steps[0].deeds.iter().map(|deed| deed.unit.as_str()).collect();
+    assert_eq!(beta, BTreeSet::from(["A", "B"]));
+}
+
+#[test]
+fn what_is_changed_in_place_is_said_to_be() {
+    let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
+    cluster.world.record.spec.update_policy = UpdatePolicy::InPlaceIfPossible;
+    let mut live = cluster.clone();
+    live.patch(|pod| pod.containers[0].memory_limit = 80 << 20);
+    let view = rehearsed(&live);
+    assert_eq!((fates(&view), view.peak_extra_pods), (vec![Fate::InPlace; 2], 0));
+    assert_eq!((view.min_available[""], view.peak_extra_memory), (2, 32 * MIB), "nobody goes down");
+    cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
+    let view = rehearsed(&cluster);
+    assert_eq!((fates(&view), view.min_available[""]), (vec![Fate::InPlace; 2], 1), "one at a time");
+}
+
+#[test]
+fn instances_without_a_place_are_named_with_every_node_and_reason() {
+    let mut cluster = fresh(3, &["a", "b"], rolling(1, 0));
+    cluster.world.host("a").facts.memory = 64 * MIB;
+    cluster.world.host("b").facts.memory = 100 * MIB;
+    let view = rehearsed(&cluster);
+    assert!(view.is_new && !view.completes);
+    assert_eq!(fates(&view), [Fate::Created; 3]);
+    let [unplaced] = view.unplaced.as_slice() else { panic!("{:?}", view.unplaced) };
+    assert_eq!((unplaced.instance, unplaced.nodes.len()), (3, 2));
+    assert_eq!(unplaced.nodes[&name("b")], ["memory 28 MiB short"]);
+    assert_eq!(cluster.world.slots.len(), 0, "nothing was done");
+}
+
+#[test]
+fn scaling_and_moving_are_rehearsed_too() {
+    let mut cluster = in_units(4, rolling(1, 0));
+    let topology = cluster.world.record.spec.topology.as_mut().expect("units");
+    topology.unit_replicas.insert("A".to_owned(), Amount::Count(1));
+    let view = rehearsed(&cluster);
+    assert_eq!(fates(&view).iter().filter(|fate| **fate == Fate::Moved).count(), 1, "{view:?}");
+    cluster.world.record.spec.num_instances = 2;
+    let view = rehearsed(&cluster);
+    assert_eq!(fates(&view).iter().filter(|fate| **fate == Fate::Removed).count(), 2, "{view:?}");
+}
+
+#[test]
+fn a_serial_upgrade_is_rehearsed_one_instance_at_a_time() {
+    let mut world = world(3, &["a"]).all_healthy();
+    world.record.spec.num_instances = 4;
+    world.patch(10, |pod| pod.containers[0].memory_limit = 128 << 20);
+    let view = world.look(|facts| rehearse(facts, at(10)));
+    let deeds: Vec<(u32, &str)> =
+        view.steps.iter().flat_map(|step| &step.deeds).map(|deed| (deed.instance, deed.deed.as_str())).collect();
+    assert_eq!(deeds, [(4, "Create"), (1, "Renew"), (2, "Renew"), (3, "Renew")]);
+    assert_eq!(view.steps.len(), 4);
+    assert_eq!(fates(&view), [Fate::Recreated, Fate::Recreated, Fate::Recreated, Fate::Created]);
+    assert_eq!((view.min_available[""], view.peak_extra_memory, view.completes), (3, (4 * 128 - 3 * 64) * MIB, true));
+}

@@ -1,0 +1,114 @@
+//! Tests of the lane in a release: images before the old one goes, two pods side by side, limits of standing containers.
+
+use super::*;
+
+const OLD: &str = "a.v1-i1-d0";
+const NEW: &str = "a.v2-i1-d0";
+
+fn fetch(image: &str) -> Next {
+    Next::Fetch(image.to_owned())
+}
+fn update(id: &str, of: &str) -> Next {
+    Next::Update { id: id.to_owned(), identity: Identity { pod: pod(of), index: 0 } }
+}
+
+#[test]
+fn what_runs_is_not_removed_before_the_images_of_its_successor_are_here() {
+    let lane = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
+    assert_eq!(lane().lacks("web:2", 0).next(), fetch("web:2"));
+    assert_eq!(lane().images(Images::Coming).next(), Next::Nothing);
+    assert_eq!(
+        lane().lacks("web:2", 160).next(),
+        Next::WaitUntil(at(160)),
+        "it could not be had: the old one serves on"
+    );
+    assert_eq!(lane().lacks("web:2", 160).next_at(at(160)), fetch("web:2"));
+    assert_eq!(lane().next(), remove("x"));
+}
+
+#[test]
+fn what_is_not_ordered_goes_as_soon_as_one_of_two_successors_can_be_made() {
+    let lane = facts().want("a.v1-i1-d1", 1).want(NEW, 1).lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
+    assert_eq!(lane.next(), remove("x"));
+    let neither = facts().want("a.v1-i1-d1", 1).lacks("web:1", 0).want(NEW, 1).lacks("web:2", 0);
+    assert_eq!(neither.see("x", OLD, 0, Activity::Running).next(), fetch("web:1"));
+}
+
+#[test]
+fn a_start_asked_of_a_pod_whose_image_cannot_be_had_is_answered() {
+    let lane = facts().want(NEW, 1).asked(1, 0).lacks("web:2", 160).see("x", OLD, 0, Activity::Running);
+    assert_eq!(lane.next(), answered(NEW, 0, Timestamp::NEVER));
+}
+
+#[test]
+fn what_does_not_run_is_removed_at_once_and_creation_fetches_what_it_lacks() {
+    for activity in [Activity::Exited, Activity::Created, Activity::Leaving] {
+        assert_eq!(facts().want(NEW, 1).lacks("web:2", 160).see("x", OLD, 0, activity).next(), remove("x"));
+    }
+    assert_eq!(facts().want(NEW, 1).lacks("web:2", 0).next(), create(NEW, 0));
+    assert_eq!(facts().want(NEW, 1).images(Images::Coming).next(), create(NEW, 0));
+}
+
+#[test]
+fn an_instance_that_has_no_successor_here_is_removed_whatever_is_being_fetched() {
+    assert_eq!(facts().see("x", OLD, 0, Activity::Running).next(), remove("x"));
+    let stopped = facts().want(NEW, 1).stopped().lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
+    assert_eq!(stopped.next(), remove("x"));
+    let stands = facts().want(NEW, 1).lacks("web:2", 0).remember(|memory| memory.created = true);
+    assert_eq!(stands.see("y", NEW, 0, Activity::Running).see("x", OLD, 0, Activity::Running).next(), remove("x"));
+}
+
+#[test]
+fn of_two_pods_side_by_side_one_is_started_again_while_the_other_waits_for_its_image() {
+    let lane = facts().want(OLD, 1).remember(|memory| memory.created = true).want(NEW, 2);
+    let lane = lane.see("x", OLD, 0, Activity::Running);
+    assert_eq!(lane.next(), create(NEW, 0), "all images are here");
+    let lane = lane.lacks("web:2", 0);
+    assert_eq!(lane.next(), fetch("web:2"));
+    let mut lane = lane.images(Images::Coming);
+    assert_eq!(lane.next(), Next::Nothing);
+    lane.seen[0].2 = Activity::Exited;
+    assert_eq!(lane.next(), start("x", OLD, 1, at(100)));
+}
+
+#[test]
+fn a_refused_creation_of_one_pod_holds_the_other_back_in_nothing() {
+    let lane = facts().want(OLD, 1).remember(|memory| memory.created = true);
+    let lane = lane.want(NEW, 1).remember(|memory| memory.retry_at = at(500));
+    assert_eq!(lane.see("x", OLD, 0, Activity::Exited).next(), start("x", OLD, 1, at(100)));
+}
+
+#[test]
+fn a_standing_container_gets_its_limits_whatever_it_does() {
+    for activity in [Activity::Running, Activity::Exited, Activity::Created] {
+        let lane = facts().want(OLD, 1).live("two", 0).see("x", OLD, 0, activity);
+        assert_eq!(lane.next(), update("x", OLD), "{activity:?}");
+    }
+    let stopped = facts().want(OLD, 1).stopped().live("two", 0).see("x", OLD, 0, Activity::Exited);
+    assert_eq!(stopped.next(), update("x", OLD));
+    assert_eq!(stopped.updated("x", "two").next(), Next::Nothing);
+    assert_eq!(facts().want(OLD, 1).live("two", 0).see("x", OLD, 0, Activity::Leaving).next(), remove("x"));
+}
+
+#[test]
+fn a_refused_update_waits_and_holds_nothing_else_up() {
+    let lane = || facts().want(OLD, 1).live("two", 160);
+    assert_eq!(lane().see("x", OLD, 0, Activity::Running).next(), Next::WaitUntil(at(160)));
+    assert_eq!(lane().see("x", OLD, 0, Activity::Running).next_at(at(160)), update("x", OLD));
+    assert_eq!(lane().see("x", OLD, 0, Activity::Exited).next(), start("x", OLD, 1, at(100)));
+}
+
+#[test]
+fn only_other_limits_can_be_given_to_standing_containers() {
+    let change = |change: fn(&mut PodSpec)| {
+        let (before, mut after) = (spec(1), spec(1));
+        change(&mut after);
+        (makes_other_containers(&before, &after), can_be_updated(&before, &after))
+    };
+    assert_eq!(change(|_| {}), (false, true));
+    assert_eq!(change(|spec| spec.containers[0].memory_limit = 1 << 30), (true, true));
+    assert_eq!(change(|spec| spec.containers[0].cpu_limit = 4), (true, true));
+    assert_eq!(change(|spec| spec.version = 2), (false, true));
+    assert_eq!(change(|spec| spec.containers[0].image = "web:2".to_owned()), (true, false));
+    assert_eq!(change(|spec| spec.containers.push(ContainerSpec::default())), (true, false));
+}
