@@ -64,6 +64,8 @@ pub struct Plan {
     pub publish_ip: String,
     /// Network to join.
     pub network: String,
+    /// Address on it that belongs to this container; empty when any will do.
+    pub address: String,
     /// DNS search domains.
     pub dns_search: Vec<String>,
     /// Log driver and its options; none means the engine's default.
@@ -120,6 +122,7 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Pl
         port: (container.expose > 0).then(|| format!("{}/tcp", container.expose)),
         publish_ip: host.publish_ip.clone(),
         network: spec.network_name().to_owned(),
+        address: String::new(),
         dns_search: container.dns_search.clone(),
         log: (!container.log_config.kind.is_empty())
             .then(|| (container.log_config.kind.clone(), container.log_config.config.clone())),

@@ -1,11 +1,13 @@
 //! The hands on the Docker engine, and the only file that knows its client library.
 //!
 //! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and stops have their own
-//! places in line, so a stop that waits for its grace holds nobody up. Surprises: the engine names a missing network
-//! only at start, and lets two agents create two networks of one name; only the name of a bridge is unique to it, so ours
-//! follows from the network's.
+//! places in line, so a stop that waits for its grace holds nobody up. The surprise: the engine names a missing network,
+//! and an address that cannot be had, only at start.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+mod bodies;
+mod networks;
+
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -14,25 +16,25 @@ use std::time::Duration;
 use bollard::Docker;
 use bollard::errors::Error as EngineError;
 use bollard::models::{
-    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, HealthConfig, HostConfig,
-    HostConfigLogConfig, NetworkCreateRequest, PortBinding, ThrottleDevice,
+    ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerUpdateBody, EndpointIpamConfig,
+    EndpointSettings, HealthConfig, HostConfig, HostConfigLogConfig, Ipam, IpamConfig, Network, NetworkConnectRequest,
+    NetworkCreateRequest, NetworkDisconnectRequest, NetworkingConfig, PortBinding, ThrottleDevice,
 };
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
     ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
-use contract::digest::Digest;
 use contract::labels;
 use contract::runtime::ContainerDetail;
 use futures_util::StreamExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{info, warn};
 
+use crate::address::Subnet;
 use crate::circuit::Sign;
-use crate::container::{CPU_PERIOD, Host, Plan, address, seen};
-use crate::core::io::{ContainerSeen, Phase};
-use crate::device::Throttle;
-use crate::fault::Error;
+use crate::container::{Host, Plan, address, seen};
+use crate::core::io::{ContainerSeen, ImageTrouble, Phase};
+use crate::fault::{self, Error};
 use crate::pulse::Pulse;
 
 /// Inspect and list.
@@ -51,8 +53,6 @@ const READS: usize = 8;
 const STOPS: usize = 64;
 /// Between two looks at something another process of this engine is finishing.
 const POLL: Duration = Duration::from_millis(100);
-/// Networks the engine brings along.
-const BUILT_IN_NETWORKS: [&str; 5] = ["", "host", "none", "bridge", "default"];
 
 /// The facts of the machine the engine tells.
 #[derive(Debug, Clone, Default)]
@@ -77,8 +77,9 @@ pub struct Engine {
     reads: Semaphore,
     changes: Semaphore,
     stops: Semaphore,
-    /// Networks known to be there; held while one is made, so that this agent makes each once.
-    networks: tokio::sync::Mutex<BTreeSet<String>>,
+    /// Networks known to be there, and the addresses of those that are split; held while one is made, so that this agent
+    /// makes each once.
+    networks: tokio::sync::Mutex<BTreeMap<String, Option<Subnet>>>,
     /// The engine takes MemorySwappiness: those on cgroup v2 warn about it or refuse it, and have no use for it.
     swappiness: AtomicBool,
 }
@@ -94,7 +95,7 @@ impl Engine {
             reads: Semaphore::new(READS),
             changes: Semaphore::new(concurrency.max(1)),
             stops: Semaphore::new(STOPS),
-            networks: tokio::sync::Mutex::new(BTreeSet::new()),
+            networks: tokio::sync::Mutex::new(BTreeMap::new()),
             swappiness: AtomicBool::new(true),
         }
     }
@@ -153,15 +154,22 @@ impl Engine {
     /// cannot be started is left for a start of its own.
     pub async fn create(&self, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
         let mut place = self.changes.acquire().await;
-        self.ensure_network(&plan.network).await?;
-        let id = match self.make(plan).await {
+        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
+        let is_wished = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
+        let address = if is_wished { Some(plan.address.clone()) } else { own };
+        let id = match self.make(plan, address.as_deref()).await {
             Err(error) if error.status() == 409 => self.adopt(plan, error).await?,
             Err(error) if error.status() == 404 && error.says("o such image") => {
                 // A pull takes minutes and little of the engine: others go ahead meanwhile.
                 drop(place);
                 self.pull(&plan.image, error).await?;
                 place = self.changes.acquire().await;
-                self.make(plan).await?
+                self.make(plan, address.as_deref()).await?
+            }
+            // Newer engines say so here and not at start.
+            Err(error) if networks::is_about_address(&error) => self.make(plan, None).await?,
+            Err(Error::Refused { status, text }) if fault::image_trouble(&text) == Some(ImageTrouble::Denied) => {
+                return Err(Error::NoImage { status, text, trouble: ImageTrouble::Denied });
             }
             made => made?,
         };
@@ -170,6 +178,27 @@ impl Engine {
         }
         drop(place);
         self.look(&id).await
+    }
+
+    /// Gives a container the limits of `plan`, running or not; none when it is gone.
+    pub async fn update(&self, id: &str, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
+        let _place = self.changes.acquire().await;
+        match self.call(CHANGE, async |docker| docker.update_container(id, bodies::update(plan)).await).await {
+            Err(error) if error.status() == 404 => Ok(None),
+            Err(error) => Err(error),
+            Ok(()) => self.look(id).await,
+        }
+    }
+
+    /// The image is on this node when this returns well.
+    pub async fn fetch(&self, image: &str) -> Result<(), Error> {
+        let place = self.reads.acquire().await;
+        let found = self.call(READ, async |docker| docker.inspect_image(image).await).await;
+        drop(place);
+        match found {
+            Err(missing @ Error::Refused { .. }) => self.pull(image, missing).await,
+            other => other.map(drop),
+        }
     }
 
     /// Starts a container; none when it is gone.
@@ -279,14 +308,14 @@ impl Engine {
         }
     }
 
-    async fn make(&self, plan: &Plan) -> Result<String, Error> {
+    async fn make(&self, plan: &Plan, address: Option<&str>) -> Result<String, Error> {
         let options = || Some(CreateContainerOptionsBuilder::new().name(&plan.name).build());
         let make = |body| self.call(CHANGE, async |docker| docker.create_container(options(), body).await);
         let known = self.swappiness.load(Ordering::Relaxed);
-        let made = match make(body(plan, known)).await {
+        let made = match make(bodies::create(plan, address, known)).await {
             Err(error) if known && error.says("swappiness") => {
                 self.swappiness.store(false, Ordering::Relaxed);
-                make(body(plan, false)).await?
+                make(bodies::create(plan, address, false)).await?
             }
             made => made?,
         };
@@ -313,14 +342,23 @@ impl Engine {
     }
 
     async fn start_made(&self, id: &str) -> Result<(), Error> {
-        let start = || self.call(CHANGE, async |docker| docker.start_container(id, None).await);
-        match start().await {
+        let started = match self.begin(id).await {
             Err(error) if error.says("network") && error.says("not found") => {
                 let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
                 self.networks.lock().await.remove(&detail.host_config.network_mode);
                 self.ensure_network(&detail.host_config.network_mode).await?;
-                start().await
+                self.begin(id).await
             }
+            other => other,
+        };
+        match started {
+            Err(error) if networks::is_about_address(&error) => self.begin_elsewhere(id, error).await,
+            other => other,
+        }
+    }
+
+    async fn begin(&self, id: &str) -> Result<(), Error> {
+        match self.call(CHANGE, async |docker| docker.start_container(id, None).await).await {
             // Already running.
             Err(error) if error.status() == 304 => Ok(()),
             other => other,
@@ -339,64 +377,20 @@ impl Engine {
             }
             Ok::<(), EngineError>(())
         };
-        let text = match tokio::time::timeout(PULL, pulled).await {
+        let reason = match tokio::time::timeout(PULL, pulled).await {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => self.judge(&error).to_string(),
-            Err(_) => format!("pull took longer than {} s", PULL.as_secs()),
+            Ok(Err(error)) => self.judge(&error),
+            Err(_) => Error::TimedOut(PULL),
+        };
+        let trouble = match &reason {
+            // The engine went away: that says nothing about the image.
+            Error::Unconnected(_) => return Err(reason),
+            Error::Refused { text, .. } | Error::NoImage { text, .. } => fault::image_trouble(text),
+            Error::TimedOut(_) | Error::Unreadable(_) => None,
         };
         let Error::Refused { status, text: first } = missing else { return Err(missing) };
-        Err(Error::Refused { status, text: format!("{first}; and it cannot be pulled: {text}") })
-    }
-
-    /// The network is there when this returns well.
-    async fn ensure_network(&self, name: &str) -> Result<(), Error> {
-        if BUILT_IN_NETWORKS.contains(&name) || name.starts_with("container:") {
-            return Ok(());
-        }
-        let mut known = self.networks.lock().await;
-        if !known.contains(name) {
-            if !self.network_exists(name).await? {
-                self.make_network(name).await?;
-            }
-            known.insert(name.to_owned());
-        }
-        Ok(())
-    }
-
-    async fn make_network(&self, name: &str) -> Result<(), Error> {
-        info!(network = name, "the network is not here: making it");
-        let cluster = [(labels::CLUSTER.to_owned(), self.host.owner.cluster.clone())];
-        let request = NetworkCreateRequest {
-            name: name.to_owned(),
-            driver: Some("bridge".to_owned()),
-            labels: Some(cluster.into()),
-            options: Some([("com.docker.network.bridge.name".to_owned(), bridge_name(name))].into()),
-            ..Default::default()
-        };
-        match self.call(CHANGE, async |docker| docker.create_network(request).await).await {
-            Err(error) if error.status() == 409 => Ok(()),
-            Err(error) if error.says("same bridge name") => self.wait_for_network(name, error).await,
-            other => other.map(drop),
-        }
-    }
-
-    /// Another agent of this engine makes the network at this moment.
-    async fn wait_for_network(&self, name: &str, conflict: Error) -> Result<(), Error> {
-        let deadline = tokio::time::Instant::now() + CHANGE;
-        while tokio::time::Instant::now() < deadline {
-            if self.network_exists(name).await? {
-                return Ok(());
-            }
-            tokio::time::sleep(POLL).await;
-        }
-        Err(conflict)
-    }
-
-    async fn network_exists(&self, name: &str) -> Result<bool, Error> {
-        let filters: HashMap<String, Vec<String>> = [("name".to_owned(), vec![name.to_owned()])].into();
-        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
-        let found = self.call(READ, async |docker| docker.list_networks(Some(options)).await).await?;
-        Ok(found.into_iter().any(|network| network.name.as_deref() == Some(name)))
+        let text = format!("{first}; and it cannot be pulled: {reason}");
+        Err(Error::NoImage { status, text, trouble: trouble.unwrap_or(ImageTrouble::Passing) })
     }
 
     fn own_filters(&self) -> HashMap<String, Vec<String>> {
@@ -461,67 +455,6 @@ impl Engine {
     }
 }
 
-fn body(plan: &Plan, swappiness: bool) -> ContainerCreateBody {
-    let health = plan.health.as_ref().map(|health| HealthConfig {
-        test: Some(health.test.clone()),
-        interval: (health.interval > 0).then_some(health.interval),
-        timeout: (health.timeout > 0).then_some(health.timeout),
-        retries: (health.retries > 0).then_some(health.retries),
-        ..Default::default()
-    });
-    ContainerCreateBody {
-        image: Some(plan.image.clone()),
-        // An empty list would also be taken, but some engines then forget the image's own command.
-        cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
-        entrypoint: plan.entrypoint.clone(),
-        user: given(&plan.user),
-        working_dir: given(&plan.working_dir),
-        env: Some(plan.env.clone()),
-        labels: Some(plan.labels.clone().into_iter().collect()),
-        volumes: (!plan.volumes.is_empty()).then(|| plan.volumes.clone()),
-        exposed_ports: plan.port.clone().map(|port| vec![port]),
-        healthcheck: health,
-        host_config: Some(host_config(plan, swappiness)),
-        ..Default::default()
-    }
-}
-
-fn host_config(plan: &Plan, swappiness: bool) -> HostConfig {
-    let binding = PortBinding { host_ip: Some(plan.publish_ip.clone()), host_port: Some(String::new()) };
-    let (rates, operations) = (throttled(&plan.throttles, |t| t.rate), throttled(&plan.throttles, |t| t.iops));
-    HostConfig {
-        binds: Some(plan.binds.clone()),
-        network_mode: given(&plan.network),
-        dns_search: (!plan.dns_search.is_empty()).then(|| plan.dns_search.clone()),
-        port_bindings: plan.port.as_ref().map(|port| [(port.clone(), Some(vec![binding]))].into()),
-        log_config: plan.log.as_ref().map(|(kind, config)| HostConfigLogConfig {
-            typ: Some(kind.clone()),
-            config: Some(config.clone().into_iter().collect()),
-        }),
-        memory: Some(plan.memory),
-        // Swap off.
-        memory_swap: Some(plan.memory),
-        memory_swappiness: swappiness.then_some(0),
-        cpu_period: Some(CPU_PERIOD),
-        cpu_quota: Some(plan.cpu_quota),
-        blkio_device_read_bps: rates.clone(),
-        blkio_device_write_bps: rates,
-        blkio_device_read_iops: operations.clone(),
-        blkio_device_write_iops: operations,
-        ..Default::default()
-    }
-}
-
-fn given(text: &str) -> Option<String> {
-    (!text.is_empty()).then(|| text.to_owned())
-}
-
-fn throttled(throttles: &[Throttle], limit: impl Fn(&Throttle) -> Option<i64>) -> Option<Vec<ThrottleDevice>> {
-    let device = |t: &Throttle| Some(ThrottleDevice { path: Some(t.path.clone()), rate: Some(limit(t)?) });
-    let devices: Vec<ThrottleDevice> = throttles.iter().filter_map(device).collect();
-    (!devices.is_empty()).then_some(devices)
-}
-
 fn phase(document: &ContainerInspectResponse) -> Phase {
     match document.state.as_ref().and_then(|state| state.status) {
         Some(
@@ -532,12 +465,6 @@ fn phase(document: &ContainerInspectResponse) -> Phase {
         Some(ContainerStateStatusEnum::DEAD) => Phase::Dead,
         Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EMPTY) | None => Phase::Created,
     }
-}
-
-/// The bridge of a network of ours: the engine refuses a second network with the same one. The kernel allows 15 bytes.
-fn bridge_name(network: &str) -> String {
-    let digest = Digest::of(network).to_string();
-    format!("dd-{}", &digest[..12])
 }
 
 /// Whether an image reference names a tag: a colon after the last slash.

@@ -1,5 +1,6 @@
 //! The agent: makes its node's order true with the local Docker engine and reports what it sees.
 
+pub mod address;
 pub mod app;
 pub mod circuit;
 pub mod config;

@@ -60,16 +60,26 @@ impl Metrics {
 
     /// Counts one step.
     pub fn stepped(&self, step: &Step, result: &Result<Option<ContainerSeen>, StepFailure>) {
-        let step = match step {
+        let kind = match step {
             Step::Create { .. } => "create",
+            Step::Update { .. } => "update",
             Step::Start { .. } => "start",
             Step::Stop { .. } => "stop",
             Step::Remove { .. } => "remove",
         };
-        let result = match result {
-            Ok(_) => "ok",
-            Err(StepFailure::Refused(_)) => "refused",
-            Err(StepFailure::Unreachable(_)) => "unreachable",
+        self.count(kind, result.as_ref().err());
+    }
+
+    /// Counts one fetch of an image.
+    pub fn fetched(&self, result: &Result<(), StepFailure>) {
+        self.count("fetch", result.as_ref().err());
+    }
+
+    fn count(&self, step: &'static str, failure: Option<&StepFailure>) {
+        let result = match failure {
+            None => "ok",
+            Some(StepFailure::Refused(_) | StepFailure::NoImage { .. }) => "refused",
+            Some(StepFailure::Unreachable(_)) => "unreachable",
         };
         self.steps.get_or_create(&StepEnd { step, result }).inc();
     }

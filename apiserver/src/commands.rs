@@ -105,9 +105,10 @@ impl Commands {
         Ok(Self { bus, inbox, sender, waiters, queries, clock: Clock::start() })
     }
 
-    /// The command that asks for `verb`.
-    pub fn command(&self, id: CommandId, verb: Verb) -> Command {
-        Command { id, at: self.clock.now(), by: self.sender.by.clone(), verb }
+    /// The command that asks for `verb`; who asked is this apiserver unless the client says.
+    pub fn command(&self, id: CommandId, by: Option<String>, verb: Verb) -> Command {
+        let by = by.unwrap_or_else(|| self.sender.by.clone());
+        Command { id, at: self.clock.now(), by, verb }
     }
 
     /// Publishes `command` and waits for its fate.

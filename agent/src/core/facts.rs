@@ -6,8 +6,11 @@ use contract::order::Assignment;
 use contract::report::{ContainerFacts, PodFacts};
 use contract::spec::PodSpec;
 use contract::state::{HealthState, RunState, TargetState};
+use contract::time::Timestamp;
 
+use super::images::Images;
 use super::io::{ContainerSeen, Phase, PodMemory};
+use super::standing::digest_of;
 
 /// Text for a container that vanished before its id was ever known.
 const MISSING_WITHOUT_ID: &str = "Missing container, without the container id.";
@@ -24,6 +27,8 @@ pub(super) struct Known<'a> {
     pub(super) making: bool,
     /// What is remembered.
     pub(super) memory: &'a PodMemory,
+    /// What is known of images.
+    pub(super) images: &'a Images,
     /// What the lane's last failed removal or stop said.
     pub(super) trouble: &'a str,
     /// What was reported last.
@@ -38,9 +43,11 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
     }
     let containers = container_facts(known);
     let (state, last_error) = state(known);
+    let health = known.containers.iter().map(|c| c.health).max_by_key(|health| severity(*health)).unwrap_or_default();
+    let unmade = known.ordered.filter(|_| !known.memory.created);
     Some(PodFacts {
         state,
-        health: known.containers.iter().map(|c| c.health).max_by_key(|health| severity(*health)).unwrap_or_default(),
+        health,
         leaving: known.obeying && known.ordered.is_none(),
         containers,
         restarts: known.memory.restarts,
@@ -48,6 +55,8 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         let_go: known.memory.let_go,
         starts_answered: known.memory.starts_answered,
         restarts_answered: known.memory.restarts_answered,
+        healthy_since: if health == HealthState::Healthy { known.memory.well.since } else { Timestamp::NEVER },
+        image_is_hopeless: unmade.is_some_and(|(_, spec)| known.images.are_hopeless(spec)),
         last_error,
         ..Default::default()
     })
@@ -72,12 +81,12 @@ fn container_facts(known: &Known<'_>) -> Vec<ContainerFacts> {
     (0..highest)
         .map(|index| match known.containers.iter().find(|c| c.identity.index == index) {
             None => ContainerFacts::default(),
-            Some(seen) => one_container(seen),
+            Some(seen) => one_container(known.memory, seen),
         })
         .collect()
 }
 
-fn one_container(seen: &ContainerSeen) -> ContainerFacts {
+fn one_container(memory: &PodMemory, seen: &ContainerSeen) -> ContainerFacts {
     let running = seen.phase == Phase::Running;
     ContainerFacts {
         id: seen.id.clone(),
@@ -89,7 +98,7 @@ fn one_container(seen: &ContainerSeen) -> ContainerFacts {
         error: seen.error.clone(),
         started_at: seen.started_at,
         finished_at: seen.finished_at,
-        spec_digest: seen.spec_digest.clone(),
+        spec_digest: digest_of(Some(memory), seen).to_owned(),
     }
 }
 
@@ -102,18 +111,30 @@ fn state(known: &Known<'_>) -> (RunState, String) {
         return (RunState::Error, known.memory.last_error.clone());
     }
     if let Some((assignment, spec)) = known.ordered
-        && let Some(absent) = absent(known, *assignment, spec)
+        && let Some(absent) = absent(known, assignment, spec)
     {
         return absent;
     }
     let worst = known.containers.iter().map(|seen| state_of(seen)).max_by_key(|(state, _)| rank(*state));
     let (state, error) = worst.unwrap_or((RunState::Pending, ""));
-    let error = if error.is_empty() { known.trouble } else { error };
-    (state, error.to_owned())
+    let told = [error, &known.memory.live.last_error, known.trouble].into_iter().find(|text| !text.is_empty());
+    (state, told.map_or_else(|| address_text(known), str::to_owned))
 }
 
-/// The state when a container is not there: missing when it once was, pending when it is still to be made.
-fn absent(known: &Known<'_>, assignment: Assignment, spec: &PodSpec) -> Option<(RunState, String)> {
+/// What to say of a container that runs with another address than the one it was to have.
+fn address_text(known: &Known<'_>) -> String {
+    let lease = |index: usize| known.ordered.and_then(|(assignment, _)| assignment.addresses.get(index));
+    let other = known.containers.iter().find_map(|seen| {
+        let lease = lease(seen.identity.index).filter(|lease| !lease.is_empty() && **lease != seen.ip)?;
+        (seen.phase == Phase::Running)
+            .then(|| format!("Cannot keep the address {lease}, the container has {:?}", seen.ip))
+    });
+    other.unwrap_or_default()
+}
+
+/// The state when a container is not there: missing when it once was, pending when it is still to be made, and an error
+/// when that waits for an image that cannot be had.
+fn absent(known: &Known<'_>, assignment: &Assignment, spec: &PodSpec) -> Option<(RunState, String)> {
     let there = |index: usize| known.containers.iter().any(|c| c.identity.index == index);
     let index = (0..spec.containers.len()).find(|index| !there(*index))?;
     match assignment.target {
@@ -122,7 +143,11 @@ fn absent(known: &Known<'_>, assignment: Assignment, spec: &PodSpec) -> Option<(
         TargetState::Run if known.memory.created && !known.memory.outdated => {
             Some((RunState::Missing, missing_text(known.before, index)))
         }
-        TargetState::Run => Some((RunState::Pending, String::new())),
+        TargetState::Run => {
+            let trouble = known.images.trouble(spec).filter(|_| !known.making);
+            let waits = || (RunState::Pending, String::new());
+            Some(trouble.map_or_else(waits, |text| (RunState::Error, format!("Cannot pull image, {text}"))))
+        }
     }
 }
 

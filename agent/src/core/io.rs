@@ -54,6 +54,13 @@ pub enum Input {
         /// How it went; on success the container afterwards (none when it is gone).
         result: Result<Option<ContainerSeen>, StepFailure>,
     },
+    /// A fetch ended: the image is on the node, or could not be had.
+    Fetched {
+        /// The image.
+        image: String,
+        /// Why not.
+        result: Result<(), StepFailure>,
+    },
     /// The engine answers, hangs or is away.
     Engine(EngineState),
     /// The bus can be reached, or not.
@@ -135,6 +142,11 @@ pub enum Effect {
         /// The step.
         step: Step,
     },
+    /// See to it that the image is on the node; answer with `Fetched`. It may take minutes and belongs to no lane.
+    Fetch {
+        /// The image.
+        image: String,
+    },
     /// List all containers of ours; answer with `Inventory`.
     TakeInventory,
     /// Publish a report.
@@ -151,6 +163,19 @@ pub enum Step {
         /// Which of its containers.
         index: usize,
         /// What it is.
+        spec: Arc<PodSpec>,
+        /// The address it shall have if that can be done; empty when any will do.
+        address: String,
+    },
+    /// Give a container that is there, running or not, the limits of its spec.
+    Update {
+        /// The engine's id.
+        id: String,
+        /// Which pod.
+        pod: PodId,
+        /// Which of its containers.
+        index: usize,
+        /// What it shall be.
         spec: Arc<PodSpec>,
     },
     /// Start a container that is there and not running.
@@ -179,8 +204,26 @@ pub enum Step {
 pub enum StepFailure {
     /// The engine refused: trying the same again at once is no use.
     Refused(String),
+    /// An image of the pod is not on the node and cannot be fetched.
+    NoImage {
+        /// What the engine says.
+        text: String,
+        /// Whose fault that is.
+        trouble: ImageTrouble,
+    },
     /// The engine could not be asked, or did not answer in time: nothing is known.
     Unreachable(String),
+}
+
+/// Why an image could not be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImageTrouble {
+    /// There is no such image, or it is not for us: trying again is no use.
+    Denied,
+    /// No registry answers under the image's name: the name may be wrong, or the network down.
+    NoRegistry,
+    /// The registry, the way to it or this machine has a bad time.
+    Passing,
 }
 
 /// What survives a restart of the agent.
@@ -227,6 +270,44 @@ pub struct PodMemory {
     pub asked_at: Timestamp,
     /// Containers that were started for it, by index.
     pub renewed: BTreeSet<usize>,
+    /// How its standing containers were updated.
+    pub live: LiveMemory,
+    /// Since when its health checks say it is well.
+    pub well: WellMemory,
+}
+
+/// What is remembered of the live updates of one pod.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LiveMemory {
+    /// Containers that have another spec than the one they were made from, by index.
+    pub updated: BTreeMap<usize, Updated>,
+    /// Updates in a row the engine refused.
+    pub failures: u32,
+    /// Not tried again before this.
+    pub retry_at: Timestamp,
+    /// What it said.
+    pub last_error: String,
+}
+
+/// A container that was updated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Updated {
+    /// The engine's id of it: one that is made in its place was not updated.
+    pub id: String,
+    /// Digest of the spec it has now.
+    pub digest: String,
+}
+
+/// Since when a pod is well.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct WellMemory {
+    /// When this agent first saw it; never when it is not.
+    pub since: Timestamp,
+    /// The last start of its containers at that time, by the engine's clock: one that was started later has to become
+    /// well anew, even when nobody saw it ill.
+    pub started_at: Timestamp,
 }
 
 /// Timing and limits of the core.

@@ -6,18 +6,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::digest::Digest;
 use contract::fence::Fence;
 use contract::labels::Identity;
 use contract::name::GroupName;
+use contract::order::Assignment;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::report::EngineState;
-use contract::state::{RunState, TargetState};
+use contract::spec::PodSpec;
+use contract::state::RunState;
 use contract::time::Timestamp;
-use planner::lane::{Activity, Lane, Memory, Next, Seen, Wanted, next_step};
+use planner::lane::{Activity, Lane, Live, Memory, Next, Seen, Wanted, next_step};
 use planner::restart::{End, History, Limits};
 use tracing::info;
 
 use super::io::{ContainerSeen, Effect, Phase, PodMemory, Step};
+use super::standing::digest_of;
 use super::world::Busy;
 use super::{Core, Sight, facts, lane_range};
 
@@ -48,11 +52,11 @@ impl Core {
             // What is known of the lane may be older than the step that failed: nothing is concluded from it.
             return self.world.wait(key, Some(hold_until));
         }
-        self.note_what_stands(key);
+        self.note_what_stands(key, now);
         if busy {
             return;
         }
-        // Each let-go and each answer settles one thing about one of the lane's pods, so this ends.
+        // Each let-go, answer and fetch settles one thing about one of the lane's pods, so this ends.
         loop {
             match next_step(&self.planned_lane(key, now), now) {
                 Next::LetGo(pod) => {
@@ -60,9 +64,14 @@ impl Core {
                     self.memory_mut(&pod).let_go = true;
                 }
                 Next::Answered { pod, history } => self.answered(&pod, history),
+                Next::Fetch(image) => {
+                    self.images.begin(&image);
+                    out.push(Effect::Fetch { image });
+                }
                 next @ (Next::Nothing
                 | Next::WaitUntil(_)
                 | Next::Create(_)
+                | Next::Update { .. }
                 | Next::Start { .. }
                 | Next::Stop { .. }
                 | Next::Remove { .. }) => return self.begin(key, next, out),
@@ -72,7 +81,7 @@ impl Core {
 
     /// What was asked of `pod` is done, as far as it can be.
     pub(super) fn answered(&mut self, pod: &PodId, history: History) {
-        let Some(asked) = self.ledger.order.pods.get(pod).copied() else { return };
+        let Some(asked) = self.ledger.order.pods.get(pod).cloned() else { return };
         info!(%pod, starts = asked.starts_asked, restarts = asked.restarts_asked, "what was asked of the pod is done");
         let memory = self.memory_mut(pod);
         memory.starts_answered = asked.starts_asked;
@@ -84,11 +93,19 @@ impl Core {
 
     fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
         let (step, history) = match next {
-            Next::Nothing | Next::LetGo(_) | Next::Answered { .. } => return self.world.wait(key, None),
+            Next::Nothing | Next::LetGo(_) | Next::Answered { .. } | Next::Fetch(_) => {
+                return self.world.wait(key, None);
+            }
             Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
             Next::Create(Identity { pod, index }) => {
-                let Some(spec) = self.ledger.order.specs.get(&pod.spec_key()) else { return };
-                (Step::Create { spec: Arc::clone(spec), pod, index }, None)
+                let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
+                let addresses = self.ledger.order.pods.get(&pod).map(|assignment| &assignment.addresses);
+                let address = addresses.and_then(|all| all.get(index)).cloned().unwrap_or_default();
+                (Step::Create { pod, index, spec, address }, None)
+            }
+            Next::Update { id, identity: Identity { pod, index } } => {
+                let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
+                (Step::Update { id, pod, index, spec }, None)
             }
             Next::Start { id, history, .. } => (Step::Start { id }, Some(history)),
             Next::Stop { id, grace } => (Step::Stop { id, grace }, None),
@@ -98,50 +115,26 @@ impl Core {
         out.push(Effect::Perform { lane: key.clone(), step });
     }
 
-    /// Remembers what follows from the containers that stand there.
-    fn note_what_stands(&mut self, key: &InstanceKey) {
-        let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
-        for (pod, count) in pods {
-            let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
-            let there: BTreeSet<usize> = of_pod().map(|seen| seen.identity.index).collect();
-            let running =
-                of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
-            self.note_pod(&pod, (0..count).all(|index| there.contains(&index)), there.is_empty(), &running);
-        }
-    }
-
-    fn note_pod(&mut self, pod: &PodId, complete: bool, nothing: bool, running: &BTreeSet<usize>) {
-        let nobody = PodMemory::default();
-        let memory = self.ledger.memory.get(pod).unwrap_or(&nobody);
-        let wanted = self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
-        if memory.outdated && nothing {
-            let memory = self.memory_mut(pod);
-            *memory = PodMemory {
-                halted: std::mem::take(&mut memory.halted),
-                starts_answered: memory.starts_answered,
-                restarts_answered: memory.restarts_answered,
-                ..PodMemory::default()
-            };
-        } else if !memory.outdated && complete && !memory.created {
-            self.memory_mut(pod).created = true;
-        }
-        let halted = self.ledger.memory.get(pod).map_or(&nobody.halted, |memory| &memory.halted);
-        if wanted && halted.intersection(running).next().is_some() {
-            self.memory_mut(pod).halted.retain(|index| !running.contains(index));
-        }
-    }
-
-    fn ordered(&self, key: &InstanceKey) -> impl Iterator<Item = (&PodId, usize)> {
-        let count = |pod: &PodId| self.ledger.order.specs.get(&pod.spec_key()).map_or(0, |spec| spec.containers.len());
+    /// The ordered pods of a lane, and how many containers each has.
+    pub(super) fn ordered(&self, key: &InstanceKey) -> impl Iterator<Item = (&PodId, usize)> {
+        let count = |pod: &PodId| self.ledger.order.spec_of(pod).map_or(0, |spec| spec.containers.len());
         self.ledger.order.pods.range(lane_range(key)).map(move |(pod, _)| (pod, count(pod)))
     }
 
     fn planned_lane(&self, key: &InstanceKey, now: Timestamp) -> Lane<'_> {
         let order = &self.ledger.order;
         let wanted = order.pods.range(lane_range(key)).filter_map(|(pod, assignment)| {
-            let spec = order.specs.get(&pod.spec_key())?;
-            let memory = self.ledger.memory.get(pod).map(remembered).unwrap_or_default();
-            Some(Wanted { pod, assignment: *assignment, spec, memory, alone_at: self.alone_at(pod, now) })
+            let spec = order.spec_of(pod)?;
+            let memory = self.ledger.memory.get(pod);
+            Some(Wanted {
+                pod,
+                assignment: assignment.clone(),
+                spec,
+                memory: memory.map(remembered).unwrap_or_default(),
+                alone_at: self.alone_at(pod, now),
+                images: self.images.of(spec, now),
+                live: live(assignment, spec, memory),
+            })
         });
         Lane {
             wanted: wanted.collect(),
@@ -151,7 +144,7 @@ impl Core {
         }
     }
 
-    fn planned_container<'a>(&self, seen: &'a ContainerSeen) -> Seen<'a> {
+    fn planned_container<'a>(&'a self, seen: &'a ContainerSeen) -> Seen<'a> {
         Seen {
             id: &seen.id,
             identity: &seen.identity,
@@ -169,11 +162,12 @@ impl Core {
             },
             started_at: seen.started_at,
             grace: self.grace(&seen.identity.pod),
+            spec_digest: digest_of(self.ledger.memory.get(&seen.identity.pod), seen),
         }
     }
 
     fn grace(&self, pod: &PodId) -> Duration {
-        let spec = self.ledger.order.specs.get(&pod.spec_key());
+        let spec = self.ledger.order.spec_of(pod);
         let kept = || self.graces.get(pod).copied().unwrap_or(DEFAULT_GRACE);
         spec.map_or_else(kept, |spec| spec.kill_grace())
     }
@@ -224,7 +218,7 @@ impl Core {
         if !self.ever_seen() {
             return self.ledger.order.pods.contains_key(pod).then(|| facts::unknown(memory));
         }
-        let spec = self.ledger.order.specs.get(&pod.spec_key());
+        let spec = self.ledger.order.spec_of(pod);
         let mut containers: Vec<&ContainerSeen> =
             self.world.containers(key).filter(|seen| seen.identity.pod == *pod).collect();
         containers.sort_by_key(|seen| (seen.identity.index, seen.phase != Phase::Running, seen.started_at, &seen.id));
@@ -235,10 +229,21 @@ impl Core {
             containers,
             making: self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),
             memory,
+            images: &self.images,
             trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),
             before: self.reporter.get(pod),
         })
     }
+}
+
+/// The spec the pod's standing containers are updated to. One that goes back to the version in its name is updated like
+/// one that leaves it.
+fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> Option<Live> {
+    let was_updated = memory.is_some_and(|memory| !memory.live.updated.is_empty());
+    (assignment.updated_to.is_some() || was_updated).then(|| Live {
+        digest: Digest::of(spec).to_string(),
+        retry_at: memory.map_or(Timestamp::NEVER, |memory| memory.live.retry_at),
+    })
 }
 
 /// Whether what this node has in `lane` is left as it is. A dependency pod's group is called after the dependency, the

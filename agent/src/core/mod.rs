@@ -7,9 +7,11 @@
 pub mod io;
 
 mod facts;
+mod images;
 mod lanes;
 mod orders;
 mod reports;
+mod standing;
 mod steps;
 mod world;
 
@@ -48,6 +50,7 @@ pub struct Core {
     order_digest: Digest,
     desk: orders::Desk,
     world: world::World,
+    images: images::Images,
     reporter: reports::Reporter,
     /// What pods that left the order get between the request to end and the kill.
     graces: BTreeMap<PodId, Duration>,
@@ -84,6 +87,7 @@ impl Core {
             ledger,
             desk: orders::Desk::default(),
             world: world::World::default(),
+            images: images::Images::default(),
             reporter: reports::Reporter::new(),
             graces: BTreeMap::new(),
             engine: EngineState::Up,
@@ -154,6 +158,7 @@ impl Core {
                 }
             }
             Input::Stepped { lane, step, result } => self.stepped(&lane, &step, result, now),
+            Input::Fetched { image, result } => self.fetched(&image, result, now),
             Input::Engine(state) => self.engine_is(state, now),
             Input::Bus { connected } => {
                 if connected && !self.connected {

@@ -13,11 +13,11 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 use contract::travel::Changes;
 use planner::fence::{Judgement, judge};
-use planner::lane::makes_other_containers;
+use planner::lane::{can_be_updated, makes_other_containers};
 use tracing::{error, info, warn};
 
-use super::Core;
-use super::io::{Effect, Inbox, Ledger, Mutant, PodMemory};
+use super::io::{Effect, Inbox, Ledger, LiveMemory, Mutant, PodMemory};
+use super::{Core, Sight};
 
 /// Until a memory that could not be written is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(5);
@@ -167,7 +167,7 @@ impl Core {
             OrderMessage::Whole(order) => order,
             OrderMessage::Delta(delta) => self.ledger.order.changed_by(&delta).ok_or(OrderReply::NeedWhole { have })?,
         };
-        match order.pods.keys().find(|pod| !order.specs.contains_key(&pod.spec_key())) {
+        match order.pods.keys().find(|pod| order.spec_of(pod).is_none()) {
             None => Ok(order),
             Some(pod) => {
                 self.desk.tally.failed += 1;
@@ -222,6 +222,15 @@ impl Core {
         out.push(Effect::Persist { id, ledger: Box::new(ledger) });
     }
 
+    /// Forgets pods that are neither ordered nor there.
+    fn forget_what_is_gone(&mut self) {
+        let Ledger { order, memory } = &mut self.ledger;
+        let world = &self.world;
+        let stands = |pod: &PodId| world.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
+        let is_blind = !matches!(self.sight, Sight::Clear { .. });
+        memory.retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
+    }
+
     /// The order is on disk: from now on it is the one that counts.
     fn obey(&mut self, kept: Kept, out: &mut Vec<Effect>) {
         let Kept { order, inbox, asked } = kept;
@@ -229,12 +238,12 @@ impl Core {
         let pods = Changes::between(&self.ledger.order.pods, &order.pods);
         let specs = Changes::between(&self.ledger.order.specs, &order.specs);
         for pod in &pods.gone {
-            if let Some(spec) = self.ledger.order.specs.get(&pod.spec_key()) {
+            if let Some(spec) = self.ledger.order.spec_of(pod) {
                 self.graces.insert(pod.clone(), spec.kill_grace());
             }
         }
-        let respecified = |pod: &PodId| specs.put.contains_key(&pod.spec_key());
-        let changed = order.pods.keys().filter(|pod| respecified(pod)).chain(pods.put.keys()).chain(&pods.gone);
+        let respecified = order.pods.iter().filter(|(pod, a)| specs.put.contains_key(&a.spec_key(pod)));
+        let changed = respecified.map(|(pod, _)| pod).chain(pods.put.keys()).chain(&pods.gone);
         changed.for_each(|pod| self.world.mark(&pod.key()));
         if first || order.spared != self.ledger.order.spared {
             // What was left alone may have to go now.
@@ -245,6 +254,8 @@ impl Core {
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }
         adopt(&mut self.ledger, order, &asked);
+        self.images.keep_those_of(&self.ledger.order);
+        self.forget_what_is_gone();
         self.order_digest = self.ledger.order.digest();
         self.reporter.head_changed();
         self.desk.tally.accepted += 1;
@@ -265,19 +276,22 @@ fn promised_digest(message: &OrderMessage) -> contract::digest::Digest {
 /// Puts `order` in the ledger and fits what is remembered to it; `asked` are the pods it asks to start or restart once
 /// more.
 fn adopt(ledger: &mut Ledger, order: Order, asked: &BTreeMap<PodId, Timestamp>) {
-    ledger.memory.retain(|pod, _| order.pods.contains_key(pod));
+    ledger.memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
     for (pod, memory) in &mut ledger.memory {
-        let key = pod.spec_key();
-        if let (Some(before), Some(after)) = (ledger.order.specs.get(&key), order.specs.get(&key))
-            && makes_other_containers(before, after)
+        if let (Some(before), Some(after)) = (ledger.order.spec_of(pod), order.spec_of(pod))
+            && before != after
         {
-            memory.outdated = true;
+            // A new spec is worth a try of its own.
+            memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
+            let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
+            let is_live = version(&ledger.order).or_else(|| version(&order)).is_some();
+            memory.outdated |= makes_other_containers(before, after) && !(is_live && can_be_updated(before, after));
         }
     }
     for (pod, assignment) in &order.pods {
         if assignment.target == TargetState::Stop {
             let memory = ledger.memory.entry(pod.clone()).or_default();
-            let count = order.specs.get(&pod.spec_key()).map_or(0, |spec| spec.containers.len());
+            let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
             memory.halted = (0..count).collect();
             memory.let_go = false;
         }
@@ -285,10 +299,17 @@ fn adopt(ledger: &mut Ledger, order: Order, asked: &BTreeMap<PodId, Timestamp>) 
     for (pod, asked_at) in asked {
         let before = ledger.order.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
         let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
-        let count = order.specs.get(&pod.spec_key()).map_or(0, |spec| spec.containers.len());
+        let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
         note_asked(ledger.memory.entry(pod.clone()).or_default(), *asked_at, starts.then_some(count));
     }
     ledger.order = order;
+}
+
+/// What is left to remember of a pod that is not ordered any more: as long as its containers stand, that they are not what
+/// they were made as.
+fn is_worth_keeping(memory: &mut PodMemory) -> bool {
+    *memory = PodMemory { live: std::mem::take(&mut memory.live), ..PodMemory::default() };
+    !memory.live.updated.is_empty()
 }
 
 /// Somebody asks for a restart of a pod, or for a start of its containers, however many those are: what it did before

@@ -5,29 +5,33 @@
 
 use std::time::Duration;
 
+use contract::digest::Digest;
 use contract::pod_id::{InstanceKey, PodId};
+use contract::spec::PodSpec;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::restart::History;
 use tracing::warn;
 
 use super::Core;
-use super::io::{ContainerSeen, Step, StepFailure};
+use super::images::is_made_of;
+use super::io::{ContainerSeen, ImageTrouble, LiveMemory, Step, StepFailure, Updated};
 
-/// Back-off after the engine refused a create or a start: 10 s doubling to 5 min. The scheduler usually answers with
-/// a new drift before.
-const REFUSED: BackOff = BackOff { first: Duration::from_secs(10), most: Duration::from_secs(300) };
+/// Back-off after the engine refused a create, a start, an update or a fetch: 10 s doubling to 5 min. The scheduler
+/// usually answers a pod that cannot be made with a new drift before.
+pub(super) const REFUSED: BackOff = BackOff { first: Duration::from_secs(10), most: Duration::from_secs(300) };
 /// Back-off after the engine could not be asked: 1 s doubling to 30 s.
-const UNREACHABLE: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(30) };
+pub(super) const UNREACHABLE: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(30) };
 
-struct BackOff {
+/// How long to wait after failures.
+pub(super) struct BackOff {
     first: Duration,
     most: Duration,
 }
 
 impl BackOff {
     /// After so many failures in a row.
-    fn after(&self, failures: u32) -> Duration {
+    pub(super) fn after(&self, failures: u32) -> Duration {
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(16));
         self.first.saturating_mul(doubled).min(self.most)
     }
@@ -54,12 +58,18 @@ impl Core {
             }
         };
         match result {
-            Ok(left) => self.step_worked(key, step, left, history),
+            Ok(left) => self.step_worked(key, step, (left, history), now),
             Err(failure) => self.step_failed(key, step, failure, now),
         }
     }
 
-    fn step_worked(&mut self, key: &InstanceKey, step: &Step, left: Option<ContainerSeen>, history: Option<History>) {
+    fn step_worked(
+        &mut self,
+        key: &InstanceKey,
+        step: &Step,
+        (left, history): (Option<ContainerSeen>, Option<History>),
+        now: Timestamp,
+    ) {
         let lane = self.world.lane_mut(key);
         lane.stumbles = 0;
         lane.hold_until = Timestamp::NEVER;
@@ -70,8 +80,12 @@ impl Core {
             Some(seen) => self.world.put(seen),
             None => step_target(step).into_iter().for_each(|id| self.world.gone(id)),
         }
+        if let Step::Create { spec, index, .. } = step {
+            spec.containers.get(*index).into_iter().for_each(|container| self.images.used(&container.image, now));
+        }
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
         match step {
+            Step::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
             Step::Create { .. } | Step::Start { .. } => {
                 let asked = self.is_asked(&pod);
                 let memory = self.memory_mut(&pod);
@@ -90,7 +104,7 @@ impl Core {
                     }
                 }
             }
-            Step::Stop { .. } | Step::Remove { .. } => {}
+            Step::Update { .. } | Step::Stop { .. } | Step::Remove { .. } => {}
         }
     }
 
@@ -98,6 +112,10 @@ impl Core {
         let pod = self.pod_of(step);
         let (refused, text) = match failure {
             StepFailure::Refused(text) => (true, text),
+            StepFailure::NoImage { text, trouble } => {
+                self.image_lacked(step, &text, trouble, now);
+                (true, text)
+            }
             StepFailure::Unreachable(text) => (false, text),
         };
         warn!(lane = %key, refused, reason = %text, "a step failed");
@@ -111,20 +129,66 @@ impl Core {
                 self.look_again = true;
                 self.making_refused(&pod, format!("Cannot start container, {text}"), now);
             }
+            (Step::Update { .. }, Some(pod)) if refused => {
+                let live = &mut self.memory_mut(&pod).live;
+                live.failures = live.failures.saturating_add(1);
+                live.retry_at = now + REFUSED.after(live.failures);
+                live.last_error = format!("Cannot update container, {text}");
+            }
             (Step::Stop { id, .. }, Some(pod)) if refused && self.is_to_run(&pod) => {
                 self.restart_refused(&pod, id);
                 self.stumble(key, format!("Cannot restart container, {text}"), now);
             }
-            (Step::Create { .. } | Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }, _) => {
-                let what = if matches!(step, Step::Remove { .. }) { "Fail to remove" } else { "Cannot stop" };
-                let trouble = if refused { format!("{what} container, {text}") } else { String::new() };
-                self.stumble(key, trouble, now);
-            }
+            (Step::Remove { .. }, _) if refused => self.stumble(key, format!("Fail to remove container, {text}"), now),
+            (Step::Stop { .. }, _) if refused => self.stumble(key, format!("Cannot stop container, {text}"), now),
+            (
+                Step::Create { .. }
+                | Step::Update { .. }
+                | Step::Start { .. }
+                | Step::Stop { .. }
+                | Step::Remove { .. },
+                _,
+            ) => self.stumble(key, String::new(), now),
         }
         if !refused {
             // Nobody knows what the step left behind.
             self.look_again = true;
+            if let Step::Create { pod, .. } = step {
+                self.world.lane_mut(key).unsure = Some(pod.clone());
+            }
         }
+    }
+
+    /// A standing container has the limits of `spec` now.
+    fn updated(&mut self, pod: &PodId, (id, index): (&str, usize), spec: &PodSpec) {
+        let digest = Digest::of(spec).to_string();
+        let made_so = self.world.container(id).is_some_and(|seen| seen.spec_digest == digest);
+        let live = &mut self.memory_mut(pod).live;
+        if made_so {
+            live.updated.remove(&index);
+        } else {
+            live.updated.insert(index, Updated { id: id.to_owned(), digest });
+        }
+        *live = LiveMemory { updated: std::mem::take(&mut live.updated), ..LiveMemory::default() };
+    }
+
+    fn image_lacked(&mut self, step: &Step, text: &str, trouble: ImageTrouble, now: Timestamp) {
+        if let Step::Create { spec, index, .. } = step
+            && let Some(container) = spec.containers.get(*index)
+        {
+            self.images.lacked(&container.image, text, trouble, now);
+        }
+    }
+
+    /// A fetch ended: whoever waits for the image is looked at again.
+    pub(super) fn fetched(&mut self, image: &str, result: Result<(), StepFailure>, now: Timestamp) {
+        if let Err(reason) = &result {
+            warn!(%image, ?reason, "an image could not be fetched");
+        }
+        self.images.fetched(image, result, now);
+        let order = &self.ledger.order;
+        let waits = |pod: &&PodId| order.spec_of(pod).is_some_and(|spec| is_made_of(spec, image));
+        order.pods.keys().filter(waits).for_each(|pod| self.world.mark(&pod.key()));
     }
 
     fn making_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {
@@ -165,7 +229,7 @@ impl Core {
 
     fn pod_of(&self, step: &Step) -> Option<PodId> {
         match step {
-            Step::Create { pod, .. } => Some(pod.clone()),
+            Step::Create { pod, .. } | Step::Update { pod, .. } => Some(pod.clone()),
             Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
                 self.world.container(id).map(|seen| seen.identity.pod.clone())
             }
@@ -176,6 +240,6 @@ impl Core {
 fn step_target(step: &Step) -> Option<&str> {
     match step {
         Step::Create { .. } => None,
-        Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
+        Step::Update { id, .. } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
     }
 }

@@ -38,6 +38,8 @@ pub(super) struct Lane {
     pub(super) hold_until: Timestamp,
     /// What the last stop or removal that failed said.
     pub(super) trouble: String,
+    /// The pod whose container the engine was asked to make and may have made, though it did not answer.
+    pub(super) unsure: Option<PodId>,
 }
 
 /// A step under way.
@@ -50,11 +52,14 @@ pub(super) struct Busy {
 }
 
 impl Lane {
-    /// Whether a container of the pod is being made at this moment.
+    /// Whether a container of the pod is being made at this moment, or may have been without our seeing it yet.
     pub(super) fn is_making(&self, wanted: &PodId) -> bool {
+        if self.unsure.as_ref() == Some(wanted) {
+            return true;
+        }
         match self.busy.as_ref().map(|busy| &busy.step) {
             Some(Step::Create { pod, .. }) => pod == wanted,
-            Some(Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }) | None => false,
+            Some(Step::Update { .. } | Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }) | None => false,
         }
     }
 }
@@ -168,6 +173,11 @@ impl World {
                 self.gone(&id);
             }
         }
+        let unsure = self.lanes.iter().filter(|(key, lane)| lane.unsure.is_some() && !self.touched.contains(key));
+        for key in unsure.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.lane_mut(&key).unsure = None;
+            self.mark(&key);
+        }
     }
 
     /// One container was looked at. False when the look is older than what is known: only an inventory can tell.
@@ -211,7 +221,8 @@ impl World {
 
     /// Forgets a lane that has nothing left to remember.
     pub(super) fn tidy(&mut self, lane: &InstanceKey) {
-        let done = |lane: &Lane| lane.ids.is_empty() && lane.busy.is_none() && lane.wait.is_none();
+        let done =
+            |lane: &Lane| lane.ids.is_empty() && lane.busy.is_none() && lane.wait.is_none() && lane.unsure.is_none();
         if self.lanes.get(lane).is_some_and(done) {
             self.lanes.remove(lane);
         }

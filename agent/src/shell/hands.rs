@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
-use crate::container::{Host, plan};
+use crate::container::{Host, Plan, plan};
 use crate::core::io::{ContainerSeen, Input, Step, StepFailure};
 use crate::docker::Engine;
 use crate::metrics::Metrics;
@@ -56,6 +56,16 @@ impl Hands {
         });
     }
 
+    /// Begins to see to it that an image is here. One task per image at most, because the core asks for each once.
+    pub fn fetch(&self, image: String) {
+        let (engine, inputs, metrics) = (Arc::clone(&self.engine), self.inputs.clone(), self.metrics.clone());
+        fabric::tasks::spawn("fetch", async move {
+            let result = engine.fetch(&image).await.map_err(StepFailure::from);
+            metrics.fetched(&result);
+            inputs.send(Input::Fetched { image, result }).await.ok();
+        });
+    }
+
     /// Begins an inventory; one that is still being taken is given up, because the core asked anew.
     pub fn inventory(&mut self) {
         if let Some(before) = self.inventory.take() {
@@ -76,8 +86,12 @@ impl Hands {
 
 async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<ContainerSeen>, StepFailure> {
     let result = match step {
-        Step::Create { pod, index, spec } => match plan(host, pod, spec, *index) {
-            Ok(plan) => engine.create(&plan).await,
+        Step::Create { pod, index, spec, address } => match plan(host, pod, spec, *index) {
+            Ok(plan) => engine.create(&Plan { address: address.clone(), ..plan }).await,
+            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
+        },
+        Step::Update { id, pod, index, spec } => match plan(host, pod, spec, *index) {
+            Ok(plan) => engine.update(id, &plan).await,
             Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
         },
         Step::Start { id } => engine.start(id).await,

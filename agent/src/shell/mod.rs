@@ -70,6 +70,7 @@ impl Shell {
                 | Input::Inventory(_)
                 | Input::Looked { .. }
                 | Input::Stepped { .. }
+                | Input::Fetched { .. }
                 | Input::WholeAsked
                 | Input::Tick => {}
             }
@@ -91,6 +92,7 @@ impl Shell {
             Effect::Reply { inbox, reply } => self.voice.reply(inbox, reply),
             Effect::Publish(report) => self.voice.report(report),
             Effect::Perform { lane, step } => self.hands.step(lane, step),
+            Effect::Fetch { image } => self.hands.fetch(image),
             Effect::TakeInventory => self.hands.inventory(),
         }
     }

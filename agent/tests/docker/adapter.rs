@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::container::Host;
-use agent::core::io::{Phase, StepFailure};
+use agent::core::io::{ImageTrouble, Phase, StepFailure};
 use agent::device::Device;
 use contract::labels;
 use contract::spec::{ContainerSpec, PodSpec};
@@ -219,7 +219,7 @@ async fn a_missing_image_is_refused_with_what_the_engine_says() {
             ..cluster.spec(1)
         };
         match cluster.engine("n1").create(&cluster.plan(&spec, 0)).await.map_err(StepFailure::from) {
-            Err(StepFailure::Refused(text)) => {
+            Err(StepFailure::NoImage { text, trouble: ImageTrouble::NoRegistry }) => {
                 assert!(text.starts_with("404: 404 Not Found, "), "{text}");
                 assert!(text.contains("absent") && text.contains("cannot be pulled"), "{text}");
             }

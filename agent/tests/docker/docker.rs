@@ -9,10 +9,10 @@ use agent::container::{Host, Plan, plan};
 use agent::docker::Engine;
 use agent::pulse::Pulse;
 use bollard::Docker;
-use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::models::{ContainerCreateBody, HostConfig, NetworkCreateRequest};
 use bollard::query_parameters::{
     CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, KillContainerOptionsBuilder,
-    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder,
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, TagImageOptionsBuilder,
 };
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
@@ -125,6 +125,23 @@ impl Cluster {
         let id = self.raw.create_container(Some(options), body).await.expect("creates").id;
         self.raw.start_container(&id, None).await.expect("starts");
         id
+    }
+    /// A second name for the demo image: to the engine and to us another image.
+    pub(crate) async fn second_image(&self) -> String {
+        let (repository, _) = IMAGE.split_once(':').expect("a tag");
+        let options = TagImageOptionsBuilder::new().repo(repository).tag("2").build();
+        self.raw.tag_image(IMAGE, Some(options)).await.expect("tags");
+        format!("{repository}:2")
+    }
+    /// A network made by somebody else, who let the engine choose its addresses.
+    pub(crate) async fn foreign_network(&self, name: &str) {
+        let texts = HashMap::from([("deployd-test".to_owned(), self.id.clone())]);
+        let request = NetworkCreateRequest { name: name.to_owned(), labels: Some(texts), ..Default::default() };
+        self.raw.create_network(request).await.expect("makes the network");
+    }
+    pub(crate) async fn network(&self, name: &str) -> Value {
+        let found = self.raw.inspect_network(name, None).await.expect("there is such a network");
+        serde_json::to_value(found).expect("encodes")
     }
     pub(crate) async fn networks(&self, name: &str) -> usize {
         let filters = HashMap::from([("name", vec![name])]);

@@ -9,4 +9,5 @@ mod away;
 mod docker;
 mod node;
 mod process;
+mod releases;
 mod tar;

@@ -17,7 +17,9 @@ pub mod operations;
 pub mod params;
 pub mod podgroups;
 pub mod ports;
+pub mod releases;
 pub mod respond;
+pub mod rollouts;
 pub mod router;
 pub mod status;
 pub mod writes;
@@ -133,10 +135,11 @@ async fn serve(api: &Api, route: Route, request: Request) -> Response {
     }
 }
 
-/// Whether the read-only switch has a say: everything but GET, OPTIONS, redirects and the engine's own paths.
+/// Whether the read-only switch has a say: everything but GET, OPTIONS, redirects, plans, which change nothing, and the
+/// engine's own paths.
 fn is_gated(route: &Route, request: &Request) -> bool {
     match route {
-        Route::Options(_) | Route::Redirect(_) => false,
+        Route::Options(_) | Route::Redirect(_) | Route::Call(Resource::Plan, Verb::Post) => false,
         Route::Call(..) | Route::Head | Route::NotAllowed(_) | Route::Unknown => {
             ![Method::GET, Method::OPTIONS].contains(request.method())
                 && !request.uri().path().starts_with(router::ALWAYS_OPEN)
@@ -169,6 +172,9 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
         Resource::History => history::call(api, &call).await,
         Resource::Events => events::call(api, &call).await,
         Resource::DeadLetters => deadletters::call(api, &call).await,
+        Resource::Rollouts => rollouts::rollouts(api, &call).await,
+        Resource::Revisions => rollouts::revisions(api, &call).await,
+        Resource::Plan => rollouts::plan(api, &call).await,
     }
 }
 

@@ -1,17 +1,21 @@
-//! `/api/podgroups`: create, look, remove, and the three ways to change: another number, another spec, an operation.
+//! `/api/podgroups`: create, look, remove, and the ways to change: another number, another spec, an operation, and what
+//! [`super::releases`] says to a release.
 //!
 //! What is wrong with a request itself is told before the leader is asked: the name first, then the command, then its
 //! parameters. Whether there is such a group, and whether it is free, only the leader knows.
 
 use axum::http::StatusCode;
-use contract::command::{Act, Verb as Change};
+use contract::command::{Act, Removal, Verb as Change};
 use contract::go_json;
 use contract::name::GroupName;
 use contract::query::{Answer as Told, Query};
+use contract::release_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::validate::MOST_INSTANCES;
+use serde_json::Value;
 
+use super::releases;
 use super::respond::{self, Answer, Refused, shown};
 use super::router::Verb;
 use super::writes::{self, Promise};
@@ -70,33 +74,62 @@ async fn list(api: &Api, call: &Call) -> Answer {
 }
 
 async fn post(api: &Api, call: Call) -> Answer {
-    let spec: PodGroupSpec = go_json::from_slice(&call.body)
-        .map_err(|error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}")))?;
-    spec.validate().map_err(|flaws| Refused::flawed("Missing paremeters for PodGroupSpec", &flaws))?;
+    let spec = asked_for(&call.body)?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
     writes::change(api, &call.headers, Change::CreateGroup { spec }, promise).await
 }
 
+/// The group a body asks for.
+pub(super) fn asked_for(body: &[u8]) -> Result<PodGroupSpec, Refused> {
+    let unreadable = |error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}"));
+    let body: Value = go_json::from_slice(body).map_err(unreadable)?;
+    let mut flaws = body.as_object().map(release_fields::strangers).unwrap_or_default();
+    let spec: PodGroupSpec = go_json::from_value(body).map_err(unreadable)?;
+    flaws.extend(spec.validate().err().unwrap_or_default());
+    if flaws.is_empty() { Ok(spec) } else { Err(Refused::flawed("Missing paremeters for PodGroupSpec", &flaws)) }
+}
+
 async fn delete(api: &Api, call: Call) -> Answer {
+    if call.params.text("name").is_none() {
+        return Err(Refused::bad_request(NO_NAME));
+    }
+    let removal = match call.params.text("mode") {
+        None | Some("foreground") => Removal::Foreground,
+        Some("background") => Removal::Background,
+        Some("orphan") => Removal::Orphan,
+        Some(other) => {
+            let message =
+                format!("Bad parameter for mode, should be foreground, background or orphan but {:?}", shown(other));
+            return Err(Refused::bad_request(message));
+        }
+    };
     let name = group_name(&call)?;
     let promise =
         Promise { check_url: check_url(name.as_str()), message: "PodGroupSpec will be deleted from the orc engine." };
-    writes::change(api, &call.headers, Change::RemoveGroup { name }, promise).await
+    writes::change(api, &call.headers, Change::RemoveGroup { name, removal }, promise).await
 }
 
 async fn patch(api: &Api, call: Call) -> Answer {
     let Some(name) = call.params.text("name") else { return Err(Refused::bad_request(NO_NAME)) };
-    let change = match call.params.text("cmd").unwrap_or_default() {
-        "replica" => replica(&call)?,
-        "spec" => spec(&call)?,
-        "operation" => operation(&call)?,
+    let patched = Promise { check_url: check_url(name), message: "PodGroupSpec will be patched and rescheduled." };
+    let (change, promise) = match call.params.text("cmd").unwrap_or_default() {
+        "replica" => (replica(&call)?, patched),
+        "spec" => (spec(&call)?, patched),
+        "operation" => (operation(&call)?, patched),
+        "strategy" => (releases::strategy(&call)?, releases::promise(name, "Strategy will be patched.")),
+        "rollout" => (releases::rollout(&call)?, releases::promise(name, "Rollout will follow.")),
+        "gate" => (releases::gate(&call)?, releases::promise(name, "Readiness gate will be set.")),
+        "drained" => (releases::drained(&call)?, releases::promise(name, "Instance will be taken as drained.")),
         other => {
-            let message = format!("Unknown command cmd={:?}: should be replica, spec or operation", shown(other));
+            let message = format!(
+                "Unknown command cmd={:?}: should be replica, spec or operation, or for releases strategy, rollout, gate \
+                 or drained",
+                shown(other)
+            );
             return Err(Refused::bad_request(message));
         }
     };
-    let promise = Promise { check_url: check_url(name), message: "PodGroupSpec will be patched and rescheduled." };
     writes::change(api, &call.headers, change, promise).await
 }
 
@@ -126,7 +159,8 @@ fn spec(call: &Call) -> Result<Change, Refused> {
     let pod: PodSpec = go_json::from_slice(body)
         .map_err(|error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}")))?;
     pod.validate().map_err(|flaws| Refused::flawed("Missing parameter for PodSpec", &flaws))?;
-    Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod) })
+    let cause = releases::cause(call)?;
+    Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
 }
 
 /// Words and numbers that mean nothing are accepted and nothing is done, as in the original.
@@ -146,7 +180,7 @@ fn operation(call: &Call) -> Result<Change, Refused> {
 }
 
 /// The name parameter of a change.
-fn group_name(call: &Call) -> Result<GroupName, Refused> {
+pub(super) fn group_name(call: &Call) -> Result<GroupName, Refused> {
     let name = call.params.text("name").ok_or_else(|| Refused::bad_request(NO_NAME))?;
     name.parse().map_err(|_| Refused::not_found(UNKNOWN))
 }

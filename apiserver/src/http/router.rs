@@ -40,11 +40,17 @@ pub enum Resource {
     Events,
     /// What nobody could read or deliver.
     DeadLetters,
+    /// Where releases stand.
+    Rollouts,
+    /// What groups were before.
+    Revisions,
+    /// What a spec would do.
+    Plan,
 }
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
@@ -61,6 +67,9 @@ impl Resource {
         Self::Guard,
         Self::Constraints,
         Self::DebugVars,
+        Self::Rollouts,
+        Self::Revisions,
+        Self::Plan,
     ];
 
     /// The one path.
@@ -82,6 +91,9 @@ impl Resource {
             Self::History => "/api/cntstatushistory",
             Self::Events => "/api/events",
             Self::DeadLetters => "/api/deadletters",
+            Self::Rollouts => "/api/rollouts",
+            Self::Revisions => "/api/revisions",
+            Self::Plan => "/api/podgroups/plan",
         }
     }
 }

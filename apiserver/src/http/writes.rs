@@ -6,6 +6,7 @@ use contract::api::Accepted;
 use contract::command::{Outcome, Refusal, Verb, Verdict};
 use contract::name::CommandId;
 use contract::validate::LARGEST_BODY;
+use serde::Serialize;
 
 use super::Api;
 use super::respond::{self, Answer, Refused};
@@ -13,6 +14,10 @@ use crate::commands::{self, Fate};
 
 /// A client's own id for its request: the same key twice is the same change.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// A client's own word for who asks.
+const USER: &str = "x-deployd-user";
+/// Longest name of somebody who asks: it is stored with every revision.
+const LONGEST_USER: usize = 128;
 /// Largest command sent: defaults written out may double a body, and the bus carries at most 1 MiB.
 const LARGEST_COMMAND: usize = 3 * LARGEST_BODY;
 
@@ -41,17 +46,23 @@ pub async fn change(api: &Api, headers: &HeaderMap, verb: Verb, promise: Promise
 
 /// Asks for `verb` and says what became of it.
 pub async fn settle(api: &Api, headers: &HeaderMap, verb: Verb) -> Result<Settled, Refused> {
-    let command = api.commands.command(command_id(headers)?, verb);
-    let size = serde_json::to_vec(&command).map_or(usize::MAX, |encoded| encoded.len());
-    if size > LARGEST_COMMAND {
-        let message = format!("written out in full this is {size} bytes, at most {LARGEST_COMMAND} are accepted");
-        return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message));
-    }
+    let command = api.commands.command(command_id(headers)?, user(headers)?, verb);
+    check_size(&command)?;
     match api.commands.send(&command).await {
         Ok(Fate::Decided(outcome)) => decided(outcome),
         Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
+}
+
+/// Refuses what the bus would not carry.
+pub fn check_size<T: Serialize>(message: &T) -> Result<(), Refused> {
+    let size = serde_json::to_vec(message).map_or(usize::MAX, |encoded| encoded.len());
+    if size > LARGEST_COMMAND {
+        let message = format!("written out in full this is {size} bytes, at most {LARGEST_COMMAND} are accepted");
+        return Err(Refused::new(StatusCode::PAYLOAD_TOO_LARGE, message));
+    }
+    Ok(())
 }
 
 fn command_id(headers: &HeaderMap) -> Result<CommandId, Refused> {
@@ -63,11 +74,27 @@ fn command_id(headers: &HeaderMap) -> Result<CommandId, Refused> {
     key.parse().map_err(|error| Refused::bad_request(format!("Idempotency-Key: {error}")))
 }
 
+/// Who the client says is asking: shown beside events and revisions, proof of nothing.
+fn user(headers: &HeaderMap) -> Result<Option<String>, Refused> {
+    let Some(user) = headers.get(USER) else { return Ok(None) };
+    let is_fit = |user: &&str| (1..=LONGEST_USER).contains(&user.len());
+    let user = user.to_str().ok().filter(is_fit);
+    user.map(|user| Some(user.to_owned()))
+        .ok_or_else(|| Refused::bad_request(format!("X-Deployd-User: must be 1 to {LONGEST_USER} plain letters")))
+}
+
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {
     match outcome.verdict {
         Verdict::Accepted => Ok(Settled { id: outcome.id, queued: false }),
-        Verdict::Refused(Refusal::ReadOnly) => Err(Refused::read_only()),
-        Verdict::Refused(refusal) => Err(Refused::new(status_of(&refusal), refusal.to_string())),
+        Verdict::Refused(refusal) => Err(refused(&refusal)),
+    }
+}
+
+/// What a client is told when the leader refuses.
+pub fn refused(refusal: &Refusal) -> Refused {
+    match status_of(refusal) {
+        StatusCode::FORBIDDEN => Refused::read_only(),
+        status => Refused::new(status, refusal.to_string()),
     }
 }
 
@@ -86,6 +113,8 @@ fn status_of(refusal: &Refusal) -> StatusCode {
     match refusal {
         Refusal::GroupUnknown
         | Refusal::InstanceUnknown { .. }
+        | Refusal::ReleaseUnknown { .. }
+        | Refusal::RevisionUnknown { .. }
         | Refusal::DependencyUnknown
         | Refusal::CallbackUnknown
         | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
@@ -93,7 +122,8 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         Refusal::GroupExists | Refusal::DependencyExists => StatusCode::METHOD_NOT_ALLOWED,
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
-        Refusal::Limit { .. } | Refusal::Malformed { .. } => StatusCode::BAD_REQUEST,
+        Refusal::ReleaseOver { .. } | Refusal::NotWaiting { .. } | Refusal::OtherGroup { .. } => StatusCode::CONFLICT,
+        Refusal::Limit { .. } | Refusal::Malformed { .. } | Refusal::Unfit { .. } => StatusCode::BAD_REQUEST,
     }
 }
 
@@ -110,6 +140,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn who_asks_is_what_the_client_says_when_it_can_be_shown() {
+        let said = |text: &str| {
+            let value = HeaderValue::from_bytes(text.as_bytes()).expect("a header");
+            user(&HeaderMap::from_iter([(axum::http::HeaderName::from_static(USER), value)]))
+        };
+        assert_eq!(user(&HeaderMap::new()).expect("nobody said"), None);
+        assert_eq!(said("alice@laptop").expect("a name"), Some("alice@laptop".to_owned()));
+        for text in ["", "na\u{ef}ve", &"x".repeat(129)] {
+            assert!(said(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
     fn every_refusal_has_deployds_status_and_text() {
         let locked = Refusal::Locked { operation: Operation::Scheduling };
         for (refusal, status, text) in [
@@ -118,6 +161,28 @@ mod tests {
             (Refusal::GroupRemoving, 500, "PodGroup is removing, need to wait for that"),
             (locked, 423, "Another operation \"Scheduling\" is progressing"),
             (Refusal::InstanceUnknown { instance: 3, instances: 2 }, 404, "instance 3 not existed, the PodGroup has 2"),
+            (
+                Refusal::ReleaseUnknown { release: Some(2), current: Some(3) },
+                404,
+                "release 2 is not the current one, release 3 is",
+            ),
+            (
+                Refusal::RevisionUnknown { revision: Some(1), kept: vec![2, 3] },
+                404,
+                "revision 1 is not kept; those are: 2, 3",
+            ),
+            (Refusal::ReleaseOver { release: 3 }, 409, "release 3 is over; nothing of it can be changed any more"),
+            (
+                Refusal::NotWaiting { release: 3, group: 1 },
+                409,
+                "group 1 of release 3 is not waiting to be confirmed; see GET /api/rollouts for what it waits for",
+            ),
+            (
+                Refusal::OtherGroup { release: 3, asked: 1, current: 2 },
+                409,
+                "group 1 is not the current one of release 3, group 2 is",
+            ),
+            (Refusal::Unfit { reason: "no such gate".to_owned() }, 400, "no such gate"),
             (Refusal::DependencyUnknown, 404, "DependencyPod not existed"),
             (Refusal::DependencyExists, 405, "DependencyPod has already existed"),
             (Refusal::CallbackUnknown, 404, "Notify uri not existed"),

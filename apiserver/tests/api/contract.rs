@@ -137,7 +137,7 @@ fn patches() -> Vec<Row> {
     let accepted = || Is(json!({"check_url": "/api/podgroups?name=a.web.web", "message": PATCHED}));
     vec![
         ("PATCH", "/api/podgroups?cmd=nothing", Nothing, 400, Says(NO_GROUP_NAME)),
-        ("PATCH", "/api/podgroups?name=b", Nothing, 400, Says("Unknown command cmd=\"\": should be replica, spec or operation")),
+        ("PATCH", "/api/podgroups?name=b", Nothing, 400, Says("Unknown command cmd=\"\": should be replica, spec or operation, or for releases strategy, rollout, gate or drained")),
         ("PATCH", "/api/podgroups?name=b&cmd=Spec", Json("{}"), 400, Begins("Unknown command cmd=\"Spec\"")),
         // Parameters before the name.
         ("PATCH", "/api/podgroups?name=b&cmd=replica", Nothing, 400, Says(NUMBER)),

@@ -17,8 +17,11 @@ use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::subjects;
 use contract::time::Timestamp;
+use contract::validate::{Flaw, sentence};
 use fabric::nats::Bus;
 use tokio::sync::oneshot;
+
+use crate::leader_releases;
 
 /// How the stand-in behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,7 +144,7 @@ impl State {
                 self.groups.insert(spec.name.clone(), (**spec).clone());
                 Ok(())
             }
-            Verb::RemoveGroup { name }
+            Verb::RemoveGroup { name, .. }
             | Verb::Replica { name, .. }
             | Verb::PatchSpec { name, .. }
             | Verb::Operate { name, .. }
@@ -149,18 +152,34 @@ impl State {
             {
                 Err(Refusal::Locked { operation: Operation::Scheduling })
             }
-            Verb::RemoveGroup { name } => self.groups.remove(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
+            Verb::RemoveGroup { name, .. } => self.groups.remove(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
             Verb::Replica { name, num_instances, restart_policy } => {
                 let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
                 group.num_instances = i64::from(*num_instances);
                 group.restart_policy = restart_policy.unwrap_or(group.restart_policy);
                 Ok(())
             }
-            Verb::PatchSpec { name, pod } => {
+            Verb::PatchSpec { name, pod, cause: _ } => {
                 let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
                 group.pod = group.pod.patched((**pod).clone(), Timestamp::NEVER);
                 Ok(())
             }
+            Verb::PatchStrategy { name, fields } => {
+                let group = self.groups.get_mut(name.as_str()).ok_or(Refusal::GroupUnknown)?;
+                let malformed = |flaws: Vec<Flaw>| Refusal::Malformed { reason: sentence(&flaws) };
+                let next = group.with_release_fields(fields).map_err(malformed)?;
+                next.validate().map_err(malformed)?;
+                *group = next;
+                Ok(())
+            }
+            Verb::Rollout { name, release, action } => {
+                leader_releases::say(self.groups.get(name.as_str()).ok_or(Refusal::GroupUnknown)?, *release, action)
+            }
+            Verb::SetGate { name, instance, gate, .. } => {
+                self.has_instance(name.as_str(), *instance)?;
+                leader_releases::has_gate(&self.groups[name.as_str()], gate)
+            }
+            Verb::Drained { name, instance } => self.has_instance(name.as_str(), *instance),
             Verb::Operate { name, .. } => self.instances(name.as_str()).map(drop).ok_or(Refusal::GroupUnknown),
             Verb::Drift { drift, group } => match group.as_ref().and_then(|name| self.instances(name.as_str())) {
                 Some(instances) => match drift.instance.filter(|instance| *instance > instances) {
@@ -199,6 +218,11 @@ impl State {
         }
     }
 
+    fn has_instance(&self, name: &str, instance: u32) -> Result<(), Refusal> {
+        let instances = self.instances(name).ok_or(Refusal::GroupUnknown)?;
+        if instance <= instances { Ok(()) } else { Err(Refusal::InstanceUnknown { instance, instances }) }
+    }
+
     fn instances(&self, name: &str) -> Option<u32> {
         self.groups.get(name).map(|spec| u32::try_from(spec.num_instances).unwrap())
     }
@@ -209,6 +233,11 @@ impl State {
                 self.refreshed.fetch_add(usize::from(*refresh), Ordering::Relaxed);
                 Answer::Group(self.groups.get(name.as_str()).map(|spec| Box::new(group(spec))))
             }
+            Query::Rollout { name } => Answer::Rollout(self.groups.get(name.as_str()).map(leader_releases::rollout)),
+            Query::Revisions { name } => {
+                Answer::Revisions(self.groups.get(name.as_str()).map(leader_releases::revisions))
+            }
+            Query::Plan { spec } => Answer::Plan(leader_releases::plan(spec, self.groups.get(&spec.name))),
             Query::Dependency { name } => Answer::Dependency(self.dependencies.get(name.as_str()).map(dependency)),
             Query::Groups { namespace, after, limit } => {
                 let lines = self.groups.values().filter(|spec| namespace.as_ref().is_none_or(|n| *n == spec.namespace));

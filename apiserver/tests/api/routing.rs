@@ -2,7 +2,7 @@
 
 use crate::world::{World, seen};
 
-const RESOURCES: [&str; 15] = [
+const RESOURCES: [&str; 18] = [
     "/api/podgroups",
     "/api/depends",
     "/api/events",
@@ -18,6 +18,9 @@ const RESOURCES: [&str; 15] = [
     "/api/engine/maintenance",
     "/api/guard",
     "/api/constraints",
+    "/api/rollouts",
+    "/api/revisions",
+    "/api/podgroups/plan",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -39,6 +42,9 @@ async fn methods_a_resource_lacks_are_refused_by_name() {
         ("/api/cntstatushistory", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/operations", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/cluster", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/rollouts", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/revisions", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/podgroups/plan", &["GET", "PUT", "PATCH", "DELETE"]),
     ] {
         for method in methods {
             let seen = world.call(method, path, None).await;

@@ -119,7 +119,7 @@ async fn a_spec_patch_brings_the_pod_as_the_client_sent_it_and_the_leader_merges
     let commands = leader.stop().await;
     let expected = contract::go_json::from_slice(pod.as_bytes()).unwrap();
     let name = "hello.web.web".parse().unwrap();
-    assert_eq!(commands[1].verb, Verb::PatchSpec { name, pod: Box::new(expected) });
+    assert_eq!(commands[1].verb, Verb::PatchSpec { name, pod: Box::new(expected), cause: String::new() });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

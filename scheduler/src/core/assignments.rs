@@ -6,11 +6,10 @@ use std::sync::Arc;
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
-use contract::record::Slot;
 use contract::spec::PodSpec;
 
 use super::commit::OrderChange;
-use super::state::{Group, State, pod_id};
+use super::state::{Group, State};
 
 /// The assignments of one group.
 #[derive(Debug, Default)]
@@ -18,16 +17,24 @@ pub(super) struct Assignments {
     pods: BTreeMap<(NodeName, PodId), (Assignment, Arc<PodSpec>)>,
 }
 
-/// The assignments of a group as it stands.
+/// The assignments of a group as it stands; none of one whose containers nobody owns.
 pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
+    if group.is_orphan() {
+        return Assignments::default();
+    }
     let restart_policy = group.record.spec.restart_policy;
     // Who leaves a node starts nowhere else before that node has let go of it.
-    let settled = group.slots().iter().enumerate().filter(|(_, slot)| slot.leaves.is_none());
-    let placed = settled.filter_map(|(index, slot)| {
-        let Slot { target, starts_asked, restarts_asked, .. } = *slot;
-        let assignment = Assignment { target, restart_policy, starts_asked, restarts_asked };
-        let spec = Arc::clone(group.pod(slot.version)?);
-        Some(((slot.node.clone()?, pod_id(name, index, slot)), (assignment, spec)))
+    let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
+    let placed = settled.filter_map(|(node, pod, slot)| {
+        let assignment = Assignment {
+            target: slot.target,
+            restart_policy,
+            starts_asked: slot.starts_asked,
+            restarts_asked: slot.restarts_asked,
+            updated_to: slot.made_as.map(|_| slot.version),
+            addresses: slot.lease.clone(),
+        };
+        Some(((node.clone(), pod), (assignment, Arc::clone(group.pod(slot.version)?))))
     });
     Assignments { pods: placed.collect() }
 }
@@ -46,7 +53,7 @@ impl Assignments {
         let gone = gone.map(|(node, pod)| OrderChange { node: node.clone(), pod: pod.clone(), what: None });
         let puts = after.pods.iter().filter(|(key, now)| !self.pods.get(*key).is_some_and(|before| same(before, now)));
         let puts = puts.map(|((node, pod), (assignment, spec))| {
-            let what = Some((*assignment, Arc::clone(spec)));
+            let what = Some((assignment.clone(), Arc::clone(spec)));
             OrderChange { node: node.clone(), pod: pod.clone(), what }
         });
         gone.chain(puts).collect()

@@ -13,6 +13,8 @@ use super::commit::{self, Bundle};
 use super::events::Asked;
 use super::io::{Delivery, Effect, Inbox, Mutant, Write};
 use super::leader::Leading;
+use super::releases::Gate;
+use super::revisions::Origin;
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -61,7 +63,7 @@ impl Leading<'_> {
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
         let asked = Asked::of(&command, self.now);
-        let (mut bundle, verdict) = match self.apply(command.verb) {
+        let (mut bundle, verdict) = match self.apply(command.verb, &command.by) {
             Ok(bundle) => (bundle, Verdict::Accepted),
             Err(refusal) => (Bundle::default(), Verdict::Refused(refusal)),
         };
@@ -74,16 +76,24 @@ impl Leading<'_> {
         self.decide(bundle);
     }
 
-    fn apply(&mut self, verb: Verb) -> Result<Bundle, Refusal> {
+    fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
         let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
         match verb {
-            Verb::CreateGroup { spec } => self.create_group(*spec),
-            Verb::RemoveGroup { name } => self.remove_group(&name),
+            Verb::CreateGroup { spec } => self.create_group(*spec, by),
+            Verb::RemoveGroup { name, removal } => self.remove_group(&name, removal),
             Verb::Replica { name, num_instances, restart_policy } => self.replica(&name, num_instances, restart_policy),
-            Verb::PatchSpec { name, pod } => self.patch_spec(&name, *pod),
+            Verb::PatchSpec { name, pod, cause } => {
+                self.patch_spec(&name, *pod, Origin { by: by.to_owned(), cause, ..Origin::default() })
+            }
+            Verb::PatchStrategy { name, fields } => self.patch_strategy(&name, &fields),
+            Verb::Rollout { name, release, action } => self.rollout(&name, release, action, by),
+            Verb::SetGate { name, instance, gate, is_true, version } => {
+                self.set_gate(&name, &Gate { instance, name: gate, is_true, version })
+            }
+            Verb::Drained { name, instance } => self.drained(&name, instance),
             Verb::Operate { name, act, instance } => self.operate(&name, act, instance),
             Verb::Drift { drift, group } => self.drift(&drift, group.as_ref()),
             Verb::Evacuate { node } => self.evacuate(node),

@@ -4,17 +4,17 @@
 //! order they were made; several share a commit, one commit is under way at a time, and a bundle is never split. When the
 //! commit is fenced everything still in here vanishes: nobody was told, so nobody must be corrected.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
-use contract::name::NodeName;
+use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
 use serde::Serialize;
-use std::sync::Arc;
 
 use super::io::{Commit, Effect, Write};
 
@@ -36,6 +36,8 @@ pub(super) struct Bundle {
     pub(super) changes: Vec<OrderChange>,
     /// What every node must know from now on.
     pub(super) brakes: Option<Brakes>,
+    /// Which groups every node leaves alone from now on.
+    pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
 }
 
 /// A pod that a node must run from now on, or not any more.
@@ -52,6 +54,7 @@ pub(super) struct Released {
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
     pub(super) brakes: Option<Brakes>,
+    pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
 }
 
 /// Decisions on their way into the store.
@@ -108,12 +111,13 @@ impl Outbox {
             if full && !writes.is_empty() {
                 break;
             }
-            let Some(bundle) = self.waiting.pop_front() else { break };
+            let Some(mut bundle) = self.waiting.pop_front() else { break };
             bytes += size;
             // A key may be written once in a transaction: the later decision stands.
-            writes.extend(bundle.writes.into_iter().map(|write| (key(&write).to_owned(), write)));
+            writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            to.push(Released { effects: bundle.effects, changes: bundle.changes, brakes: bundle.brakes });
+            let Bundle { effects, changes, brakes, spared, .. } = bundle;
+            to.push(Released { effects, changes, brakes, spared });
         }
         if writes.is_empty() {
             return (released, None);

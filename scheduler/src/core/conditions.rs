@@ -73,6 +73,18 @@ enum Standing {
     Due(Timestamp),
 }
 
+impl Standing {
+    /// Of two pods of an instance, the one that is ill speaks.
+    fn or(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Due(one), Self::Due(other)) => Self::Due(one.min(other)),
+            (Self::Due(due), Self::No | Self::Unheard) | (Self::No | Self::Unheard, Self::Due(due)) => Self::Due(due),
+            (Self::Unheard, Self::No | Self::Unheard) | (Self::No, Self::Unheard) => Self::Unheard,
+            (Self::No, Self::No) => Self::No,
+        }
+    }
+}
+
 impl Leading<'_> {
     /// Looks at the conditions of pods a node reported.
     pub(super) fn note_conditions(&mut self, node: &NodeName, changes: &[PodChange]) {
@@ -81,8 +93,10 @@ impl Leading<'_> {
             if quiet && change.after.as_ref().is_none_or(is_well) {
                 continue;
             }
-            // Only the pod that is meant to be there counts, not its predecessor on the way out.
-            if self.pod_of(&change.pod.group, change.pod.instance) == Some((node, change.pod.clone())) {
+            // Only pods that are meant to be there count, not their predecessors on the way out.
+            let mut meant = self.pods_of(&change.pod.group, change.pod.instance);
+            if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
+                drop(meant);
                 self.look_at_pod(&change.pod);
             }
         }
@@ -108,20 +122,21 @@ impl Leading<'_> {
         }
     }
 
-    /// Where an instance is meant to run, and as which pod.
-    fn pod_of(&self, group: &GroupName, instance: u32) -> Option<(&NodeName, PodId)> {
-        let index = usize::try_from(instance.checked_sub(1)?).ok()?;
-        let slot = self.state.groups.get(group)?.slots().get(index)?;
-        if slot.target == TargetState::Stop {
-            return None;
-        }
-        Some((slot.node.as_ref()?, pod_id(group, index, slot)))
+    /// Where the pods of an instance are meant to run, each with its spec.
+    fn pods_of(&self, group: &GroupName, instance: u32) -> impl Iterator<Item = (&NodeName, PodId, &PodSpec)> {
+        let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
+        let group = self.state.groups.get_key_value(group).filter(|(_, group)| group.is_present());
+        let found =
+            group.zip(index).and_then(|((name, group), index)| Some((name, group, index, group.slots().get(index)?)));
+        found.into_iter().flat_map(|(name, group, index, slot)| {
+            let meant = slot.pods().filter(|pod| pod.target == TargetState::Run);
+            meant
+                .filter_map(move |pod| Some((pod.node.as_ref()?, pod_id(name, index, pod), &**group.pod(pod.version)?)))
+        })
     }
 
-    fn facts_of(&self, group: &GroupName, instance: u32) -> Option<(&NodeName, &PodFacts, &PodSpec)> {
-        let (node, pod) = self.pod_of(group, instance)?;
-        let spec = self.state.groups.get(group)?.pod(pod.version)?;
-        Some((node, self.ears.pod(node, &pod)?, spec))
+    fn facts_of(&self, group: &GroupName, instance: u32) -> impl Iterator<Item = (&NodeName, &PodFacts, &PodSpec)> {
+        self.pods_of(group, instance).filter_map(|(node, pod, spec)| Some((node, self.ears.pod(node, &pod)?, spec)))
     }
 
     fn standing(&self, concern: &Concern, seen_at: Timestamp) -> Standing {
@@ -133,12 +148,14 @@ impl Leading<'_> {
                 Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + self.settings.engine_away_after),
             },
             Concern::Instance(group, instance, incident) => {
-                let Some((node, facts, spec)) = self.facts_of(group, *instance) else { return Standing::No };
-                if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
-                    return Standing::Unheard;
-                }
-                let due = notices::stands(*incident, facts, spec, self.settings.health_poll, seen_at);
-                due.map_or(Standing::No, Standing::Due)
+                let pods = self.facts_of(group, *instance).map(|(node, facts, spec)| {
+                    if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
+                        return Standing::Unheard;
+                    }
+                    let due = notices::stands(*incident, facts, spec, self.settings.health_poll, seen_at);
+                    due.map_or(Standing::No, Standing::Due)
+                });
+                pods.fold(Standing::No, Standing::or)
             }
         }
     }
@@ -191,7 +208,10 @@ impl Leading<'_> {
     fn tell_condition(&mut self, concern: &Concern) {
         let effects = match concern {
             Concern::Instance(group, instance, incident) => {
-                let Some((node, facts, _)) = self.facts_of(group, *instance) else { return };
+                let stands = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
+                    notices::stands(*incident, facts, spec, self.settings.health_poll, self.now).is_some()
+                };
+                let Some((node, facts, _)) = self.facts_of(group, *instance).find(stands) else { return };
                 let happening = Happening { incident: *incident, at: notices::stood_at(*incident, facts, self.now) };
                 let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
                 self.incident(&pod, Some(node), happening)

@@ -115,7 +115,7 @@ fn uses_of(group: &Group) -> Uses {
     if group.revisions.values().all(|revision| revision.pod.dependencies.is_empty()) {
         return uses;
     }
-    for slot in group.slots() {
+    for slot in group.slots().iter().flat_map(Slot::pods) {
         let (Some(node), Some(pod)) = (&slot.node, group.pod(slot.version)) else { continue };
         for dependency in &pod.dependencies {
             // A text that cannot be a name names nothing that could ever exist.

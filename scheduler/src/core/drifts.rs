@@ -50,10 +50,10 @@ impl Leading<'_> {
     /// A group nobody knows is no mistake: the original takes any name. Neither is a locked one: lainctl waits for the moved
     /// container whatever the answer is, so the drift waits for its turn.
     fn drifting_group(&self, drift: &Drift, name: &GroupName) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
-        let Some(group) = self.state.groups.get(name).filter(|group| !group.is_removing()) else {
+        let Some(group) = self.state.groups.get(name).filter(|group| group.is_present()) else {
             return Ok(Vec::new());
         };
-        let instances = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
+        let instances = group.highest_number();
         if let Some(instance) = drift.instance.filter(|instance| *instance > instances) {
             return Err(Refusal::InstanceUnknown { instance, instances });
         }
@@ -93,8 +93,9 @@ impl Leading<'_> {
 /// Whether the group has an instance that must leave.
 fn concerns(drift: &Drift, group: &Group) -> bool {
     let there = |slot: &Slot| [&slot.node, &slot.leaves].contains(&&Some(drift.from.clone()));
+    // The pod beside an instance is the release's: it goes or takes over, whatever drifts.
     let mut slots = (1..).zip(group.slots());
-    !group.is_removing()
+    group.is_present()
         && slots.any(|(number, slot)| there(slot) && drift.instance.is_none_or(|instance| instance == number))
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::brakes::EngineRecord;
-use contract::command::{Command, Verb, Verdict};
+use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
 use contract::time::Timestamp;
@@ -72,12 +72,21 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         Verb::CreateGroup { spec } => {
             (spec.name.parse().ok(), None, format!("create with {} instances", spec.num_instances))
         }
-        Verb::RemoveGroup { name } => (named(name), None, "remove".to_owned()),
+        Verb::RemoveGroup { name, removal } => (named(name), None, removal_words(*removal).to_owned()),
         Verb::Replica { name, num_instances, restart_policy } => {
             let policy = restart_policy.map(|policy| format!(", restart policy {policy:?}")).unwrap_or_default();
             (named(name), None, format!("replica {num_instances}{policy}"))
         }
-        Verb::PatchSpec { name, .. } => (named(name), None, "spec".to_owned()),
+        Verb::PatchSpec { name, cause, .. } => (named(name), None, format!("spec{}", because(cause))),
+        Verb::PatchStrategy { name, fields } => {
+            let fields: Vec<&str> = fields.keys().map(String::as_str).collect();
+            (named(name), None, format!("strategy {}", fields.join(", ")))
+        }
+        Verb::Rollout { name, action, .. } => (named(name), None, action_words(action)),
+        Verb::SetGate { name, instance, gate, is_true, .. } => {
+            (named(name), None, format!("gate {gate} of instance {instance} is {is_true}"))
+        }
+        Verb::Drained { name, instance } => (named(name), None, format!("instance {instance} is drained")),
         Verb::Operate { name, act, instance: 0 } => (named(name), None, format!("{act:?} every instance")),
         Verb::Operate { name, act, instance } => (named(name), None, format!("{act:?} instance {instance}")),
         Verb::Drift { drift, group } => {
@@ -102,6 +111,34 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
     }
 }
 
+fn removal_words(removal: Removal) -> &'static str {
+    match removal {
+        Removal::Foreground => "remove",
+        Removal::Background => "remove in the background",
+        Removal::Orphan => "remove and leave the containers",
+    }
+}
+
+fn action_words(action: &RolloutAction) -> String {
+    match action {
+        RolloutAction::Pause => "pause".to_owned(),
+        RolloutAction::Resume => "resume".to_owned(),
+        RolloutAction::Confirm { group } => format!("confirm group {group}"),
+        RolloutAction::Skip { group } => format!("skip group {group}"),
+        RolloutAction::Abort => "abort".to_owned(),
+        RolloutAction::Undo { revision, cause } => {
+            let to = revision.map(|revision| format!(" to revision {revision}")).unwrap_or_default();
+            format!("undo{to}{}", because(cause))
+        }
+        RolloutAction::Freeze => "freeze".to_owned(),
+        RolloutAction::Unfreeze => "unfreeze".to_owned(),
+    }
+}
+
+fn because(cause: &str) -> String {
+    if cause.is_empty() { String::new() } else { format!(", because {cause:?}") }
+}
+
 fn about_cluster(verb: &Verb) -> String {
     let shown = |word: &str, value: &Option<bool>| value.map(|on| format!(" {word}={on}")).unwrap_or_default();
     match verb {
@@ -118,6 +155,10 @@ fn about_cluster(verb: &Verb) -> String {
         | Verb::RemoveGroup { .. }
         | Verb::Replica { .. }
         | Verb::PatchSpec { .. }
+        | Verb::PatchStrategy { .. }
+        | Verb::Rollout { .. }
+        | Verb::SetGate { .. }
+        | Verb::Drained { .. }
         | Verb::Operate { .. }
         | Verb::Drift { .. }
         | Verb::Evacuate { .. }

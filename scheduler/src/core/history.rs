@@ -93,8 +93,9 @@ impl State {
     /// Takes sightings of a pod in, if its group is known.
     fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Sighting]) {
         let Some(group) = self.groups.get(&pod.group) else { return };
+        let version = group.version_of(pod);
         for sighting in sightings {
-            self.histories.insert(pod, event(group, pod.version, node, sighting));
+            self.histories.insert(pod, event(group, version, node, sighting));
         }
     }
 

@@ -13,6 +13,7 @@ use contract::notice::{DeadLetter, NoticeBody};
 use contract::order::{OrderMessage, OrderReply};
 use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
+use planner::group::Patience;
 
 /// Where an answer is awaited: a NATS inbox, opaque to the core.
 pub type Inbox = String;
@@ -224,6 +225,13 @@ pub struct Settings {
     pub mutant: Option<Mutant>,
 }
 
+impl Settings {
+    /// How long planning waits for what.
+    pub(super) fn patience(&self) -> Patience {
+        Patience { operation: self.operation_limit, health_poll: self.health_poll }
+    }
+}
+
 /// A guard that can be switched off to prove that it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
@@ -251,6 +259,18 @@ pub enum Mutant {
     ForgetsPairs,
     /// Instances that do not run need no dependency pods.
     NeedsOfRunning,
+    /// A release goes on without being confirmed.
+    ConfirmsItself,
+    /// How far a release is is not stored with the instances it changed.
+    ForgetsReleases,
+    /// A release surges by two more than it may.
+    SurgesMore,
+    /// A pod is touched without being taken out of service.
+    SkipsDrains,
+    /// A way back renews every instance, those that run what it goes back to too.
+    SparesNobody,
+    /// Nodes are not told to spare orphans.
+    SweepsOrphans,
 }
 
 impl Default for Settings {

@@ -42,7 +42,7 @@ pub(super) struct Leader {
     pub(super) desks: BTreeMap<NodeName, Desk>,
     /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
     floor: u64,
-    /// Groups and dependency pods whose record cannot be read.
+    /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
     spared: Arc<BTreeSet<GroupName>>,
     /// The stored brakes, as every order carries them.
     pub(super) brakes: Brakes,
@@ -80,7 +80,7 @@ impl Leader {
             anybody_heard_at: now,
             desks: BTreeMap::new(),
             floor,
-            spared: Arc::new(state.spared.union(&state.dependencies.spared).cloned().collect()),
+            spared: Arc::new(state.untouchable()),
             brakes: state.engine.brakes(),
             due: BTreeSet::new(),
             draining: BTreeMap::new(),
@@ -135,7 +135,8 @@ impl Leading<'_> {
         bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            self.release(Released { effects, changes, brakes: bundle.brakes.take() });
+            let (brakes, spared) = (bundle.brakes.take(), bundle.spared.take());
+            self.release(Released { effects, changes, brakes, spared });
         }
         self.lead.outbox.push(bundle);
     }
@@ -212,10 +213,13 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, brakes }: Released) {
+    fn release(&mut self, Released { effects, changes, brakes, spared }: Released) {
         self.effects.extend(effects);
         for change in changes {
             self.hand_over(&change);
+        }
+        if let Some(spared) = spared {
+            self.spare(spared);
         }
         if let Some(brakes) = brakes {
             self.brake(brakes);
@@ -231,6 +235,15 @@ impl Leading<'_> {
                 count.remove();
             }
         }
+    }
+
+    /// Which groups are left alone is stored: every node hears of it.
+    fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
+        for (node, desk) in &mut self.lead.desks {
+            desk.spare(&spared);
+            self.lead.due.insert(node.clone());
+        }
+        self.lead.spared = spared;
     }
 
     fn send_orders(&mut self) {

@@ -1,7 +1,7 @@
 //! Turns stored keys and values into state: all of them for a new leader, one at a time for a standby.
 //!
-//! A group is made of two keys that may arrive in either order, so both are looked at when either changes. A value that
-//! cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
+//! A group is made of several keys that may arrive in any order: a known one is changed by each, an unknown one is made of
+//! all. A value that cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,11 @@ use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
 use contract::record::{
-    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord,
+    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord, RevisionsRecord,
 };
 use contract::report::EngineState;
 use contract::time::Timestamp;
+use planner::rollout::conduct::Release;
 use serde::de::DeserializeOwned;
 
 use super::state::State;
@@ -28,7 +29,9 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
     for key in stored.keys() {
         // A group is loaded with its intent; its placement would only load it twice. So is a dependency pod.
         let twice = match keys::parse(key) {
-            Key::Placement(name) => stored.contains_key(&keys::group(&name)),
+            Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => {
+                stored.contains_key(&keys::group(&name))
+            }
             Key::Pairs(name) => stored.contains_key(&keys::dependency(&name)),
             Key::Group(_) | Key::Dependency(_) | Key::History(..) | Key::Node(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
@@ -57,7 +60,9 @@ impl Flaw {
 /// Brings the state up to date with what is stored under `key` now.
 pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match keys::parse(key) {
-        Key::Group(name) | Key::Placement(name) => refresh_group(state, &name, stored, quota_cores)?,
+        Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => {
+            refresh_group(state, &name, key, stored, quota_cores)?;
+        }
         Key::Dependency(name) | Key::Pairs(name) => refresh_dependency(state, &name, stored, quota_cores)?,
         Key::History(name, page) => match read(key, stored)? {
             Some(record) => state.histories.read(&name, page, &record),
@@ -97,22 +102,65 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
     Ok(())
 }
 
-fn refresh_group(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
-    let both = read_both::<GroupRecord, PlacementRecord>(&keys::group(name), &keys::placement(name), stored);
-    match &both {
+fn refresh_group(
+    state: &mut State,
+    name: &GroupName,
+    key: &str,
+    stored: &Stored,
+    quota_cores: u32,
+) -> Result<(), Flaw> {
+    // Of a group that is known only what changed is read again: its revisions are large and its placement changes often.
+    let is_known = state.groups.contains_key(name) && !state.spared.contains(name);
+    let is_new = |part: String| !is_known || part == key;
+    let parts = read_parts(name, stored, is_new);
+    match &parts {
         Err(_) => drop(state.spared.insert(name.clone())),
         Ok(_) => drop(state.spared.remove(name)),
     }
-    let Ok((Some(record), placement)) = both else {
+    let is_gone = !stored.contains_key(&keys::group(name));
+    let Some(parts) = parts.as_ref().ok().filter(|_| !is_gone) else {
         state.drop_group(name);
-        if both.is_ok() {
+        if parts.is_ok() {
             state.histories.forget(name);
         }
-        return both.map(drop);
+        return parts.map(drop);
     };
-    state.put_group(name, record, quota_cores);
-    state.set_slots(name, placement.unwrap_or_default().slots);
+    let Parts { record, placement, release, revisions } = parts.clone();
+    if let Some(record) = record {
+        state.put_group(name, record, quota_cores);
+    }
+    if let Some(placement) = placement {
+        state.set_slots(name, placement.slots);
+    }
+    let Some(group) = state.groups.get_mut(name) else { return Ok(()) };
+    if let Some(release) = release {
+        group.release = release;
+    }
+    if let Some(revisions) = revisions {
+        group.past = revisions;
+    }
     Ok(())
+}
+
+/// What a group is made of, as far as it was read.
+#[derive(Clone)]
+struct Parts {
+    record: Option<GroupRecord>,
+    placement: Option<PlacementRecord>,
+    release: Option<Option<Release>>,
+    revisions: Option<RevisionsRecord>,
+}
+
+/// The parts of a group that are asked for: unreadable if one is.
+fn read_parts(name: &GroupName, stored: &Stored, is_new: impl Fn(String) -> bool) -> Result<Parts, Flaw> {
+    let (group, placement, release, revisions) =
+        (keys::group(name), keys::placement(name), keys::release(name), keys::revisions(name));
+    Ok(Parts {
+        record: if is_new(group.clone()) { read(&group, stored)? } else { None },
+        placement: if is_new(placement.clone()) { Some(read(&placement, stored)?.unwrap_or_default()) } else { None },
+        release: if is_new(release.clone()) { Some(read(&release, stored)?) } else { None },
+        revisions: if is_new(revisions.clone()) { Some(read(&revisions, stored)?.unwrap_or_default()) } else { None },
+    })
 }
 
 fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {

@@ -3,9 +3,11 @@
 //! A follower folds the stored state and every report; a leader also decides. `Elected` brings everything stored,
 //! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
 
+mod admission;
 mod alarms;
 mod assignments;
 mod brakes;
+mod bulk;
 mod commands;
 mod commit;
 mod conditions;
@@ -19,14 +21,23 @@ mod journal;
 mod leader;
 mod load;
 mod losses;
+mod milestones;
 mod moves;
 mod nodes;
 mod orders;
 mod planning;
 mod ports;
 mod queries;
+mod rehearsals;
+mod releases;
+mod removal;
 mod reports;
+mod respec;
+mod revisions;
+mod rollouts;
 mod state;
+mod strategy;
+mod surplus;
 #[cfg(test)]
 mod tests;
 mod told;
@@ -263,7 +274,7 @@ impl Core {
             self.judge_all();
         }
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
-        let library = Library { scheduler: &self.settings.name, term, state: &self.state, ears: &self.ears };
+        let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
         let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
         let answer = Effect::Answer { inbox, reply };
         match self.role {

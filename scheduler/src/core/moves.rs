@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
-use contract::record::Slot;
+use contract::record::{Filling, Slot};
 use contract::time::Timestamp;
 
 use super::events::of_group;
@@ -15,9 +15,20 @@ const MOST_MOVES: usize = 50;
 /// Nodes told of one by one.
 const MOST_NODES: usize = 200;
 
-/// A change of one instance's place.
+/// Which pod of an instance.
+#[derive(PartialEq, Eq)]
+enum Which {
+    Own,
+    /// The one beside it, which is to take its place.
+    Second,
+    /// The one that was beside it.
+    TookOver,
+}
+
+/// A change of one pod's place.
 struct Move<'a> {
     instance: u32,
+    which: Which,
     from: Option<&'a Slot>,
     to: Option<&'a Slot>,
 }
@@ -30,7 +41,21 @@ struct Traffic {
     anew: u32,
 }
 
-impl Move<'_> {
+impl<'a> Move<'a> {
+    /// What changed about one instance: its own pod, and the one beside it.
+    fn of(instance: u32, before: Option<&'a Slot>, after: Option<&'a Slot>) -> Vec<Self> {
+        let main = |slot: Option<&'a Slot>| slot.filter(|slot| slot.filling == Filling::Pod);
+        let beside = |slot: Option<&'a Slot>| slot.and_then(|slot| slot.next.as_deref());
+        let (from, next) = (main(before), beside(before));
+        if let Some((old, new)) = next.zip(main(after)).filter(|(old, new)| identity(old) == identity(new)) {
+            // It was promoted: to the eye, the instance went where it is.
+            let came = Self { instance, which: Which::Second, from: None, to: beside(after) };
+            let took_over = Self { instance, which: Which::TookOver, from: from.or(Some(old)), to: Some(new) };
+            return vec![took_over, came];
+        }
+        let own = Self { instance, which: Which::Own, from, to: main(after) };
+        vec![own, Self { instance, which: Which::Second, from: next, to: beside(after) }]
+    }
     fn left(&self) -> Option<&NodeName> {
         self.from.and_then(|slot| slot.node.as_ref())
     }
@@ -38,9 +63,8 @@ impl Move<'_> {
         self.to.and_then(|slot| slot.node.as_ref())
     }
     fn is_one(&self) -> bool {
-        let identity = |slot: Option<&Slot>| slot.map(|slot| (slot.node.clone(), slot.version, slot.drift));
         let nowhere = self.left().is_none() && self.came().is_none();
-        !nowhere && identity(self.from) != identity(self.to)
+        !nowhere && self.from.map(identity) != self.to.map(identity)
     }
     fn sentence(&self) -> String {
         let versions = self.from.zip(self.to).map(|(from, to)| (from.version, to.version));
@@ -49,6 +73,12 @@ impl Move<'_> {
         let drift = self.to.map_or(0, |slot| slot.drift);
         match (self.left(), self.came()) {
             (None, None) => "has no place".to_owned(),
+            (None, Some(to)) if self.which == Which::Second => format!("its next pod is placed on {to}"),
+            (Some(from), None) if self.which == Which::Second => format!("its next pod leaves {from}"),
+            (Some(from), Some(to)) if self.which == Which::Second => format!("its next pod moves from {from} to {to}"),
+            (Some(from), Some(to)) if self.which == Which::TookOver => {
+                format!("its next pod on {to} took over from the one on {from}{upgrade}")
+            }
             (None, Some(to)) => format!("placed on {to}"),
             (Some(from), None) => format!("leaves {from}"),
             (Some(from), Some(to)) if from != to => format!("moves from {from} to {to}, drift {drift}{upgrade}"),
@@ -58,13 +88,16 @@ impl Move<'_> {
     }
 }
 
+fn identity(slot: &Slot) -> (Option<&NodeName>, u32, u32) {
+    (slot.node.as_ref(), slot.version, slot.drift)
+}
+
 /// What changed in where the instances of a group are.
 pub(super) fn moves(group: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
-    let all = (0..before.len().max(after.len())).map(|index| Move {
+    let all = (0..before.len().max(after.len())).flat_map(|index| {
         // At most 5,000 instances: the number always fits.
-        instance: u32::try_from(index + 1).unwrap_or(u32::MAX),
-        from: before.get(index),
-        to: after.get(index),
+        let instance = u32::try_from(index + 1).unwrap_or(u32::MAX);
+        Move::of(instance, before.get(index), after.get(index))
     });
     let moves: Vec<Move<'_>> = all.filter(Move::is_one).collect();
     if moves.len() > MOST_MOVES {

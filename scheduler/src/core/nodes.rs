@@ -74,8 +74,8 @@ impl Leading<'_> {
 
     /// Somebody wants the group looked at: it is planned, and its nodes tell everything they have.
     pub(super) fn look_anew(&mut self, name: GroupName) {
-        let Some(group) = self.state.groups.get(&name).filter(|group| !group.is_removing()) else { return };
-        let nodes: BTreeSet<NodeName> = group.slots().iter().filter_map(|slot| slot.node.clone()).collect();
+        let Some(group) = self.state.groups.get(&name).filter(|group| group.is_present()) else { return };
+        let nodes: BTreeSet<NodeName> = group.placed(&name).map(|(node, _, _)| node.clone()).collect();
         for node in nodes {
             if self.ears.may_ask(&node, self.now) {
                 self.effects.push(Effect::AskWhole { node });
@@ -201,6 +201,7 @@ impl Leading<'_> {
         }
         desk.heard(now);
         desk.check(&report.head, ear.told_at, now);
+        desk.note_obeyed(&report.head);
         if !desk.is_settled() {
             let at = desk.not_before();
             self.lead.due.insert(node.clone());

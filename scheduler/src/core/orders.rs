@@ -35,13 +35,15 @@ const QUIET: Duration = Duration::from_secs(2);
 pub(super) struct Desk {
     pods: BTreeMap<PodId, Assignment>,
     specs: BTreeMap<SpecKey, Reference>,
-    /// Groups whose record cannot be read: the node leaves what it has of them.
+    /// Groups the node leaves as they are.
     spared: Arc<BTreeSet<GroupName>>,
     brakes: Brakes,
     digest: Digest,
     /// What changed since `base`.
     touched_pods: BTreeSet<PodId>,
     touched_specs: BTreeSet<SpecKey>,
+    /// Pods taken from the order since the node last said that it obeys the newest one.
+    withdrawn: BTreeSet<PodId>,
     /// The order the node is known to have.
     base: Option<(Fence, Digest)>,
     generation: u64,
@@ -86,6 +88,13 @@ impl Desk {
         self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(brakes));
         self.due = true;
     }
+    /// The node shall leave what it has of these groups as it is.
+    pub(super) fn spare(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
+        let before = std::mem::replace(&mut self.spared, Arc::clone(spared));
+        let digest = self.digest.without(Order::digest_of_spared(&before));
+        self.digest = digest.with(Order::digest_of_spared(spared));
+        self.due = true;
+    }
     /// The count of its last order.
     pub(super) fn generation(&self) -> u64 {
         self.generation
@@ -95,18 +104,24 @@ impl Desk {
     pub(super) fn change(&mut self, change: &OrderChange) {
         self.due = true;
         self.touched_pods.insert(change.pod.clone());
-        let Some((assignment, spec)) = &change.what else { return self.drop_pod(&change.pod) };
+        let Some((assignment, spec)) = &change.what else {
+            if self.pods.contains_key(&change.pod) {
+                self.withdrawn.insert(change.pod.clone());
+            }
+            return self.drop_pod(&change.pod);
+        };
+        self.withdrawn.remove(&change.pod);
         // The new reference first: a spec that stays is not sent again.
-        self.refer(change.pod.spec_key(), spec);
+        self.refer(assignment.spec_key(&change.pod), spec);
         self.drop_pod(&change.pod);
         self.digest = self.digest.with(Digest::of(&(&change.pod, assignment)));
-        self.pods.insert(change.pod.clone(), *assignment);
+        self.pods.insert(change.pod.clone(), assignment.clone());
     }
 
     fn drop_pod(&mut self, pod: &PodId) {
         let Some(before) = self.pods.remove(pod) else { return };
         self.digest = self.digest.without(Digest::of(&(pod, &before)));
-        let key = pod.spec_key();
+        let key = before.spec_key(pod);
         let Some(reference) = self.specs.get_mut(&key) else { return };
         reference.pods -= 1;
         if reference.pods == 0 {
@@ -155,9 +170,19 @@ impl Desk {
     pub(super) fn is_obeyed_in(&self, head: &ReportHead) -> bool {
         self.is_settled() && self.base == Some((head.applied, head.order_digest))
     }
-    /// Whether the node must run one of these pods.
-    pub(super) fn has(&self, pods: RangeInclusive<PodId>) -> bool {
-        self.pods.range(pods).next().is_some()
+    /// Those of these pods that the node must run.
+    pub(super) fn ordered(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
+        self.pods.range(pods).map(|(pod, _)| pod)
+    }
+    /// Those of these pods that the node must not run any more, and may not have heard of it.
+    pub(super) fn withdrawn(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
+        self.withdrawn.range(pods)
+    }
+    /// The node says what it obeys: if that is the newest order, it has heard of everything.
+    pub(super) fn note_obeyed(&mut self, head: &ReportHead) {
+        if self.is_obeyed_in(head) {
+            self.withdrawn.clear();
+        }
     }
 
     /// The next message, if one may leave now.
@@ -187,7 +212,7 @@ impl Desk {
         let (mut pods, mut specs) = (Changes::default(), Changes::default());
         for pod in &self.touched_pods {
             match self.pods.get(pod) {
-                Some(assignment) => drop(pods.put.insert(pod.clone(), *assignment)),
+                Some(assignment) => drop(pods.put.insert(pod.clone(), assignment.clone())),
                 None => drop(pods.gone.insert(pod.clone())),
             }
         }

@@ -3,23 +3,26 @@
 //! Only groups marked dirty are planned, a bounded number per input so that a takeover of ten thousand groups does not keep
 //! reports and questions waiting; behind that a slow sweep visits every group, so that a lost mark costs time, not truth.
 
+use std::borrow::Cow;
 use std::ops::Bound;
 use std::time::Duration;
 
 use contract::brakes::Constraint;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
 use contract::report::PodFacts;
+use contract::rollout::Amount;
 use contract::state::TargetState;
-use planner::group::{GroupFacts, GroupPlan, Patience, plan_group};
+use planner::group::{GroupFacts, GroupPlan, plan_group};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
 use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
-use super::moves::moves;
-use super::state::pod_id;
+use super::reports::Ears;
+use super::revisions::Origin;
+use super::state::{Group, pod_id};
 
 /// Groups planned per input.
 const MOST_PLANS: usize = 64;
@@ -68,18 +71,25 @@ impl Leading<'_> {
             self.lead.waiting.remove(name);
             return self.lead.alarms.set(Alarm::Group(name.clone()), None);
         };
+        if group.is_orphan() {
+            return self.lead.alarms.set(Alarm::Group(name.clone()), None);
+        }
+        let surplus = self.surplus(name, group);
+        let sight = Sight::of(self.ears, name, group);
         let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
-        let seen: Vec<Option<&PodFacts>> = (group.slots().iter().enumerate())
-            .map(|(index, slot)| self.ears.pod(slot.node.as_ref()?, &pod_id(name, index, slot)))
-            .collect();
+        let record = self.misread(&group.record);
         let facts = GroupFacts {
-            record: &group.record,
+            record: &record,
             revisions: &group.revisions,
-            patience: Patience { operation: self.settings.operation_limit, health_poll: self.settings.health_poll },
+            patience: self.settings.patience(),
             slots: group.slots(),
-            seen: &seen,
+            seen: &sight.seen,
             vacated: &self.vacated(name, group.slots()),
             lingers: self.lingers(name, group),
+            beside: &sight.beside,
+            leaving: &surplus.leaving,
+            strays: surplus.strays,
+            release: group.release.as_ref(),
             guarding: self.state.engine.guarding,
             constraints: &constraints,
             hosts: &self.state.hosts,
@@ -96,7 +106,33 @@ impl Leading<'_> {
         } else {
             self.conclude(name, plan);
         }
+        for node in surplus.nodes {
+            self.lead.draining.entry(node).or_default().insert(name.clone());
+        }
         self.expect_vacancies(name, &before);
+    }
+
+    /// The record without what one of the planner's guards goes by, for the simulator.
+    fn misread<'r>(&self, record: &'r GroupRecord) -> Cow<'r, GroupRecord> {
+        let mut misread = Cow::Borrowed(record);
+        if self.has_mutant(Mutant::ConfirmsItself)
+            && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        {
+            strategy.need_waiting_for_confirm = false;
+        }
+        if self.has_mutant(Mutant::SurgesMore)
+            && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        {
+            let surge = strategy.max_surge.unwrap_or(Amount::Count(0));
+            strategy.max_surge = Some(Amount::Count(surge.rounded_up(record.spec.num_instances) + 2));
+        }
+        if self.has_mutant(Mutant::SkipsDrains) {
+            misread.to_mut().spec.drain = None;
+        }
+        if self.has_mutant(Mutant::SparesNobody) {
+            misread.to_mut().equals.clear();
+        }
+        misread
     }
 
     /// The plan without one of the planner's guards, for the simulator.
@@ -104,6 +140,11 @@ impl Leading<'_> {
         if self.has_mutant(Mutant::ForgetsStops) {
             let upgraded = plan.slots.iter_mut().filter(|slot| slot.version > 0 && slot.version == before.spec.version);
             upgraded.for_each(|slot| slot.target = TargetState::Run);
+        }
+        if let Some(record) = plan.record.as_mut().filter(|_| self.settings.mutant.is_some()) {
+            // What was misread is not written.
+            record.spec.strategy.clone_from(&before.spec.strategy);
+            record.spec.drain.clone_from(&before.spec.drain);
         }
         if let Some((record, proven)) = plan.record.as_mut().zip(before.proven)
             && self.has_mutant(Mutant::VersionGoesBack)
@@ -114,36 +155,7 @@ impl Leading<'_> {
         plan
     }
 
-    /// The instances of a group that is being removed leave their nodes.
-    fn vacate(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) else { return };
-        if group.slots().is_empty() {
-            return self.note_drained(name);
-        }
-        let had = |slot: &Slot| [slot.node.clone(), slot.leaves.clone()];
-        let nodes: Vec<NodeName> = group.slots().iter().flat_map(had).flatten().collect();
-        group.draining.extend(nodes);
-        let effects = moves(name, group.slots(), &[], self.now);
-        let writes = vec![commit::put(keys::placement(name), &PlacementRecord::default())];
-        let before = self.state.assignments(name);
-        self.state.set_slots(name, Vec::new());
-        let changes = before.changes_to(&self.state.assignments(name));
-        self.room_appeared();
-        self.decide(Bundle { writes, effects, changes, ..Bundle::default() });
-    }
-
-    fn conclude_removal(&mut self, name: &GroupName, plan: &GroupPlan) {
-        if !plan.gone {
-            return;
-        }
-        self.state.drop_group(name);
-        self.lead.alarms.set(Alarm::Group(name.clone()), None);
-        let mut writes = self.forget_history(name);
-        writes.extend([keys::group(name), keys::placement(name)].map(|key| Write::Delete { key }));
-        self.decide(Bundle { writes, ..Bundle::default() });
-    }
-
-    fn conclude(&mut self, name: &GroupName, plan: GroupPlan) {
+    fn conclude(&mut self, name: &GroupName, mut plan: GroupPlan) {
         if plan.waiting {
             self.lead.waiting.insert(name.clone())
         } else {
@@ -151,6 +163,13 @@ impl Leading<'_> {
         };
         let effects = self.plan_told(name, &plan);
         let mut bundle = Bundle { effects, ..Bundle::default() };
+        let is_news = plan.record.is_some() || plan.release.is_some();
+        let group = self.state.groups.get(name).filter(|_| is_news);
+        let record_before = group.map(|group| group.record.clone());
+        let origin = taken_back(record_before.as_ref(), plan.record.as_ref());
+        if let Some(group) = self.state.groups.get_mut(name) {
+            group.report = plan.report.take();
+        }
         if plan.record.is_some() || plan.store {
             let before = self.state.assignments(name);
             if let Some(record) = plan.record {
@@ -169,6 +188,15 @@ impl Leading<'_> {
         } else if self.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
             self.state.set_slots(name, plan.slots);
         }
+        if let Some((release, group)) = plan.release.zip(self.state.groups.get_mut(name)) {
+            if !(plan.store && self.settings.mutant == Some(Mutant::ForgetsReleases)) {
+                bundle.writes.push(commit::put(keys::release(name), &release));
+            }
+            group.release = Some(release);
+        }
+        if is_news {
+            bundle.writes.extend(self.note_revisions(name, record_before.as_ref(), origin));
+        }
         if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
             self.decide(bundle);
         }
@@ -184,13 +212,43 @@ impl Leading<'_> {
     }
 }
 
+/// What is reported of exactly the pods of a group's slots.
+pub(super) struct Sight<'a> {
+    pub(super) seen: Vec<Option<&'a PodFacts>>,
+    /// Of those beside them.
+    pub(super) beside: Vec<Option<&'a PodFacts>>,
+}
+
+impl<'a> Sight<'a> {
+    pub(super) fn of(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+        let look = |index: usize, pod: Option<&Slot>| {
+            let pod = pod.filter(|pod| pod.filling == Filling::Pod)?;
+            ears.pod(pod.node.as_ref()?, &pod_id(name, index, pod))
+        };
+        let slots = || group.slots().iter().enumerate();
+        Self {
+            seen: slots().map(|(index, slot)| look(index, Some(slot))).collect(),
+            beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
+        }
+    }
+}
+
 /// The node each instance leaves.
 fn left(slots: &[Slot]) -> Vec<Option<NodeName>> {
     slots.iter().map(|slot| slot.leaves.clone()).collect()
 }
 
+/// Where the revision a plan leads to comes from: it takes one back that failed.
+fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Origin {
+    let Some((before, after)) = before.zip(after).filter(|(before, after)| before.spec.version != after.spec.version)
+    else {
+        return Origin::default();
+    };
+    Origin { by: String::new(), cause: after.last_error.clone(), copies: before.proven, takes_back: true }
+}
+
 /// The slots as stored: a thousand instances without a place have one reason, and it is kept once.
-fn to_store(slots: &[Slot]) -> PlacementRecord {
+pub(super) fn to_store(slots: &[Slot]) -> PlacementRecord {
     let mut last_reason = "";
     let mut kept = slots.to_vec();
     for (slot, kept) in slots.iter().zip(&mut kept) {

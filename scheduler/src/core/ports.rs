@@ -46,7 +46,8 @@ impl Leading<'_> {
         }
         for name in self.state.claims.grants() {
             let Some(group) = self.state.groups.get(&name) else { continue };
-            let operation = Some(OperationRecord::new(Operation::Deploying, self.now));
+            let operation = OperationRecord::new(Operation::Deploying, self.now);
+            let operation = (!group.record.spec.is_conducted()).then_some(operation);
             let record =
                 GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
             let writes = vec![self.set_record(&name, record)];

@@ -5,12 +5,14 @@ use std::ops::Bound;
 use contract::fence::Term;
 use contract::name::GroupName;
 use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query};
-use contract::record::Slot;
+use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::state::RunState;
+use contract::time::Timestamp;
 use planner::ports;
 use planner::view::{self, Standing};
 
+use super::io::Settings;
 use super::reports::Ears;
 use super::state::{Group, State, pod_id};
 
@@ -19,10 +21,11 @@ const MOST_LINES: u32 = 1_000;
 
 /// What questions are answered from.
 pub(super) struct Library<'a> {
-    pub(super) scheduler: &'a str,
+    pub(super) settings: &'a Settings,
     pub(super) term: Option<Term>,
     pub(super) state: &'a State,
     pub(super) ears: &'a Ears,
+    pub(super) now: Timestamp,
 }
 
 impl Library<'_> {
@@ -33,6 +36,9 @@ impl Library<'_> {
             Query::Groups { namespace, after, limit } => {
                 Answer::Groups(self.groups(namespace.as_deref(), after, limit))
             }
+            Query::Rollout { name } => Answer::Rollout(self.rollout(&name).map(Box::new)),
+            Query::Revisions { name } => self.revisions(&name),
+            Query::Plan { spec } => Answer::Plan(self.rehearse(*spec).map(Box::new)),
             Query::Dependency { name } => Answer::Dependency(self.dependency(&name).map(Box::new)),
             Query::Nodes => Answer::Nodes(self.nodes()),
             Query::Cluster => Answer::Cluster(self.cluster()),
@@ -46,7 +52,7 @@ impl Library<'_> {
     }
 
     fn group(&self, name: &GroupName) -> Option<GroupView> {
-        let group = self.state.groups.get(name).filter(|group| !group.is_removing())?;
+        let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let pods = self.pods(name, group);
         let Standing { state, health, last_error, running: _ } = standing(group, &pods);
         Some(GroupView {
@@ -60,35 +66,46 @@ impl Library<'_> {
         })
     }
 
+    /// One pod for each instance wanted: the one beside it is the release's business.
     fn pods(&self, name: &GroupName, group: &Group) -> Vec<PodView> {
-        let slots = group.slots().iter().enumerate();
-        let mut pods: Vec<PodView> = slots
-            .map(|(index, slot)| {
-                let id = pod_id(name, index, slot);
-                let host = slot.node.as_ref().and_then(|node| self.state.hosts.get(node));
-                let seen = slot.node.as_ref().and_then(|node| self.ears.pod(node, &id));
-                let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
-                let facts = view::pod_facts(slot, seen, host);
-                let addresses = addresses(slot, &facts);
-                PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts, addresses }
-            })
-            .collect();
-        // Instances wanted but not planned yet are pending: a reader of its own write counts them.
         let wanted = usize::try_from(group.record.spec.num_instances).unwrap_or(0);
-        for index in pods.len()..wanted {
-            let slot = Slot { version: group.record.spec.version, ..Default::default() };
-            let (id, facts) = (pod_id(name, index, &slot), PodFacts::default());
-            let (node_ip, addresses) = (String::new(), Vec::new());
-            pods.push(PodView { id, node: None, node_ip, target: slot.target, facts, addresses });
+        let pending = Slot { version: group.record.spec.version, ..Slot::default() };
+        // Instances wanted but not planned yet are pending: a reader of its own write counts them. Holes are filled first.
+        let held = group.slots().iter().filter(|slot| slot.filling != Filling::Nothing).count();
+        let mut missing = wanted.saturating_sub(held);
+        let mut pods = Vec::with_capacity(wanted);
+        for index in 0.. {
+            match group.slots().get(index) {
+                _ if pods.len() >= wanted => break,
+                Some(slot) if slot.filling == Filling::Pod => pods.push(self.pod(name, index, slot)),
+                Some(slot) if slot.filling == Filling::Retired => {
+                    pods.push(self.pod(name, index, &Slot { why: slot.why.clone(), ..pending.clone() }));
+                }
+                Some(_) if missing == 0 => {}
+                Some(_) | None => {
+                    missing = missing.saturating_sub(1);
+                    pods.push(self.pod(name, index, &pending));
+                }
+            }
         }
-        pods.truncate(wanted);
         pods
+    }
+
+    fn pod(&self, name: &GroupName, index: usize, slot: &Slot) -> PodView {
+        let id = pod_id(name, index, slot);
+        let host = slot.node.as_ref().and_then(|node| self.state.hosts.get(node));
+        let seen = slot.node.as_ref().and_then(|node| self.ears.pod(node, &id));
+        let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
+        let facts = view::pod_facts(slot, seen, host);
+        let addresses = addresses(slot, &facts);
+        PodView { id, node: slot.node.clone(), node_ip, target: slot.target, facts, addresses }
     }
 
     fn groups(&self, namespace: Option<&str>, after: Option<GroupName>, limit: u32) -> Vec<GroupLine> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let groups = self.state.groups.range((from, Bound::Unbounded));
-        let chosen = groups.filter(|(_, group)| namespace.is_none_or(|wanted| group.record.spec.namespace == wanted));
+        let seen = groups.filter(|(_, group)| group.is_listed());
+        let chosen = seen.filter(|(_, group)| namespace.is_none_or(|wanted| group.record.spec.namespace == wanted));
         let limit = usize::try_from(limit.min(MOST_LINES)).unwrap_or(usize::MAX);
         chosen.take(limit).map(|(name, group)| self.line(name, group)).collect()
     }
@@ -112,8 +129,8 @@ impl Library<'_> {
     fn nodes(&self) -> Vec<NodeView> {
         let view = |(name, host): (&contract::name::NodeName, &planner::placement::Host)| {
             let pods = self.state.assigned.get(name).into_iter().flatten();
-            let specs =
-                pods.filter_map(|pod| Some(self.state.groups.get(&pod.group)?.pod(pod.version)?.containers.len()));
+            let specs = pods
+                .filter_map(|(pod, version)| Some(self.state.groups.get(&pod.group)?.pod(*version)?.containers.len()));
             NodeView {
                 name: name.clone(),
                 liveness: host.liveness,
@@ -129,7 +146,7 @@ impl Library<'_> {
     }
 
     fn cluster(&self) -> ClusterView {
-        let groups = self.state.groups.values().filter(|group| !group.is_removing());
+        let groups = self.state.groups.values().filter(|group| group.is_present());
         let (count, instances) = groups.fold((0, 0), |(count, sum), group| {
             (count + 1, sum + u64::try_from(group.record.spec.num_instances).unwrap_or(0))
         });
@@ -137,7 +154,7 @@ impl Library<'_> {
         let heard = hosts.clone().filter(|(_, host)| host.liveness != Liveness::Lost);
         let running = heard.filter_map(|(name, _)| self.ears.get(name)).map(|ear| u64::from(ear.running)).sum();
         ClusterView {
-            scheduler: self.scheduler.to_owned(),
+            scheduler: self.settings.name.clone(),
             term: self.term,
             groups: count,
             instances,

@@ -99,10 +99,14 @@ impl Ears {
             nodes.keys().filter(beside)
         })
     }
-    /// Whether `node` reports one of these pods.
-    pub(super) fn has(&self, node: &NodeName, pods: RangeInclusive<PodId>) -> bool {
+    /// Those of these pods that `node` reports.
+    pub(super) fn pods(
+        &self,
+        node: &NodeName,
+        pods: RangeInclusive<PodId>,
+    ) -> impl Iterator<Item = (&PodId, &PodFacts)> {
         let report = self.nodes.get(node).and_then(|ear| ear.report.as_ref());
-        report.is_some_and(|report| report.pods.range(pods).next().is_some())
+        report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
     }
     /// Whether `node` may be asked for its whole report now; it counts as asked.
     pub(super) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {

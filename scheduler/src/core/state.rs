@@ -8,17 +8,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use contract::brakes::{Constraint, EngineRecord};
-use contract::command::{Operation, Outcome};
+use contract::command::{Operation, Outcome, Removal};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Liveness;
-use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
+use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
 use planner::ports::Claims;
+use planner::rollout::conduct::{Release, Report};
 
 use super::dependencies::Dependencies;
 use super::history::Histories;
@@ -33,8 +34,8 @@ pub(super) struct State {
     pub(super) hosts: BTreeMap<NodeName, Host>,
     /// Node records as stored, or about to be.
     pub(super) records: BTreeMap<NodeName, NodeRecord>,
-    /// Which pods are placed on which node.
-    pub(super) assigned: BTreeMap<NodeName, BTreeSet<PodId>>,
+    /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
+    pub(super) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
     pub(super) cursor: Cursor,
     /// Why the cursor cannot be read.
     pub(super) no_cursor: Option<String>,
@@ -63,6 +64,12 @@ pub(super) struct Group {
     /// The record's pod specs by version, shared with the orders that carry them.
     pub(super) revisions: BTreeMap<u32, Revision>,
     slots: Vec<Slot>,
+    /// How far its release is.
+    pub(super) release: Option<Release>,
+    /// Its revisions as stored, or about to be.
+    pub(super) past: RevisionsRecord,
+    /// What the last plan of this leader said about its release.
+    pub(super) report: Option<Report>,
     /// When it was last planned by this leader.
     pub(super) planned_at: Timestamp,
     /// Nodes that had pods of a group that is being removed and have not let go of them yet.
@@ -76,7 +83,21 @@ impl Group {
         let pods = pods.chain([(record.spec.version, &record.spec.pod)]);
         let revision = |pod: &PodSpec| Revision { pod: Arc::new(pod.clone()), need: Need::of(pod, quota_cores) };
         let revisions = pods.map(|(version, pod)| (version, revision(pod))).collect();
-        Self { record, revisions, slots: Vec::new(), planned_at: Timestamp::NEVER, draining: BTreeSet::new() }
+        Self {
+            record,
+            revisions,
+            slots: Vec::new(),
+            release: None,
+            past: RevisionsRecord::default(),
+            report: None,
+            planned_at: Timestamp::NEVER,
+            draining: BTreeSet::new(),
+        }
+    }
+    /// The same group with another record.
+    pub(super) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
+        let Self { slots, release, past, report, planned_at, draining, .. } = self.clone();
+        Self { slots, release, past, report, planned_at, draining, ..Self::new(record, quota_cores) }
     }
     /// What one instance of a version takes; the present one's when that version is not known any more.
     pub(super) fn need(&self, version: u32) -> Need {
@@ -92,9 +113,40 @@ impl Group {
     pub(super) fn slots(&self) -> &[Slot] {
         &self.slots
     }
+    /// The version a pod of it has; for one that is on its way out, the version in its name.
+    pub(super) fn version_of(&self, pod: &PodId) -> u32 {
+        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
+        let mut pods = index.and_then(|index| self.slots.get(index)).into_iter().flat_map(Slot::pods);
+        let same = |slot: &&Slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift);
+        pods.find(same).map_or(pod.version, |slot| slot.version)
+    }
+    /// The highest number an instance of it has or is to have.
+    pub(super) fn highest_number(&self) -> u32 {
+        let wanted = u32::try_from(self.record.spec.num_instances).unwrap_or(0);
+        let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
+        // Numbers of a conducted group may have holes; slots of a serial one beyond the wanted are about to go.
+        if self.record.spec.is_conducted() { wanted.max(slots) } else { wanted }
+    }
+    /// Its pods that have a place, with where that is.
+    pub(super) fn placed<'a>(&'a self, name: &'a GroupName) -> impl Iterator<Item = (&'a NodeName, PodId, &'a Slot)> {
+        let pods = self.slots.iter().enumerate().flat_map(|(index, slot)| slot.pods().map(move |pod| (index, pod)));
+        pods.filter_map(move |(index, pod)| Some((pod.node.as_ref()?, pod_id(name, index, pod), pod)))
+    }
     /// It only waits for its last containers to go; to users it does not exist.
     pub(super) fn is_removing(&self) -> bool {
         is_removal(&self.record)
+    }
+    /// It was removed and its containers stay until somebody adopts them; to users it does not exist.
+    pub(super) fn is_orphan(&self) -> bool {
+        self.record.removal == Removal::Orphan && !self.is_removing()
+    }
+    /// It stands in lists: also while it goes, as long as that keeps its name from others.
+    pub(super) fn is_listed(&self) -> bool {
+        self.is_present() || (self.is_removing() && self.record.removal == Removal::Foreground)
+    }
+    /// It exists to users.
+    pub(super) fn is_present(&self) -> bool {
+        !self.is_removing() && !self.is_orphan()
     }
 }
 
@@ -113,20 +165,23 @@ pub(super) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> Rang
 pub(super) fn pod_id(group: &GroupName, index: usize, slot: &Slot) -> PodId {
     // At most 5,000 instances: the number always fits.
     let instance = u32::try_from(index + 1).unwrap_or(u32::MAX);
-    PodId { group: group.clone(), instance, version: slot.version, drift: slot.drift }
+    PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift }
 }
 
 impl State {
-    /// Puts a group in place; its slots are kept if there is one of that name already.
+    /// Puts a group in place; what else is known of one of that name is kept.
     pub(super) fn put_group(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
-        let before = self.groups.get_mut(name);
-        let before = before.map(|group| (group.slots.clone(), std::mem::take(&mut group.draining), group.planned_at));
+        let before = self.groups.get(name).cloned();
         self.drop_group(name);
         if let Some(claim) = ports::claim(&record) {
             self.claims.set(name, claim);
         }
-        let (slots, draining, planned_at) = before.unwrap_or_default();
-        self.groups.insert(name.clone(), Group { draining, planned_at, ..Group::new(record, quota_cores) });
+        let mut group = match before {
+            Some(before) => before.with_record(record, quota_cores),
+            None => Group::new(record, quota_cores),
+        };
+        let slots = std::mem::take(&mut group.slots);
+        self.groups.insert(name.clone(), group);
         self.set_slots(name, slots);
     }
 
@@ -155,19 +210,20 @@ impl State {
         let Some(group) = self.groups.get_mut(name) else { return };
         let before = std::mem::replace(&mut group.slots, slots);
         for (index, slot) in before.iter().enumerate() {
-            let Some(node) = &slot.node else { continue };
-            if let Some(pods) = self.assigned.get_mut(node) {
-                pods.remove(&pod_id(name, index, slot));
-            }
-            if let Some(host) = self.hosts.get_mut(node) {
-                host.used = host.used.minus(group.need(slot.version));
+            for pod in slot.pods() {
+                let Some(node) = &pod.node else { continue };
+                if let Some(pods) = self.assigned.get_mut(node) {
+                    pods.remove(&pod_id(name, index, pod));
+                }
+                if let Some(host) = self.hosts.get_mut(node) {
+                    host.used = host.used.minus(group.need(pod.version));
+                }
             }
         }
-        for (index, slot) in group.slots.iter().enumerate() {
-            let Some(node) = &slot.node else { continue };
-            self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, slot));
+        for (node, id, pod) in group.placed(name) {
+            self.assigned.entry(node.clone()).or_default().insert(id, pod.version);
             if let Some(host) = self.hosts.get_mut(node) {
-                host.used = host.used.plus(group.need(slot.version));
+                host.used = host.used.plus(group.need(pod.version));
             }
         }
         self.dependencies.set_uses(name, group);
@@ -190,20 +246,26 @@ impl State {
 
     fn used_on(&self, name: &NodeName) -> Need {
         let pods = self.assigned.get(name).into_iter().flatten();
-        let needs = pods.filter_map(|pod| Some(self.groups.get(&pod.group)?.need(pod.version)));
+        let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
         needs.fold(self.dependencies.used_on(name), Need::plus)
     }
 
     /// The groups with an instance placed on the node.
     pub(super) fn groups_on(&self, node: &NodeName) -> BTreeSet<GroupName> {
-        self.assigned.get(node).into_iter().flatten().map(|pod| pod.group.clone()).collect()
+        self.assigned.get(node).into_iter().flatten().map(|(pod, _)| pod.group.clone()).collect()
+    }
+
+    /// Groups nodes must leave alone: those whose record cannot be read, and those whose containers nobody owns.
+    pub(super) fn untouchable(&self) -> BTreeSet<GroupName> {
+        let orphans = self.groups.iter().filter(|(_, group)| group.is_orphan()).map(|(name, _)| name);
+        self.spared.iter().chain(&self.dependencies.spared).chain(orphans).cloned().collect()
     }
 }
 
 impl Tenants for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
-        for pod in self.assigned.get(node).into_iter().flatten() {
-            if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(pod.version)) {
+        for (pod, version) in self.assigned.get(node).into_iter().flatten() {
+            if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {
                 see(pod, spec);
             }
         }

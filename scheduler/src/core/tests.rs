@@ -5,6 +5,7 @@ mod commands;
 mod dependencies;
 mod drifts;
 mod events;
+mod gates;
 mod history;
 mod letting_go;
 mod looks;
@@ -14,7 +15,12 @@ mod notices;
 mod operations;
 mod orders;
 mod ports;
+mod releases;
+mod removals;
+mod revisions;
+mod rollouts;
 mod stored;
+mod strategies;
 mod takeover;
 mod upgrades;
 
@@ -58,6 +64,8 @@ struct Agent {
     engine: EngineState,
     /// Containers it tells of, by pod.
     containers: BTreeMap<String, Vec<ContainerFacts>>,
+    /// The zone its label names.
+    zone: String,
 }
 
 /// A core and its world.
@@ -113,7 +121,7 @@ fn replica(name: &str, num_instances: u32) -> Verb {
     Verb::Replica { name: group(name), num_instances, restart_policy: None }
 }
 fn remove(name: &str) -> Verb {
-    Verb::RemoveGroup { name: group(name) }
+    Verb::RemoveGroup { name: group(name), removal: Default::default() }
 }
 
 /// A leader with these nodes alive and idle.
@@ -154,7 +162,8 @@ impl Agent {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
         let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (order, engine, clinging) = (Order::default(), EngineState::Up, BTreeSet::new());
-        Self { order, incarnation: 1, sequence: 1, memory, cpu_millis, states, clinging, facts, engine, containers }
+        let (incarnation, sequence, zone) = (1, 1, String::new());
+        Self { order, incarnation, sequence, memory, cpu_millis, states, clinging, facts, engine, containers, zone }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
         Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
@@ -164,7 +173,9 @@ impl Agent {
             ip: format!("ip-of-{name}"),
             memory: self.memory,
             cpu_millis: self.cpu_millis,
-            labels: BTreeMap::from([("group".to_owned(), "default".to_owned())]),
+            labels: BTreeMap::from(
+                [("group", "default"), ("zone", &self.zone)].map(|(key, value)| (key.to_owned(), value.to_owned())),
+            ),
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());

@@ -14,6 +14,7 @@ use planner::notices::{self, Happening};
 use super::events;
 use super::io::Effect;
 use super::leader::Leading;
+use super::milestones;
 use super::moves::moves;
 use super::reports::PodChange;
 
@@ -47,13 +48,20 @@ impl Leading<'_> {
                 told.push(Effect::Record(events::of_group(Kind::RolledBack, name, message, self.now)));
             }
         }
+        if plan.store {
+            told.extend(milestones::drained(name, group.slots(), &plan.slots, self.now));
+        }
+        if let Some(release) = &plan.release {
+            told.extend(milestones::told(name, group.release.as_ref(), release, self.now));
+        }
         told.extend(self.lead.journal.unplaceable(name, plan, self.now));
         told
     }
 
     /// Something went wrong with an instance.
     pub(super) fn incident(&self, pod: &PodId, node: Option<&NodeName>, happening: Happening) -> Vec<Effect> {
-        let Some(group) = self.state.groups.get(&pod.group).filter(|_| pod.instance > 0) else { return Vec::new() };
+        let group = self.state.groups.get(&pod.group).filter(|group| pod.instance > 0 && !group.is_orphan());
+        let Some(group) = group else { return Vec::new() };
         let event = events::of_group(Kind::Incident, &pod.group, happening.incident.text(), self.now);
         let event = Event { instance: pod.instance, node: node.cloned(), ..event };
         let body = notices::body(&group.record.spec.namespace, pod, happening);

@@ -4,7 +4,10 @@
 //! of the instance. The surprise: a desk only knows stored decisions, so a decision that is still on its way into the store
 //! counts as one the node has not heard.
 
+use std::ops::RangeInclusive;
+
 use contract::name::{GroupName, NodeName};
+use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::Slot;
 use contract::report::EngineState;
@@ -14,7 +17,7 @@ use super::leader::Leading;
 use super::state::{Group, pods_of};
 
 /// Every instance of a group.
-const ALL: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
+const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 
 impl Leading<'_> {
     /// For each slot, whether the node it leaves has let go of it.
@@ -27,14 +30,24 @@ impl Leading<'_> {
         // An engine that does not answer says nothing about its containers, and a node that is lost says nothing at all:
         // who need not wait for it is for the plan to say.
         let blind = |node| self.state.hosts.get(node).is_some_and(|host| host.engine != EngineState::Up);
-        self.has_let_go(node, name, instance..=instance) && !blind(node) && !self.is_lost(node)
+        // The pod beside it may well run where its own one leaves.
+        let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
+        let beside = beside.map(|next| PodId {
+            group: name.clone(),
+            instance,
+            version: next.named_version(),
+            drift: next.drift,
+        });
+        self.has_let_go(node, pods_of(name, instance..=instance), beside.as_ref())
+            && !blind(node)
+            && !self.is_lost(node)
     }
 
-    /// Whether the node runs none of these instances and was ordered none of them.
-    fn has_let_go(&self, node: &NodeName, name: &GroupName, instances: std::ops::RangeInclusive<u32>) -> bool {
-        let pods = pods_of(name, instances);
-        let ordered = self.lead.desks.get(node).is_some_and(|desk| desk.has(pods.clone()));
-        self.obeys(node) && !ordered && !self.ears.has(node, pods)
+    /// Whether the node runs none of these pods and was ordered none of them, but for one.
+    fn has_let_go(&self, node: &NodeName, pods: RangeInclusive<PodId>, but: Option<&PodId>) -> bool {
+        let is_other = |pod: &PodId| Some(pod) != but;
+        let ordered = self.lead.desks.get(node).is_some_and(|desk| desk.ordered(pods.clone()).any(is_other));
+        self.obeys(node) && !ordered && !self.ears.pods(node, pods).any(|(pod, _)| is_other(pod))
     }
 
     /// Whether the node says that it obeys its newest order, and no newer one is on its way.
@@ -79,7 +92,7 @@ impl Leading<'_> {
     /// The nodes that have let go of a group that is being removed are not waited for any longer.
     pub(super) fn note_drained(&mut self, name: &GroupName) {
         let Some(group) = self.state.groups.get(name) else { return };
-        let drains = |node: &&NodeName| !self.is_lost(node) && !self.has_let_go(node, name, ALL);
+        let drains = |node: &&NodeName| !self.is_lost(node) && !self.has_let_go(node, pods_of(name, ALL), None);
         let draining = group.draining.iter().filter(drains).cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name) {
             group.draining = draining;
@@ -94,6 +107,6 @@ impl Leading<'_> {
         if group.is_removing() {
             return nodes.next().is_some() || !group.draining.is_empty();
         }
-        nodes.any(|node| self.ears.has(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)))
+        nodes.any(|node| self.ears.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
     }
 }

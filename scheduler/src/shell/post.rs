@@ -58,6 +58,8 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         Key::Unknown
         | Key::Group(_)
         | Key::Placement(_)
+        | Key::Release(_)
+        | Key::Revisions(_)
         | Key::Dependency(_)
         | Key::Pairs(_)
         | Key::History(..)

@@ -16,7 +16,8 @@ async fn a_command_takes_effect_and_its_sender_hears_so() {
     let mut heard = stage.command("c1", add_callback(1)).await;
     assert_eq!(outcome(&mut heard).await.verdict, Verdict::Accepted);
     assert_eq!(stage.callbacks(1).await, ["http://127.0.0.1:1/0001"]);
-    let mut heard = stage.command("c2", Verb::RemoveGroup { name: "nothing".parse().unwrap() }).await;
+    let mut heard =
+        stage.command("c2", Verb::RemoveGroup { name: "nothing".parse().unwrap(), removal: Default::default() }).await;
     assert_eq!(outcome(&mut heard).await.verdict, Verdict::Refused(Refusal::GroupUnknown));
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Brakes;
+use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::labels::{Identity, Owner};
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
@@ -77,6 +78,21 @@ impl OrderBuilder {
         }
         self
     }
+    /// The pod's standing containers are updated to this version, which `change` makes of the one in its name.
+    pub(super) fn updated_to(mut self, id: &str, version: u32, change: impl Fn(&mut PodSpec)) -> Self {
+        let assignment = self.0.pods.get_mut(&pod(id)).expect("an ordered pod");
+        assignment.updated_to = Some(version);
+        let key = assignment.spec_key(&pod(id));
+        let mut spec = self.0.specs.get(&pod(id).spec_key()).expect("its spec").clone();
+        Arc::make_mut(&mut spec).version = version;
+        change(Arc::make_mut(&mut spec));
+        self.0.specs.insert(key, spec);
+        self
+    }
+    pub(super) fn addressed(mut self, id: &str, address: &str) -> Self {
+        self.0.pods.get_mut(&pod(id)).expect("an ordered pod").addresses = vec![address.to_owned()];
+        self
+    }
     pub(super) fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
         change(&mut self.0.brakes);
         self
@@ -124,6 +140,10 @@ pub(super) struct Bench {
     pub(super) steps: Vec<Step>,
     /// How the engine answers the next steps; empty means well.
     pub(super) failures: VecDeque<StepFailure>,
+    /// Images asked for.
+    pub(super) fetches: Vec<String>,
+    /// How the engine answers the next fetches; empty means well.
+    pub(super) fetch_failures: VecDeque<StepFailure>,
     pub(super) copy: Option<Report>,
     made: u32,
 }
@@ -142,6 +162,8 @@ impl Bench {
             published: Vec::new(),
             steps: Vec::new(),
             failures: VecDeque::new(),
+            fetches: Vec::new(),
+            fetch_failures: VecDeque::new(),
             copy: None,
             made: 0,
         }
@@ -188,11 +210,11 @@ impl Bench {
             }
         }
     }
-    /// As `settle`, but the engine takes its time: its steps are returned.
+    /// As `settle`, but the engine takes its time: its steps and fetches are returned.
     pub(super) fn settle_but_steps(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
         let (mut queue, mut steps): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
         while let Some(effect) = queue.pop_front() {
-            if matches!(effect, Effect::Perform { .. }) {
+            if matches!(effect, Effect::Perform { .. } | Effect::Fetch { .. }) {
                 steps.push(effect);
             } else if let Some(input) = self.perform(effect) {
                 queue.extend(self.feed(input));
@@ -218,6 +240,11 @@ impl Bench {
                 };
                 Some(Input::Stepped { lane, step, result })
             }
+            Effect::Fetch { image } => {
+                self.fetches.push(image.clone());
+                let result = self.fetch_failures.pop_front().map_or(Ok(()), Err);
+                Some(Input::Fetched { image, result })
+            }
             Effect::TakeInventory => Some(Input::Inventory(self.engine.values().cloned().collect())),
             Effect::Publish(message) => {
                 self.hear(&message);
@@ -228,14 +255,19 @@ impl Bench {
     }
     fn step(&mut self, step: &Step) -> Option<ContainerSeen> {
         match step {
-            Step::Create { pod, index, .. } => {
+            Step::Create { pod, index, spec, address } => {
                 self.made += 1;
                 let mut container = seen(&format!("m{}", self.made), &pod.to_string(), Phase::Running);
                 container.identity.index = *index;
                 container.started_at = self.now;
+                container.spec_digest = Digest::of(spec.as_ref()).to_string();
+                if !address.is_empty() {
+                    container.ip.clone_from(address);
+                }
                 self.engine.insert(container.id.clone(), container.clone());
                 Some(container)
             }
+            Step::Update { id, .. } => self.engine.get(id).cloned(),
             Step::Start { id } => {
                 let container = self.engine.get_mut(id)?;
                 container.phase = Phase::Running;

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::digest::Digest;
 use contract::order::{Order, OrderMessage};
 use contract::pod_id::PodId;
 use contract::report::{EngineState, PodFacts};
@@ -19,6 +20,8 @@ enum Event {
     Order(Vec<(u32, u32, u32)>, bool),
     /// Somebody asks for a start, or a restart, of everything.
     Ask(bool),
+    /// Everything that stands gets other limits, or those it was made with.
+    Update(Option<u32>),
     /// The last order arrives again, or one of a deposed leader.
     Old(bool),
     /// The nth effect that waits is performed.
@@ -44,6 +47,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         3 => (pods, any::<bool>()).prop_map(|(pods, delta)| Event::Order(pods, delta)),
         2 => any::<bool>().prop_map(Event::Ask),
+        1 => prop::option::of(3..6u32).prop_map(Event::Update),
         1 => any::<bool>().prop_map(Event::Old),
         10 => (0..6usize).prop_map(Event::Perform),
         2 => (0..6usize, any::<bool>()).prop_map(|(n, refused)| Event::Fail(n, refused)),
@@ -62,6 +66,8 @@ struct History {
     sent: Order,
     /// Starts and restarts asked for so far.
     asked: (u32, u32),
+    /// The version standing containers are updated to.
+    updated_to: Option<u32>,
     runs: u32,
 }
 
@@ -72,9 +78,11 @@ impl History {
         for effect in effects {
             match effect {
                 Effect::Publish(_) => assert!(self.bench.perform(effect).is_none()),
-                Effect::Persist { .. } | Effect::Reply { .. } | Effect::Perform { .. } | Effect::TakeInventory => {
-                    self.queue.push(effect);
-                }
+                Effect::Persist { .. }
+                | Effect::Reply { .. }
+                | Effect::Perform { .. }
+                | Effect::Fetch { .. }
+                | Effect::TakeInventory => self.queue.push(effect),
             }
         }
         let mut lanes: Vec<String> = self.queue.iter().filter_map(lane_of).collect();
@@ -93,8 +101,11 @@ impl History {
                 } else {
                     self.asked.0 += 1;
                 }
-                let same: Vec<_> = self.sent.pods.keys().map(|pod| (pod.instance, pod.version, pod.drift)).collect();
-                self.order(&same, false);
+                self.order_again();
+            }
+            Event::Update(version) => {
+                self.updated_to = version;
+                self.order_again();
             }
             Event::Old(stale) => {
                 let mut old = self.sent.clone();
@@ -147,6 +158,7 @@ impl History {
         let failure = if refused { StepFailure::Refused(text) } else { StepFailure::Unreachable(text) };
         match effect {
             Effect::Perform { lane, step } => self.feed(Input::Stepped { lane, step, result: Err(failure) }),
+            Effect::Fetch { image } => self.feed(Input::Fetched { image, result: Err(failure) }),
             Effect::Persist { id, .. } => self.feed(Input::Persisted { id, result: Err("full".to_owned()) }),
             // A lost answer, an inventory that never comes.
             Effect::Reply { .. } | Effect::TakeInventory | Effect::Publish(_) => {}
@@ -165,12 +177,23 @@ impl History {
             next = next.pod(&format!("a.v{version}-i{instance}-d{drift}"));
         }
         next = next.asked(self.asked.0, self.asked.1);
+        if let Some(version) = self.updated_to {
+            let names: Vec<String> = next.0.pods.keys().map(PodId::to_string).collect();
+            for name in names {
+                next = next.updated_to(&name, version, |spec| spec.containers[0].memory_limit = i64::from(version));
+            }
+        }
         let message = match delta {
             true => OrderMessage::Delta(next.0.since(&self.sent)),
             false => OrderMessage::Whole(next.0.clone()),
         };
         self.sent = next.0;
         self.feed(Input::Order { message, reply: "r".to_owned() });
+    }
+
+    fn order_again(&mut self) {
+        let same: Vec<_> = self.sent.pods.keys().map(|pod| (pod.instance, pod.version, pod.drift)).collect();
+        self.order(&same, false);
     }
 
     /// Calm: everything works, a scheduler sends what it wants with fresh drifts, time passes.
@@ -208,6 +231,7 @@ proptest! {
             queue: Vec::new(),
             sent: order(7, 0).0,
             asked: (0, 0),
+            updated_to: None,
             runs: 1,
         };
         history.take(Event::Pass(0));
@@ -227,6 +251,10 @@ proptest! {
         prop_assert!(copy.pods.values().all(|facts| facts.state == RunState::Success && !facts.leaving));
         let answered = |facts: &PodFacts| (facts.starts_answered, facts.restarts_answered) == history.asked;
         prop_assert!(copy.pods.values().all(answered), "{:?}", history.asked);
+        for (id, facts) in &copy.pods {
+            let digest = Digest::of(history.sent.spec_of(id).expect("its spec").as_ref()).to_string();
+            prop_assert_eq!(&facts.containers[0].spec_digest, &digest, "{} has another spec", id);
+        }
         prop_assert_eq!(copy.head.applied, history.sent.fence);
     }
 }

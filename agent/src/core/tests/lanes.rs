@@ -5,7 +5,7 @@ use std::time::Duration;
 use contract::state::{RestartPolicy, RunState, TargetState};
 
 use super::bench::{Bench, at, order, pod, secs, seen, steps_in};
-use crate::core::io::{Input, Phase, Step, StepFailure};
+use crate::core::io::{Effect, Input, Phase, Step, StepFailure};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -237,12 +237,31 @@ fn an_inventory_says_nothing_about_lanes_that_moved_meanwhile() {
     bench.pass(secs(29));
     bench.now = at(30);
     let effects = bench.feed(Input::Tick);
-    assert!(effects.contains(&crate::core::io::Effect::TakeInventory));
+    assert!(effects.contains(&Effect::TakeInventory));
     bench.order(order(1, 1).pod(A).whole());
     bench.take_steps();
     bench.run(Input::Inventory(Vec::new()));
     assert_eq!(bench.told(A).state, RunState::Success, "the inventory began before the container was made");
     assert_eq!(bench.take_steps(), []);
+}
+
+#[test]
+fn what_the_engine_may_have_made_without_an_answer_is_told_until_it_was_looked_for() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
+    let steps = bench.settle_but_steps(effects);
+    let [Effect::Perform { lane, step }] = steps.as_slice() else { panic!("{steps:?}") };
+    bench.order(order(1, 2).whole());
+    let result = Err(StepFailure::Unreachable("no answer in time".to_owned()));
+    let effects = bench.feed(Input::Stepped { lane: lane.clone(), step: step.clone(), result });
+    let (looks, told): (Vec<Effect>, Vec<Effect>) =
+        effects.into_iter().partition(|effect| *effect == Effect::TakeInventory);
+    bench.settle(told);
+    assert!(bench.facts(A).is_some(), "nobody may think that it is gone");
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Created));
+    bench.settle(looks);
+    bench.pass(secs(2));
+    assert_eq!((bench.facts(A).is_some(), bench.engine.len()), (false, 0), "it is found, removed, and then gone");
 }
 
 #[test]

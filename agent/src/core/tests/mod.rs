@@ -8,4 +8,5 @@ mod dependencies;
 mod engine;
 mod lanes;
 mod orders;
+mod releases;
 mod reports;

@@ -27,10 +27,11 @@ fn nothing_is_told_before_it_is_stored() {
     let effects = rig.input(Input::Command(delivery));
     let commit = only_commit(&effects).clone();
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
-    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &keys::group(&web), &keys::placement(&web)]);
+    let (record, placement, revisions) = (keys::group(&web), keys::placement(&web), keys::revisions(&web));
+    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, &revisions]);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false]);
+    assert_eq!(expiring, [true, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
@@ -93,7 +94,7 @@ fn commands_that_arrive_during_a_commit_share_the_next_ones() {
         assert_eq!(rig.input(Input::Command(delivery)), []);
     }
     rig.perform(effects);
-    assert_eq!((rig.commits.len(), rig.outcomes.len()), (3, 101));
+    assert_eq!((rig.commits.len(), rig.outcomes.len()), (4, 101));
     assert!(rig.commits.iter().all(|commit| commit.writes.len() < Commit::MOST_WRITES));
     for commit in &rig.commits {
         let mut keys = keys_of(commit);
@@ -220,4 +221,14 @@ fn the_mutants_switch_their_guards_off() {
     twice.run(Input::Command(delivery.clone()));
     twice.run(Input::Command(delivery));
     assert_eq!(twice.outcomes["c1"].verdict, Verdict::Refused(Refusal::GroupExists));
+}
+
+#[test]
+fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
+    let mut rig = rig(&["a"]);
+    let mut huge = spec("web", 1);
+    huge.pod.labels = (0..8).map(|number| (format!("l{number}"), "x".repeat(100 * 1024))).collect();
+    let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
+    assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
+    assert_eq!(rig.group("web"), None);
 }

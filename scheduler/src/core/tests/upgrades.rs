@@ -10,7 +10,7 @@ pub(super) fn image(name: &str, image: &str) -> PodSpec {
     pod
 }
 pub(super) fn patch(name: &str, pod: PodSpec) -> Verb {
-    Verb::PatchSpec { name: group(name), pod: Box::new(pod) }
+    Verb::PatchSpec { name: group(name), pod: Box::new(pod), cause: String::new() }
 }
 fn versions(rig: &Rig, name: &str) -> Vec<u32> {
     rig.slots(name).iter().map(|slot| slot.version).collect()

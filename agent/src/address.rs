@@ -1,0 +1,109 @@
+//! Which addresses the containers on a network of ours get.
+//!
+//! A container that takes the place of another one keeps its address, so that address must not go to a third one while
+//! neither of the two runs: between the removal and the creation, during a restart of the engine. The engine hands out
+//! the lowest address that is free at the moment, which is just that one. So our networks are split: the engine gives
+//! from the upper half to whoever comes without a wish, and every container of ours is made with an address of its own
+//! from the lower half. That one follows from the container's name: nobody has to remember it, and two names rarely meet.
+
+use std::net::Ipv4Addr;
+
+use contract::digest::Digest;
+
+/// The smallest network that is split has 4096 addresses: in smaller ones names would meet too often, and half of the
+/// addresses would be too few for the engine.
+const LONGEST_PREFIX: u8 = 20;
+/// Whole blocks of 256 are easier to read, and some programs dislike addresses that end in 0 or 255.
+const BLOCK: u32 = 256;
+
+/// The addresses of a network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Subnet {
+    base: u32,
+    prefix: u8,
+}
+
+impl Subnet {
+    /// Reads `172.19.0.0/16`; none when it is something else, such as a network of IPv6.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (base, prefix) = text.split_once('/')?;
+        let (base, prefix) = (u32::from(base.parse::<Ipv4Addr>().ok()?), prefix.parse().ok()?);
+        let is_network = prefix <= 32 && u64::from(base).trailing_zeros() >= u32::from(32 - prefix);
+        is_network.then_some(Self { base, prefix })
+    }
+
+    /// Whether it is large enough to be split.
+    pub fn is_large(self) -> bool {
+        self.prefix > 0 && self.prefix <= LONGEST_PREFIX
+    }
+
+    /// The machine's own address.
+    pub fn gateway(self) -> Ipv4Addr {
+        Ipv4Addr::from(self.base + 1)
+    }
+
+    /// What the engine gives from, of a network that is split.
+    pub fn engine_half(self) -> String {
+        format!("{}/{}", Ipv4Addr::from(self.base + self.half()), self.prefix + 1)
+    }
+
+    /// The own address of the container of this name, on a network that is split.
+    pub fn own(self, name: &str) -> Ipv4Addr {
+        let places = BLOCK - 2;
+        // The first block is left to the gateway and to whoever wants a fixed address.
+        let blocks = self.half() / BLOCK - 1;
+        let digest = u64::from_str_radix(&Digest::of(name).to_string(), 16).unwrap_or_default();
+        let place = u32::try_from(digest % u64::from(blocks * places)).unwrap_or_default();
+        Ipv4Addr::from(self.base + (1 + place / places) * BLOCK + 1 + place % places)
+    }
+
+    fn half(self) -> u32 {
+        1 << (31 - self.prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn subnet(text: &str) -> Subnet {
+        Subnet::parse(text).expect("a subnet")
+    }
+
+    #[test]
+    fn a_subnet_is_read_or_refused() {
+        for wrong in ["", "172.19.0.0", "172.19.0.0/33", "172.19.0.1/16", "fd00::/64", "a/16"] {
+            assert_eq!(Subnet::parse(wrong), None, "{wrong}");
+        }
+        assert!(subnet("172.19.0.0/16").is_large() && subnet("192.168.16.0/20").is_large());
+        assert!(!subnet("192.168.16.0/24").is_large() && !subnet("0.0.0.0/0").is_large());
+    }
+
+    #[test]
+    fn the_engine_gives_from_the_upper_half_and_names_from_the_lower() {
+        for (text, engine, gateway) in [
+            ("172.19.0.0/16", "172.19.128.0/17", "172.19.0.1"),
+            ("192.168.16.0/20", "192.168.24.0/21", "192.168.16.1"),
+            ("10.0.0.0/8", "10.128.0.0/9", "10.0.0.1"),
+        ] {
+            let subnet = subnet(text);
+            assert_eq!((subnet.engine_half().as_str(), subnet.gateway().to_string().as_str()), (engine, gateway));
+            for number in 0..2000 {
+                let own = subnet.own(&format!("web.v1-i{number}-d0"));
+                let offset = u32::from(own) - subnet.base;
+                assert!((BLOCK..subnet.half()).contains(&offset), "{own}");
+                assert!(!matches!(own.octets()[3], 0 | 255), "{own}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_always_has_the_same_address_and_few_names_share_one() {
+        let subnet = subnet("172.19.0.0/16");
+        assert_eq!(subnet.own("web.v1-i1-d0"), subnet.own("web.v1-i1-d0"));
+        let all: BTreeSet<Ipv4Addr> = (0..200).map(|n| subnet.own(&format!("web.v1-i{n}-d0"))).collect();
+        assert!(all.len() >= 198, "{}", all.len());
+    }
+}

@@ -1,0 +1,79 @@
+//! Remembers what follows from the containers that stand there: that a pod was made once, that it runs as somebody wished,
+//! since when it is well, and which spec each container has.
+
+use std::collections::BTreeSet;
+
+use contract::pod_id::{InstanceKey, PodId};
+use contract::state::{HealthState, TargetState};
+use contract::time::Timestamp;
+
+use super::Core;
+use super::io::{ContainerSeen, Phase, PodMemory, WellMemory};
+
+impl Core {
+    /// Remembers what follows from the containers that stand there.
+    pub(super) fn note_what_stands(&mut self, key: &InstanceKey, now: Timestamp) {
+        let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
+        for (pod, count) in pods {
+            let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
+            let there: BTreeSet<usize> = of_pod().map(|seen| seen.identity.index).collect();
+            let running =
+                of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
+            let complete = (0..count).all(|index| there.contains(&index));
+            let well = well(of_pod(), count);
+            self.note_pod(&pod, complete, there.is_empty(), &running);
+            self.note_well(&pod, well, now);
+        }
+    }
+
+    fn note_pod(&mut self, pod: &PodId, complete: bool, nothing: bool, running: &BTreeSet<usize>) {
+        let nobody = PodMemory::default();
+        let memory = self.ledger.memory.get(pod).unwrap_or(&nobody);
+        let wanted = self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
+        if memory.outdated && nothing {
+            let memory = self.memory_mut(pod);
+            *memory = PodMemory {
+                halted: std::mem::take(&mut memory.halted),
+                starts_answered: memory.starts_answered,
+                restarts_answered: memory.restarts_answered,
+                ..PodMemory::default()
+            };
+        } else if !memory.outdated && complete && !memory.created {
+            self.memory_mut(pod).created = true;
+        }
+        let halted = self.ledger.memory.get(pod).map_or(&nobody.halted, |memory| &memory.halted);
+        if wanted && halted.intersection(running).next().is_some() {
+            self.memory_mut(pod).halted.retain(|index| !running.contains(index));
+        }
+    }
+
+    /// A pod that is well is so since it was first seen well after its last start.
+    fn note_well(&mut self, pod: &PodId, started_at: Option<Timestamp>, now: Timestamp) {
+        let before = self.ledger.memory.get(pod).map(|memory| memory.well).unwrap_or_default();
+        let after = match started_at {
+            None => WellMemory::default(),
+            Some(started_at) if before.since.happened() && before.started_at == started_at => before,
+            Some(started_at) => WellMemory { since: now, started_at },
+        };
+        if after != before {
+            self.memory_mut(pod).well = after;
+        }
+    }
+}
+
+/// Digest of the spec a container has: the one it was updated to, or the one it was made from.
+pub(super) fn digest_of<'a>(memory: Option<&'a PodMemory>, seen: &'a ContainerSeen) -> &'a str {
+    let updated = memory.and_then(|memory| memory.live.updated.get(&seen.identity.index));
+    updated.filter(|updated| updated.id == seen.id).map_or(&seen.spec_digest, |updated| &updated.digest)
+}
+
+/// The last start of a pod's containers, when all of them run and the health checks among them say they are well; none
+/// when one does not, or none is checked.
+fn well<'a>(containers: impl Iterator<Item = &'a ContainerSeen>, count: usize) -> Option<Timestamp> {
+    let running: Vec<&ContainerSeen> = containers.filter(|seen| seen.phase == Phase::Running).collect();
+    let indices: BTreeSet<usize> = running.iter().map(|seen| seen.identity.index).collect();
+    let is_checked = running.iter().any(|seen| seen.health == HealthState::Healthy);
+    let is_ill = |seen: &&ContainerSeen| matches!(seen.health, HealthState::Starting | HealthState::Unhealthy);
+    let is_well = is_checked && indices.len() >= count && !running.iter().any(is_ill);
+    running.iter().map(|seen| seen.started_at).max().filter(|_| is_well)
+}

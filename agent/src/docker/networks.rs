@@ -1,0 +1,192 @@
+//! The networks pods are on, and what becomes of a container whose address cannot be had.
+//!
+//! Surprises: the engine takes a wished address only on a network whose subnet somebody gave it, so a first network only
+//! finds out which subnet it would choose. It lets two agents create two networks of one name; only the name of a bridge is
+//! unique to it, so the bridges of both follow from the network's name.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use contract::digest::Digest;
+use contract::labels;
+use tracing::{info, warn};
+
+use super::{
+    CHANGE, EndpointSettings, Engine, Ipam, IpamConfig, ListNetworksOptionsBuilder, Network, NetworkConnectRequest,
+    NetworkCreateRequest, NetworkDisconnectRequest, POLL, READ,
+};
+use crate::address::Subnet;
+use crate::fault::Error;
+
+/// Networks the engine brings along.
+const BUILT_IN: [&str; 5] = ["", "host", "none", "bridge", "default"];
+/// Tries to make a network: each loses against another network that took the subnet meanwhile.
+const TRIES: u32 = 5;
+/// What another agent gets to finish the network it makes; after that its first network counts as left behind.
+const MAKING: Duration = Duration::from_secs(5);
+/// What a container on its way out gets to give its address back.
+const HANDING_OVER: Duration = Duration::from_secs(2);
+
+/// Whether the network is none that could be made.
+pub(super) fn is_built_in(name: &str) -> bool {
+    BUILT_IN.contains(&name) || name.starts_with("container:")
+}
+
+/// Whether the engine refuses because of the address a container shall have.
+pub(super) fn is_about_address(error: &Error) -> bool {
+    is_taken(error) || error.says("user specified IP address") || error.says("does not belong to any of this network")
+}
+
+/// The words with the capital are about addresses of containers; those without are about ports of the machine.
+fn is_taken(error: &Error) -> bool {
+    error.says("Address already in use")
+}
+
+/// Whether another agent of this engine was faster with a network.
+fn is_lost_race(error: &Error) -> bool {
+    error.status() == 409 || error.says("same bridge name")
+}
+
+impl Engine {
+    /// The network is there when this returns well; its addresses, when containers have their own on it.
+    pub(super) async fn ensure_network(&self, name: &str) -> Result<Option<Subnet>, Error> {
+        if is_built_in(name) {
+            return Ok(None);
+        }
+        let mut known = self.networks.lock().await;
+        if let Some(split) = known.get(name) {
+            return Ok(*split);
+        }
+        let network = match self.network(name).await? {
+            Some(network) => network,
+            None => self.make_network(name).await?,
+        };
+        let split = split(&network);
+        known.insert(name.to_owned(), split);
+        Ok(split)
+    }
+
+    async fn make_network(&self, name: &str) -> Result<Network, Error> {
+        info!(network = name, "the network is not here: making it");
+        let mut last = Error::Unreadable(format!("the engine does not show the network {name}"));
+        for _ in 0..TRIES {
+            if let Some(subnet) = self.free_subnet(name).await? {
+                match self.create_network(name, &bridge_name("dd", name), Some(addresses(&subnet))).await {
+                    Err(error) if is_lost_race(&error) || error.says("overlaps") => last = error,
+                    other => other?,
+                }
+            }
+            if let Some(network) = self.wait_for_network(name).await? {
+                return Ok(network);
+            }
+        }
+        Err(last)
+    }
+
+    /// The subnet the engine would choose for a network; none when another agent of this engine is busy with the same.
+    async fn free_subnet(&self, name: &str) -> Result<Option<String>, Error> {
+        let probe = bridge_name("dp", name);
+        match self.create_network(&probe, &probe, None).await {
+            Err(error) if is_lost_race(&error) => {
+                if self.wait_for_network(name).await?.is_none() {
+                    self.remove_network(&probe).await?;
+                }
+                return Ok(None);
+            }
+            other => other?,
+        }
+        let found = self.network(&probe).await?;
+        self.remove_network(&probe).await?;
+        Ok(found.and_then(|network| config(&network)?.subnet))
+    }
+
+    async fn create_network(&self, name: &str, bridge: &str, ipam: Option<Ipam>) -> Result<(), Error> {
+        let cluster = [(labels::CLUSTER.to_owned(), self.host.owner.cluster.clone())];
+        let request = NetworkCreateRequest {
+            name: name.to_owned(),
+            driver: Some("bridge".to_owned()),
+            labels: Some(cluster.into()),
+            options: Some([("com.docker.network.bridge.name".to_owned(), bridge.to_owned())].into()),
+            ipam,
+            ..Default::default()
+        };
+        self.call(CHANGE, async |docker| docker.create_network(request).await).await.map(drop)
+    }
+
+    async fn remove_network(&self, name: &str) -> Result<(), Error> {
+        match self.call(CHANGE, async |docker| docker.remove_network(name).await).await {
+            Err(error) if error.status() == 404 => Ok(()),
+            other => other,
+        }
+    }
+
+    /// The network, which another agent of this engine may be making at this moment.
+    async fn wait_for_network(&self, name: &str) -> Result<Option<Network>, Error> {
+        let deadline = tokio::time::Instant::now() + MAKING;
+        loop {
+            let found = self.network(name).await?;
+            if found.is_some() || tokio::time::Instant::now() >= deadline {
+                return Ok(found);
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    async fn network(&self, name: &str) -> Result<Option<Network>, Error> {
+        let filters: HashMap<String, Vec<String>> = [("name".to_owned(), vec![name.to_owned()])].into();
+        let options = ListNetworksOptionsBuilder::new().filters(&filters).build();
+        let found = self.call(READ, async |docker| docker.list_networks(Some(options)).await).await?;
+        Ok(found.into_iter().find(|network| network.name.as_deref() == Some(name)))
+    }
+
+    /// Starts a container that cannot have its address. Who had it before may still be on its way out; when somebody else
+    /// has it, any address is better than none, and the facts tell.
+    pub(super) async fn begin_elsewhere(&self, id: &str, mut refusal: Error) -> Result<(), Error> {
+        let deadline = tokio::time::Instant::now() + HANDING_OVER;
+        while is_taken(&refusal) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(POLL).await;
+            match self.begin(id).await {
+                Err(error) if is_about_address(&error) => refusal = error,
+                other => return other,
+            }
+        }
+        let Some((detail, _)) = self.inspect(id).await? else { return Err(refusal) };
+        let network = &detail.host_config.network_mode;
+        warn!(container = %detail.name, %network, reason = %refusal, "it cannot have its address and gets another");
+        let leave = NetworkDisconnectRequest { container: id.to_owned(), force: Some(true) };
+        self.call(CHANGE, async |docker| docker.disconnect_network(network, leave).await).await?;
+        let join =
+            NetworkConnectRequest { container: id.to_owned(), endpoint_config: Some(EndpointSettings::default()) };
+        self.call(CHANGE, async |docker| docker.connect_network(network, join).await).await?;
+        self.begin(id).await
+    }
+}
+
+/// What the engine is told about the addresses of a network of ours.
+fn addresses(subnet: &str) -> Ipam {
+    let large = Subnet::parse(subnet).filter(|subnet| subnet.is_large());
+    let config = IpamConfig {
+        subnet: Some(subnet.to_owned()),
+        ip_range: large.map(Subnet::engine_half),
+        gateway: large.map(|subnet| subnet.gateway().to_string()),
+        ..Default::default()
+    };
+    Ipam { config: Some(vec![config]), ..Default::default() }
+}
+
+/// The addresses of a network that is split as ours are.
+fn split(network: &Network) -> Option<Subnet> {
+    let config = config(network)?;
+    let subnet = Subnet::parse(config.subnet.as_deref()?).filter(|subnet| subnet.is_large())?;
+    (config.ip_range == Some(subnet.engine_half())).then_some(subnet)
+}
+
+fn config(network: &Network) -> Option<IpamConfig> {
+    network.ipam.as_ref()?.config.as_ref()?.first().cloned()
+}
+
+/// The bridge of a network of ours: the engine refuses a second network with the same one. The kernel allows 15 bytes.
+fn bridge_name(kind: &str, network: &str) -> String {
+    let digest = Digest::of(network).to_string();
+    format!("{kind}-{}", &digest[..12])
+}

@@ -1,0 +1,152 @@
+//! Decides whether a group may be made, resized or told otherwise how to change, and what its record is then.
+//!
+//! Nothing is changed here: a command puts the record in place, and a question about what a spec would do asks the same way.
+//! The surprise: a name may be taken by a group users do not see. One that goes away in the background leaves its name at
+//! once, and the next group counts versions on from it so that no container's name comes twice; one whose containers were
+//! left behind is adopted.
+
+use std::collections::BTreeSet;
+
+use contract::command::{Operation, Refusal, Removal};
+use contract::name::GroupName;
+use contract::ports::declared;
+use contract::record::{GroupRecord, OperationRecord};
+use contract::spec::{PodGroupSpec, PodSpec};
+use contract::state::RestartPolicy;
+use contract::time::Timestamp;
+use contract::validate::{Flaw, sentence};
+use planner::ports;
+
+use super::bulk;
+use super::io::{Mutant, Settings};
+use super::state::{Group, State};
+
+/// What is decided from.
+#[derive(Clone, Copy)]
+pub(super) struct Admission<'a> {
+    pub(super) state: &'a State,
+    pub(super) settings: &'a Settings,
+    pub(super) now: Timestamp,
+}
+
+/// A group that may be made.
+#[derive(Debug)]
+pub(super) struct Created {
+    pub(super) name: GroupName,
+    pub(super) record: GroupRecord,
+    /// Its instances are those of the group whose containers were left behind.
+    pub(super) adopts: bool,
+}
+
+impl<'a> Admission<'a> {
+    /// A new group.
+    pub(super) fn created(&self, spec: PodGroupSpec) -> Result<Created, Refusal> {
+        // The apiserver checked; a command may come from elsewhere or from another version.
+        spec.validate().map_err(|flaws| malformed(&flaws))?;
+        let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
+        let name: GroupName = spec.name.parse().map_err(unnamed)?;
+        let spec = spec.for_creation(self.now);
+        let (record, adopts) = match self.state.groups.get(&name) {
+            Some(orphan) if orphan.is_orphan() => (self.adopting(&name, spec, orphan)?, true),
+            Some(removed) if removed.is_removing() && removed.record.removal == Removal::Background => {
+                (self.fresh(&name, spec, removed.record.spec.version.saturating_add(1)), false)
+            }
+            Some(removed) if removed.is_removing() => return Err(Refusal::GroupRemoving),
+            Some(_) => return Err(Refusal::GroupExists),
+            None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
+            None if self.state.dependencies.is_derived(&name) => return Err(Refusal::GroupExists),
+            None => (self.fresh(&name, spec, 0), false),
+        };
+        if adopts { bulk::judge_next(&record) } else { bulk::judge_new(&record) }?;
+        Ok(Created { name, record, adopts })
+    }
+
+    fn fresh(&self, name: &GroupName, mut spec: PodGroupSpec, version: u32) -> GroupRecord {
+        (spec.version, spec.pod.version) = (version, version);
+        let taken_ports = self.taken_ports(name, &spec.pod);
+        let operation = OperationRecord::new(Operation::Deploying, self.now);
+        let operation = (taken_ports.is_empty() && !spec.is_conducted()).then_some(operation);
+        GroupRecord { spec, operation, updated_at: self.now, taken_ports, ..GroupRecord::default() }
+    }
+
+    /// The instances go on as they are and come to the new spec as to any other; those that run just that are left alone.
+    fn adopting(&self, name: &GroupName, mut spec: PodGroupSpec, orphan: &Group) -> Result<GroupRecord, Refusal> {
+        let version = orphan.record.spec.version.saturating_add(1);
+        if !orphan.record.taken_ports.is_empty() {
+            // It waited for ports and ran nothing.
+            return Ok(self.fresh(name, spec, version));
+        }
+        let taken = self.taken_ports(name, &spec.pod);
+        if !taken.is_empty() {
+            return Err(Refusal::Unfit { reason: ports::sentence(name.as_str(), &taken) });
+        }
+        (spec.version, spec.pod.version) = (version, version);
+        let GroupRecord { spec: before, mut former, proven, .. } = orphan.record.clone();
+        former.insert(before.version, before.pod);
+        let same = former.iter().filter(|(_, pod)| pod.asks_the_same(&spec.pod)).map(|(version, _)| *version);
+        let equals: BTreeSet<u32> = same.collect();
+        let operation = OperationRecord::new(Operation::Upgrading, self.now);
+        let operation = (!spec.is_conducted()).then_some(operation);
+        Ok(GroupRecord { spec, operation, updated_at: self.now, former, proven, equals, ..GroupRecord::default() })
+    }
+
+    /// Another number of instances, or another restart policy; none when nothing changes.
+    pub(super) fn resized(
+        &self,
+        group: &Group,
+        wanted: u32,
+        policy: Option<RestartPolicy>,
+    ) -> Result<Option<GroupRecord>, Refusal> {
+        let mut record = unlocked(group)?;
+        let spec = &mut record.spec;
+        let most = spec.most_instances();
+        if i64::from(wanted) > most {
+            return Err(Refusal::Limit { what: "NumInstances".to_owned(), limit: most.unsigned_abs() });
+        }
+        let policy = policy.unwrap_or(spec.restart_policy);
+        let (same_number, same_policy) = (spec.num_instances == i64::from(wanted), spec.restart_policy == policy);
+        if same_number && same_policy {
+            return Ok(None);
+        }
+        spec.num_instances = i64::from(wanted);
+        spec.restart_policy = policy;
+        spec.updated_at = self.now;
+        let takes_the_lock = !same_number && !spec.is_conducted();
+        record.updated_at = self.now;
+        record.last_error.clear();
+        if takes_the_lock {
+            record.operation = Some(OperationRecord::new(Operation::Scheduling, self.now));
+        }
+        bulk::judge_new(&record)?;
+        Ok(Some(record))
+    }
+
+    /// The record of a group that exists and that no operation holds.
+    pub(super) fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
+        unlocked(self.present(name)?)
+    }
+
+    /// A group that exists to users.
+    pub(super) fn present(&self, name: &GroupName) -> Result<&'a Group, Refusal> {
+        self.state.groups.get(name).filter(|group| group.is_present()).ok_or(Refusal::GroupUnknown)
+    }
+
+    /// Those of the ports a spec declares that another group has.
+    pub(super) fn taken_ports(&self, name: &GroupName, pod: &PodSpec) -> Vec<u16> {
+        if self.settings.mutant == Some(Mutant::NoPortClaims) {
+            return Vec::new();
+        }
+        self.state.claims.taken(name, &declared(&pod.annotation))
+    }
+}
+
+fn unlocked(group: &Group) -> Result<GroupRecord, Refusal> {
+    match &group.record.operation {
+        Some(operation) => Err(Refusal::Locked { operation: operation.kind }),
+        None => Ok(group.record.clone()),
+    }
+}
+
+pub(super) fn malformed(flaws: &[Flaw]) -> Refusal {
+    Refusal::Malformed { reason: sentence(flaws) }
+}

@@ -1,0 +1,94 @@
+//! Answers what a spec would do: the record it would lead to, made as the commands make it, and what the planner makes of it.
+//!
+//! Nothing is changed. A spec that names a group that is there stands for what its author would ask: the strategy first,
+//! then the number of instances, then the pod.
+
+use contract::brakes::Constraint;
+use contract::command::Refusal;
+use contract::name::GroupName;
+use contract::rollout_view::PlanView;
+use contract::spec::PodGroupSpec;
+use planner::group::GroupFacts;
+use planner::group::rehearsing::rehearse;
+
+use super::admission::{Admission, malformed};
+use super::planning::Sight;
+use super::queries::Library;
+use super::respec::Respec;
+use super::state::Group;
+
+impl Library<'_> {
+    /// What a spec would do, or why it would be refused.
+    pub(super) fn rehearse(&self, spec: PodGroupSpec) -> Result<PlanView, Refusal> {
+        let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
+        let name: GroupName = spec.name.parse().map_err(unnamed)?;
+        let present = self.state.groups.get(&name).filter(|group| group.is_present());
+        let group = match present {
+            Some(group) => self.changed(&name, group, spec)?,
+            None => {
+                let (created, cores) = (self.admission().created(spec)?, self.settings.quota_cores);
+                match self.state.groups.get(&name).filter(|_| created.adopts) {
+                    Some(adopted) => adopted.with_record(created.record, cores),
+                    None => Group::new(created.record, cores),
+                }
+            }
+        };
+        let view = self.with_facts(&name, &group, |facts| rehearse(facts, self.now));
+        Ok(PlanView { is_new: present.is_none(), ..view })
+    }
+
+    pub(super) fn admission(&self) -> Admission<'_> {
+        Admission { state: self.state, settings: self.settings, now: self.now }
+    }
+
+    /// The group after what its author would ask: each request is judged on what the ones before lead to.
+    fn changed(&self, name: &GroupName, group: &Group, spec: PodGroupSpec) -> Result<Group, Refusal> {
+        spec.validate().map_err(|flaws| malformed(&flaws))?;
+        let admission = self.admission();
+        let cores = self.settings.quota_cores;
+        let mut group = group.clone();
+        if let Some(record) = admission.with_strategy_of(&group, &spec)? {
+            group = group.with_record(record, cores);
+        }
+        let wanted = u32::try_from(spec.num_instances).unwrap_or(0);
+        let asked = (spec.num_instances, spec.restart_policy);
+        if asked != (group.record.spec.num_instances, group.record.spec.restart_policy)
+            && let Some(record) = admission.resized(&group, wanted, Some(spec.restart_policy))?
+        {
+            group = group.with_record(record, cores);
+        }
+        let is_new = !group.record.spec.pod.patched(spec.pod.clone(), self.now).asks_the_same(&group.record.spec.pod);
+        if is_new {
+            group = match admission.patched(name, &group, spec.pod)? {
+                Respec::Next(record) => group.with_record(*record, cores),
+                Respec::Not(reason) => return Err(Refusal::Unfit { reason }),
+            };
+        }
+        Ok(group)
+    }
+
+    /// Looks at a group as the planner does, with what anybody knows who hears reports.
+    pub(super) fn with_facts<T>(&self, name: &GroupName, group: &Group, look: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
+        let surplus = self.surplus(name, group);
+        let sight = Sight::of(self.ears, name, group);
+        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
+        let vacated: Vec<bool> = group.slots().iter().map(|slot| slot.leaves.is_none()).collect();
+        look(&GroupFacts {
+            record: &group.record,
+            revisions: &group.revisions,
+            patience: self.settings.patience(),
+            slots: group.slots(),
+            seen: &sight.seen,
+            vacated: &vacated,
+            lingers: false,
+            beside: &sight.beside,
+            leaving: &surplus.leaving,
+            strays: surplus.strays,
+            release: group.release.as_ref(),
+            guarding: self.state.engine.guarding,
+            constraints: &constraints,
+            hosts: &self.state.hosts,
+            tenants: self.state,
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! Says in plain words what a release waits for, and what would help.
+
+use contract::record::Slot;
+use contract::report::PodFacts;
+use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStand};
+use contract::spec::PodGroupSpec;
+use planner::ports;
+
+use super::Look;
+use crate::core::milestones::{failure_words, numbers};
+
+impl Look<'_> {
+    /// What the release waits for and what would help.
+    pub(super) fn message(&self, stand: RolloutStand) -> String {
+        let record = &self.group.record;
+        if !record.taken_ports.is_empty() {
+            return ports::sentence(&record.spec.name, &record.taken_ports);
+        }
+        if !self.is_running {
+            return "the engine is stopped: nothing is planned until it is started".to_owned();
+        }
+        let said = self.stand_words(stand);
+        match &record.operation {
+            Some(operation) if self.is_conducted() => {
+                format!("{said}; {} holds the PodGroup, and the release goes on after it", operation.kind.word())
+            }
+            Some(_) | None => said,
+        }
+    }
+
+    fn stand_words(&self, stand: RolloutStand) -> String {
+        let release = self.group.record.spec.version;
+        let group = self.release.map_or(0, |release| release.group);
+        match stand {
+            RolloutStand::Progressing => self.waiting_words(),
+            RolloutStand::Complete => format!("every instance runs revision {release} and is available"),
+            RolloutStand::Stuck => {
+                let waits = self.waiting_words();
+                format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them, or undo")
+            }
+            RolloutStand::Held => match self.release.and_then(|release| release.failure.as_ref()) {
+                Some(failure) => {
+                    let skip = if failure.group > 0 {
+                        format!("skip of group {} leaves them as they are, ", failure.group)
+                    } else {
+                        String::new()
+                    };
+                    format!("held: {}; resume waits for them again, {skip}undo goes back", failure_words(failure))
+                }
+                None => self.group.record.last_error.clone(),
+            },
+            RolloutStand::WaitingForConfirm => format!(
+                "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort or undo"
+            ),
+            RolloutStand::Paused => "paused: nothing new starts until somebody says resume".to_owned(),
+            RolloutStand::Frozen => "frozen: nothing moves until somebody says unfreeze".to_owned(),
+            RolloutStand::Aborted => {
+                "given up: instances stay at the revisions they have; undo or another spec ends the mix".to_owned()
+            }
+        }
+    }
+
+    fn waiting_words(&self) -> String {
+        if let Some(words) = self.draining_words() {
+            return words;
+        }
+        let waits = self.waits_for();
+        let unplaced: i64 = self.report.map(|report| report.units.iter().map(|unit| unit.unplaced).sum()).unwrap_or(0);
+        let Some(first) = waits.first() else {
+            return if unplaced > 0 { format!("{unplaced} instances find no room") } else { "goes on".to_owned() };
+        };
+        let word = if waits.len() == 1 { "instance" } else { "instances" };
+        let why = self.instances.iter().find(|it| it.instance == *first).and_then(|it| self.ailment(it));
+        let why = why.map(|why| format!(" (instance {first}: {why})")).unwrap_or_default();
+        format!(
+            "waits for {word} {} to be available at revision {}{why}",
+            numbers(&waits),
+            self.group.record.spec.version
+        )
+    }
+
+    /// Which instances somebody outside is to say are drained; none when nobody is asked.
+    fn draining_words(&self) -> Option<String> {
+        let is_asked = self.group.record.spec.drain.as_ref().is_some_and(|drain| drain.needs_answer);
+        let is_unanswered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| !draining.is_answered);
+        let unanswered = (1..).zip(self.group.slots()).filter(|(_, slot)| slot.pods().any(is_unanswered));
+        let unanswered: Vec<u32> = unanswered.map(|(number, _)| number).collect();
+        let first = unanswered.first().filter(|_| is_asked)?;
+        let word = if unanswered.len() == 1 { "instance" } else { "instances" };
+        let waits = numbers(&unanswered);
+        Some(format!("waits for {word} {waits} to be drained; cmd=drained&instance={first} says that it is"))
+    }
+
+    /// Why an instance is not available yet, if that is known.
+    fn ailment(&self, instance: &RolloutInstance) -> Option<String> {
+        let is_new = |pod: &&RolloutPod| self.is_updated(pod.revision);
+        let pod = instance.pods.iter().find(is_new).or_else(|| instance.pods.first())?;
+        if pod.ready && !pod.available {
+            return Some("ready, but not for MinReadySeconds yet".to_owned());
+        }
+        Some(pod.why.clone()).filter(|why| !why.is_empty())
+    }
+}
+
+/// Why a pod is not ready, as far as known.
+pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec) -> String {
+    let closed: Vec<&str> =
+        spec.readiness_gates.iter().filter(|gate| !slot.gates.contains_key(*gate)).map(String::as_str).collect();
+    let error = seen.map(|seen| seen.last_error.as_str()).filter(|error| !error.is_empty());
+    if !slot.why.is_empty() {
+        slot.why.clone()
+    } else if let Some(error) = error {
+        error.to_owned()
+    } else if slot.draining.is_some() {
+        "it is being taken out of service".to_owned()
+    } else if slot.node.is_none() {
+        "it has no place yet".to_owned()
+    } else if slot.leaves.is_some() {
+        "its former node has not let go of it yet".to_owned()
+    } else if seen.is_none() {
+        "its node has not reported it yet".to_owned()
+    } else if !closed.is_empty() {
+        format!("its readiness gates {} are not true", closed.join(", "))
+    } else {
+        String::new()
+    }
+}

@@ -1,0 +1,165 @@
+//! Whoever asks is told where a release stands, what it waits for and what would help; a standby knows it as well.
+
+use contract::command::{Refusal, RolloutAction};
+use contract::rollout::{StrategyType, UpdatePolicy};
+use contract::rollout_view::{Fate, PlanView, RolloutPhase, RolloutStand, RolloutView};
+
+use super::releases::{beta, conducted, confirm, create_spec, rolling, say};
+use super::upgrades::{image, patch};
+use super::*;
+use crate::core::io::Mirror;
+
+impl Rig {
+    pub(super) fn rollout_view(&mut self, name: &str) -> Option<RolloutView> {
+        self.run(Input::Query { query: Query::Rollout { name: group(name) }, reply: "query".to_owned() });
+        match self.replies.remove("query").expect("an answer").answer {
+            Answer::Rollout(view) => view.map(|view| *view),
+            other => panic!("not a release: {other:?}"),
+        }
+    }
+}
+
+/// Ten instances without units, whose release by groups of four waits after the first.
+fn waiting() -> Rig {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create_spec(conducted("web", 10, beta())));
+    rig.pass(3);
+    rig
+}
+
+#[test]
+fn a_release_by_groups_tells_its_groups_done_and_to_come() {
+    let mut rig = waiting();
+    let view = rig.rollout_view("web").expect("a release");
+    assert_eq!((view.phase, view.stand), (RolloutPhase::WaitingForConfirm, RolloutStand::WaitingForConfirm));
+    assert!(view.message.contains("action=confirm&release=0&group=1"), "{}", view.message);
+    let groups: Vec<String> = view
+        .groups
+        .iter()
+        .map(|group| {
+            format!("{} {} {} {:?}", group.ordinal, group.kind, group.state, group.units.values().collect::<Vec<_>>())
+        })
+        .collect();
+    assert_eq!(groups, ["1 Beta Done [1]", "2 Batch ToCome [4]", "3 Batch ToCome [4]", "4 Batch ToCome [1]"]);
+    rig.command("c2", say("web", confirm(1)));
+    rig.command("c3", say("web", RolloutAction::Pause));
+    rig.pass(3);
+    let view = rig.rollout_view("web").expect("a release");
+    assert_eq!((view.stand, view.is_paused), (RolloutStand::Paused, true));
+    let unit = &view.units[0];
+    assert_eq!((unit.target, view.instances.len()), (10, view.units[0].updated as usize));
+}
+
+#[test]
+fn a_complete_release_says_so_and_a_group_nobody_knows_has_none() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
+    assert!(rig.completes("web", 30));
+    let view = rig.rollout_view("web").expect("a release");
+    assert_eq!((view.phase, view.stand, view.release), (RolloutPhase::Completed, RolloutStand::Complete, 0));
+    assert_eq!((view.min_available, view.max_total, view.replicas), (3, 4, 3));
+    assert!(view.instances.iter().all(|it| it.pods.len() == 1 && it.pods[0].available), "{view:?}");
+    assert_eq!(rig.rollout_view("api"), None);
+}
+
+#[test]
+fn a_serial_group_is_told_of_honestly() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create("web", 2));
+    rig.pass(30);
+    let view = rig.rollout_view("web").expect("a release");
+    assert_eq!((view.strategy, view.stand, view.units.len()), (StrategyType::Serial, RolloutStand::Complete, 1));
+    rig.command("c2", patch("web", image("web", "v1")));
+    let view = rig.rollout_view("web").expect("a release");
+    assert_eq!((view.phase, view.stand, view.release), (RolloutPhase::Running, RolloutStand::Progressing, 1));
+    assert_eq!(view.units[0].target, 2);
+    assert!(view.message.contains("waits for instance"), "{}", view.message);
+}
+
+#[test]
+fn a_standby_tells_the_same_of_a_release() {
+    let mut rig = waiting();
+    let mine = rig.rollout_view("web").expect("a release");
+    let mut standby = Core::new(Settings::default());
+    let now = rig.time();
+    standby.on(Input::Mirror(Mirror::Reset(rig.store.clone().into_iter().collect())), now);
+    for (name, agent) in &rig.agents {
+        standby.on(Input::Report(ReportMessage::Whole(agent.whole(name))), now);
+    }
+    let query = Input::Query { query: Query::Rollout { name: group("web") }, reply: "q".to_owned() };
+    let effects = standby.on(query.clone(), now);
+    let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
+    assert!(reply.stale);
+    assert_eq!(reply.answer, Answer::Rollout(Some(Box::new(mine))));
+    // It follows every change of the release.
+    rig.command("c2", say("web", RolloutAction::Freeze));
+    let key = keys::release(&group("web"));
+    standby.on(Input::Mirror(Mirror::Put(key.clone(), rig.store[&key].clone())), now);
+    let effects = standby.on(query, now);
+    let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
+    let Answer::Rollout(Some(view)) = &reply.answer else { panic!("no release: {reply:?}") };
+    assert_eq!((view.is_frozen, view.stand), (true, RolloutStand::Frozen));
+}
+
+impl Rig {
+    fn plan(&mut self, spec: PodGroupSpec) -> Result<PlanView, Refusal> {
+        self.run(Input::Query { query: Query::Plan { spec: Box::new(spec) }, reply: "query".to_owned() });
+        match self.replies.remove("query").expect("an answer").answer {
+            Answer::Plan(plan) => plan.map(|plan| *plan),
+            other => panic!("not a plan: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_refused_as_the_command_would_be() {
+    let mut rig = rig(&["a"]);
+    assert!(matches!(rig.plan(conducted("web", 2, rolling(0, 0))), Err(Refusal::Malformed { .. })));
+    rig.command("c1", create("web", 1));
+    let locked = Refusal::Locked { operation: contract::command::Operation::Deploying };
+    assert_eq!(rig.plan(spec("web", 2)), Err(locked));
+    rig.command("c2", remove("web"));
+    rig.command("c3", create_spec(conducted("api", 1, rolling(0, 1))));
+    let mut other = PodGroupSpec { update_policy: UpdatePolicy::InPlaceOnly, ..conducted("api", 1, rolling(0, 1)) };
+    other.pod.containers[0].env = vec!["A=1".to_owned()];
+    assert!(matches!(rig.plan(other), Err(Refusal::Unfit { reason }) if reason.contains("Env")));
+    let mut large = conducted("api", 1, rolling(0, 1));
+    large.pod.containers[0].memory_limit = 1 << 40;
+    assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })));
+}
+
+#[test]
+fn a_plan_tells_the_fate_of_each_instance_and_changes_nothing() {
+    let mut rig = rig(&["a", "b"]);
+    let plan = rig.plan(conducted("web", 3, rolling(1, 0))).expect("a plan");
+    assert_eq!((plan.is_new, plan.completes, plan.release), (true, true, 0));
+    assert_eq!(plan.fates, BTreeMap::from([1, 2, 3].map(|number| (number, Fate::Created))));
+    rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
+    assert!(rig.completes("web", 30));
+    let store = rig.store.clone();
+    let plan = rig.plan(conducted("web", 3, rolling(1, 0))).expect("a plan");
+    assert_eq!((plan.is_new, plan.steps.len(), plan.release), (false, 0, 0), "nothing would change");
+    let mut next = conducted("web", 2, rolling(1, 0));
+    next.pod.containers[0].image = "v1".to_owned();
+    let plan = rig.plan(next.clone()).expect("a plan");
+    assert_eq!((plan.release, plan.completes, plan.peak_extra_pods), (1, true, 0), "{plan:?}");
+    let fates = [(1, Fate::Recreated), (2, Fate::Recreated), (3, Fate::Removed)];
+    assert_eq!((plan.fates, plan.min_available), (BTreeMap::from(fates), BTreeMap::from([(String::new(), 2)])));
+    next.pod.containers[0].image = "demo".to_owned();
+    next.update_policy = UpdatePolicy::InPlaceIfPossible;
+    next.pod.containers[0].memory_limit = 128 << 20;
+    let plan = rig.plan(next).expect("a plan");
+    assert_eq!(plan.fates.values().filter(|fate| **fate == Fate::InPlace).count(), 2, "{plan:?}");
+    let keys: BTreeMap<_, _> = rig.store.iter().filter(|(key, _)| !key.contains("/history/")).collect();
+    assert_eq!(keys, store.iter().filter(|(key, _)| !key.contains("/history/")).collect());
+}
+
+#[test]
+fn a_plan_of_a_group_that_fits_nowhere_says_why_of_every_node() {
+    let mut rig = rig(&["a", "b"]);
+    let mut large = conducted("web", 2, rolling(1, 0));
+    large.pod.containers[0].memory_limit = 1 << 40;
+    let plan = rig.plan(large).expect("a plan");
+    assert_eq!(plan.unplaced.len(), 2, "{plan:?}");
+    assert!(plan.unplaced.iter().all(|it| it.nodes.len() == 2), "{plan:?}");
+}
