@@ -5,6 +5,7 @@
 
 mod calls;
 mod patience;
+mod releases;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -234,12 +235,19 @@ impl Api {
         let mut builder = self.client.request(request.method.clone(), url);
         if let Some(key) = key {
             builder = builder.header("Idempotency-Key", key);
+            builder = who().into_iter().fold(builder, |builder, who| builder.header("X-Deployd-User", who));
         }
         match &request.body {
             Some(body) => builder.json(body),
             None => builder,
         }
     }
+}
+
+/// Who asks, as far as the system knows: shown beside events and revisions.
+fn who() -> Option<String> {
+    let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok()?;
+    Some(user).filter(|user| (1..=128).contains(&user.len()) && user.chars().all(|letter| letter.is_ascii_graphic()))
 }
 
 fn no_url() -> Error {

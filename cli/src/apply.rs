@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use contract::spec::PodGroupSpec;
 
 use crate::api::{self, Api, Patience};
-use crate::args;
+use crate::args::{self, Mode, Output};
 use crate::difference::{self, Difference};
 use crate::document::{self, Document};
 use crate::progress::{Progress, on_terminal};
+use crate::rollout;
+use crate::rollout::follow::{self, Watched};
+use crate::rollout::verdict::Verdict;
 use crate::waiting::{self, finish, patience};
 
 /// Why something was not applied.
@@ -49,6 +52,9 @@ pub enum Error {
         /// What it says itself.
         reason: String,
     },
+    /// The release it opened.
+    #[error(transparent)]
+    Release(#[from] rollout::Error),
     /// The API did not do it.
     #[error(transparent)]
     Api(#[from] api::Error),
@@ -58,7 +64,7 @@ pub enum Error {
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
     let documents = documents(&asked.file, document::read, |spec: &PodGroupSpec| &spec.name)?;
     for document in &documents {
-        apply_one(api, &document.spec, &asked.waiting).await?;
+        apply_one(api, &document.spec, asked).await?;
     }
     Ok(())
 }
@@ -80,11 +86,11 @@ pub fn documents<S>(
     Ok(documents)
 }
 
-async fn apply_one(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
-    let name = &spec.name;
+async fn apply_one(api: &Api, spec: &PodGroupSpec, asked: &args::Apply) -> Result<(), Error> {
+    let (name, waiting) = (&spec.name, &asked.waiting);
     let progress = Progress::start(&format!("PodGroup {name}: applying"));
     let mut patience = patience(&progress, waiting.timeout);
-    let done = match change(api, spec, &mut patience).await {
+    let done = match change(api, spec, asked.cause.as_deref(), &mut patience).await {
         Ok(done) => done,
         Err(error) => {
             progress.abandon();
@@ -92,24 +98,34 @@ async fn apply_one(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> R
         }
     };
     progress.done(&format!("PodGroup {name} {}", done.join(", ")));
-    if waiting.wanted(on_terminal()) {
-        until_applied(api, spec, waiting).await?;
+    if !waiting.wanted(on_terminal()) {
+        return Ok(());
     }
-    Ok(())
+    if spec.is_conducted() { until_released(api, spec, waiting).await } else { until_applied(api, spec, waiting).await }
 }
 
 /// Does what is missing and says what it did.
-async fn change(api: &Api, spec: &PodGroupSpec, patience: &mut Patience) -> Result<Vec<String>, Error> {
+async fn change(
+    api: &Api,
+    spec: &PodGroupSpec,
+    cause: Option<&str>,
+    patience: &mut Patience,
+) -> Result<Vec<String>, Error> {
     let name = &spec.name;
     let Some(current) = api.group(name).await? else {
         api.create(spec, patience).await?;
         return Ok(vec!["created".to_owned()]);
     };
-    let Difference { pod, number, policy, fixed } = difference::of_group(&current.spec, spec);
+    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, spec);
     if !fixed.is_empty() {
         return Err(Error::Fixed { name: name.clone(), fields: fixed.join(", ") });
     }
     let mut done = Vec::new();
+    // How it is changed comes before what is changed by it.
+    if !release.fields.is_empty() {
+        api.set_strategy(name, &release.fields, patience).await?;
+        done.push(format!("changed in {}", release.paths.join(", ")));
+    }
     let present = u32::try_from(current.spec.num_instances).unwrap_or(0);
     // What is going away is not made anew before; what comes is made from the new pod at once.
     let shrinks_first = number.is_some_and(|number| number < present);
@@ -119,7 +135,7 @@ async fn change(api: &Api, spec: &PodGroupSpec, patience: &mut Patience) -> Resu
             done.extend(number.map(|number| format!("scaled from {present} to {number} instances")));
             done.extend(policy.map(|policy| format!("restarts {}", policy.word())));
         } else if !scales && !pod.is_empty() {
-            api.patch(name, &spec.pod, patience).await?;
+            api.patch(name, &spec.pod, cause, patience).await?;
             done.push(format!("changed in {}", pod.join(", ")));
         }
     }
@@ -139,6 +155,17 @@ async fn until_applied(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) 
     Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
 }
 
+/// Follows the release to its end, and shows the instances.
+async fn until_released(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+    let name = &spec.name;
+    let release = api.rollout(name).await?.release;
+    let followed = follow::follow(api, name, Watched::Only(release), waiting.timeout).await?;
+    if followed.verdict != Verdict::Complete {
+        return Ok(rollout::ended(followed, Output::Table)?);
+    }
+    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
+}
+
 /// `deployctl scale`
 pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {}: scaling to {} instances", asked.name, asked.instances));
@@ -152,14 +179,20 @@ pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
 }
 
 /// `deployctl delete podgroup`
-pub async fn delete(api: &Api, name: &str, waiting: &args::Waiting) -> Result<(), Error> {
+pub async fn delete(api: &Api, name: &str, mode: Mode, waiting: &args::Waiting) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {name}: deleting"));
     let mut patience = patience(&progress, waiting.timeout);
-    let mut deleted = api.delete(name, &mut patience).await;
-    if waiting.wanted(on_terminal()) && deleted.is_ok() {
+    let (word, done) = match mode {
+        Mode::Foreground => (None, "deleted"),
+        Mode::Background => (Some("background"), "deleted; its containers are being removed"),
+        Mode::Orphan => (Some("orphan"), "deleted; its containers run on until a PodGroup of that name adopts them"),
+    };
+    let mut deleted = api.delete(name, word, &mut patience).await;
+    // In the other modes the name is free already.
+    if mode == Mode::Foreground && waiting.wanted(on_terminal()) && deleted.is_ok() {
         deleted = until_gone(api, name, &mut patience).await;
     }
-    Ok(finish(&progress, deleted, &format!("PodGroup {name} deleted"))?)
+    Ok(finish(&progress, deleted, &format!("PodGroup {name} {done}"))?)
 }
 
 /// The name answers 404 at once; its containers are gone when the list does not show it any more.
@@ -210,7 +243,7 @@ mod tests {
         answers.extend(std::iter::repeat_n(OK, changes));
         let (url, served) = server(&answers).await;
         let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
-        let done = change(&Api::new(&[url]).unwrap(), wanted, &mut patience).await.unwrap();
+        let done = change(&Api::new(&[url]).unwrap(), wanted, None, &mut patience).await.unwrap();
         let asked = served.await.unwrap().into_iter().skip(1);
         (done, asked.map(|request| request.split(" HTTP").next().unwrap_or_default().to_owned()).collect())
     }
@@ -244,7 +277,7 @@ mod tests {
         let current = PodGroupWithSpec { spec: spec("i", 2), ..Default::default() };
         let (url, _served) = server(&[(200, &serde_json::to_string(&current).unwrap())]).await;
         let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
-        let error = change(&Api::new(&[url]).unwrap(), &other, &mut patience).await.unwrap_err().to_string();
+        let error = change(&Api::new(&[url]).unwrap(), &other, None, &mut patience).await.unwrap_err().to_string();
         assert!(error.contains("Pod.Network"), "{error}");
     }
 }

@@ -4,6 +4,8 @@
 
 mod depends;
 mod fleet;
+mod local;
+mod release;
 mod switches;
 mod watching;
 
@@ -14,22 +16,29 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use depends::{Depends, DependsWhat};
 pub use fleet::{Drift, Evacuate, Operate};
+pub use local::{Down, NodeLabel, Up};
+pub use release::{Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Say, SayGroup, Undo};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
 pub use watching::{DeadLetters, Events};
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
-  1  it failed, or `status` found something that is not well
-  2  the command line is wrong
-  3  no such PodGroup, instance, node or other thing
-  4  the API cannot be reached
-  5  the deadline passed before the work was finished
+  0    done
+  1    it failed, a release failed, or `status` found something that is not well
+  2    the command line is wrong
+  3    no such PodGroup, instance, node or other thing
+  4    the API cannot be reached
+  5    the deadline passed before the work was finished
+  10   `plan --detailed-exitcode`: something would change
+  11   `plan --detailed-exitcode`: something would change and would not be finished
+  130  Ctrl-C: nobody watches a release any more, it goes on
 
 Examples:
   deployctl up --nodes 5 --detach
   deployctl apply -f deploy/demo-podgroup.json
   deployctl get podgroup demo.web.web
+  deployctl plan -f deploy/demo-beta.yaml
+  deployctl rollout status demo.web.web
   deployctl scale demo.web.web 5
   deployctl restart demo.web.web --instance 2
   deployctl evacuate node-2 --wait
@@ -72,6 +81,14 @@ pub enum Command {
     Status,
     /// Create PodGroups from a file, or change them to what it says
     Apply(Apply),
+    /// Show what applying a file would do to each instance, and change nothing
+    Plan(Plan),
+    /// Watch a release, and say whether and how it goes on
+    Rollout(Rollout),
+    /// Set a readiness gate of an instance
+    Gate(Gate),
+    /// Say that an instance that is taken out of service is drained
+    Drained(Drained),
     /// Show PodGroups or nodes
     Get(Get),
     /// Delete a PodGroup
@@ -112,62 +129,6 @@ pub enum Command {
     Supervise,
 }
 
-/// `deployctl up`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  deployctl up                       three nodes and the demo, until Ctrl-C
-  deployctl up --detach              the same in the background; `deployctl down` stops it
-  deployctl up --port 9100           API on 9100 and 9101
-  deployctl up --port 0 --dir /tmp/c --no-demo --detach   a second cluster on free ports")]
-pub struct Up {
-    /// How many nodes: agents that share the one local engine
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub nodes: u16,
-    /// Return when the cluster is ready and leave it running in the background
-    #[arg(long, short)]
-    pub detach: bool,
-    /// Port of the first apiserver, the second takes the next; 0 takes free ports
-    #[arg(long, default_value_t = 9003, env = "DEPLOYD_PORT")]
-    pub port: u16,
-    /// Do not deploy the demo
-    #[arg(long)]
-    pub no_demo: bool,
-    /// On Ctrl-C leave containers and PodGroups to the next `up`
-    #[arg(long)]
-    pub keep_containers: bool,
-    /// How long to wait until everything is ready
-    #[arg(long, default_value = "60s", value_parser = fabric::duration::parse)]
-    pub timeout: Duration,
-    /// Memory of each node in bytes [default: a fair share of the machine's]
-    #[arg(long, value_name = "BYTES")]
-    pub node_memory: Option<u64>,
-    /// Cores of each node [default: the machine's, which all of them share]
-    #[arg(long, value_name = "N")]
-    pub node_cpus: Option<u32>,
-    /// Handed to the schedulers: silence until a node is suspect
-    #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
-    pub suspect_after: Option<Duration>,
-    /// Handed to the schedulers: silence until a node's work is given to others
-    #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
-    pub lost_after: Option<Duration>,
-    /// Handed to the schedulers: how long a fresh leader listens before it calls a node lost
-    #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
-    pub failover_grace: Option<Duration>,
-}
-
-/// `deployctl down`
-#[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "Examples:\n  deployctl down\n  deployctl down --purge")]
-pub struct Down {
-    /// Leave containers and PodGroups to the next `up`
-    #[arg(long)]
-    pub keep_containers: bool,
-    /// Remove logs and volumes too: the cluster's whole directory
-    #[arg(long, conflicts_with = "keep_containers")]
-    pub purge: bool,
-}
-
 /// How long to wait, and whether.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Waiting {
@@ -194,16 +155,23 @@ impl Waiting {
 #[command(after_help = "\
 A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
 Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace.
-A group that exists is changed to what the file says: another pod makes its instances anew one by one, another number
-scales it, and nothing to change changes nothing. A CPU or memory limit of 0 leaves the limit as it is.
+A group that exists is changed to what the file says: first how it wants to be changed (Strategy, Topology, Drain ...), then
+its pod and its number of instances; nothing to change changes nothing. A CPU or memory limit of 0 leaves the limit as it
+is, and a file that does not say Paused leaves a paused release paused.
+Another pod is a release: its instances are made anew one by one, or as Strategy says. Waiting, on a terminal or with
+--wait, follows it to its end as `deployctl rollout status` does, with the same exit codes.
 
 Examples:
   deployctl apply -f deploy/demo-podgroup.json
-  deployctl apply --wait -f - < deploy/demo-podgroup.json")]
+  deployctl apply -f deploy/demo-beta.yaml --cause ticket-4711 --detach
+  deployctl apply --wait --timeout 10m -f - < deploy/demo-release.yaml")]
 pub struct Apply {
     /// File to read; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,
+    /// Why, in your words; the history shows it beside the revision
+    #[arg(long, value_name = "TEXT")]
+    pub cause: Option<String>,
     /// Whether to wait until the instances run.
     #[command(flatten)]
     pub waiting: Waiting,
@@ -254,7 +222,15 @@ pub enum Output {
 
 /// `deployctl delete`
 #[derive(Debug, Clone, ClapArgs)]
-#[command(after_help = "Example:\n  deployctl delete podgroup demo.web.web --wait")]
+#[command(after_help = "\
+Modes:
+  foreground  the containers go, and the name is free when the last one is gone
+  background  the containers go, and the name is free at once
+  orphan      the containers run on; the next PodGroup of that name adopts them
+
+Examples:
+  deployctl delete podgroup demo.web.web --wait
+  deployctl delete podgroup demo.web.web --mode orphan")]
 pub struct Delete {
     /// What to delete.
     #[command(subcommand)]
@@ -269,10 +245,24 @@ pub enum DeleteWhat {
     Podgroup {
         /// Name
         name: String,
+        /// What becomes of its containers
+        #[arg(long, value_enum, default_value_t = Mode::Foreground)]
+        mode: Mode,
         /// Whether to wait until the name is free again.
         #[command(flatten)]
         waiting: Waiting,
     },
+}
+
+/// What becomes of the containers of a PodGroup that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// They go, and the name is free when the last one is gone
+    Foreground,
+    /// They go, and the name is free at once
+    Background,
+    /// They run on, and the next PodGroup of that name adopts them
+    Orphan,
 }
 
 /// `deployctl scale`
@@ -302,16 +292,28 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// Every visible command below `command`, by what one types, with its help.
+    fn helps(command: &mut clap::Command, typed: &str, found: &mut Vec<(String, String)>) {
+        found.push((typed.to_owned(), command.render_long_help().to_string()));
+        for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
+            let typed = format!("{typed} {}", sub.get_name());
+            helps(sub, &typed, found);
+        }
+    }
+
     #[test]
-    fn every_example_of_the_help_parses() {
+    fn every_example_of_the_help_parses_and_every_command_has_one() {
         let mut command = Args::command();
         command.build();
-        let mut helps = vec![("deployctl".to_owned(), command.render_long_help().to_string())];
-        let visible = command.get_subcommands_mut().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help");
-        helps.extend(visible.map(|sub| (sub.get_name().to_owned(), sub.render_long_help().to_string())));
-        for (name, help) in helps {
+        let mut found = Vec::new();
+        helps(&mut command, "deployctl", &mut found);
+        for (typed, help) in found {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  deployctl ")).collect();
-            assert!(!examples.is_empty() || name == "status", "`deployctl {name} --help` shows no example");
+            let words = typed.split(' ').count();
+            // What only divides a command further is shown by the command.
+            let needs_one = words < 3 || typed.starts_with("deployctl rollout ");
+            let has_one = !examples.is_empty() || !needs_one || typed == "deployctl status";
+            assert!(has_one, "`{typed} --help` shows no example");
             for line in examples {
                 let typed = line.split("   ").next().and_then(|l| l.split(" < ").next()).unwrap_or(line);
                 parse(&format!("deployctl {typed}")).unwrap_or_else(|error| panic!("{typed}: {error}"));

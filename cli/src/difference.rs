@@ -1,7 +1,7 @@
 //! Says what must change so that what runs becomes what a file says. Pure.
 //!
-//! Versions, times and remembered nodes are the cluster's own and no difference. The surprise: neither is a limit of 0 in the
-//! file, because to the cluster it means "as before".
+//! Versions, times and remembered nodes are the cluster's own and no difference. The surprises: neither is a limit of 0 in the
+//! file, because to the cluster it means "as before", nor a pause the file does not ask for, because somebody else did.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,8 @@ use serde_json::{Map, Value};
 /// What differs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
+    /// How it wants to be changed.
+    pub release: Release,
     /// Fields of the pod that another version of it will have.
     pub pod: Vec<String>,
     /// Another number of instances.
@@ -22,6 +24,19 @@ pub struct Difference {
     /// Fields that cannot be changed while the thing exists.
     pub fixed: Vec<String>,
 }
+
+/// What differs in how a group wants to be changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Release {
+    /// The fields that become another, by name; `null` where one becomes unsaid.
+    pub fields: Map<String, Value>,
+    /// Where in them.
+    pub paths: Vec<String>,
+}
+
+/// Fields of a group that have their own ways to be changed, or none.
+const OTHER: [&str; 8] =
+    ["Name", "Namespace", "Version", "CreatedAt", "UpdatedAt", "Pod", "NumInstances", "RestartPolicy"];
 
 /// What differs between a group that runs as `current` and `wanted`.
 pub fn of_group(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Difference {
@@ -33,7 +48,27 @@ pub fn of_group(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Difference {
     fixed.extend(pod.fixed.into_iter().map(|field| format!("Pod.{field}")));
     let number = u32::try_from(wanted.num_instances).ok().filter(|_| current.num_instances != wanted.num_instances);
     let policy = (current.restart_policy != wanted.restart_policy).then_some(wanted.restart_policy);
-    Difference { pod: pod.pod.into_iter().map(|field| format!("Pod.{field}")).collect(), number, policy, fixed }
+    let release = of_release(current, wanted);
+    let pod = pod.pod.into_iter().map(|field| format!("Pod.{field}")).collect();
+    Difference { release, pod, number, policy, fixed }
+}
+
+fn of_release(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Release {
+    let wanted = PodGroupSpec { paused: wanted.paused || current.paused, ..wanted.clone() };
+    let said = |spec: &PodGroupSpec| match serde_json::to_value(spec).expect("a spec has string keys only") {
+        Value::Object(mut fields) => {
+            fields.retain(|name, _| !OTHER.contains(&name.as_str()));
+            fields
+        }
+        _ => Map::new(),
+    };
+    let (before, after) = (said(current), said(&wanted));
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    let fields = changed.map(|name| (name.clone(), after.get(name).cloned().unwrap_or(Value::Null))).collect();
+    let mut paths = Vec::new();
+    differences(&Value::Object(before), &Value::Object(after), "", &mut paths);
+    Release { fields, paths }
 }
 
 /// What differs between a pod that runs as `current` and `wanted`.
@@ -113,6 +148,7 @@ mod tests {
         other.pod.filters.push("constraint:a==b".to_owned());
         (other.num_instances, other.restart_policy) = (5, RestartPolicy::Never);
         let expected = Difference {
+            release: Release::default(),
             pod: words(&["Pod.Containers[0].Image", "Pod.Filters"]),
             number: Some(5),
             policy: Some(RestartPolicy::Never),
@@ -129,5 +165,28 @@ mod tests {
         other.pod.network = "n".to_owned();
         let fixed = words(&["Namespace", "Pod.Namespace", "Pod.Network"]);
         assert_eq!(of_group(&running(), &other), Difference { fixed, ..Difference::default() });
+    }
+
+    #[test]
+    fn how_it_is_changed_is_a_difference_field_by_field() {
+        let with = |text: &str| crate::document::read(&text.replace('\'', "\"")).unwrap().swap_remove(0).spec;
+        const REST: &str = "'Name':'a.web.web','Namespace':'a','NumInstances':2,'Pod':{'Containers':[{'Image':'i'}]}";
+        let rolling =
+            with(&format!("{{{REST},'Strategy':{{'Type':'RollingUpdate','MaxSurge':1}},'MinReadySeconds':5}}"));
+        let slower = with(&format!("{{{REST},'Strategy':{{'Type':'RollingUpdate','MaxSurge':'50%'}}}}"));
+        let Release { fields, paths } = of_group(&rolling, &slower).release;
+        assert_eq!(paths, words(&["MinReadySeconds", "Strategy.MaxSurge"]));
+        let expected =
+            serde_json::json!({"MinReadySeconds": null, "Strategy": {"Type": "RollingUpdate", "MaxSurge": "50%"}});
+        assert_eq!(Value::Object(fields), expected);
+        let plain = with(&format!("{{{REST}}}"));
+        assert_eq!(
+            of_group(&rolling, &plain).release.paths,
+            words(&["MinReadySeconds", "Strategy"]),
+            "the file is the whole"
+        );
+        let paused = PodGroupSpec { paused: true, ..rolling.clone() };
+        assert_eq!(of_group(&paused, &rolling), Difference::default(), "who paused it resumes it");
+        assert_eq!(of_group(&rolling, &paused).release.paths, words(&["Paused"]));
     }
 }

@@ -3,12 +3,13 @@
 //! Keys match in any case, as in the API, and fields the API would silently drop are named, because in a file a
 //! person wrote they are typing errors.
 
+mod fields;
+
 use contract::go_json;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::validate::{Flaw, sentence};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Why a file holds no spec.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,8 +57,8 @@ pub fn read(text: &str) -> Result<Vec<Document>, Error> {
     let group = |(index, value): (usize, &Value)| {
         let mut spec: PodGroupSpec = decoded(index + 1, value)?;
         fill(&mut spec);
-        let checked = spec.validate();
-        document(value, spec.name.clone(), spec, checked)
+        let (checked, ignored) = (spec.validate(), fields::unknown_of_group(value, &spec));
+        document(spec.name.clone(), spec, ignored, checked)
     };
     values(text)?.iter().enumerate().map(group).collect()
 }
@@ -66,8 +67,8 @@ pub fn read(text: &str) -> Result<Vec<Document>, Error> {
 pub fn read_pods(text: &str) -> Result<Vec<Document<PodSpec>>, Error> {
     let pod = |(index, value): (usize, &Value)| {
         let spec: PodSpec = decoded(index + 1, value)?;
-        let checked = spec.validate();
-        document(value, spec.name.clone(), spec, checked)
+        let (checked, ignored) = (spec.validate(), fields::unknown_of_pod(value, &spec));
+        document(spec.name.clone(), spec, ignored, checked)
     };
     values(text)?.iter().enumerate().map(pod).collect()
 }
@@ -100,16 +101,13 @@ fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error
     go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
 }
 
-/// The spec of a value, unless it was found to be flawed.
-fn document<S: Serialize>(
-    value: &Value,
+/// The spec, unless it was found to be flawed; `ignored` are fields that mean nothing.
+fn document<S>(
     name: String,
     spec: S,
+    ignored: Vec<String>,
     checked: Result<(), Vec<Flaw>>,
 ) -> Result<Document<S>, Error> {
-    let mut ignored = Vec::new();
-    let known = serde_json::to_value(&spec).expect("a spec has string keys only");
-    unknown_fields(value, &known, "", &mut ignored);
     if let Err(flaws) = checked {
         let unknown = ignored.iter().map(|field| format!("; {field}: unknown field")).collect::<String>();
         return Err(Error::Flaws { name, flaws: sentence(&flaws) + &unknown });
@@ -125,31 +123,6 @@ fn fill(spec: &mut PodGroupSpec) {
     if spec.pod.namespace.is_empty() {
         spec.pod.namespace.clone_from(&spec.namespace);
     }
-}
-
-/// Paths of members of `given` that `known`, the same value read and written again, does not have.
-fn unknown_fields(given: &Value, known: &Value, at: &str, found: &mut Vec<String>) {
-    match (given, known) {
-        (Value::Object(given), Value::Object(known)) => {
-            for (key, value) in given {
-                let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
-                match member(known, key) {
-                    Some(known) => unknown_fields(value, known, &path, found),
-                    None => found.push(path),
-                }
-            }
-        }
-        (Value::Array(given), Value::Array(known)) => {
-            for (index, (given, known)) in given.iter().zip(known).enumerate() {
-                unknown_fields(given, known, &format!("{at}[{index}]"), found);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn member<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
-    object.get(key).or_else(|| object.iter().find(|(known, _)| known.eq_ignore_ascii_case(key)).map(|(_, value)| value))
 }
 
 #[cfg(test)]
@@ -218,6 +191,19 @@ Pod:
   Containers: [{Image: i, Memory: 5}]
 ";
         assert_eq!(one(text).ignored, ["NumInstance", "Pod.Containers[0].Memory"]);
+    }
+
+    #[test]
+    fn the_examples_are_documents() {
+        for (name, text) in [
+            ("demo.web.release", include_str!("../../deploy/demo-release.yaml")),
+            ("demo.web.release", include_str!("../../deploy/demo-release-next.yaml")),
+            ("demo.beta.web", include_str!("../../deploy/demo-beta.yaml")),
+        ] {
+            let example = one(text);
+            assert_eq!((example.spec.name.as_str(), example.ignored), (name, Vec::new()));
+            assert!(example.spec.is_conducted(), "{name}");
+        }
     }
 
     #[test]

@@ -13,7 +13,9 @@ pub mod events;
 pub mod get;
 pub mod operate;
 pub mod place;
+pub mod plan;
 pub mod progress;
+pub mod rollout;
 pub mod status;
 pub mod switches;
 pub mod table;
@@ -34,6 +36,9 @@ pub enum Error {
     /// A change.
     #[error(transparent)]
     Apply(#[from] apply::Error),
+    /// A release.
+    #[error(transparent)]
+    Rollout(#[from] rollout::Error),
     /// The local cluster.
     #[error(transparent)]
     Up(#[from] up::Error),
@@ -46,12 +51,12 @@ impl Error {
     /// The exit code, as the help promises it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Api(error) | Self::Apply(apply::Error::Api(error)) | Self::Up(up::Error::Api(error)) => match error {
-                api::Error::Url { .. } => 2,
-                api::Error::NotFound(_) => 3,
-                api::Error::Unreachable { .. } => 4,
-                api::Error::Deadline { .. } => 5,
-                api::Error::Refused { .. } | api::Error::Malformed { .. } => 1,
+            Self::Api(error) | Self::Apply(apply::Error::Api(error)) | Self::Up(up::Error::Api(error)) => of_api(error),
+            Self::Rollout(error) | Self::Apply(apply::Error::Release(error)) => match error {
+                rollout::Error::Api(error) => of_api(error),
+                // What a shell says of a process that Ctrl-C ended: 128 and the number of the signal.
+                rollout::Error::Interrupted { .. } => 130,
+                rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
             },
             Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
             Self::Apply(_) | Self::Up(_) | Self::Unwell => 1,
@@ -59,38 +64,51 @@ impl Error {
     }
 }
 
-/// Does what was asked.
-pub async fn run(args: &Args) -> Result<(), Error> {
+fn of_api(error: &api::Error) -> u8 {
+    match error {
+        api::Error::Url { .. } => 2,
+        api::Error::NotFound(_) => 3,
+        api::Error::Unreachable { .. } => 4,
+        api::Error::Deadline { .. } => 5,
+        api::Error::Refused { .. } | api::Error::Malformed { .. } => 1,
+    }
+}
+
+/// Does what was asked; gives back the exit code.
+pub async fn run(args: &Args) -> Result<u8, Error> {
     let dir = || place::directory(&args.place);
     let api = || Api::new(&place::api(&args.place));
     match &args.command {
-        Command::Up(asked) => Ok(up::up(&dir(), asked).await?),
-        Command::Down(asked) => Ok(up::down::down(&dir(), asked).await?),
-        Command::Supervise => Ok(up::supervise(&dir()).await?),
+        Command::Up(asked) => up::up(&dir(), asked).await?,
+        Command::Down(asked) => up::down::down(&dir(), asked).await?,
+        Command::Supervise => up::supervise(&dir()).await?,
         Command::Status => {
-            if status::status(&dir(), &api()?).await? {
-                Ok(())
-            } else {
-                Err(Error::Unwell)
+            if !status::status(&dir(), &api()?).await? {
+                return Err(Error::Unwell);
             }
         }
-        Command::Apply(asked) => Ok(apply::apply(&api()?, asked).await?),
-        Command::Get(asked) => Ok(get::get(&api()?, &asked.what).await?),
+        Command::Apply(asked) => apply::apply(&api()?, asked).await?,
+        Command::Plan(asked) => return Ok(plan::plan(&api()?, asked).await?),
+        Command::Rollout(asked) => rollout::rollout(&api()?, &asked.what).await?,
+        Command::Gate(asked) => rollout::gate(&api()?, asked).await?,
+        Command::Drained(asked) => rollout::drained(&api()?, asked).await?,
+        Command::Get(asked) => get::get(&api()?, &asked.what).await?,
         Command::Delete(asked) => match &asked.what {
-            DeleteWhat::Podgroup { name, waiting } => Ok(apply::delete(&api()?, name, waiting).await?),
+            DeleteWhat::Podgroup { name, mode, waiting } => apply::delete(&api()?, name, *mode, waiting).await?,
         },
-        Command::Scale(asked) => Ok(apply::scale(&api()?, asked).await?),
-        Command::Start(asked) => Ok(operate::operate(&api()?, Act::Start, asked).await?),
-        Command::Stop(asked) => Ok(operate::operate(&api()?, Act::Stop, asked).await?),
-        Command::Restart(asked) => Ok(operate::operate(&api()?, Act::Restart, asked).await?),
-        Command::Drift(asked) => Ok(operate::drift(&api()?, asked).await?),
-        Command::Evacuate(asked) => Ok(operate::evacuate(&api()?, asked).await?),
-        Command::Depends(asked) => Ok(depends::depends(&api()?, &asked.what).await?),
-        Command::Events(asked) => Ok(events::events(&api()?, asked).await?),
-        Command::DeadLetters(asked) => Ok(events::dead_letters(&api()?, asked).await?),
-        Command::Engine(asked) => Ok(switches::engine(&api()?, &asked.what).await?),
-        Command::Guard(asked) => Ok(switches::guard(&api()?, asked.what).await?),
-        Command::Constraints(asked) => Ok(switches::constraints(&api()?, &asked.what).await?),
-        Command::Notifies(asked) => Ok(switches::notifies(&api()?, &asked.what).await?),
+        Command::Scale(asked) => apply::scale(&api()?, asked).await?,
+        Command::Start(asked) => operate::operate(&api()?, Act::Start, asked).await?,
+        Command::Stop(asked) => operate::operate(&api()?, Act::Stop, asked).await?,
+        Command::Restart(asked) => operate::operate(&api()?, Act::Restart, asked).await?,
+        Command::Drift(asked) => operate::drift(&api()?, asked).await?,
+        Command::Evacuate(asked) => operate::evacuate(&api()?, asked).await?,
+        Command::Depends(asked) => depends::depends(&api()?, &asked.what).await?,
+        Command::Events(asked) => events::events(&api()?, asked).await?,
+        Command::DeadLetters(asked) => events::dead_letters(&api()?, asked).await?,
+        Command::Engine(asked) => switches::engine(&api()?, &asked.what).await?,
+        Command::Guard(asked) => switches::guard(&api()?, asked.what).await?,
+        Command::Constraints(asked) => switches::constraints(&api()?, &asked.what).await?,
+        Command::Notifies(asked) => switches::notifies(&api()?, &asked.what).await?,
     }
+    Ok(0)
 }

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     };
     // The commands' futures are large; on the heap they do not weigh on the main thread's stack.
     match runtime.block_on(Box::pin(cli::run(&args))) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("deployctl: {}", with_causes(&error));
             ExitCode::from(error.exit_code())

@@ -148,11 +148,13 @@ pub fn address(pod: &Pod) -> String {
     }
 }
 
-fn dash(text: &str) -> String {
+/// The text, or a dash where there is none.
+pub fn dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 
-fn one_line(text: &str) -> String {
+/// The text in one line that is not too long.
+pub fn one_line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(80).collect();
     if short.len() < line.len() { format!("{short}...") } else { short }

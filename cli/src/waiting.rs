@@ -117,12 +117,17 @@ pub async fn until_instances(
 /// A fail-over or a restarted apiserver is over in seconds; the patience bounds it.
 async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
     match result {
-        Err(error @ (api::Error::Unreachable { .. } | api::Error::Refused { status: 500.., .. })) => {
+        Err(error) if is_passing(&error) => {
             patience.pause(&error.to_string()).await?;
             Ok(None)
         }
         other => other.map(Some),
     }
+}
+
+/// Whether asking again may help.
+pub fn is_passing(error: &api::Error) -> bool {
+    matches!(error, api::Error::Unreachable { .. } | api::Error::Refused { status: 500.., .. })
 }
 
 fn progress_of(line: &PodGroupLine) -> String {

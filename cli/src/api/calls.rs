@@ -26,7 +26,7 @@ pub struct Config {
     pub maintenance: bool,
 }
 
-const GROUPS: &str = "/api/podgroups";
+pub(super) const GROUPS: &str = "/api/podgroups";
 const NODES: &str = "/api/nodes";
 const DEPENDS: &str = "/api/depends";
 const STATUS: &str = "/api/status";
@@ -89,9 +89,16 @@ impl Api {
         self.change(request, patience).await.map_err(|error| named(error, name))
     }
 
-    /// Gives a group another pod spec.
-    pub async fn patch(&self, name: &str, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
-        let params = [("name", name), ("cmd", "spec")];
+    /// Gives a group another pod spec, for the reason given.
+    pub async fn patch(
+        &self,
+        name: &str,
+        pod: &PodSpec,
+        cause: Option<&str>,
+        patience: &mut Patience,
+    ) -> Result<(), Error> {
+        let mut params = vec![("name", name), ("cmd", "spec")];
+        params.extend(cause.map(|cause| ("cause", cause)));
         let request = Request::new(Method::PATCH, GROUPS, &params).with(pod);
         self.change(request, patience).await.map_err(|error| named(error, name))
     }
@@ -104,9 +111,10 @@ impl Api {
         self.change(request, patience).await.map_err(|error| named(error, name))
     }
 
-    /// Deletes a group.
-    pub async fn delete(&self, name: &str, patience: &mut Patience) -> Result<(), Error> {
-        let params = [("name", name)];
+    /// Deletes a group; what becomes of its containers is said when it is not the usual.
+    pub async fn delete(&self, name: &str, mode: Option<&str>, patience: &mut Patience) -> Result<(), Error> {
+        let mut params = vec![("name", name)];
+        params.extend(mode.map(|mode| ("mode", mode)));
         let request = Request::new(Method::DELETE, GROUPS, &params);
         self.change(request, patience).await.map_err(|error| named(error, name))
     }

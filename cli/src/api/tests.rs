@@ -56,7 +56,7 @@ async fn a_locked_group_is_tried_again_with_a_new_key_and_a_lost_answer_with_the
 async fn a_queued_change_is_followed_until_it_is_decided() {
     const REFUSED: &str = r#"{"operation":"o1","state":"refused","message":"no","decided_at":"2026-01-01T00:00:00Z"}"#;
     let (url, _served) = server(&[(202, "{\"queued\":true,\"operation\":\"o1\"}"), (404, "{}"), (200, REFUSED)]).await;
-    let error = Api::new(&[url]).unwrap().delete("a", &mut patience()).await.unwrap_err();
+    let error = Api::new(&[url]).unwrap().delete("a", None, &mut patience()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { ref message, .. } if message == "no"), "{error:?}");
 }
 

@@ -10,7 +10,8 @@ use super::Output;
 /// `deployctl events`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-Kinds: Accepted, Refused, Operation, Placed, Unplaceable, Incident, RolledBack, Node, Engine, Leader.
+Kinds: Accepted, Refused, Operation, Placed, Unplaceable, Incident, RolledBack, Release, Node, Engine,
+Leader.
 
 Examples:
   deployctl events

@@ -132,9 +132,13 @@ fn node_dir(dir: &Path, number: u16) -> PathBuf {
     dir.join("nodes").join(node_name(number))
 }
 
-/// Cells alternate, so that a release over units has two of them.
-fn unit(number: u16) -> &'static str {
-    if number % 2 == 1 { "unit=cell-a" } else { "unit=cell-b" }
+/// The labels of a node: what was asked for, and of the usual ones those that were not. Cells alternate, so that a release
+/// over units has two of them.
+fn labels(asked: &Up, number: u16) -> Vec<String> {
+    let usual = [("group", "default"), ("unit", if number % 2 == 1 { "cell-a" } else { "cell-b" })];
+    let usual = usual.into_iter().filter(|(key, _)| !asked.labels.iter().any(|label| label.key == *key));
+    let given = asked.labels.iter().filter_map(|label| Some((label.key.as_str(), label.of_node(number)?)));
+    usual.chain(given).map(|(key, value)| format!("{key}={value}")).collect()
 }
 
 fn listen(facts: &Facts<'_>, what: &str) -> String {
@@ -195,17 +199,13 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
     let home = node_dir(facts.dir, number);
     let memory = facts.asked.node_memory.unwrap_or_else(|| node_memory(facts.machine, facts.asked.nodes)).to_string();
     let cpus = facts.asked.node_cpus.unwrap_or(facts.machine.cpus).to_string();
-    let words = command(
+    let mut words = command(
         &facts.programs.ours.join("deployd-agent"),
         &[
             "--name",
             &node_name(number),
             "--cluster",
             facts.cluster,
-            "--label",
-            "group=default",
-            "--label",
-            unit(number),
             "--state-dir",
             &home.join("state").display().to_string(),
             "--volume-root",
@@ -228,6 +228,7 @@ fn agent(facts: &Facts<'_>, number: u16, nats: &str) -> Child {
             nats,
         ],
     );
+    words.extend(labels(facts.asked, number).into_iter().flat_map(|label| ["--label".to_owned(), label]));
     child(&name, Role::Agent, address, words)
 }
 
@@ -289,12 +290,26 @@ mod tests {
         let cluster = cluster("--nodes 3");
         let line =
             |n: usize| cluster.children.iter().filter(|c| c.role == Role::Agent).nth(n).unwrap().command.join(" ");
-        assert!(line(0).contains("--name node-1 --cluster local-1 --label group=default --label unit=cell-a"));
-        assert!(line(1).contains("--name node-2 --cluster local-1 --label group=default --label unit=cell-b"));
-        assert!(line(2).contains("unit=cell-a"));
+        assert!(line(0).contains("--name node-1 --cluster local-1 "));
+        assert!(line(0).ends_with("--label group=default --label unit=cell-a"));
+        assert!(line(1).ends_with("--label group=default --label unit=cell-b"));
+        assert!(line(2).ends_with("unit=cell-a"));
         assert!(line(0).contains("--cpus 4"));
         assert!(line(0).contains(&format!("--memory {}", (7u64 << 30) / 3)));
         assert_eq!(cluster.nodes, ["node-1", "node-2", "node-3"]);
+    }
+
+    #[test]
+    fn nodes_have_the_labels_asked_for_node_by_node() {
+        let cluster = cluster("--label zone=a,b,b --label unit=x,,x");
+        let agents = cluster.children.iter().filter(|c| c.role == Role::Agent).map(|c| c.command.join(" "));
+        let labels: Vec<String> = agents.filter_map(|line| Some(line.split_once(" --label ")?.1.to_owned())).collect();
+        let expected = [
+            "group=default --label zone=a --label unit=x",
+            "group=default --label zone=b",
+            "group=default --label zone=b --label unit=x",
+        ];
+        assert_eq!(labels, expected);
     }
 
     #[test]

@@ -24,16 +24,26 @@ fn commands(document: &str) -> Vec<String> {
     commands
 }
 
+/// The words of a command; blanks between double quotes are part of one.
+fn words(command: &str) -> Vec<&str> {
+    let mut quoted = false;
+    let is_gap = |letter: char| {
+        quoted ^= letter == '"';
+        letter == ' ' && !quoted
+    };
+    command.split(is_gap).filter(|word| !word.is_empty()).map(|word| word.trim_matches('"')).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn every_command_of_the_readme_works() {
+async fn every_command_of_the_readme_and_of_the_page_about_releases_works() {
     let cluster = Cluster::start(&[]).await;
-    let all = commands("README.md");
+    let all: Vec<String> = ["README.md", "docs/releases.md"].into_iter().flat_map(commands).collect();
     for expected in ["./deploy/up", "./deploy/test"] {
         assert!(all.iter().any(|command| command.starts_with(expected)), "README does not show {expected}: {all:?}");
     }
     let mut ran = 0;
     for command in &all {
-        let words: Vec<&str> = command.split_whitespace().collect();
+        let words = words(command);
         let program = words[0].rsplit('/').next().unwrap_or(words[0]);
         match program {
             // `up` and `down` are what started this cluster and what will end it.

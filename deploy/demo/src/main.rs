@@ -3,7 +3,7 @@
 //! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
 //! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
 //! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself, `DEMO_EAT_MEMORY_AFTER_MS` makes it take memory until
-//! the kernel ends it.
+//! the kernel ends it. An image that sets `DEMO_VERSION` answers it, so that one image is told from another from outside.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -64,7 +64,8 @@ fn answer(mut stream: TcpStream) -> io::Result<()> {
     let _ = stream.read(&mut request)?;
     let name = std::env::var("DEPLOYD_POD_NAME").unwrap_or_else(|_| "demo".to_owned());
     let instance = std::env::var("DEPLOYD_POD_INSTANCE_NO").unwrap_or_else(|_| "?".to_owned());
-    let body = format!("hello from {name} instance {instance}\n");
+    let version = std::env::var("DEMO_VERSION").map(|version| format!(" version {version}")).unwrap_or_default();
+    let body = format!("hello from {name} instance {instance}{version}\n");
     let head = format!(
         "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()

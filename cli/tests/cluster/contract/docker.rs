@@ -10,15 +10,15 @@ use contract::pod_id::PodId;
 use contract::time::Timestamp;
 use futures_util::StreamExt as _;
 
-pub(super) struct Hands(Docker);
+pub(crate) struct Hands(Docker);
 
 impl Hands {
-    pub(super) fn connect() -> Self {
+    pub(crate) fn connect() -> Self {
         Self(Docker::connect_with_local_defaults().expect("a Docker socket"))
     }
 
     /// Memory limit of a container in bytes.
-    pub(super) async fn memory(&self, id: &str) -> Option<i64> {
+    pub(crate) async fn memory(&self, id: &str) -> Option<i64> {
         self.0.inspect_container(id, None).await.ok()?.host_config?.memory
     }
 

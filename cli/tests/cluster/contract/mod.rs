@@ -22,7 +22,7 @@ mod switches;
 mod console;
 mod shapes;
 
-mod docker;
+pub(crate) mod docker;
 mod scenarios;
 
 mod acts;

@@ -1,0 +1,147 @@
+//! Judges a release by what the API shows of it: is it over, is that good, and what can somebody do. Pure.
+
+use contract::record::RevisionOutcome;
+use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStand, RolloutView};
+
+/// Whether a release is over, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not over.
+    GoesOn,
+    /// Every instance is at its revision.
+    Complete,
+    /// It will not get there by itself; how, and what would help.
+    Failed(String),
+}
+
+/// How the current release is doing.
+pub fn judge(view: &RolloutView) -> Verdict {
+    let failed = || {
+        let message = format!("did not complete: {}", view.message);
+        Verdict::Failed([vec![message], advice(view)].concat().join("; "))
+    };
+    match (view.stand, view.phase) {
+        (RolloutStand::Complete, _) | (RolloutStand::Frozen, RolloutPhase::Completed) => Verdict::Complete,
+        (RolloutStand::Held | RolloutStand::Stuck | RolloutStand::Aborted, _)
+        | (RolloutStand::Frozen, RolloutPhase::Aborted) => failed(),
+        (
+            RolloutStand::Progressing | RolloutStand::WaitingForConfirm | RolloutStand::Paused | RolloutStand::Frozen,
+            _,
+        ) => Verdict::GoesOn,
+    }
+}
+
+/// What became of a release that is not the current one any more.
+pub fn judge_former(history: &RevisionsView, release: u32) -> Verdict {
+    let current = history.current;
+    let Some(revision) = find(history, release) else {
+        return Verdict::Failed(format!("is not known any more; release {current} is the current one"));
+    };
+    match revision.outcome {
+        RevisionOutcome::Open => Verdict::GoesOn,
+        RevisionOutcome::Completed => Verdict::Complete,
+        RevisionOutcome::Superseded => Verdict::Failed(format!("was superseded by release {current}")),
+        RevisionOutcome::RolledBack => {
+            let why = find(history, current).map(why_back).unwrap_or_default();
+            Verdict::Failed(format!("failed and was rolled back by release {current}{why}"))
+        }
+        RevisionOutcome::Aborted => Verdict::Failed(format!("was given up; release {current} is the current one")),
+    }
+}
+
+/// Judges a release that completed: it is no success when a failure asked for it and not a person, for then the change that
+/// somebody wanted has failed.
+pub fn judge_back(history: &RevisionsView, release: u32) -> Verdict {
+    match find(history, release).filter(|revision| revision.by.is_empty()) {
+        Some(revision) => Verdict::Failed(format!("only took back a change that failed{}", why_back(revision))),
+        None => Verdict::Complete,
+    }
+}
+
+fn find(history: &RevisionsView, number: u32) -> Option<&RevisionView> {
+    history.revisions.iter().find(|revision| revision.revision == number)
+}
+
+fn why_back(back: &RevisionView) -> String {
+    if back.cause.is_empty() { String::new() } else { format!(": {}", back.cause) }
+}
+
+/// What somebody can do so that the release goes on or ends: one command each, and what it does.
+pub fn advice(view: &RolloutView) -> Vec<String> {
+    let RolloutView { name, group, .. } = view;
+    let says = |words: &str, what: &str| format!("`deployctl rollout {words}` {what}");
+    let confirm = || says(&format!("confirm {name} --group {group}"), "goes on");
+    let undo = || says(&format!("undo {name}"), "goes back");
+    let resume = || says(&format!("resume {name}"), "goes on");
+    let skip = || (*group > 0).then(|| says(&format!("skip {name} --group {group}"), "goes on without the group"));
+    match view.stand {
+        RolloutStand::Progressing | RolloutStand::Complete => Vec::new(),
+        RolloutStand::WaitingForConfirm => vec![confirm(), undo()],
+        RolloutStand::Paused => vec![resume()],
+        RolloutStand::Frozen => vec![says(&format!("unfreeze {name}"), "goes on")],
+        RolloutStand::Held => [undo(), resume()].into_iter().chain(skip()).collect(),
+        RolloutStand::Stuck => vec![undo()],
+        RolloutStand::Aborted => vec![undo(), "another `deployctl apply` goes forward".to_owned()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rollout::picture::tests::{revision, view};
+
+    fn standing(stand: RolloutStand, phase: RolloutPhase) -> RolloutView {
+        RolloutView { stand, phase, message: "why".to_owned(), ..view() }
+    }
+
+    #[test]
+    fn what_needs_somebody_is_not_over_and_what_failed_is() {
+        use RolloutStand::{Aborted, Complete, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
+        for stand in [Progressing, WaitingForConfirm, Paused, Frozen] {
+            assert_eq!(judge(&standing(stand, RolloutPhase::Running)), Verdict::GoesOn, "{stand:?}");
+        }
+        assert_eq!(judge(&standing(Complete, RolloutPhase::Completed)), Verdict::Complete);
+        assert_eq!(judge(&standing(Frozen, RolloutPhase::Completed)), Verdict::Complete, "nothing is left to move");
+        for stand in [Held, Stuck, Aborted] {
+            let verdict = judge(&standing(stand, RolloutPhase::Running));
+            let told =
+                |reason: &String| reason.starts_with("did not complete: why; `deployctl rollout undo demo.web.web`");
+            assert!(matches!(&verdict, Verdict::Failed(reason) if told(reason)), "{verdict:?}");
+        }
+    }
+
+    /// Revision 4 with this outcome, and revision 5, which a failure asked for.
+    fn history(outcome: RevisionOutcome) -> RevisionsView {
+        let back = RevisionView { copies: Some(3), by: String::new(), cause: "it crashes".to_owned(), ..revision(5) };
+        let revisions = vec![RevisionView { outcome, ..revision(4) }, back];
+        RevisionsView { name: "demo.web.web".to_owned(), current: 5, revisions }
+    }
+
+    #[test]
+    fn a_former_release_is_judged_by_what_became_of_its_revision() {
+        let judged = |outcome| judge_former(&history(outcome), 4);
+        assert_eq!(judged(RevisionOutcome::Completed), Verdict::Complete);
+        assert_eq!(judged(RevisionOutcome::Open), Verdict::GoesOn);
+        let failed = |how: &str| Verdict::Failed(how.to_owned());
+        assert_eq!(judged(RevisionOutcome::RolledBack), failed("failed and was rolled back by release 5: it crashes"));
+        assert_eq!(judged(RevisionOutcome::Superseded), failed("was superseded by release 5"));
+        assert!(matches!(judge_former(&history(RevisionOutcome::Open), 2), Verdict::Failed(_)), "it is not kept");
+    }
+
+    #[test]
+    fn what_a_failure_asked_for_is_no_success_and_what_a_person_asked_for_is() {
+        let history = history(RevisionOutcome::RolledBack);
+        let failed = Verdict::Failed("only took back a change that failed: it crashes".to_owned());
+        assert_eq!(judge_back(&history, 5), failed);
+        assert_eq!(judge_back(&history, 4), Verdict::Complete);
+    }
+
+    #[test]
+    fn whoever_is_waited_for_is_told_the_command() {
+        let waiting = standing(RolloutStand::WaitingForConfirm, RolloutPhase::WaitingForConfirm);
+        assert_eq!(advice(&waiting)[0], "`deployctl rollout confirm demo.web.web --group 1` goes on");
+        let held = standing(RolloutStand::Held, RolloutPhase::Running);
+        assert_eq!(advice(&held)[2], "`deployctl rollout skip demo.web.web --group 1` goes on without the group");
+        assert_eq!(advice(&RolloutView { group: 0, ..held }).len(), 2, "there is no group to skip");
+    }
+}

@@ -1,0 +1,7 @@
+//! The program `deployctl` itself against an API with canned answers: what it asks, what it prints and where, and the exit
+//! codes its help promises.
+
+mod plans;
+mod releases;
+mod server;
+mod words;

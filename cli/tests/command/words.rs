@@ -1,0 +1,46 @@
+//! Words that make no sense are exit code 2 and ask nothing of anybody.
+
+use crate::server::Server;
+
+#[tokio::test]
+async fn a_wrong_command_line_is_told_and_nothing_is_asked() {
+    let server = Server::start(&[]).await;
+    for (words, names) in [
+        ("rollout", "Usage"),
+        ("rollout status", "<NAME>"),
+        ("rollout status a --no-wait --timeout 5s", "--timeout"),
+        ("rollout status a --timeout soon", "is not a duration"),
+        ("rollout status a --release first", "--release"),
+        ("rollout confirm a --group 0", "--group"),
+        ("rollout undo a --to x", "--revision"),
+        ("rollout promote a", "promote"),
+        ("rollout pause a --group 1", "--group"),
+        ("plan", "--file"),
+        ("gate a 1 open", "<VALUE>"),
+        ("gate a 0 open true", "0"),
+        ("gate a 1 open yes", "yes"),
+        ("drained a", "<INSTANCE>"),
+        ("delete podgroup a --mode later", "foreground"),
+        ("up --label zone", "KEY=VALUE"),
+    ] {
+        let ended = server.run(&words.split(' ').collect::<Vec<_>>()).await;
+        assert_eq!(ended.code, Some(2), "{words}: {ended:?}");
+        assert!(ended.err.contains(names), "{words}: {names}: {}", ended.err);
+    }
+    assert_eq!(server.changes(), []);
+}
+
+#[tokio::test]
+async fn a_file_that_is_no_good_is_told_field_by_field_before_anything_is_asked() {
+    let server = Server::start(&[]).await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "Name: a.web.web\nNamespace: a\nStrategy: {Type: Rolling}\nPod: {Containers: [{Image: i}]}";
+    std::fs::write(file.path(), text).expect("written");
+    let path = file.path().to_str().expect("a path");
+    for command in ["plan", "apply"] {
+        let ended = server.run(&[command, "-f", path]).await;
+        assert_eq!(ended.code, Some(1), "{command}: {ended:?}");
+        assert!(ended.err.contains("Strategy.Type") && ended.err.contains("RollingUpdate"), "{command}: {ended:?}");
+    }
+    assert_eq!(server.changes(), []);
+}
