@@ -17,8 +17,8 @@ pub fn verb(name: GroupName, nodes: usize, at: Timestamp, random: &mut Random) -
             let restart_policy = random.chance(20).then_some(RestartPolicy::OnFail);
             Verb::Replica { name, num_instances: u32::try_from(random.below(6)).unwrap_or(1), restart_policy }
         }
-        26..32 => Verb::RemoveGroup { name },
-        32..52 => Verb::PatchSpec { pod: Box::new(specs::pod(&name, 25, random)), name },
+        26..32 => Verb::RemoveGroup { name, removal: Default::default() },
+        32..52 => Verb::PatchSpec { pod: Box::new(specs::pod(&name, 25, random)), name, cause: String::new() },
         52..68 => {
             let act = *random.pick(&[Act::Start, Act::Stop, Act::Restart, Act::Restart]).unwrap_or(&Act::Restart);
             Verb::Operate { name, act, instance: u32::try_from(random.below(4)).unwrap_or(0) }
@@ -35,7 +35,8 @@ fn node(nodes: usize, random: &mut Random) -> NodeName {
     format!("n{}", random.index(nodes)).parse().expect("a letter and a digit are a name")
 }
 
-fn drift(name: GroupName, nodes: usize, random: &mut Random) -> Verb {
+/// Instances of a node, of one group or all, are to go elsewhere.
+pub fn drift(name: GroupName, nodes: usize, random: &mut Random) -> Verb {
     let drift = Drift {
         from: node(nodes, random),
         to: random.chance(40).then(|| node(nodes, random)),

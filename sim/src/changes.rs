@@ -14,9 +14,10 @@ use contract::spec::PodSpec;
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
-use crate::invariants::index_of;
 use crate::machine::Machine;
-use crate::slots::Stored;
+use crate::said::Said;
+use crate::slots::{Stored, is_instance};
+use crate::watch::index_of;
 use crate::world::Nodes;
 
 /// A decision may be stored so long after a node it took for lost came back.
@@ -33,6 +34,8 @@ pub struct Change {
     pub is: Stored,
     /// Drifts accepted meanwhile: one that has nothing to wait for is over at once.
     pub drifts: Vec<Drift>,
+    /// What was said about its releases until now.
+    pub said: Said,
 }
 
 /// An instance before and after a commit.
@@ -49,7 +52,8 @@ pub struct Stride<'a> {
 impl Change {
     /// The instances that were there before and are there now.
     pub fn strides(&self) -> impl Iterator<Item = Stride<'_>> {
-        (1..).zip(self.was.slots.iter().zip(&self.is.slots)).map(|(number, (was, is))| Stride {
+        let pairs = (1..).zip(self.was.slots.iter().zip(&self.is.slots));
+        pairs.filter(|(_, (was, is))| is_instance(was) && is_instance(is)).map(|(number, (was, is))| Stride {
             instance: InstanceKey { group: self.group.clone(), instance: number },
             was,
             is,
@@ -57,10 +61,14 @@ impl Change {
     }
     /// The instances that are not wanted any more.
     pub fn dropped(&self) -> impl Iterator<Item = InstanceKey> {
-        let instance = |number: usize| u32::try_from(number + 1).unwrap_or(u32::MAX);
+        let is_kept = |number: usize| self.is.slots.get(number).is_some_and(is_instance);
+        let were = self.was.slots.iter().enumerate().filter(|(_, slot)| is_instance(slot));
+        let gone = were.filter(move |(number, _)| !is_kept(*number));
         let group = self.group.clone();
-        (self.is.slots.len()..self.was.slots.len())
-            .map(move |number| InstanceKey { group: group.clone(), instance: instance(number) })
+        gone.map(move |(number, _)| {
+            let instance = u32::try_from(number + 1).unwrap_or(u32::MAX);
+            InstanceKey { group: group.clone(), instance }
+        })
     }
     /// A drift was under way, by force if asked for.
     pub fn drifts(&self, by_force: bool) -> bool {
@@ -85,6 +93,11 @@ impl Stride<'_> {
     pub fn left(&self) -> Option<&NodeName> {
         self.was.node.as_ref().filter(|from| self.is.node.as_ref() != Some(*from))
     }
+    /// The pod beside its own took over: its own goes, and nothing has to be let go of first.
+    pub fn is_promoted(&self) -> bool {
+        let is_next = |next: &Slot| identity(next) == identity(self.is);
+        identity(self.was) != identity(self.is) && self.was.next.as_deref().is_some_and(is_next)
+    }
     /// It left or was made anew because something was wrong with it.
     pub fn failed(&self) -> bool {
         self.is.failures > 0 || self.was.failures > 0
@@ -100,8 +113,13 @@ impl Stride<'_> {
     /// The pod it is now.
     pub fn pod(&self) -> PodId {
         let InstanceKey { group, instance } = self.instance.clone();
-        PodId { group, instance, version: self.is.version, drift: self.is.drift }
+        PodId { group, instance, version: self.is.named_version(), drift: self.is.drift }
     }
+}
+
+/// What tells the pods of one instance apart.
+pub fn identity(slot: &Slot) -> (u32, u32, Option<&NodeName>) {
+    (slot.named_version(), slot.drift, slot.node.as_ref())
 }
 
 /// Nodes that were stored as lost, and when they came back.
@@ -132,12 +150,14 @@ impl Lost {
     }
 }
 
-/// What a node still has of an instance, by its order or in its engine.
-pub fn has_of(nodes: &Nodes<'_>, node: &NodeName, instance: &InstanceKey) -> Option<String> {
+/// What a node still has of an instance, by its order or in its engine, but for the pod beside its own.
+pub fn has_of(nodes: &Nodes<'_>, node: &NodeName, stride: &Stride<'_>) -> Option<String> {
     let machine: &Machine = nodes.machines.get(index_of(node)?)?;
-    let ordered = machine.disk.order.pods.keys().find(|pod| pod.key() == *instance);
+    let beside = stride.is.next.as_deref().map(|next| (next.named_version(), next.drift));
+    let is_it = |pod: &PodId| pod.key() == stride.instance && Some((pod.version, pod.drift)) != beside;
+    let ordered = machine.disk.order.pods.keys().find(|pod| is_it(pod));
     let inventory = nodes.engines[machine.engine].inventory(&machine.owner);
-    let stands = inventory.into_iter().find(|seen| seen.identity.pod.key() == *instance);
+    let stands = inventory.into_iter().find(|seen| is_it(&seen.identity.pod));
     let order = ordered.map(|pod| format!("{pod} in its order {}", machine.disk.order.fence));
     order.or_else(|| stands.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
 }

@@ -28,7 +28,7 @@ impl Claims {
     pub fn check(&mut self, stored: &BTreeMap<GroupName, Stored>) -> Result<(), Violation> {
         let broken = |detail: String| Err(Violation { invariant: Invariant::PortsHaveOneOwner, detail });
         let mut owners: BTreeMap<u16, Life> = BTreeMap::new();
-        for (name, Stored { record, slots }) in present(stored) {
+        for (name, Stored { record, slots, .. }) in present(stored) {
             for port in declared(record).into_iter().filter(|_| record.taken_ports.is_empty()) {
                 let life = (name.clone(), record.spec.created_at);
                 if let Some((other, _)) = owners.insert(port, life) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use agent::core::io::Phase;
+use contract::command::Removal;
 use contract::digest::Digest;
 use contract::history::{Happened, HistoryRecord, page_of};
 use contract::keys::{self, Key};
@@ -12,16 +13,19 @@ use contract::pod_id::PodId;
 use contract::record::{GroupRecord, PlacementRecord, Slot};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
+use planner::rollout::conduct::Release;
 
-use crate::invariants::{Invariant, index_of};
+use crate::invariants::Invariant;
 use crate::machine::CLUSTER;
 use crate::model;
 use crate::needs;
-use crate::specs;
+use crate::slots::is_instance;
+use crate::specs::{self, Fate};
+use crate::watch::index_of;
 use crate::world::World;
 
 /// So much memory may not be had on any node.
-const MUCH: u64 = 1 << 30;
+pub(crate) const MUCH: u64 = 1 << 30;
 
 impl World {
     /// Everything that is not as users asked.
@@ -75,16 +79,31 @@ impl World {
                 continue;
             }
             let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > MUCH;
-            let count = record.slots.len() as u64 == wanted.instances.unsigned_abs();
-            if !count || !record.slots.iter().all(|slot| fits(slot) && slot.leaves.is_none()) {
+            let numbered = (1..).zip(&record.slots).filter(|(_, slot)| is_instance(slot));
+            let instances: Vec<(u32, &Slot)> = numbered.collect();
+            let count = instances.len() as u64 == wanted.instances.unsigned_abs();
+            let is_settled = if group.spec.is_conducted() {
+                let flaw = self.release_flaw(name, &group, &instances);
+                flaws.extend(flaw);
+                instances.iter().all(|(_, slot)| slot.leaves.is_none() || !specs::is_sound(&group.spec.pod))
+            } else {
+                flaws.extend(instances.iter().filter_map(|(_, slot)| outdated(name, &group, slot)));
+                instances.iter().all(|(_, slot)| fits(slot) && slot.leaves.is_none())
+            };
+            // A release that does not go on creates nothing more; whether it should is asked with it.
+            let release = self.store.read::<Release>(&keys::release(name));
+            let is_held = group.spec.is_conducted() && release.is_some_and(|release| release.is_open());
+            if !(count || is_held) || !is_settled {
                 flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
             }
-            flaws.extend(record.slots.iter().filter_map(|slot| outdated(name, &group, slot)));
             placed.extend(pods);
         }
         for key in self.store.keys().keys() {
-            let (Key::Placement(name) | Key::History(name, _)) = keys::parse(key) else { continue };
-            if !self.watch.model.groups.contains_key(&name) {
+            let name = match keys::parse(key) {
+                Key::Placement(name) | Key::History(name, _) | Key::Release(name) | Key::Revisions(name) => name,
+                _ => continue,
+            };
+            if !self.watch.model.groups.contains_key(&name) && !self.is_orphan(name.as_str()) {
                 flaws.push(format!("{name} is gone and still has {key}"));
             }
         }
@@ -105,7 +124,8 @@ impl World {
         let record: GroupRecord = self.store.read(&keys::group(&pod.group))?;
         let placed: PlacementRecord = self.store.read(&keys::placement(&pod.group))?;
         let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
-        let spec = spec_of(&record, pod.version);
+        let own = slot.pods().find(|slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift))?;
+        let spec = spec_of(&record, own.version);
         if slot.target == TargetState::Stop {
             return self.runs(node, pod).then(|| format!("{pod} on {node} is stopped and runs"));
         }
@@ -135,7 +155,8 @@ impl World {
             let [container] = own[..] else {
                 return Some(format!("{pod} [{index}] stands {} times on {node}", own.len()));
             };
-            if container.spec_digest != digest {
+            let made = self.engines[machine.engine].containers.get(&container.id);
+            if made.is_none_or(|made| made.limits_of != digest) {
                 return Some(format!("{pod} [{index}] on {node} was made from another spec"));
             }
             if container.phase != Phase::Running && !self.may_be_down(node, pod, policy) {
@@ -164,7 +185,7 @@ impl World {
     }
 
     /// Down for good: its budget is spent, or its policy does not start it again.
-    fn may_be_down(&self, node: &NodeName, pod: &PodId, policy: RestartPolicy) -> bool {
+    pub(crate) fn may_be_down(&self, node: &NodeName, pod: &PodId, policy: RestartPolicy) -> bool {
         let machine = index_of(node).map(|node| &self.machines[node]);
         let let_go = machine.and_then(|m| m.disk.memory.get(pod)).is_some_and(|memory| memory.let_go);
         let_go || policy == RestartPolicy::Never
@@ -175,10 +196,14 @@ impl World {
         for (number, engine) in self.engines.iter().enumerate() {
             for (id, container) in &engine.containers {
                 let label = |key: &str| container.labels.get(key).map(String::as_str);
-                let ours = label(labels::CLUSTER) == Some(CLUSTER) && label(labels::NODE).is_some();
+                let is_orphan = label(labels::POD_NAME).is_some_and(|group| self.is_orphan(group));
+                let ours = label(labels::CLUSTER) == Some(CLUSTER) && label(labels::NODE).is_some() && !is_orphan;
                 let wanted = self.machines.iter().any(|machine| {
-                    labels::identify(&machine.owner, label)
-                        .is_some_and(|identity| placed.contains(&(machine.owner.node.clone(), identity.pod)))
+                    let node = &machine.owner.node;
+                    labels::identify(&machine.owner, label).is_some_and(|identity| {
+                        let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
+                        is_placed || self.serves_on(node, &identity.pod, placed)
+                    })
                 });
                 if ours && !wanted {
                     flaws.push(format!("{} ({id}) is left over on e{number}", container.name));
@@ -186,6 +211,21 @@ impl World {
             }
         }
         flaws
+    }
+
+    /// The pod that is to take its place there has an image nobody can have: it serves on.
+    fn serves_on(&self, node: &NodeName, pod: &PodId, placed: &BTreeSet<(NodeName, PodId)>) -> bool {
+        let machine = index_of(node).map(|node| &self.machines[node]);
+        let is_broken = |pod: &PodId| {
+            let spec = machine.and_then(|machine| machine.disk.order.spec_of(pod));
+            spec.is_some_and(|spec| spec.containers.iter().any(|one| Fate::of(&one.image) == Fate::Broken))
+        };
+        placed.iter().any(|(at, other)| at == node && other.key() == pod.key() && is_broken(other))
+    }
+
+    fn is_orphan(&self, group: &str) -> bool {
+        let stored = group.parse::<GroupName>().ok().and_then(|group| self.watch.model.stored.get(&group));
+        stored.is_some_and(|stored| stored.record.removal == Removal::Orphan)
     }
 
     fn unacknowledged_orders(&self, placed: &BTreeSet<(NodeName, PodId)>) -> Vec<String> {

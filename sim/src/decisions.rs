@@ -1,18 +1,27 @@
 //! Whether what a leader decided was right, given what stands on the nodes while it is stored.
 
 use contract::name::NodeName;
+use contract::record::Filling;
+use contract::rollout::StrategyType;
 use contract::time::Timestamp;
 
+use crate::budgets::Sight;
 use crate::changes::{Change, Stride, has_of};
-use crate::invariants::{Invariant, UNDER_WAY, Watch, index_of};
+use crate::invariants::{Invariant, Violation};
+use crate::releases;
 use crate::seat::settings;
+use crate::watch::{UNDER_WAY, Watch, index_of};
 use crate::world::Nodes;
 
 impl Watch {
     /// Looks at what the last commit changed, and at what stands on the nodes meanwhile.
     pub fn decided(&mut self, nodes: &Nodes<'_>, now: Timestamp) {
-        for change in self.model.take_changes() {
-            for stride in change.strides() {
+        let changes = self.model.take_changes();
+        if changes.iter().any(|change| change.is.record.spec.is_conducted()) {
+            self.service.look(nodes, now);
+        }
+        for change in changes {
+            for stride in change.strides().filter(|stride| !stride.is_promoted()) {
                 self.moved(&change, &stride, now);
                 self.arrived(&change, &stride, nodes, now);
             }
@@ -22,11 +31,20 @@ impl Watch {
             if let Some(wrong) = wrong.filter(|_| self.model.switches.engine.guarding) {
                 self.broken(Invariant::OneAtATime, wrong);
             }
+            self.released(&change, nodes, now);
             self.note_lock(&change, now);
         }
         let stored = &self.model.stored;
         self.locks.retain(|group, _| stored.contains_key(group));
         self.turns.forget(|key| !stored.contains_key(&key.group));
+    }
+
+    fn released(&mut self, change: &Change, nodes: &Nodes<'_>, now: Timestamp) {
+        let is_excused = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
+        let sight = Sight { nodes, service: &self.service, is_excused: &is_excused, now };
+        if let Some(Violation { invariant, detail }) = releases::check(change, &sight) {
+            self.broken(invariant, detail);
+        }
     }
 
     fn note_lock(&mut self, change: &Change, now: Timestamp) {
@@ -49,7 +67,10 @@ impl Watch {
         if change.is_stateful(stride) && stride.was.leaves.is_none() && !change.drifts(true) {
             self.broken(Invariant::StatefulStays, format!("{stride:?}"));
         }
-        let wanted = change.drifts(false) || stride.was.version != stride.is.version;
+        let wanted = change.drifts(false)
+            || stride.was.version != stride.is.version
+            || stride.was.unit != stride.is.unit
+            || stride.is.filling == Filling::Retired;
         let Some(node) = index_of(from) else { return };
         // What was published only just now may still be under way to the leader.
         let mut ago = self.heard.get(&node).into_iter().flatten().map(|at| now.since(*at));
@@ -64,8 +85,15 @@ impl Watch {
     /// Whoever is to be ordered somewhere now has been let go of by the node it leaves.
     fn arrived(&mut self, change: &Change, stride: &Stride<'_>, nodes: &Nodes<'_>, now: Timestamp) {
         let Some(left) = stride.free_of().filter(|left| !self.lost.contains(left, now)) else { return };
-        let failed = stride.was.leaves.is_none() && (stride.failed() || self.model.shaken.contains(left));
-        if let Some(still) = has_of(nodes, left, &stride.instance).filter(|_| !failed) {
+        // What comes where everything old has to go first is looked at with that. Who surges, or goes to another unit, is
+        // there before it is gone here; between two commits its second pod may have come and taken over.
+        let is_surge = change.is.record.spec.strategy_type() == StrategyType::RollingUpdate
+            && stride.was.version != stride.is.version;
+        let is_elsewhere = stride.was.filling == Filling::Retired || stride.was.unit != stride.is.unit;
+        let is_released = (is_surge || is_elsewhere) && !change.is_stateful(stride);
+        let failed =
+            is_released || stride.was.leaves.is_none() && (stride.failed() || self.model.shaken.contains(left));
+        if let Some(still) = has_of(nodes, left, stride).filter(|_| !failed) {
             let detail = format!("{} is ordered to {:?} and {left} has {still}", stride.instance, stride.is.node);
             self.broken(Invariant::NotBeforeLetGo, format!("{detail}; {:?}", change.is.record.operation));
         }

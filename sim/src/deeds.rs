@@ -3,16 +3,20 @@
 //! What an engine did is noted when it is done: a step that never reached it may be asked for again.
 
 use agent::core::io::{Phase, Step};
+use contract::command::Removal;
 use contract::digest::Digest;
+use contract::keys;
 use contract::labels::{self, Identity};
 use contract::pod_id::PodId;
+use contract::record::{GroupRecord, PlacementRecord, Slot};
 use contract::state::TargetState;
 
 use crate::engine::Engine;
-use crate::invariants::{Invariant, Watch};
+use crate::invariants::Invariant;
 use crate::machine::Machine;
 use crate::model;
 use crate::store::Store;
+use crate::watch::Watch;
 
 impl Watch {
     /// An agent asks its engine for a step.
@@ -26,13 +30,19 @@ impl Watch {
                 return self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?}"));
             }
             Step::Create { .. } => return,
-            Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => id,
+            Step::Update { id, .. } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => id,
         };
         let Some(container) = engine.containers.get(id) else { return };
         let Some(identity) = labels::identify(&machine.owner, |key| container.labels.get(key).map(String::as_str))
         else {
             return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
         };
+        if let Some(detail) = disturbed(machine, step, &identity, store) {
+            return self.broken(Invariant::OrphansAreSpared, detail);
+        }
+        if matches!(step, Step::Update { .. }) {
+            return;
+        }
         if !matches!(step, Step::Start { .. }) {
             return self.ending(machine, step, (id, &identity), (engine, store));
         }
@@ -51,8 +61,14 @@ impl Watch {
     ) {
         let (node, order, pod) = (&machine.owner.node, &machine.disk.order, &identity.pod);
         let running = engine.containers.get(id).filter(|container| container.phase == Phase::Running);
-        let (Some(container), Some(spec)) = (running, order.specs.get(&pod.spec_key())) else { return };
-        let same = container.labels.get(labels::SPEC_DIGEST) == Some(&Digest::of(spec.as_ref()).to_string());
+        let (Some(container), Some(spec)) = (running, order.spec_of(pod)) else { return };
+        let same = container.limits_of == Digest::of(spec.as_ref()).to_string();
+        let is_live = order.pods.get(pod).is_some_and(|assignment| assignment.updated_to.is_some());
+        let is_running = order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
+        if matches!(step, Step::Remove { .. }) && is_live && is_running && spec.containers.len() == 1 {
+            let detail = format!("{node}: {step:?} on {pod}, which is updated live");
+            return self.broken(Invariant::LiveUpdatesKeepContainers, detail);
+        }
         let wanted = order.pods.get(pod).filter(|assignment| same && assignment.target == TargetState::Run);
         let Some(asked) = wanted.map(|assignment| assignment.restarts_asked) else { return };
         let done = self.restarted.get(&(machine.engine, id.to_owned())).copied().unwrap_or(0);
@@ -78,11 +94,34 @@ impl Watch {
                 Some(pod)
             }
             Step::Stop { .. } => self.pods_by_container.get(&place),
-            Step::Start { .. } | Step::Remove { .. } => None,
+            Step::Update { .. } | Step::Start { .. } | Step::Remove { .. } => None,
         };
         let assignment = pod.and_then(|pod| machine.disk.order.pods.get(pod));
         if let Some(assignment) = assignment.filter(|assignment| assignment.target == TargetState::Run) {
             self.restarted.insert(place, assignment.restarts_asked);
         }
     }
+}
+
+/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod.
+fn disturbed(machine: &Machine, step: &Step, identity: &Identity, store: &Store) -> Option<String> {
+    let (pod, node) = (&identity.pod, &machine.owner.node);
+    if machine.disk.order.spared.contains(&pod.group) {
+        return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
+    }
+    let is_orphan = || {
+        let record: Option<GroupRecord> = store.read(&keys::group(&pod.group));
+        record.is_some_and(|record| record.removal == Removal::Orphan)
+    };
+    let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. });
+    if !is_end || !is_orphan() {
+        return None;
+    }
+    let placed: PlacementRecord = store.read(&keys::placement(&pod.group)).unwrap_or_default();
+    let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
+    let parked = |slot: &&Slot| {
+        let is_it = (slot.named_version(), slot.drift, slot.node.as_ref()) == (pod.version, pod.drift, Some(node));
+        is_it && slot.target == TargetState::Run && slot.restarts_asked == 0
+    };
+    slot.pods().find(parked).map(|_| format!("{node}: {step:?} on {pod}, which is an orphan"))
 }

@@ -2,10 +2,16 @@
 
 use agent::core::io as agent_io;
 use contract::command::{Command, Verb};
+use contract::keys::{self, Key};
 use contract::order::OrderMessage;
+use contract::record::{Filling, PlacementRecord, Slot};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
+use contract::state::TargetState;
+use planner::rollout::conduct::Release;
 use scheduler::core::io as scheduler_io;
+
+use crate::steering::release_fields;
 
 /// What a scheduler was told.
 pub fn scheduler_input(input: &scheduler_io::Input) -> String {
@@ -60,6 +66,7 @@ pub fn agent_input(input: &agent_io::Input) -> String {
         }
         Input::Looked { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
         Input::Stepped { step, result, .. } => format!("stepped: {} {}", self::step(step), step_result(result)),
+        Input::Fetched { image, result } => format!("fetched {image}: {result:?}"),
         Input::Engine(state) => format!("engine {state:?}"),
         Input::Bus { connected } => format!("bus connected {connected}"),
         Input::WholeAsked => "asked for the whole".to_owned(),
@@ -76,6 +83,7 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
         }
         Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
         Effect::Perform { step, .. } => format!("step: {}", self::step(step)),
+        Effect::Fetch { image } => format!("fetches {image}"),
         Effect::TakeInventory => "takes inventory".to_owned(),
         Effect::Publish(message) => format!("publishes {}", report(message)),
     }
@@ -86,6 +94,7 @@ pub fn step(step: &agent_io::Step) -> String {
     use agent_io::Step;
     match step {
         Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
+        Step::Update { id, pod, spec, .. } => format!("update {id} of {pod} to version {}", spec.version),
         Step::Start { id } => format!("start {id}"),
         Step::Stop { id, .. } => format!("stop {id}"),
         Step::Remove { id, .. } => format!("remove {id}"),
@@ -104,12 +113,21 @@ pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::St
 /// A command.
 pub fn command(command: &Command) -> String {
     let what = match &command.verb {
-        Verb::CreateGroup { spec } => format!("create {} x{} {}", spec.name, spec.num_instances, pod(&spec.pod)),
-        Verb::RemoveGroup { name } => format!("remove {name}"),
+        Verb::CreateGroup { spec } => {
+            let changed_by = serde_json::Value::Object(release_fields(spec));
+            format!("create {} x{} {} {changed_by}", spec.name, spec.num_instances, pod(&spec.pod))
+        }
+        Verb::RemoveGroup { name, removal } => format!("remove {name} {removal:?}"),
         Verb::Replica { name, num_instances, restart_policy } => {
             format!("replica {name} x{num_instances} {restart_policy:?}")
         }
-        Verb::PatchSpec { name, pod } => format!("patch {name} {}", self::pod(pod)),
+        Verb::PatchStrategy { name, fields } => format!("strategy of {name} {fields:?}"),
+        Verb::Rollout { name, release, action } => format!("{action:?} release {release:?} of {name}"),
+        Verb::SetGate { name, instance, gate, is_true, version: _ } => {
+            format!("gate {gate} of {name} instance {instance} is {is_true}")
+        }
+        Verb::Drained { name, instance } => format!("{name} instance {instance} is drained"),
+        Verb::PatchSpec { name, pod, cause: _ } => format!("patch {name} {}", self::pod(pod)),
         Verb::Operate { name, act, instance } => format!("{act:?} {name} instance {instance}"),
         Verb::Drift { drift, group } => format!("{drift:?} of {group:?}"),
         Verb::Evacuate { node } => format!("evacuate {node}"),
@@ -137,9 +155,44 @@ fn pod(pod: &PodSpec) -> String {
 fn write(write: &scheduler_io::Write) -> String {
     use scheduler_io::Write;
     match write {
-        Write::Put { key, value, .. } => format!("{}({})", short(key), value.len()),
+        Write::Put { key, value, .. } => match keys::parse(key) {
+            Key::Placement(_) => format!("{}({})", short(key), placement(value)),
+            Key::Release(_) => format!("{}({})", short(key), release(value)),
+            _ => format!("{}({})", short(key), value.len()),
+        },
         Write::Delete { key } => format!("-{}", short(key)),
     }
+}
+
+/// Each instance by its version and node, and what is special about it.
+fn placement(value: &[u8]) -> String {
+    let record: PlacementRecord = serde_json::from_slice(value).unwrap_or_default();
+    let pod = |slot: &Slot| {
+        let node = slot.node.as_ref().map_or("nowhere", |node| node.as_str());
+        let leaves = slot.leaves.as_ref().map(|node| format!(" from {node}")).unwrap_or_default();
+        let drains = if slot.draining.is_some() { " drains" } else { "" };
+        let stops = if slot.target == TargetState::Stop { " stops" } else { "" };
+        let made = slot.made_as.map(|version| format!(" made as v{version}")).unwrap_or_default();
+        format!("v{}d{}@{node}{leaves}{drains}{stops}{made}", slot.version, slot.drift)
+    };
+    let instance = |(number, slot): (usize, &Slot)| match slot.filling {
+        Filling::Pod => {
+            let next = slot.next.as_deref().map(|next| format!(" + {}", pod(next))).unwrap_or_default();
+            format!("{}:{}{next}", number + 1, pod(slot))
+        }
+        Filling::Retired => format!("{}:retired {}", number + 1, pod(slot)),
+        Filling::Nothing => format!("{}:nothing", number + 1),
+    };
+    record.slots.iter().enumerate().map(instance).collect::<Vec<_>>().join(", ")
+}
+
+fn release(value: &[u8]) -> String {
+    let Ok(release) = serde_json::from_slice::<Release>(value) else { return "unreadable".to_owned() };
+    let failure = release.failure.as_ref().map(|failure| format!(" failed {:?}", failure.cause)).unwrap_or_default();
+    let is_held = [(release.is_paused, " paused"), (release.is_frozen, " frozen"), (release.is_aborted, " aborted")];
+    let held: String = is_held.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
+    let (target, phase, group, committed) = (release.target, release.phase, release.group, &release.committed);
+    format!("to v{target} {phase:?} group {group} committed {committed:?}{failure}{held}")
 }
 
 fn short(key: &str) -> &str {
@@ -188,6 +241,9 @@ fn answer(answer: &contract::query::Answer) -> String {
                 view.pods.iter().map(|pod| format!("{}@{:?}:{:?}", pod.id, pod.node, pod.facts.state)).collect();
             format!("group {} x{} {:?}: {}", view.spec.name, view.spec.num_instances, view.operation, pods.join(" "))
         }
+        Answer::Rollout(view) => format!("{view:?}"),
+        Answer::Revisions(view) => format!("{view:?}"),
+        Answer::Plan(view) => format!("{view:?}"),
         Answer::Dependency(view) => format!("{view:?}"),
         Answer::Groups(lines) => format!("{} groups", lines.len()),
         Answer::Nodes(nodes) => format!("{} nodes", nodes.len()),

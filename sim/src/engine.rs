@@ -1,11 +1,12 @@
-//! Simulated Docker: containers with labels and a fate, and the four steps an agent may ask for.
+//! Simulated Docker: containers with labels, limits and a fate, and the five steps an agent may ask for.
 //!
 //! Several nodes may share one engine, and containers of strangers live there too, some dressed like ours. The
 //! engine does what it is told to anybody; the invariants watch who was touched.
 
 use std::collections::BTreeMap;
 
-use agent::core::io::{ContainerSeen, Phase, Step, StepFailure};
+use agent::core::io::{ContainerSeen, ImageTrouble, Phase, Step, StepFailure};
+use contract::digest::Digest;
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
@@ -44,6 +45,8 @@ pub struct Container {
     pub stateful: bool,
     /// When its group was created: a name may come back.
     pub life: Timestamp,
+    /// Digest of the spec whose limits it has: the one it was made from, or was updated to.
+    pub limits_of: String,
 }
 
 /// One Docker engine.
@@ -89,6 +92,7 @@ impl Engine {
             error: String::new(),
             stateful: false,
             life: Timestamp::NEVER,
+            limits_of: String::new(),
         };
         self.containers.insert(id, container);
     }
@@ -133,11 +137,12 @@ impl Engine {
             return Done { result: Err(lost()), touched: None };
         }
         let done = match step {
-            Step::Create { pod, index, spec } => {
+            Step::Create { pod, index, spec, .. } => {
                 // The answer may be lost between create and start: the container is there and never ran.
                 self.cut_short = answer_lost && random.chance(50);
                 self.create(owner, (pod, *index), spec, now)
             }
+            Step::Update { id, spec, .. } => self.update(owner, id, spec),
             Step::Start { id } => self.start(owner, id, now),
             Step::Stop { id, .. } => self.stop(owner, id, now),
             Step::Remove { id, .. } => self.remove(id),
@@ -145,11 +150,34 @@ impl Engine {
         if answer_lost { Done { result: Err(lost()), ..done } } else { done }
     }
 
+    /// Sees to it that an image is here, or fails to.
+    pub fn fetch(&self, image: &str, random: &mut Random) -> Result<(), StepFailure> {
+        if self.down {
+            return Err(StepFailure::Unreachable("connection refused".to_owned()));
+        }
+        if random.chance(self.refuses) {
+            return Err(StepFailure::Refused("no space left on device".to_owned()));
+        }
+        Self::find_image(image)
+    }
+
+    fn find_image(image: &str) -> Result<(), StepFailure> {
+        let missing =
+            || StepFailure::NoImage { text: format!("No such image: {image}"), trouble: ImageTrouble::Denied };
+        if Fate::of(image) == Fate::Broken { Err(missing()) } else { Ok(()) }
+    }
+
+    fn update(&mut self, owner: &Owner, id: &str, spec: &PodSpec) -> Done {
+        let Some(container) = self.containers.get_mut(id) else { return Done { result: Ok(None), touched: None } };
+        container.limits_of = Digest::of(spec).to_string();
+        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+    }
+
     fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
         let name = pod.container_name(index, spec.containers.len());
         let image = spec.containers.get(index).map(|container| container.image.clone()).unwrap_or_default();
-        if Fate::of(&image) == Fate::Broken {
-            return Done { result: Err(StepFailure::Refused(format!("No such image: {image}"))), touched: None };
+        if let Err(failure) = Self::find_image(&image) {
+            return Done { result: Err(failure), touched: None };
         }
         let found = self.containers.iter().find(|(_, c)| c.name == name).map(|(id, _)| id.clone());
         let id = match found {
@@ -174,6 +202,7 @@ impl Engine {
                     error: String::new(),
                     stateful: spec.is_stateful(),
                     life: spec.created_at,
+                    limits_of: Digest::of(spec).to_string(),
                 };
                 self.containers.insert(id.clone(), container);
                 id

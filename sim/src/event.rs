@@ -104,6 +104,8 @@ pub enum AtMachine {
     Written,
     /// The engine lists its containers.
     List,
+    /// The engine is done fetching an image.
+    Fetch(String),
     /// The agent's probe finds out how its engine is.
     Probe,
     /// The agent's client finds out whether it is connected.
@@ -176,4 +178,6 @@ pub enum AtUser {
         /// Which of the workload's groups.
         group: usize,
     },
+    /// Looks after releases.
+    Tend,
 }

@@ -13,6 +13,7 @@ use contract::pod_id::InstanceKey;
 use contract::report::{EngineState, NodeFacts};
 use contract::time::Timestamp;
 
+use crate::conducted::unit_of;
 use crate::describe;
 use crate::engine::Container;
 use crate::event::{Arrival, AtMachine, Event};
@@ -36,6 +37,8 @@ pub struct Machine {
     pub life: u32,
     /// The bus can be reached.
     pub connected: bool,
+    /// What placement may ask for.
+    pub labels: BTreeMap<String, String>,
     /// How wrong its clock is, in milliseconds.
     pub skew: i64,
     /// What is on disk.
@@ -60,6 +63,10 @@ impl Machine {
             core: None,
             life: 0,
             connected: true,
+            labels: BTreeMap::from([
+                ("group".to_owned(), "default".to_owned()),
+                ("zone".to_owned(), unit_of(node).to_owned()),
+            ]),
             skew,
             disk: Ledger::default(),
             disk_full: false,
@@ -71,14 +78,15 @@ impl Machine {
     fn clock(&self, now: Timestamp) -> Timestamp {
         Timestamp::from_millis(now.as_millis() + self.skew)
     }
-    fn settings(&self, mutant: Option<Mutant>) -> Settings {
+    /// The settings its agent runs with.
+    pub fn settings(&self, mutant: Option<Mutant>) -> Settings {
         let facts = NodeFacts {
             address: format!("{}:2375", self.owner.node),
             ip: "10.0.0.1".to_owned(),
             cpu_millis: 64_000,
             cores: 64,
             memory: 64 << 30,
-            labels: BTreeMap::from([("group".to_owned(), "default".to_owned())]),
+            labels: self.labels.clone(),
             wire: contract::WIRE_VERSION,
             ..Default::default()
         };
@@ -142,6 +150,10 @@ impl World {
             AtMachine::Wake(at) => self.wake_agent(node, at),
             AtMachine::Written => self.written(node),
             AtMachine::List => self.list(node),
+            AtMachine::Fetch(image) => {
+                let result = self.engines[self.machines[node].engine].fetch(&image, &mut self.random);
+                self.feed_agent(node, Input::Fetched { image, result });
+            }
             AtMachine::Probe => {
                 let down = self.engines[self.machines[node].engine].down;
                 self.feed_agent(node, Input::Engine(if down { EngineState::Down } else { EngineState::Up }));
@@ -201,6 +213,10 @@ impl World {
                 }
             }
             Effect::Perform { lane, step } => self.ask_engine(node, lane, step),
+            Effect::Fetch { image } => {
+                let delay = self.random.span(5, 8_000);
+                self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Fetch(image) });
+            }
             Effect::TakeInventory => {
                 let delay = self.random.span(2, 60);
                 self.queue.after(delay, Event::Machine { node, life, what: AtMachine::List });
@@ -272,7 +288,7 @@ impl World {
         let life = machine.life;
         let delay = match &step {
             Step::Create { .. } => self.random.span(30, 1_500),
-            Step::Start { .. } => self.random.span(10, 400),
+            Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
             Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
         };
         self.queue.after(delay, Event::Step { node, life, lane, step });

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::command::{Command, Drift, Operation, Outcome, Verb, Verdict};
+use contract::command::{Command, Drift, Operation, Outcome, Removal, RolloutAction, Verb, Verdict};
 use contract::keys::{self, Key};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::pod_id::PodId;
@@ -18,6 +18,7 @@ use crate::changes::Change;
 use crate::claims::Claims;
 use crate::invariants::{Invariant, Violation};
 use crate::needs::{self, Needs};
+use crate::said::Said;
 use crate::seat::settings;
 use crate::slots::{Asks, Stored};
 use crate::store::Store;
@@ -35,6 +36,8 @@ pub struct Wanted {
     pub versions: Versions,
     /// What was asked of its instances.
     pub asks: Asks,
+    /// What was said about its releases.
+    pub said: Said,
 }
 
 /// The replay.
@@ -54,6 +57,12 @@ pub struct Model {
     pub needs: Needs,
     /// The engine's switches.
     pub switches: Switches,
+    /// Groups that were removed and the last version they had: whoever takes the name goes on from there.
+    departed: BTreeMap<GroupName, (u32, Removal)>,
+    /// The versions of groups that were orphaned.
+    orphans: BTreeMap<GroupName, Versions>,
+    /// Groups that took over the instances of an orphan since the last commit.
+    adopted: BTreeSet<GroupName>,
     /// Groups as last stored.
     pub stored: BTreeMap<GroupName, Stored>,
     outcomes: BTreeMap<CommandId, Verdict>,
@@ -123,7 +132,11 @@ impl Model {
             let placed: PlacementRecord = store.read(&keys::placement(&name)).unwrap_or_default();
             let was = match is {
                 None => self.stored.remove(&name),
-                Some(Ok(record)) => self.stored.insert(name.clone(), Stored { record, slots: placed.slots }),
+                Some(Ok(record)) => {
+                    let release = store.read(&keys::release(&name));
+                    let revisions = store.read(&keys::revisions(&name)).unwrap_or_default();
+                    self.stored.insert(name.clone(), Stored { record, slots: placed.slots, release, revisions })
+                }
                 Some(Err(error)) => {
                     return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {error}")));
                 }
@@ -192,8 +205,13 @@ impl Model {
             | Verb::RemoveGroup { .. }
             | Verb::Replica { .. }
             | Verb::PatchSpec { .. }
+            | Verb::PatchStrategy { .. }
+            | Verb::Rollout { .. }
+            | Verb::SetGate { .. }
+            | Verb::Drained { .. }
             | Verb::Operate { .. } => {
                 let name = self.change_group(&command.verb, at).ok_or_else(impossible)?;
+                self.switches.tell(&command.verb);
                 self.note_history(&command.id, name);
             }
             Verb::Drift { drift, group } => self.drift(drift, group.as_ref()),
@@ -218,19 +236,41 @@ impl Model {
     /// The group an accepted command is about, changed by it; none when it cannot have been accepted.
     fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
         if let Verb::CreateGroup { spec } = verb {
-            let (name, versions): (GroupName, _) = (spec.name.parse().ok()?, Versions::new(spec.pod.clone()));
+            let name: GroupName = spec.name.parse().ok()?;
+            let mut versions = Versions::new(&spec.pod, self.departed.get(&name).map(|(version, _)| *version));
+            if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
+                self.adopted.insert(name.clone());
+                self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
+            }
             let (instances, policy) = (spec.num_instances, spec.restart_policy);
-            let before =
-                self.groups.insert(name.clone(), Wanted { instances, policy, versions, asks: Asks::default() });
+            let (asks, said) = (Asks::default(), Said::new(spec));
+            let before = self.groups.insert(name.clone(), Wanted { instances, policy, versions, asks, said });
             return before.is_none().then_some(name);
         }
-        if let Verb::RemoveGroup { name } = verb {
-            return self.groups.remove(name).map(|_| name.clone());
+        if let Verb::RemoveGroup { name, removal } = verb {
+            let wanted = self.groups.remove(name);
+            let orphan =
+                self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan).map(|(version, _)| *version);
+            let last = wanted.as_ref().map(|wanted| wanted.versions.highest()).or(orphan)?;
+            self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
+            self.departed.insert(name.clone(), (last, *removal));
+            return Some(name.clone());
         }
-        let (Verb::Replica { name, .. } | Verb::PatchSpec { name, .. } | Verb::Operate { name, .. }) = verb else {
+        let (Verb::Replica { name, .. }
+        | Verb::PatchSpec { name, .. }
+        | Verb::PatchStrategy { name, .. }
+        | Verb::Rollout { name, .. }
+        | Verb::SetGate { name, .. }
+        | Verb::Drained { name, .. }
+        | Verb::Operate { name, .. }) = verb
+        else {
             return None;
         };
         let wanted = self.groups.get_mut(name)?;
+        wanted.said.apply(verb)?;
+        if let Verb::Rollout { action: RolloutAction::Undo { revision, .. }, .. } = verb {
+            wanted.versions.undone(*revision);
+        }
         if let Verb::Replica { num_instances, restart_policy, .. } = verb {
             wanted.instances = i64::from(*num_instances);
             wanted.policy = restart_policy.unwrap_or(wanted.policy);
@@ -239,7 +279,10 @@ impl Model {
             wanted.versions.patched(pod);
         }
         if let Verb::Operate { act, instance, .. } = verb {
-            wanted.asks.operate(*act, *instance, wanted.instances, at);
+            // Numbers of instances may have gaps.
+            let highest = self.stored.get(name).map_or(0, |stored| stored.slots.len());
+            let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
+            wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
         }
         Some(name.clone())
     }
@@ -265,8 +308,8 @@ impl Model {
     fn compare(&mut self) -> Result<(), Violation> {
         for (name, Stored { record, .. }) in &self.stored {
             match self.groups.get_mut(name) {
-                None if is_removing(record) => {}
-                Some(wanted) if !is_removing(record) => settle(name, wanted, record)?,
+                None if is_departing(record) => {}
+                Some(wanted) if !is_departing(record) => settle(name, wanted, record)?,
                 None | Some(_) => {
                     let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(name));
                     return Err(broken(Invariant::CommandsHoldOnce, detail));
@@ -282,15 +325,21 @@ impl Model {
     fn observe_groups(&mut self, before: BTreeMap<GroupName, Option<Stored>>, now: Timestamp) -> Result<(), Violation> {
         for (group, was) in before {
             let Some(is) = self.stored.get(&group).cloned() else { continue };
-            let same_life = |was: &Stored| was.record.spec.created_at == is.record.spec.created_at;
+            let is_adopted = self.adopted.remove(&group);
+            let same_life = |was: &Stored| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
             let was = was.filter(same_life).unwrap_or_default();
             let mut drifts = Vec::new();
-            if let Some(wanted) = self.groups.get_mut(&group) {
+            if let Some(wanted) = self.groups.get_mut(&group).filter(|_| !is_adopted) {
                 drifts = wanted.asks.take_recent();
                 let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
                 checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
             }
-            self.changes.push(Change { group, was, is, drifts });
+            let said = self.groups.get_mut(&group).map(|wanted| {
+                let said = wanted.said.clone();
+                wanted.said.looked_at();
+                said
+            });
+            self.changes.push(Change { group, was, is, drifts, said: said.unwrap_or_default() });
         }
         Ok(())
     }
@@ -303,7 +352,7 @@ impl Model {
     /// Every pod that may be ordered, with its node.
     pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
         let settled = |(group, stored): (&GroupName, &Stored)| {
-            let slots = (1..).zip(&stored.slots).filter(|(_, slot)| slot.leaves.is_none());
+            let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
             slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
         };
         let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
@@ -315,10 +364,18 @@ fn is_removing(record: &GroupRecord) -> bool {
     record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
 }
 
+/// It is on its way out, or only its containers are left.
+pub fn is_departing(record: &GroupRecord) -> bool {
+    is_removing(record) || record.removal == Removal::Orphan
+}
+
 fn settle(name: &GroupName, wanted: &mut Wanted, record: &GroupRecord) -> Result<(), Violation> {
     let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
     if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
         return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));
+    }
+    if let Some(difference) = wanted.said.differs(record) {
+        return Err(hold_once(format!("{name} is {difference}")));
     }
     let alone = wanted.asks.is_one_command();
     wanted.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
@@ -326,7 +383,10 @@ fn settle(name: &GroupName, wanted: &mut Wanted, record: &GroupRecord) -> Result
 
 fn group_of(write: &Write) -> Option<GroupName> {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
-    if let Key::Group(name) | Key::Placement(name) = keys::parse(key) { Some(name) } else { None }
+    match keys::parse(key) {
+        Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => Some(name),
+        _ => None,
+    }
 }
 
 fn concerns_needs(write: &Write) -> bool {
@@ -335,13 +395,14 @@ fn concerns_needs(write: &Write) -> bool {
 }
 
 fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Option<(NodeName, PodId)> {
-    let id = PodId { group: group.clone(), instance, version: slot.version, drift: slot.drift };
+    let id = PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift };
     slot.node.clone().map(|node| (node, id))
 }
 
 /// The pods of a placement that have a node.
 pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId)> {
-    (1..).zip(&record.slots).filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
+    let slots = (1..).zip(&record.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
+    slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
 }
 
 /// True when `pod` is stored as placed on `node` and its group is not being removed.

@@ -36,6 +36,18 @@ pub enum Mutant {
     NeedsOfRunning,
     /// An agent does not keep on disk that a restart was done.
     ForgetsRestarts,
+    /// A release goes on without being confirmed.
+    ConfirmsItself,
+    /// How far a release is is not stored with the instances it changed.
+    ForgetsReleases,
+    /// A release surges by two more than it may.
+    SurgesMore,
+    /// A pod is touched without being taken out of service.
+    SkipsDrains,
+    /// A way back renews every instance, those that run what it goes back to too.
+    SparesNobody,
+    /// Nodes are not told to spare orphans.
+    SweepsOrphans,
     /// etcd stores commits without looking at the term.
     NoGuard,
     /// etcd stores a late copy of an earlier commit over a later one of the same leader.
@@ -44,7 +56,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::NoFence,
         Self::NoLedger,
         Self::EffectsBeforeCommit,
@@ -60,6 +72,12 @@ impl Mutant {
         Self::ForgetsPairs,
         Self::NeedsOfRunning,
         Self::ForgetsRestarts,
+        Self::ConfirmsItself,
+        Self::ForgetsReleases,
+        Self::SurgesMore,
+        Self::SkipsDrains,
+        Self::SparesNobody,
+        Self::SweepsOrphans,
         Self::NoGuard,
         Self::NoOrder,
     ];
@@ -82,6 +100,12 @@ impl Mutant {
             | Self::VersionGoesBack
             | Self::ForgetsPairs
             | Self::NeedsOfRunning
+            | Self::ConfirmsItself
+            | Self::ForgetsReleases
+            | Self::SurgesMore
+            | Self::SkipsDrains
+            | Self::SparesNobody
+            | Self::SweepsOrphans
             | Self::NoGuard
             | Self::NoOrder => None,
         }
@@ -102,6 +126,12 @@ impl Mutant {
             Self::VersionGoesBack => Some(scheduler_io::Mutant::VersionGoesBack),
             Self::ForgetsPairs => Some(scheduler_io::Mutant::ForgetsPairs),
             Self::NeedsOfRunning => Some(scheduler_io::Mutant::NeedsOfRunning),
+            Self::ConfirmsItself => Some(scheduler_io::Mutant::ConfirmsItself),
+            Self::ForgetsReleases => Some(scheduler_io::Mutant::ForgetsReleases),
+            Self::SurgesMore => Some(scheduler_io::Mutant::SurgesMore),
+            Self::SkipsDrains => Some(scheduler_io::Mutant::SkipsDrains),
+            Self::SparesNobody => Some(scheduler_io::Mutant::SparesNobody),
+            Self::SweepsOrphans => Some(scheduler_io::Mutant::SweepsOrphans),
             Self::NoFence | Self::NoLedger | Self::ForgetsRestarts | Self::NoGuard | Self::NoOrder => None,
         }
     }

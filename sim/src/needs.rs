@@ -167,8 +167,9 @@ pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
 fn needed(groups: &BTreeMap<GroupName, Stored>, store: &Store) -> BTreeSet<Need> {
     let known = records(store);
     let mut needed = BTreeSet::new();
-    for Stored { record, slots } in groups.values() {
-        for slot in slots {
+    for stored in groups.values() {
+        let record = &stored.record;
+        for (_, slot) in stored.pods() {
             let Some(node) = &slot.node else { continue };
             let pod = record.former.get(&slot.version).unwrap_or(&record.spec.pod);
             for dependency in &pod.dependencies {

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::command::{Act, Drift, Operation};
-use contract::record::{GroupRecord, OperationRecord, Slot};
+use contract::record::{Filling, GroupRecord, OperationRecord, RevisionsRecord, Slot};
 use contract::state::TargetState;
 use contract::time::Timestamp;
+use planner::rollout::conduct::Release;
 
 use crate::invariants::{Invariant, Violation};
 
@@ -34,6 +35,17 @@ pub struct Stored {
     pub record: GroupRecord,
     /// Where its instances are.
     pub slots: Vec<Slot>,
+    /// How far its release is.
+    pub release: Option<Release>,
+    /// Its revisions.
+    pub revisions: RevisionsRecord,
+}
+
+impl Stored {
+    /// Its pods, each with its instance.
+    pub fn pods(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        (1..).zip(&self.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)))
+    }
 }
 
 impl Asks {
@@ -48,8 +60,7 @@ impl Asks {
     }
 
     /// A start, stop or restart was accepted.
-    pub fn operate(&mut self, act: Act, instance: u32, instances: i64, at: Timestamp) {
-        let instances = u32::try_from(instances).unwrap_or(0);
+    pub fn operate(&mut self, act: Act, instance: u32, instances: u32, at: Timestamp) {
         let all = if instance == 0 { 1..=instances } else { instance..=instance.min(instances) };
         for number in all.filter(|_| act != Act::Nothing) {
             self.acts.entry(number).or_default().push((act, at));
@@ -71,13 +82,19 @@ impl Asks {
     pub fn check(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         for (index, slot) in is.slots.iter().enumerate() {
-            let before = was.slots.get(index);
-            if before.is_some_and(|before| slot.version < before.version || slot.drift < before.drift) {
+            let before = was.slots.get(index).filter(|before| is_instance(before) && is_instance(slot));
+            // A pod of a higher version has a name of its own, whatever its drift count.
+            let has_own_name = |before: &Slot| is.record.spec.is_conducted() && slot.version > before.version;
+            let is_less =
+                |before: &Slot| slot.version < before.version || (slot.drift < before.drift && !has_own_name(before));
+            if before.is_some_and(is_less) {
                 return broken(Invariant::CountsGrow, format!("slot {index}: {before:?} became {slot:?}"));
             }
-            if slot.version != is.record.spec.version && !is.record.former.contains_key(&slot.version) {
-                return broken(Invariant::VersionsHaveSpecs, format!("slot {index}: nobody knows {}", slot.version));
-            }
+        }
+        let unknown =
+            |pod: &Slot| pod.version != is.record.spec.version && !is.record.former.contains_key(&pod.version);
+        if let Some((instance, pod)) = is.pods().find(|(_, pod)| unknown(pod)) {
+            return broken(Invariant::VersionsHaveSpecs, format!("instance {instance}: nobody knows {}", pod.version));
         }
         if was.record.spec.version > is.record.spec.version {
             return broken(Invariant::CountsGrow, format!("{} became {:?}", was.record.spec.version, is.record.spec));
@@ -87,6 +104,8 @@ impl Asks {
         let upgrade =
             was.record.last_error.starts_with("instance ") && was.record.last_error.contains("is not upgraded");
         let cleared = !was.record.last_error.is_empty() && is.record.last_error.is_empty();
+        // What a release ran into is over when the release goes on.
+        let cleared = cleared && !is.record.spec.is_conducted();
         if cleared && std::mem::take(&mut self.fresh) == 0 && !upgrade {
             return broken(Invariant::ErrorsStick, format!("{:?} was forgotten", was.record.last_error));
         }
@@ -96,13 +115,13 @@ impl Asks {
 
     fn check_acts(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
         let nothing = Slot::default();
-        if was.slots.is_empty() {
+        if was.slots.is_empty() && !is.record.spec.is_conducted() {
             // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed.
             self.acts.clear();
         }
-        for (number, slot) in (1..).zip(&is.slots) {
+        for (number, slot) in (1..).zip(&is.slots).filter(|(_, slot)| is_instance(slot)) {
             let index = usize::try_from(number - 1).unwrap_or(0);
-            let before = was.slots.get(index).unwrap_or(&nothing);
+            let before = was.slots.get(index).filter(|before| is_instance(before)).unwrap_or(&nothing);
             let mut acts = self.acts.remove(&number).unwrap_or_default();
             let waiting: Vec<(Act, Timestamp)> = if is_still_to_be_turned_to(&is.record, number) {
                 acts.pop().into_iter().collect()
@@ -112,7 +131,10 @@ impl Asks {
             let mut possible = vec![standing(before)];
             for (act, at) in &acts {
                 // A restart that its operation did not come to before its limit is not made up for.
-                let skipped = if *act == Act::Restart && now >= *at + limit { possible.clone() } else { Vec::new() };
+                let is_late = *act == Act::Restart && now >= *at + limit;
+                // Where instances come one after the other, one may have come after it was asked of all.
+                let is_new = is.record.spec.is_conducted() && !was.slots.get(index).is_some_and(is_instance);
+                let skipped = if is_late || is_new { possible.clone() } else { Vec::new() };
                 possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
             }
             if !possible.contains(&standing(slot)) {
@@ -183,6 +205,11 @@ fn is_still_to_be_turned_to(record: &GroupRecord, number: u32) -> bool {
         | Operation::Drifting
         | Operation::Removing => false,
     })
+}
+
+/// The number stands for an instance at all.
+pub fn is_instance(slot: &Slot) -> bool {
+    slot.filling != Filling::Nothing
 }
 
 type Standing = (TargetState, u32, u32);

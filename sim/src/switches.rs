@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::brakes::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::Verb;
 use contract::keys::{self, Key};
+use contract::name::GroupName;
 use contract::record::CallbacksRecord;
 use scheduler::core::io::{Commit, Write};
 
@@ -20,12 +21,24 @@ pub struct Switches {
     callbacks: BTreeSet<String>,
     /// The engine ran at some moment since the commit before this one was stored.
     ran: bool,
+    /// Groups whose placement a command itself changed since then: gates and drains are kept there.
+    told: BTreeSet<GroupName>,
 }
 
 impl Switches {
     /// A commit is about to be replayed.
     pub fn begin_commit(&mut self) {
         self.ran = self.engine.running;
+        self.told.clear();
+    }
+
+    /// A command about a group was accepted.
+    pub fn tell(&mut self, verb: &Verb) {
+        match verb {
+            Verb::SetGate { name, .. } | Verb::Drained { name, .. } => drop(self.told.insert(name.clone())),
+            Verb::CreateGroup { spec } => self.told.extend(spec.name.parse::<GroupName>().ok()),
+            _ => {}
+        }
     }
 
     /// False when the command must have been refused.
@@ -59,6 +72,10 @@ impl Switches {
                 self.constraints.insert(kind, constraint);
             }
             Verb::PatchSpec { .. }
+            | Verb::PatchStrategy { .. }
+            | Verb::Rollout { .. }
+            | Verb::SetGate { .. }
+            | Verb::Drained { .. }
             | Verb::Operate { .. }
             | Verb::Drift { .. }
             | Verb::CreateDependency { .. }
@@ -84,7 +101,11 @@ impl Switches {
         }
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
-            if !self.ran && matches!(keys::parse(key), Key::Placement(_) | Key::Pairs(_)) {
+            let is_plan = match keys::parse(key) {
+                Key::Placement(name) => !self.told.contains(&name),
+                key => matches!(key, Key::Pairs(_)),
+            };
+            if !self.ran && is_plan {
                 return broken(Invariant::StoppedMeansStopped, format!("{key} is written while the engine is stopped"));
             }
         }

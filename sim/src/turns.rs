@@ -13,8 +13,8 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use crate::changes::{Change, Stride};
-use crate::invariants::index_of;
 use crate::specs::is_sound;
+use crate::watch::index_of;
 use crate::world::Nodes;
 
 /// An instance that was taken down.
@@ -42,7 +42,10 @@ impl Turns {
         for stride in change.strides() {
             let spec = change.spec(stride.is.version);
             let setup = Duration::from_secs(spec.map_or(0, |spec| spec.setup_time).max(0).unsigned_abs());
-            if stride.is.target == TargetState::Stop || stride.is.node.is_none() {
+            if stride.is.target == TargetState::Stop || stride.is.node.is_none() || stride.is_promoted() {
+                self.taken.remove(&stride.instance);
+            } else if is_released(change, &stride) {
+                // Budgets say how many a release takes down, and no turn has to wait for it.
                 self.taken.remove(&stride.instance);
             } else if is_taken(&stride) && (stride.is.version != stride.was.version || spec.is_some_and(is_sound)) {
                 let since = stride.is.since;
@@ -79,6 +82,12 @@ impl Turns {
     pub fn look(&mut self, nodes: &Nodes<'_>) {
         self.taken.retain(|_, taken| !is_up(taken, nodes));
     }
+}
+
+/// A release brought it to another revision.
+fn is_released(change: &Change, stride: &Stride<'_>) -> bool {
+    let changed = stride.was.version != stride.is.version || stride.was.filling != stride.is.filling;
+    changed && change.is.record.spec.is_conducted()
 }
 
 fn number(key: &InstanceKey) -> usize {

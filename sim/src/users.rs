@@ -40,6 +40,7 @@ impl World {
     pub fn at_user(&mut self, what: &AtUser) {
         match *what {
             AtUser::Publish { index, attempt } => self.publish(index, attempt),
+            AtUser::Tend => self.tend(),
             AtUser::Ask { group } => {
                 if let Some(group) = self.group_called(group) {
                     self.ask(group);

@@ -3,6 +3,8 @@
 //! Whether a patch fits, and whether a version turns out bad, depends on what the leader hears; so what is stored must be one
 //! of few possibilities, and the one it is becomes the only one.
 
+use std::collections::BTreeMap;
+
 use contract::record::GroupRecord;
 use contract::spec::PodSpec;
 
@@ -14,17 +16,45 @@ pub struct Versions {
     back: Option<PodSpec>,
     /// Patches accepted since the last commit.
     patches: usize,
+    /// Every version that was ever stored.
+    known: BTreeMap<u32, PodSpec>,
 }
 
 impl Versions {
-    /// A group was created.
-    pub fn new(pod: PodSpec) -> Self {
-        Self { possible: vec![(0, pod)], back: None, patches: 0 }
+    /// A group was created. One whose name had containers of an earlier life goes on counting after `before`.
+    pub fn new(pod: &PodSpec, before: Option<u32>) -> Self {
+        let numbers = [Some(0), before.map(|before| before + 1)];
+        let possible = numbers.into_iter().flatten().map(|number| (number, pod.clone())).collect();
+        Self { possible, back: None, patches: 0, known: BTreeMap::new() }
+    }
+
+    /// The instances of an orphan were adopted, and its revisions with them.
+    pub fn inherit(&mut self, orphan: &Self) {
+        self.known.extend(orphan.known.iter().map(|(number, pod)| (*number, pod.clone())));
+        self.known.extend(orphan.possible.iter().cloned());
+    }
+
+    /// The highest number there may be by now.
+    pub fn highest(&self) -> u32 {
+        self.possible.iter().map(|(number, _)| *number).max().unwrap_or(0)
+    }
+
+    /// An undo was accepted: one more version, a copy of the revision named or of any that was, unless it is that already.
+    pub fn undone(&mut self, revision: Option<u32>) {
+        let known = self.known.iter().filter(|(number, _)| revision.is_none_or(|revision| revision == **number));
+        let copies: Vec<PodSpec> = known.map(|(_, pod)| pod.clone()).collect();
+        let before: Vec<(u32, PodSpec)> = self.possible.iter().cloned().chain(self.rolled_back()).collect();
+        let next = before.iter().flat_map(|(number, _)| copies.iter().map(move |copy| (number + 1, copy.clone())));
+        self.possible.extend(next);
     }
 
     /// A patch was accepted: it is in effect, or it did not fit.
     pub fn patched(&mut self, patch: &PodSpec) {
         self.patches += 1;
+        // Each may become a revision without ever being stored as the present one.
+        for (number, pod) in &self.possible {
+            self.known.entry(*number).or_insert_with(|| pod.clone());
+        }
         let before: Vec<(u32, PodSpec)> = self.possible.iter().cloned().chain(self.rolled_back()).collect();
         let next = |(number, pod): (u32, PodSpec)| (number + 1, pod.patched(patch.clone(), Default::default()));
         self.possible.extend(before.into_iter().map(next));
@@ -55,6 +85,7 @@ impl Versions {
         }
         let proven = record.proven.filter(|proven| *proven != version);
         self.back = proven.and_then(|proven| record.former.get(&proven).cloned());
+        self.known.insert(version, pod.clone());
         self.possible = vec![found];
         self.patches = 0;
         Ok(())

@@ -17,6 +17,7 @@ use crate::faults::{Fault, Plan};
 use crate::queue::BEGINNING;
 use crate::random::Random;
 use crate::specs;
+use crate::steering;
 
 /// One thing a user publishes.
 #[derive(Debug, Clone)]
@@ -36,6 +37,8 @@ pub struct Workload {
     pub wishes: Vec<Wish>,
     /// The groups they are about.
     pub groups: Vec<GroupName>,
+    /// Those of them that are changed by releases.
+    pub released: Vec<GroupName>,
     /// When somebody asks, and about which group.
     pub questions: Vec<(Timestamp, usize)>,
     /// What goes wrong just then: agents die while they restart what they were told to.
@@ -47,7 +50,7 @@ impl Workload {
     pub fn new(plan: &Plan) -> Self {
         let mut random = Random::new(plan.seed).fork(2);
         let count = random.index(3) + 2;
-        let groups: Vec<GroupName> = (0..count).filter_map(|n| format!("app{n}.web.web").parse().ok()).collect();
+        let mut groups: Vec<GroupName> = (0..count).filter_map(|n| format!("app{n}.web.web").parse().ok()).collect();
         let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
         let mut wishes: Vec<Wish> = (0..count)
             .map(|n| {
@@ -76,16 +79,19 @@ impl Workload {
             wishes.push(made);
         }
         wishes.extend(braking::wishes(plan));
+        let (released, steered) = steering::wishes(plan);
+        wishes.extend(steered);
+        groups.extend(released.iter().cloned());
         let questions = (0..random.index(20))
-            .map(|_| (BEGINNING + random.span(1_000, busy + 60_000), random.index(count)))
+            .map(|_| (BEGINNING + random.span(1_000, busy + 60_000), random.index(groups.len())))
             .collect();
         let mishaps = wishes.iter().flat_map(|wish| mishaps(wish, plan, &mut random)).collect();
-        Self { wishes, groups, questions, mishaps }
+        Self { wishes, groups, released, questions, mishaps }
     }
 }
 
 /// When something goes wrong or is about to, while the command before is being obeyed, or at any time.
-fn moment(plan: &Plan, last: Timestamp, random: &mut Random) -> Timestamp {
+pub fn moment(plan: &Plan, last: Timestamp, random: &mut Random) -> Timestamp {
     let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
     let fault = random.pick(&plan.faults).map(|(at, _)| *at);
     let (before, after) = (random.span(0, 6_000), random.span(0, 300));

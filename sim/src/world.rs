@@ -12,7 +12,6 @@ use crate::bus::Bus;
 use crate::engine::Engine;
 use crate::event::{Arrival, AtMachine, AtScheduler, AtUser, Event};
 use crate::faults::Plan;
-use crate::invariants::Watch;
 use crate::machine::Machine;
 use crate::mutant::Mutant;
 use crate::queue::{BEGINNING, Queue};
@@ -21,6 +20,7 @@ use crate::seat::{Request, Seat, settings};
 use crate::store::Store;
 use crate::trace::Trace;
 use crate::users::Users;
+use crate::watch::Watch;
 use crate::workload::Workload;
 
 /// Everything.
@@ -114,6 +114,7 @@ impl World {
         for (at, group) in &self.workload.questions {
             self.queue.at(*at, Event::User(AtUser::Ask { group: *group }));
         }
+        self.queue.after(Duration::from_secs(4), Event::User(AtUser::Tend));
         (0..self.machines.len()).for_each(|node| self.start_agent(node));
         (0..self.seats.len()).for_each(|seat| self.start_scheduler(seat));
     }

@@ -1,5 +1,7 @@
 //! Two hundred histories hold every invariant, each the same twice; without any one guard some history does not.
 
+mod plans;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -138,4 +140,34 @@ fn dependency_pods_that_only_stand_beside_what_runs_are_found() {
 #[test]
 fn an_agent_that_restarts_twice_what_was_asked_for_once_is_found() {
     assert!(finds(Mutant::ForgetsRestarts, Invariant::RestartedOncePerAsk));
+}
+
+#[test]
+fn a_release_that_does_not_wait_to_be_confirmed_is_found() {
+    assert!(finds(Mutant::ConfirmsItself, Invariant::GroupsAreStarted));
+}
+
+#[test]
+fn a_release_that_is_not_stored_with_what_it_changed_is_found() {
+    assert!(finds(Mutant::ForgetsReleases, Invariant::GroupsAreStarted));
+}
+
+#[test]
+fn a_release_that_surges_more_than_it_may_is_found() {
+    assert!(finds(Mutant::SurgesMore, Invariant::TotalIsKept));
+}
+
+#[test]
+fn a_pod_that_is_touched_while_it_serves_is_found() {
+    assert!(finds(Mutant::SkipsDrains, Invariant::DrainedBeforeTouched));
+}
+
+#[test]
+fn a_way_back_that_touches_everybody_is_found() {
+    assert!(finds(Mutant::SparesNobody, Invariant::RollbackSpares));
+}
+
+#[test]
+fn an_orphan_whose_containers_are_removed_is_found() {
+    assert!(finds(Mutant::SweepsOrphans, Invariant::OrphansAreSpared));
 }

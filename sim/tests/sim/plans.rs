@@ -1,0 +1,248 @@
+//! A plan is what happens: a thousand pairs of specs, each planned, then applied in a world where nothing goes wrong, with the
+//! real scheduler and agents.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use contract::command::{RolloutAction, Verb, Verdict};
+use contract::keys;
+use contract::name::GroupName;
+use contract::query::{Answer, Query};
+use contract::rollout::{PodReplacement, StrategyType, UpdatePolicy};
+use contract::rollout_view::{Fate, PlanView};
+use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
+use planner::rollout::conduct::Release;
+use planner::rollout::release::Phase;
+use sim::conducted;
+use sim::played::{self, Act};
+use sim::random::Random;
+use sim::stage::Stage;
+
+use super::for_each_seed;
+
+/// Pairs of specs.
+const PAIRS: u64 = 1_000;
+/// A release of a few instances takes no longer than so many moments.
+const MOST_MOMENTS: u32 = 2_000;
+
+/// What somebody has and what they want.
+struct Pair {
+    before: PodGroupSpec,
+    after: PodGroupSpec,
+}
+
+/// How the history of a pair is compared with its plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Likeness {
+    /// Step by step: the same deeds at once, in the same order.
+    Steps,
+    /// Group by group: the same deeds to the same instances. Pods that come up one after the other make several steps of one.
+    Groups,
+    /// What becomes of each instance. Which of them gets a second pod and which is renewed, and whom a group takes of those
+    /// that were just created, follows from who comes up, or is gone, first.
+    Fates,
+}
+
+fn pair(name: &GroupName, seed: u64) -> Pair {
+    let mut random = Random::new(seed).fork(5);
+    let mut before = *conducted::group(name, sim::queue::BEGINNING, &mut random);
+    before.num_instances = i64::try_from(random.between(1, 12)).unwrap_or(1);
+    before.pod = sound(conducted::pod(name, 0, &mut random), seed);
+    if let Some(topology) = &mut before.topology {
+        // A unit nobody has room in is given to others only after a while: that is repair, not plan.
+        topology.values.retain(|unit| unit != "c");
+        topology.auto_reschedule = None;
+    }
+    before.readiness_gates.clear();
+    before.drain = None;
+    before.update_policy = match before.update_policy {
+        UpdatePolicy::InPlaceOnly => UpdatePolicy::InPlaceIfPossible,
+        policy => policy,
+    };
+    if random.chance(70) {
+        before.min_ready_seconds = Some(i64::try_from(random.between(1, 4)).unwrap_or(1));
+    }
+    let mut after = before.clone();
+    let (changes_pod, changes_count) = match random.below(10) {
+        0..7 => (true, false),
+        7 => (false, true),
+        _ => (true, true),
+    };
+    if changes_pod {
+        after.pod = sound(conducted::pod(name, 0, &mut random), seed);
+    }
+    if changes_count {
+        after.num_instances = i64::try_from(random.between(0, 12)).unwrap_or(1);
+    }
+    Pair { before, after }
+}
+
+/// The pod comes up, and says so by its health check: at a beat, together with all others.
+fn sound(pod: PodSpec, seed: u64) -> PodSpec {
+    let health_config = HealthConfig { cmd: "check".to_owned(), ..pod.health_config };
+    let containers = pod.containers.into_iter().map(|container| contract::spec::ContainerSpec {
+        memory_limit: container.memory_limit.min(256 << 20),
+        volumes: Vec::new(),
+        ..container
+    });
+    let containers = containers.collect();
+    let annotation = if seed.is_multiple_of(3) { pod.annotation } else { String::new() };
+    PodSpec { health_config, containers, annotation, dependencies: Vec::new(), stateful: false, setup_time: 0, ..pod }
+}
+
+/// Lets time pass until the release is over, every group confirmed.
+fn play(stage: &mut Stage, name: &GroupName) -> Result<(), String> {
+    for _ in 0..MOST_MOMENTS {
+        let Some(release) = stage.read::<Release>(&keys::release(name)) else {
+            stage.pass();
+            continue;
+        };
+        let record = stage.record().ok_or("the group is gone")?;
+        if release.phase == Phase::Completed && release.target == record.spec.version && is_still(stage, &record.spec) {
+            return Ok(());
+        }
+        if release.phase == Phase::WaitingForConfirm && release.confirmed != release.group {
+            let action = RolloutAction::Confirm { group: release.group };
+            stage.command(Verb::Rollout { name: name.clone(), release: None, action });
+        }
+        stage.pass();
+    }
+    Err(format!("it does not come to an end: {:?}", stage.scenes.last()))
+}
+
+/// As many instances as wanted, each with one pod.
+fn is_still(stage: &Stage, spec: &PodGroupSpec) -> bool {
+    let slots = stage.scenes.last().map_or(&[][..], |scene| &scene.slots);
+    let instances = slots.iter().filter(|slot| slot.filling != contract::record::Filling::Nothing);
+    let is_single = slots.iter().all(|slot| slot.next.is_none() && slot.leaves.is_none());
+    i64::try_from(instances.count()).unwrap_or(0) == spec.num_instances && is_single
+}
+
+fn apply(stage: &mut Stage, name: &GroupName, pair: &Pair) -> Result<(), String> {
+    // Nothing is decided before all of it is known: a plan is about the whole change.
+    let mut verbs = vec![Verb::RunEngine { running: false }];
+    if pair.after.num_instances != pair.before.num_instances {
+        let num_instances = u32::try_from(pair.after.num_instances).unwrap_or(0);
+        verbs.push(Verb::Replica { name: name.clone(), num_instances, restart_policy: None });
+    }
+    if !pair.after.pod.asks_the_same(&pair.before.pod) {
+        let pod = Box::new(pair.after.pod.clone());
+        verbs.push(Verb::PatchSpec { name: name.clone(), pod, cause: String::new() });
+    }
+    verbs.push(Verb::RunEngine { running: true });
+    for outcome in stage.commands(verbs) {
+        if outcome.verdict != Verdict::Accepted {
+            return Err(format!("{outcome:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn likeness(pair: &Pair, plan: &PlanView) -> Likeness {
+    let is_live =
+        plan.fates.values().any(|fate| *fate == Fate::InPlace) && pair.after.update_policy != UpdatePolicy::ReCreate;
+    let is_counted_gone = pair.before.pod_replacement == Some(PodReplacement::Complete);
+    let is_timed = pair.before.min_ready_seconds.is_some_and(|seconds| seconds > 0);
+    let is_together = is_timed && !is_live && !is_counted_gone;
+    let is_rolling = pair.before.strategy_type() == StrategyType::RollingUpdate;
+    let is_grown = pair.before.num_instances != pair.after.num_instances;
+    match (is_together, is_rolling || is_grown) {
+        (true, _) => Likeness::Steps,
+        (false, false) => Likeness::Groups,
+        (false, true) => Likeness::Fates,
+    }
+}
+
+/// How the history differs from the plan, if it does.
+fn difference(plan: &PlanView, stage: &Stage, likeness: Likeness) -> Option<String> {
+    let (planned, played) = (played::planned(plan), played::acts(&stage.scenes));
+    let show = |acts: &[Act]| acts.iter().map(|act| format!("\n    {act:?}")).collect::<String>();
+    let told = |what: &str| Some(format!("{what}\n  planned:{}\n  played:{}", show(&planned), show(&played)));
+    if likeness == Likeness::Steps && planned != played {
+        return told("other steps");
+    }
+    if likeness == Likeness::Groups && played::by_group(&planned) != played::by_group(&played) {
+        return told("other groups");
+    }
+    let (first, last) = (stage.scenes.first()?, stage.scenes.last()?);
+    let fates = played::fates(first, last);
+    if fates != plan.fates {
+        return told(&format!("other fates: planned {:?}, played {fates:?}", plan.fates));
+    }
+    None
+}
+
+fn compare(seed: u64) -> Result<Likeness, String> {
+    let name: GroupName = format!("roll{}.web.web", seed % 20).parse().map_err(|error| format!("{error:?}"))?;
+    let pair = pair(&name, seed);
+    let mut stage = Stage::new(4, &name);
+    let is_new = seed.is_multiple_of(10);
+    let wanted = if is_new { &pair.before } else { &pair.after };
+    if !is_new {
+        let outcome = stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+        if outcome.verdict != Verdict::Accepted {
+            return Err(format!("{outcome:?}"));
+        }
+        play(&mut stage, &name)?;
+    }
+    stage.rest();
+    stage.forget();
+    let Answer::Plan(plan) = stage.ask(Query::Plan { spec: Box::new(wanted.clone()) }) else {
+        return Err("a plan is answered with another thing".to_owned());
+    };
+    let plan = plan.map_err(|refusal| format!("refused: {refusal:?}"))?;
+    if is_new {
+        stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+    } else {
+        apply(&mut stage, &name, &pair)?;
+    }
+    play(&mut stage, &name)?;
+    let likeness = likeness(&pair, &plan);
+    let strategy = serde_json::to_string(&wanted.strategy).unwrap_or_default();
+    match difference(&plan, &stage, likeness) {
+        None => Ok(likeness),
+        Some(difference) => {
+            let (from, to) = (pair.before.num_instances, pair.after.num_instances);
+            let rest = format!("{:?} {:?} {:?}", wanted.topology, wanted.update_policy, wanted.pod_replacement);
+            Err(format!("{from} to {to} by {strategy} {rest} {:?}: {difference}", wanted.min_ready_seconds))
+        }
+    }
+}
+
+#[test]
+fn a_plan_is_what_happens() {
+    let (failed, counts) = (Mutex::new(Vec::new()), [const { AtomicU64::new(0) }; 3]);
+    for_each_seed(PAIRS, |seed| {
+        match compare(seed) {
+            Ok(likeness) => drop(counts[likeness as usize].fetch_add(1, Ordering::Relaxed)),
+            Err(wrong) => failed.lock().unwrap().push((seed, wrong)),
+        }
+        true
+    });
+    let mut failed = failed.into_inner().unwrap();
+    failed.sort();
+    let counts = counts.map(AtomicU64::into_inner);
+    println!(
+        "{} pairs step by step, {} group by group, {} by what became of instances",
+        counts[0], counts[1], counts[2]
+    );
+    let shown: Vec<String> = failed.iter().take(8).map(|(seed, wrong)| format!("pair {seed}: {wrong}")).collect();
+    assert!(failed.is_empty(), "{} of {PAIRS} plans were not what happened\n{}", failed.len(), shown.join("\n"));
+    assert!(counts[0] > PAIRS / 2, "too few were compared step by step: {counts:?}");
+}
+
+#[test]
+fn a_plan_says_that_nothing_happens_when_nothing_does() {
+    let name: GroupName = "roll0.web.web".parse().unwrap();
+    for seed in 0..20 {
+        let pair = pair(&name, seed);
+        let mut stage = Stage::new(4, &name);
+        stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
+        play(&mut stage, &name).unwrap();
+        let Answer::Plan(Ok(plan)) = stage.ask(Query::Plan { spec: Box::new(pair.before.clone()) }) else {
+            panic!("seed {seed}: no plan");
+        };
+        assert!(plan.steps.is_empty(), "seed {seed}: {:?}", plan.steps);
+        assert!(plan.fates.values().all(|fate| *fate == Fate::Untouched), "seed {seed}: {:?}", plan.fates);
+    }
+}
