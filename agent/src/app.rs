@@ -48,6 +48,7 @@ impl App {
         let (metrics, registry) = Metrics::new();
         let readiness = Readiness::new();
         serve_admin(&config, &readiness, registry, &shutdown);
+        fabric::systemd::start(&readiness, &shutdown);
 
         let clock = Clock::start();
         let (pulse, states) = Pulse::new();
@@ -145,6 +146,7 @@ fn node_facts(config: &Config, machine: &Machine) -> NodeFacts {
         engine_version: machine.version.clone(),
         agent_version: env!("CARGO_PKG_VERSION").to_owned(),
         wire: contract::WIRE_VERSION,
+        fetches_ahead: true,
     }
 }
 

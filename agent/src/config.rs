@@ -13,7 +13,7 @@ use crate::device::Device;
 #[command(name = "deployd-agent", version, about)]
 pub struct Config {
     /// Name of this node; the machine's own name when not given
-    #[arg(long, env = "DEPLOYD_NODE", value_name = "NAME")]
+    #[arg(long, env = "DEPLOYD_NAME", value_name = "NAME")]
     pub name: Option<NodeName>,
     /// Cluster this node belongs to; containers of other clusters on the same engine are never touched
     #[arg(long, env = "DEPLOYD_CLUSTER", default_value = "default", value_name = "ID")]
@@ -99,6 +99,13 @@ impl Config {
     /// The address others reach this node at.
     pub fn address(&self) -> IpAddr {
         self.advertise_ip.unwrap_or_else(|| own_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
+    }
+}
+
+impl fabric::settings::Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        self.node_name()?;
+        self.log.check()
     }
 }
 

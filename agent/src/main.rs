@@ -6,11 +6,8 @@ use fabric::shutdown::Shutdown;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let config: Config = fabric::process::settings();
+    let config: Config = fabric::settings::of_process();
     fabric::telemetry::init(&config.log);
-    if let Err(reason) = config.node_name() {
-        fabric::process::exit_bad_config(reason);
-    }
     let shutdown = Shutdown::on_signals();
     let app = Box::pin(App::build(config, shutdown)).await?;
     app.run().await;

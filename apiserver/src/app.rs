@@ -18,7 +18,7 @@ use crate::commands::{Commands, Sender};
 use crate::config::Config;
 use crate::gate::Gate;
 use crate::http::{self, Api};
-use crate::listen;
+use crate::listen::{self, Life};
 use crate::metrics::Metrics;
 use crate::past::Past;
 use crate::queries::Queries;
@@ -98,9 +98,11 @@ impl App {
     /// Answers requests until `shutdown`, then finishes those in flight.
     pub async fn run(self, shutdown: Shutdown) {
         tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
+        fabric::systemd::start(&self.readiness, &shutdown);
+        let life = Life { readiness: self.readiness.clone(), shutdown: shutdown.clone(), grace: GRACE };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
-        fabric::tasks::spawn("followers", end_followers(shutdown.clone(), self.leaving));
-        listen::serve(self.listener, self.router, shutdown, GRACE).await;
+        fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
+        listen::serve(self.listener, self.router, life).await;
         self.inbox.trigger();
     }
 }

@@ -45,3 +45,9 @@ pub struct Config {
     #[command(flatten)]
     pub telemetry: fabric::telemetry::Args,
 }
+
+impl fabric::settings::Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        self.telemetry.check()
+    }
+}

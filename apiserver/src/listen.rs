@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use fabric::admin::Readiness;
 use fabric::shutdown::Shutdown;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,26 +23,37 @@ const LONGEST_HEAD: Duration = Duration::from_secs(30);
 /// After a failed accept, most often for want of file descriptors.
 const AFTER_FAILURE: Duration = Duration::from_millis(200);
 
-/// Serves `router` until `shutdown`; then gives the requests in flight `grace` to finish.
-pub async fn serve(listener: TcpListener, router: Router, shutdown: Shutdown, grace: Duration) {
+/// What the accepting of connections obeys, and whom it answers.
+#[derive(Debug, Clone)]
+pub struct Life {
+    /// Who may ask whether it lives.
+    pub readiness: Readiness,
+    /// When to stop.
+    pub shutdown: Shutdown,
+    /// What requests in flight get then to finish.
+    pub grace: Duration,
+}
+
+/// Serves `router` until told to stop; then gives the requests in flight their grace.
+pub async fn serve(listener: TcpListener, router: Router, life: Life) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS as usize));
-    while let Some(stream) = next(&listener, &places, &shutdown).await {
+    while let Some(stream) = next(&listener, &places, &life).await {
         // Never closed, and `next` returns only when one is free, so this does not wait.
         let Ok(place) = places.clone().acquire_owned().await else { break };
-        let (router, shutdown) = (router.clone(), shutdown.clone());
+        let (router, shutdown) = (router.clone(), life.shutdown.clone());
         fabric::tasks::spawn("connection", async move {
             connection(stream, router, shutdown).await;
             drop(place);
         });
     }
     drop(listener);
-    if timeout(grace, places.acquire_many(MOST_CONNECTIONS)).await.is_err() {
+    if timeout(life.grace, places.acquire_many(MOST_CONNECTIONS)).await.is_err() {
         tracing::warn!("requests still in flight are cut off");
     }
 }
 
 /// The next connection, once there is room for it; none at shutdown.
-async fn next(listener: &TcpListener, places: &Semaphore, shutdown: &Shutdown) -> Option<TcpStream> {
+async fn next(listener: &TcpListener, places: &Semaphore, life: &Life) -> Option<TcpStream> {
     let accept = async {
         drop(places.acquire().await);
         loop {
@@ -54,9 +66,13 @@ async fn next(listener: &TcpListener, places: &Semaphore, shutdown: &Shutdown) -
             }
         }
     };
-    tokio::select! {
-        stream = accept => Some(stream),
-        () = shutdown.wait() => None,
+    tokio::pin!(accept);
+    loop {
+        tokio::select! {
+            stream = &mut accept => return Some(stream),
+            () = life.readiness.asked() => {}
+            () = life.shutdown.wait() => return None,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use fabric::shutdown::Shutdown;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let config: Config = fabric::process::settings();
+    let config: Config = fabric::settings::of_process();
     fabric::telemetry::init(&config.telemetry);
     let shutdown = Shutdown::on_signals();
     App::build(config).await?.run(shutdown).await;

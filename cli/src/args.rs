@@ -6,6 +6,7 @@ mod depends;
 mod fleet;
 mod local;
 mod release;
+mod serving;
 mod switches;
 mod watching;
 
@@ -18,6 +19,7 @@ pub use depends::{Depends, DependsWhat};
 pub use fleet::{Drift, Evacuate, Operate};
 pub use local::{Down, NodeLabel, Up};
 pub use release::{Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Say, SayGroup, Undo};
+pub use serving::{Balance, Clear, Health};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
 pub use watching::{DeadLetters, Events};
 
@@ -124,6 +126,12 @@ pub enum Command {
     /// Callback URLs that are told what goes wrong
     #[command(alias = "notify")]
     Notifies(Notifies),
+    /// Say whether processes and servers are well
+    Health(Health),
+    /// Several apiservers behind one address
+    Balance(Balance),
+    /// Remove what a cluster left on this machine's engine
+    Clear(Clear),
     /// Runs the processes of a prepared directory; `up --detach` starts this.
     #[command(hide = true)]
     Supervise,

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use contract::release_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::time::Timestamp;
@@ -28,7 +29,7 @@ pub struct Difference {
 /// What differs in how a group wants to be changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Release {
-    /// The fields that become another, by name; `null` where one becomes unsaid.
+    /// What becomes another, as a merge patch: `null` where something becomes unsaid.
     pub fields: Map<String, Value>,
     /// Where in them.
     pub paths: Vec<String>,
@@ -62,10 +63,8 @@ fn of_release(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Release {
         }
         _ => Map::new(),
     };
+    let fields = release_fields::between(current, &wanted);
     let (before, after) = (said(current), said(&wanted));
-    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    let changed = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
-    let fields = changed.map(|name| (name.clone(), after.get(name).cloned().unwrap_or(Value::Null))).collect();
     let mut paths = Vec::new();
     differences(&Value::Object(before), &Value::Object(after), "", &mut paths);
     Release { fields, paths }
@@ -176,8 +175,7 @@ mod tests {
         let slower = with(&format!("{{{REST},'Strategy':{{'Type':'RollingUpdate','MaxSurge':'50%'}}}}"));
         let Release { fields, paths } = of_group(&rolling, &slower).release;
         assert_eq!(paths, words(&["MinReadySeconds", "Strategy.MaxSurge"]));
-        let expected =
-            serde_json::json!({"MinReadySeconds": null, "Strategy": {"Type": "RollingUpdate", "MaxSurge": "50%"}});
+        let expected = serde_json::json!({"MinReadySeconds": null, "Strategy": {"MaxSurge": "50%"}});
         assert_eq!(Value::Object(fields), expected);
         let plain = with(&format!("{{{REST}}}"));
         assert_eq!(

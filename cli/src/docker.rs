@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bollard::Docker;
@@ -83,7 +83,12 @@ pub struct Removed {
 impl Engine {
     /// Finds the engine and asks whether it is well.
     pub async fn connect() -> Result<Self, Error> {
-        let path = socket().display().to_string();
+        Self::connect_to(&socket()).await
+    }
+
+    /// The same for the engine behind another socket.
+    pub async fn connect_to(socket: &Path) -> Result<Self, Error> {
+        let path = socket.display().to_string();
         let docker =
             Docker::connect_with_unix(&path, CHANGE.as_secs(), bollard::API_DEFAULT_VERSION).map_err(Error::Missing)?;
         match timeout(LOOK, docker.ping()).await {

@@ -5,12 +5,14 @@
 pub mod api;
 pub mod apply;
 pub mod args;
+pub mod balance;
 pub mod depends;
 pub mod difference;
 pub mod docker;
 pub mod document;
 pub mod events;
 pub mod get;
+pub mod health;
 pub mod operate;
 pub mod place;
 pub mod plan;
@@ -23,8 +25,11 @@ pub mod tar;
 pub mod up;
 pub mod waiting;
 
+use fabric::shutdown::Shutdown;
+
 use crate::api::Api;
 use crate::args::{Args, Command, DeleteWhat};
+use crate::docker::Engine;
 use crate::operate::Act;
 
 /// Why a command failed.
@@ -42,7 +47,13 @@ pub enum Error {
     /// The local cluster.
     #[error(transparent)]
     Up(#[from] up::Error),
-    /// `status` found something and said what.
+    /// The balancer.
+    #[error(transparent)]
+    Balance(#[from] balance::Error),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] docker::Error),
+    /// `status` or `health` found something and said what.
     #[error("something is not well")]
     Unwell,
 }
@@ -59,7 +70,7 @@ impl Error {
                 rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
             },
             Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
-            Self::Apply(_) | Self::Up(_) | Self::Unwell => 1,
+            Self::Apply(_) | Self::Up(_) | Self::Balance(_) | Self::Engine(_) | Self::Unwell => 1,
         }
     }
 }
@@ -86,6 +97,19 @@ pub async fn run(args: &Args) -> Result<u8, Error> {
             if !status::status(&dir(), &api()?).await? {
                 return Err(Error::Unwell);
             }
+        }
+        Command::Health(asked) => {
+            if !health::health(asked).await {
+                return Err(Error::Unwell);
+            }
+        }
+        Command::Balance(asked) => balance::balance(asked, Shutdown::on_signals()).await?,
+        Command::Clear(asked) => {
+            let removed = Engine::connect().await?.remove_cluster(&asked.cluster).await?;
+            println!(
+                "removed {} containers and {} networks of {}",
+                removed.containers, removed.networks, asked.cluster
+            );
         }
         Command::Apply(asked) => apply::apply(&api()?, asked).await?,
         Command::Plan(asked) => return Ok(plan::plan(&api()?, asked).await?),

@@ -78,9 +78,11 @@ impl App {
             "admin",
             admin::serve(config.listen, readiness.clone(), Arc::new(registry), shutdown.clone()),
         );
-        fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness, shutdown.clone()));
+        fabric::systemd::start(&readiness, &shutdown);
+        fabric::tasks::spawn("readiness", follow(tools.bus.clone(), readiness.clone(), shutdown.clone()));
         // The lanes' own flag, raised once nothing is taken any more: what they put back before would come to this process again.
         let leaving = Shutdown::new();
+        let bus = tools.bus.clone();
         let mut desk = Desk::new(tools, leaving.clone());
         tracing::info!(version = env!("CARGO_PKG_VERSION"), "notifier takes notices");
         let failed = loop {
@@ -88,20 +90,21 @@ impl App {
                 // Shutdown first: a job taken after it would only have to be put back.
                 biased;
                 () = shutdown.wait() => break None,
+                () = readiness.asked() => {}
                 ended = &mut serving => break ended.ok().and_then(Result::err),
-                job = consumer.next() => match job {
-                    Some(job) => desk.take(job).await,
-                    None => break None,
-                },
+                job = consumer.next() => desk.take(job).await,
             }
         };
         shutdown.trigger();
-        let fetched = consumer.close();
+        let fetched = consumer.close().await;
         leaving.trigger();
         for job in &fetched {
             desk.put_back(job).await;
         }
         desk.close().await;
+        if let Err(error) = bus.flush().await {
+            tracing::warn!(%error, "notices that were put back may come late to others");
+        }
         match failed {
             Some(source) => Err(Error::Listen { address: config.listen, source }),
             None => Ok(()),

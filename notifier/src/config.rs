@@ -44,6 +44,12 @@ pub struct Config {
     pub telemetry: fabric::telemetry::Args,
 }
 
+impl fabric::settings::Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        self.telemetry.check()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;

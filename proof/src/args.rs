@@ -16,7 +16,7 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Kill and stop processes under load and check every acknowledged command
+    /// Kill, stop, cut and flood under load and check every acknowledged command
     #[command(after_help = "\
 Exit codes:
   0  every promise was kept
@@ -24,13 +24,52 @@ Exit codes:
   2  the command line is wrong
   3  an experiment could not be done
 
-Experiments: leader-kill, any-kill, leader-stop. docs/reliability.md explains each figure.")]
+Experiments: leader-kill, any-kill, leader-stop, node-cut, engine-loss, agent-steps, stream-loss, store-stop,
+malformed. docs/reliability.md explains each of them and each figure.")]
     Chaos(Chaos),
+    /// Measure deployd beside the engine's own API and Swarm mode
+    #[command(after_help = "\
+Exit codes:
+  0  everything was measured; timings never fail
+  2  the command line is wrong
+  3  something could not be measured, or the engine is part of a swarm already
+
+docs/performance.md explains each figure.")]
+    Bench(Bench),
+}
+
+/// A part of the benchmarks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Part {
+    /// Start, update, scale and remove beside the engine's own API and Swarm mode
+    Races,
+    /// Killed containers, orders on their way, lost nodes
+    Reactions,
+    /// Changes and reads of the API
+    Api,
+    /// Simulated agents
+    Scale,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Bench {
+    /// Two minutes: everything on real containers once, and small
+    #[arg(long)]
+    pub(crate) short: bool,
+    /// The simulated agents in full sizes too, which takes many minutes
+    #[arg(long)]
+    pub(crate) scale: bool,
+    /// Only this part
+    #[arg(long, value_name = "PART")]
+    pub(crate) only: Option<Part>,
+    /// Where tables, figures and pictures go
+    #[arg(long, value_name = "DIR", default_value = "target/bench")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Chaos {
-    /// A minute: a little of everything on one cluster
+    /// Three minutes: a little of everything, three clusters at a time
     #[arg(long, conflicts_with = "long")]
     pub(crate) short: bool,
     /// Five times as much: 100 leaders killed, 300 processes killed, 50 leaders stopped

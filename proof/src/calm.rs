@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::cluster::{Answer, Cluster, Error, Request, eventually};
-use crate::docker::Seen;
-use crate::request::group;
+use crate::docker::{Engine, Seen};
+use crate::scenario::group_on;
 use reqwest::Method;
 
 const GROUPS: u32 = 3;
@@ -20,7 +20,8 @@ impl Calm {
     /// Deploys the groups and waits until all of them run.
     pub(crate) async fn deploy(cluster: &Cluster) -> Result<Self, Error> {
         for number in 1..=GROUPS {
-            let body = Some(group(&format!("calm{number}-{}.web.web", cluster.tag()), INSTANCES));
+            let name = format!("calm{number}-{}.web.web", cluster.tag());
+            let body = Some(group_on(&name, INSTANCES, Some("calm"), |_| {}));
             let request = Request { method: Method::POST, path: "/api/podgroups".to_owned(), body };
             let what = format!("calm{number} is accepted");
             let key = format!("calm-{number}");
@@ -40,14 +41,22 @@ impl Calm {
 
     /// The containers as they are now.
     pub(crate) async fn look(cluster: &Cluster) -> Result<Self, Error> {
+        Self::of(&cluster.engine, &cluster.id, |seen| seen.group.starts_with("calm")).await
+    }
+
+    /// The containers of a cluster in an engine that `count`, as they are now.
+    pub(crate) async fn of(engine: &Engine, cluster: &str, count: impl Fn(&Seen) -> bool) -> Result<Self, Error> {
         let mut found = Vec::new();
-        for seen in cluster.engine.of_cluster(&cluster.id).await? {
-            if seen.group.starts_with("calm") {
-                let started_at = cluster.engine.started_at(&seen.id).await;
-                found.push((seen, started_at));
-            }
+        for seen in engine.of_cluster(cluster).await?.into_iter().filter(count) {
+            let started_at = engine.started_at(&seen.id).await;
+            found.push((seen, started_at));
         }
         Ok(Self(found))
+    }
+
+    /// The containers.
+    pub(crate) fn seen(&self) -> impl Iterator<Item = &Seen> {
+        self.0.iter().map(|(seen, _)| seen)
     }
 
     /// Every container that is not as it was.

@@ -3,16 +3,19 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 
 use crate::args::Chaos;
 use crate::cluster::Error;
-use crate::experiment::{Experiment, Size, experiments};
+use crate::experiment::{Experiment, Size, Trial, experiments};
 use crate::figures;
 use crate::trial::{self, Report};
 
 /// Broken promises shown of one experiment: one cause often breaks many.
 const MOST_SHOWN: usize = 20;
+/// Clusters of the short form at a time; they mostly wait.
+const AT_ONCE_WHEN_SHORT: usize = 3;
 /// A promise was broken.
 const BROKEN: u8 = 1;
 /// An experiment could not be done.
@@ -27,12 +30,13 @@ pub(crate) async fn run(asked: &Chaos) -> ExitCode {
         (false, false) => Size::Usual,
     };
     println!("seed {seed}");
-    let (mut worst, mut all) = (0, Vec::new());
-    for experiment in experiments(size, asked.only.as_deref(), seed) {
-        let (code, value) = one(&experiment, seed).await;
-        worst = worst.max(code);
-        all.push(value);
-    }
+    // The short form is for those who wait: several experiments at a time.
+    let at_once = if size == Size::Short { AT_ONCE_WHEN_SHORT } else { 1 };
+    let experiments = experiments(size, asked.only.as_deref(), seed);
+    let running = experiments.iter().map(|experiment| Box::pin(one(experiment, seed)));
+    let done: Vec<(u8, Value)> = futures_util::stream::iter(running).buffered(at_once).collect().await;
+    let mut worst = done.iter().map(|(code, _)| *code).max().unwrap_or(0);
+    let all: Vec<&Value> = done.iter().map(|(_, value)| value).collect();
     if let Some(path) = &asked.json {
         let text = format!("{:#}\n", json!({"seed": seed, "experiments": all}));
         if let Err(error) = std::fs::write(path, text) {
@@ -56,29 +60,34 @@ async fn one(experiment: &Experiment, seed: u64) -> (u8, Value) {
             }
         }
     }
-    let figures = figures::figures(&reports);
-    println!("\n{}", figures::table(experiment.name, &figures));
-    println!("({} clusters, {:.0} s)", reports.len(), begun.elapsed().as_secs_f64());
+    let figures = figures::figures(&reports, experiment.accepted);
+    let mut text = format!("\n{}\n", figures::table(experiment.name, &figures));
+    for line in figures::pauses(&reports) {
+        text += &format!("{line}\n");
+    }
+    text += &format!("({} clusters, {:.0} s)\n", reports.len(), begun.elapsed().as_secs_f64());
     let broken: Vec<String> =
         reports.iter().flat_map(|r| &r.broken).map(|b| format!("{:?}: {}", b.promise, b.what)).collect();
     for line in broken.iter().take(MOST_SHOWN) {
-        println!("BROKEN {line}");
+        text += &format!("BROKEN {line}\n");
     }
     if broken.len() > MOST_SHOWN {
-        println!("and {} more", broken.len() - MOST_SHOWN);
+        text += &format!("and {} more\n", broken.len() - MOST_SHOWN);
     }
+    // At once: another experiment may have something to say too.
+    print!("{text}");
     (if broken.is_empty() { 0 } else { BROKEN }, figures::json(experiment.name, &figures, &broken))
 }
 
 /// Two clusters side by side, or the last one alone.
-async fn both(experiment: &Experiment, pair: &[Vec<crate::fault::Fault>], seed: u64) -> Result<Vec<Report>, Error> {
+async fn both(experiment: &Experiment, pair: &[Trial], seed: u64) -> Result<Vec<Report>, Error> {
     let within: Duration = experiment.limit;
     let first = trial::run(experiment.name, &pair[0], seed);
     let done = async {
         match pair.get(1) {
             None => Ok(vec![first.await?]),
-            Some(faults) => {
-                let second = trial::run(experiment.name, faults, seed.wrapping_add(1));
+            Some(other) => {
+                let second = trial::run(experiment.name, other, seed.wrapping_add(1));
                 let (first, second) = tokio::join!(Box::pin(first), Box::pin(second));
                 Ok(vec![first?, second?])
             }
@@ -88,7 +97,8 @@ async fn both(experiment: &Experiment, pair: &[Vec<crate::fault::Fault>], seed: 
     tokio::time::timeout(within, Box::pin(done)).await.map_err(late)?
 }
 
-fn with_causes(error: &dyn std::error::Error) -> String {
+/// An error with everything that led to it.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {

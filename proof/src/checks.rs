@@ -34,6 +34,10 @@ pub(crate) enum Promise {
     Undisturbed,
     /// A deposed leader changes nothing.
     Fenced,
+    /// What an experiment must not touch stays as it is: its own containers, foreign ones, restart budgets.
+    Spared,
+    /// A bad message hurts nobody, and is kept with the reason.
+    Buried,
 }
 
 /// Looks until everything agrees or `within` has passed; says what does not and how long it took.

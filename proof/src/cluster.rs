@@ -9,7 +9,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use cli::up::state::{Child, Cluster as State, Process};
-use contract::api::ClusterStatus;
+use contract::api::{ClusterStatus, Node};
 use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -46,6 +46,8 @@ pub(crate) enum Error {
     Late { what: String, within: Duration },
     #[error("the cluster has no readable state")]
     State,
+    #[error("an engine of its own, to be killed, can be started by root only")]
+    NotRoot,
 }
 
 /// A running cluster.
@@ -72,6 +74,11 @@ pub(crate) enum Answer {
 }
 
 impl Api {
+    /// Where the apiservers are.
+    pub(crate) fn urls(&self) -> &[String] {
+        &self.urls
+    }
+
     pub(crate) async fn call(&self, index: usize, request: &Request, key: Option<&str>) -> Answer {
         let url = format!("{}{}", self.urls[index % self.urls.len()], request.path);
         let mut call = self.client.request(request.method.clone(), url);
@@ -118,6 +125,18 @@ impl Api {
         }
         None
     }
+
+    /// What the leader, or a standby, says of a node.
+    pub(crate) async fn node(&self, name: &str) -> Option<Node> {
+        for index in 0..self.urls.len() {
+            if let Answer::Said { status: 202, body } = self.get(index, "/api/nodes").await
+                && let Ok(nodes) = serde_json::from_value::<Vec<Node>>(body)
+            {
+                return nodes.into_iter().find(|node| node.name == name);
+            }
+        }
+        None
+    }
 }
 
 /// A request of the API.
@@ -129,8 +148,8 @@ pub(crate) struct Request {
 }
 
 impl Cluster {
-    /// Two schedulers, two apiservers and three nodes on the local engine.
-    pub(crate) async fn start() -> Result<Self, Error> {
+    /// Two schedulers, two apiservers and three nodes on the local engine, unless further flags of `deployctl up` say otherwise.
+    pub(crate) async fn start_with(flags: &[&str]) -> Result<Self, Error> {
         let engine = Engine::connect()?;
         make_image().await?;
         let folder = tempfile::Builder::new().prefix("deployd-proof-").tempdir();
@@ -138,7 +157,7 @@ impl Cluster {
         link_programs(folder.path())?;
         let client = fabric::http::client(REQUEST);
         let mut cluster = Self { folder, id: String::new(), engine, api: Api { urls: Vec::new(), client } };
-        let output = cluster.deployctl(&["up", "--detach", "--no-demo", "--port", "0"]).await?;
+        let output = cluster.deployctl(&[&["up", "--detach", "--no-demo", "--port", "0"], flags].concat()).await?;
         if !output.status.success() {
             return Err(Error::Failed { what: "up".to_owned(), output: text(&output) });
         }
@@ -161,12 +180,23 @@ impl Cluster {
         self.id.chars().filter(char::is_ascii_alphanumeric).rev().take(8).collect()
     }
 
-    fn run_folder(&self) -> PathBuf {
+    /// The cluster's directory.
+    pub(crate) fn run_folder(&self) -> PathBuf {
         self.folder.path().join("run")
     }
 
     fn state(&self) -> Option<State> {
         State::load(&self.run_folder()).ok().flatten()
+    }
+
+    /// Where the cluster's bus is.
+    pub(crate) fn nats(&self) -> Option<String> {
+        self.state().map(|state| state.nats)
+    }
+
+    /// The cluster's own copy of a program.
+    pub(crate) fn program(&self, name: &str) -> PathBuf {
+        self.folder.path().join("bin").join(name)
     }
 
     /// Every process of the cluster as it is now.
@@ -244,10 +274,15 @@ fn link_programs(folder: &Path) -> Result<(), Error> {
 }
 
 async fn make_image() -> Result<(), Error> {
+    make_image_in(&cli::docker::socket()).await
+}
+
+/// Makes the image the workload runs, in the engine behind `socket`.
+pub(crate) async fn make_image_in(socket: &Path) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/demo/demo");
     let binary = std::fs::read(&path).map_err(|source| Error::Prepare { path, source })?;
     let (repository, tag) = IMAGE.split_once(':').unwrap_or((IMAGE, "1"));
-    cli::docker::Engine::connect().await?.ensure_image(repository, tag, &binary).await?;
+    cli::docker::Engine::connect_to(socket).await?.ensure_image(repository, tag, &binary).await?;
     Ok(())
 }
 

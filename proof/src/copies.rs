@@ -9,8 +9,13 @@ use crate::docker::{Engine, Seen};
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Looks until `stop`; every pair of running containers of one instance is told once.
-pub(crate) async fn watch(engine: Engine, cluster: String, stop: Shutdown) -> Vec<String> {
+/// Looks until `stop`; every pair of running containers of one instance is told once, unless its group `may_run_twice`.
+pub(crate) async fn watch(
+    engine: &Engine,
+    cluster: &str,
+    may_run_twice: impl Fn(&str) -> bool,
+    stop: Shutdown,
+) -> Vec<String> {
     let mut told: BTreeSet<Vec<String>> = BTreeSet::new();
     let mut found = Vec::new();
     let mut tick = tokio::time::interval(EVERY);
@@ -19,8 +24,8 @@ pub(crate) async fn watch(engine: Engine, cluster: String, stop: Shutdown) -> Ve
             () = stop.wait() => return found,
             _ = tick.tick() => {}
         }
-        let Ok(seen) = engine.of_cluster(&cluster).await else { continue };
-        for copies in doubles(&seen) {
+        let Ok(seen) = engine.of_cluster(cluster).await else { continue };
+        for copies in doubles(&seen).into_iter().filter(|copies| !may_run_twice(&copies[0].group)) {
             if told.insert(copies.iter().map(|seen| seen.id.clone()).collect()) {
                 found.push(format!("an instance ran twice at once: {copies:?}"));
             }

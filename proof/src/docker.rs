@@ -1,15 +1,23 @@
-//! The engine as the proof sees it: which containers of a cluster there are, and since when they run. It only looks.
+//! The engine as the proof sees it: which containers of a cluster there are, and since when they run. Beyond looking it only
+//! starts and removes bystanders.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::models::{ContainerCreateBody, HostConfig};
+use bollard::query_parameters::{
+    CreateContainerOptionsBuilder, ListContainersOptionsBuilder, RemoveContainerOptionsBuilder,
+};
 use contract::labels;
 use tokio::time::timeout;
 
 /// Deadline of one look.
 const LOOK: Duration = Duration::from_secs(10);
+
+/// Deadline of one change.
+const CHANGE: Duration = Duration::from_secs(30);
 
 /// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +28,7 @@ pub(crate) enum Error {
     Silent,
 }
 
-/// The local engine.
+/// An engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine(Docker);
 
@@ -38,8 +46,13 @@ pub(crate) struct Seen {
 
 impl Engine {
     pub(crate) fn connect() -> Result<Self, Error> {
-        let path = cli::docker::socket().display().to_string();
-        let docker = Docker::connect_with_unix(&path, LOOK.as_secs(), bollard::API_DEFAULT_VERSION);
+        Self::connect_to(&cli::docker::socket())
+    }
+
+    /// The engine behind another socket.
+    pub(crate) fn connect_to(socket: &Path) -> Result<Self, Error> {
+        let docker =
+            Docker::connect_with_unix(&socket.display().to_string(), LOOK.as_secs(), bollard::API_DEFAULT_VERSION);
         docker.map(Self).map_err(Error::Engine)
     }
 
@@ -57,6 +70,27 @@ impl Engine {
     pub(crate) async fn started_at(&self, id: &str) -> Option<String> {
         let seen = timeout(LOOK, self.0.inspect_container(id, None)).await.ok()?;
         seen.ok()?.state?.started_at
+    }
+
+    /// Starts a container without a network and returns its id.
+    pub(crate) async fn run(&self, name: &str, image: &str, labels: HashMap<String, String>) -> Result<String, Error> {
+        let options = CreateContainerOptionsBuilder::new().name(name).build();
+        let host_config = Some(HostConfig { network_mode: Some("none".to_owned()), ..HostConfig::default() });
+        let image = Some(image.to_owned());
+        let body = ContainerCreateBody { image, labels: Some(labels), host_config, ..ContainerCreateBody::default() };
+        let running = async {
+            let id = self.0.create_container(Some(options), body).await?.id;
+            self.0.start_container(&id, None).await?;
+            Ok(id)
+        };
+        timeout(CHANGE, running).await.map_err(|_| Error::Silent)?.map_err(Error::Engine)
+    }
+
+    /// Removes a container, running or not, by id or name.
+    pub(crate) async fn remove(&self, id: &str) -> Result<(), Error> {
+        let options = RemoveContainerOptionsBuilder::new().force(true).build();
+        let removed = timeout(CHANGE, self.0.remove_container(id, Some(options))).await;
+        removed.map_err(|_| Error::Silent)?.map_err(Error::Engine)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is done to a cluster: who is killed or stopped, when it counts as over, and when each thing happened.
 //!
-//! The supervisor starts what was killed again after 1, 2, 4, 8, 16, 30 s. A leader is killed only while a standby is ready, so that
-//! what is measured is a take-over and not the supervisor's patience.
+//! The supervisor starts what was killed again after a second, and after ever longer waits what ran less than ten. A leader is
+//! killed only while a standby is ready, so that what is measured is a take-over and not the supervisor's patience.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +25,15 @@ pub(crate) enum Fault {
     StopLeader,
     /// `kill -9` of the process of that name.
     Kill(String),
+    /// What an experiment of its own kind did.
+    Other(&'static str),
+}
+
+impl Happened {
+    /// Something that an experiment did just now.
+    pub(crate) fn now(what: &'static str, who: &str) -> Self {
+        Self { fault: Fault::Other(what), at: Instant::now(), who: who.to_owned() }
+    }
 }
 
 /// A fault that happened.
@@ -51,6 +60,7 @@ pub(crate) fn any_kills(count: usize, chance: &mut Chance) -> Vec<Fault> {
 /// Does it and waits until it is over.
 pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, chance: &mut Chance) -> Result<Happened, Error> {
     let happened = match fault {
+        Fault::Other(what) => Happened::now(what, ""),
         Fault::KillLeader => depose(cluster, fault, Signal::KILL).await?,
         Fault::TermLeader => depose(cluster, fault, Signal::TERM).await?,
         Fault::StopLeader => depose(cluster, fault, Signal::STOP).await?,
@@ -64,7 +74,7 @@ pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, chance: &mut Chanc
     // The next one comes at any moment of what this one caused.
     let pause = match fault {
         Fault::Kill(_) => 1_000 + chance.below(2_000),
-        Fault::KillLeader | Fault::TermLeader | Fault::StopLeader => 300 + chance.below(700),
+        Fault::KillLeader | Fault::TermLeader | Fault::StopLeader | Fault::Other(_) => 300 + chance.below(700),
     };
     tokio::time::sleep(Duration::from_millis(u64::try_from(pause).unwrap_or(0))).await;
     Ok(happened)

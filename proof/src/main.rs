@@ -4,6 +4,8 @@
 //! runs, and what is dropped takes its cluster down.
 
 mod args;
+mod bench;
+mod bystanders;
 mod calm;
 mod chance;
 mod chaos;
@@ -11,11 +13,18 @@ mod checks;
 mod cluster;
 mod copies;
 mod docker;
+mod dockerd;
+mod downtime;
 mod experiment;
 mod fault;
 mod figures;
+mod gate;
+mod line;
 mod model;
+mod node;
+mod raw;
 mod request;
+mod scenario;
 mod trial;
 mod workload;
 
@@ -38,7 +47,11 @@ fn main() -> ExitCode {
     };
     runtime.block_on(async {
         let shutdown = Shutdown::on_signals();
-        let args::Command::Chaos(asked) = &args.command;
+        let asked = match &args.command {
+            // It tidies up before it ends, also when it is interrupted.
+            args::Command::Bench(asked) => return Box::pin(bench::run(asked, &shutdown)).await,
+            args::Command::Chaos(asked) => asked,
+        };
         tokio::select! {
             code = Box::pin(chaos::run(asked)) => code,
             () = shutdown.wait() => {

@@ -11,14 +11,23 @@ use crate::chance::Chance;
 use crate::checks::{self, Broken, Promise};
 use crate::cluster::{Cluster, Error};
 use crate::copies;
-use crate::fault::{self, Fault, Happened};
+use crate::downtime::Downtime;
+use crate::experiment::Trial;
+use crate::fault::Happened;
 use crate::model::Verdict;
+use crate::scenario::agent_steps::AgentSteps;
+use crate::scenario::engine_loss::EngineLoss;
+use crate::scenario::kills::Kills;
+use crate::scenario::malformed::Malformed;
+use crate::scenario::node_cut::NodeCut;
+use crate::scenario::outage::Outage;
+use crate::scenario::{Findings, PURPOSE, Sample, Scenario};
 use crate::workload::{self, Journal};
 
 /// Commands go on this long before the first fault and after the last.
 const AROUND: Duration = Duration::from_secs(2);
-/// Everything agrees this long after the last command; a restart by the supervisor and a few starts fit in.
-const SETTLED: Duration = Duration::from_secs(60);
+/// What does not agree so long after the last command never will: it is far beyond the goal, because a machine may be slow.
+const SETTLED: Duration = Duration::from_secs(180);
 
 /// What was seen in one cluster.
 #[derive(Debug)]
@@ -31,6 +40,9 @@ pub(crate) struct Report {
     pub(crate) settled: Duration,
     pub(crate) broken: Vec<Broken>,
     pub(crate) stale: Stale,
+    /// What the experiment measured itself.
+    pub(crate) samples: Vec<Sample>,
+    pub(crate) downtime: Downtime,
 }
 
 /// What deposed leaders tried, and what came of it.
@@ -44,11 +56,27 @@ pub(crate) struct Stale {
     pub(crate) writes_refused: u64,
 }
 
-/// Runs one cluster through `faults`.
-pub(crate) async fn run(name: &str, faults: &[Fault], seed: u64) -> Result<Report, Error> {
+/// Runs one cluster through `trial`.
+pub(crate) async fn run(name: &str, trial: &Trial, seed: u64) -> Result<Report, Error> {
+    match trial.clone() {
+        Trial::Kills(faults) => through(name, Kills(faults), seed).await,
+        Trial::NodeCut { cuts } => through(name, NodeCut::new(cuts), seed).await,
+        Trial::EngineLoss { faults } => through(name, EngineLoss::new(faults), seed).await,
+        Trial::AgentSteps { points } => through(name, AgentSteps::new(points), seed).await,
+        Trial::StreamLoss { times } => through(name, Outage::StreamLoss { times }, seed).await,
+        Trial::StoreStop { lasting } => through(name, Outage::store_stop(lasting), seed).await,
+        Trial::Malformed { each } => through(name, Malformed::new(each), seed).await,
+    }
+}
+
+/// Runs one cluster through a scenario and keeps the logs if a promise was broken.
+async fn through(name: &str, mut scenario: impl Scenario, seed: u64) -> Result<Report, Error> {
     let mut chance = Chance::new(seed);
-    let cluster = Cluster::start().await?;
-    let result = hurt(&cluster, faults, &mut chance).await;
+    let calm = format!("{PURPOSE}=calm");
+    let cluster = Cluster::start_with(&[&["--label", &calm], scenario.flags()].concat()).await?;
+    let result = Box::pin(hurt(&cluster, &mut scenario, &mut chance)).await;
+    // What the scenario put there goes before its cluster.
+    drop(scenario);
     let failed = !matches!(&result, Ok(report) if report.broken.is_empty());
     if failed {
         let folder = logs_folder(name, seed);
@@ -65,37 +93,32 @@ pub(crate) async fn run(name: &str, faults: &[Fault], seed: u64) -> Result<Repor
     result
 }
 
-async fn hurt(cluster: &Cluster, faults: &[Fault], chance: &mut Chance) -> Result<Report, Error> {
+async fn hurt(cluster: &Cluster, scenario: &mut impl Scenario, chance: &mut Chance) -> Result<Report, Error> {
+    scenario.prepare(cluster).await?;
     let calm = Calm::deploy(cluster).await?;
     let (stop, stop_looking) = (Shutdown::new(), Shutdown::new());
     let begun = Instant::now();
-    let sending = workload::run(cluster.api.clone(), chance.clone(), cluster.tag(), stop.clone());
-    let looking = copies::watch(cluster.engine.clone(), cluster.id.clone(), stop_looking.clone());
+    let asked = (cluster.tag(), scenario.load());
+    let sending = workload::run(cluster.api.clone(), chance.clone(), asked, stop.clone());
+    let may_run_twice = scenario.twice();
+    let looking = copies::watch(&cluster.engine, &cluster.id, may_run_twice, stop_looking.clone());
+    let timing = Downtime::watch(cluster, stop_looking.clone());
     let hurting = async {
         tokio::time::sleep(AROUND).await;
-        let mut happened = Vec::new();
-        let mut result = Ok(());
-        for one in faults {
-            match fault::perform(cluster, one, chance).await {
-                Ok(done) => happened.push(done),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
+        let result = scenario.hurt(cluster, chance).await;
         tokio::time::sleep(AROUND).await;
         stop.trigger();
-        (happened, begun.elapsed(), result)
+        (begun.elapsed(), result)
     };
     let checking = async {
-        let (journal, (happened, span, result)) = tokio::join!(sending, hurting);
+        let (journal, (span, result)) = tokio::join!(sending, hurting);
         let (broken, settled) = checks::settle(cluster, &journal.objects, SETTLED).await;
         stop_looking.trigger();
-        (journal, happened, span, result, broken, settled)
+        (journal, span, result, broken, settled)
     };
-    let (doubles, (journal, happened, span, result, mut broken, settled)) = tokio::join!(looking, Box::pin(checking));
-    result?;
+    let (doubles, downtime, (journal, span, result, mut broken, settled)) =
+        tokio::join!(looking, timing, Box::pin(checking));
+    let happened = result?;
     broken.extend(doubles.into_iter().map(|what| Broken { promise: Promise::Once, what }));
     broken.extend(contradictions(&journal));
     let disturbed = calm.disturbed(&Calm::look(cluster).await?);
@@ -105,7 +128,9 @@ async fn hurt(cluster: &Cluster, faults: &[Fault], chance: &mut Chance) -> Resul
         let what = format!("{} orders differ under one fence", stale.conflicts);
         broken.push(Broken { promise: Promise::Fenced, what });
     }
-    Ok(Report { happened, journal, span, settled, broken, stale })
+    let Findings { samples, broken: found } = scenario.findings(cluster).await?;
+    broken.extend(found);
+    Ok(Report { happened, journal, span, settled, broken, stale, samples, downtime })
 }
 
 /// Commands and faults in the order in which they happened, with milliseconds from the first.

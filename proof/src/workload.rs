@@ -11,17 +11,33 @@ use fabric::shutdown::Shutdown;
 use tokio::task::JoinSet;
 
 use crate::chance::Chance;
-use crate::cluster::{Answer, Api};
+use crate::cluster::{Answer, Api, Request};
 use crate::model::{Change, Kind, Object, Verdict};
 use crate::request::request;
 
 /// Commands a second: a little more than promised, because some ticks find no idle object of their kind.
 const EVERY: Duration = Duration::from_millis(40);
-/// How long one command is followed. Two back-offs of the longest kind and a take-over fit in.
-const PATIENCE: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(150);
 /// What a patch that found no room leaves behind; it was accepted and changed nothing, as documented.
 const NO_ROOM: &str = "No resources available to scheduler container";
+
+/// What commands are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// Groups with instances.
+    pub(crate) busy: u32,
+    /// Groups without: enough of what costs nothing that commands go on through a take-over.
+    pub(crate) empty: u32,
+    /// How long one command is followed.
+    pub(crate) patience: Duration,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        // Two back-offs of the longest kind and a take-over fit in.
+        Self { busy: 12, empty: 300, patience: Duration::from_secs(60) }
+    }
+}
 
 /// One command and what became of it.
 #[derive(Debug, Clone)]
@@ -48,10 +64,9 @@ pub(crate) struct Journal {
 }
 
 /// The objects of one cluster. Clusters share the engine, and a container's name does not say whose it is; `tag` does.
-fn objects(tag: &str) -> Vec<Object> {
-    let busy = (1..=12).map(|n| Object::new(Kind::Group { most: 2 }, format!("busy{n}-{tag}.web.web")));
-    // Enough of what costs nothing that commands go on through a take-over.
-    let empty = (1..=300).map(|n| Object::new(Kind::Group { most: 0 }, format!("empty{n}-{tag}.web.web")));
+fn objects(tag: &str, load: Load) -> Vec<Object> {
+    let busy = (1..=load.busy).map(|n| Object::new(Kind::Group { most: 2 }, format!("busy{n}-{tag}.web.web")));
+    let empty = (1..=load.empty).map(|n| Object::new(Kind::Group { most: 0 }, format!("empty{n}-{tag}.web.web")));
     let constraints = (1..=30).map(|n| Object::new(Kind::Constraint, format!("proof{n}")));
     // Nobody listens at port 9.
     let callbacks = (1..=4).map(|n| Object::new(Kind::Callback, format!("http://127.0.0.1:9/{n}")));
@@ -59,8 +74,8 @@ fn objects(tag: &str) -> Vec<Object> {
 }
 
 /// Sends commands until `stop`, then waits for those under way.
-pub(crate) async fn run(api: Api, mut chance: Chance, tag: String, stop: Shutdown) -> Journal {
-    let mut idle = objects(&tag);
+pub(crate) async fn run(api: Api, mut chance: Chance, (tag, load): (String, Load), stop: Shutdown) -> Journal {
+    let mut idle = objects(&tag, load);
     let mut entries: Vec<Entry> = Vec::new();
     let mut under_way: JoinSet<(Object, Entry)> = JoinSet::new();
     let mut tick = tokio::time::interval(EVERY);
@@ -79,7 +94,7 @@ pub(crate) async fn run(api: Api, mut chance: Chance, tag: String, stop: Shutdow
                 number += 1;
                 if let Some(job) = next_job(&mut idle, &mut chance, format!("{tag}-{number}")) {
                     let api = api.clone();
-                    under_way.spawn(async move { carry_out(&api, job).await });
+                    under_way.spawn(async move { carry_out(&api, job, load.patience).await });
                 }
             }
         }
@@ -118,10 +133,11 @@ fn next_job(idle: &mut Vec<Object>, chance: &mut Chance, key: String) -> Option<
     Some(Job { object, key, change, late, twin: chance.percent(10), first: chance.below(2) })
 }
 
-async fn carry_out(api: &Api, job: Job) -> (Object, Entry) {
+async fn carry_out(api: &Api, job: Job, patience: Duration) -> (Object, Entry) {
     let Job { mut object, key, change, late, twin, first } = job;
     let sent = Instant::now();
-    let ask = |index| settle(api, &object, &change, &key, index);
+    let wanted = request(&object, &change);
+    let ask = |index| settle(api, &wanted, &key, index, patience);
     let (verdict, other) = if twin {
         let (verdict, other) = tokio::join!(ask(first), ask(first + 1));
         (verdict, Some(other))
@@ -153,11 +169,11 @@ async fn carry_out(api: &Api, job: Job) -> (Object, Entry) {
 }
 
 /// Sends the command until it is known what became of it.
-async fn settle(api: &Api, object: &Object, change: &Change, key: &str, first: usize) -> Verdict {
-    let (begun, request) = (Instant::now(), request(object, change));
+async fn settle(api: &Api, request: &Request, key: &str, first: usize, patience: Duration) -> Verdict {
+    let begun = Instant::now();
     let mut index = first;
     loop {
-        let last = match api.call(index, &request, Some(key)).await {
+        let last = match api.call(index, request, Some(key)).await {
             Answer::Said { status: 202, body } if body["queued"] != true => return Verdict::Accepted,
             Answer::Said { status: 202, body } => match decided(api, index, key).await {
                 Some(verdict) => return verdict,
@@ -169,7 +185,7 @@ async fn settle(api: &Api, object: &Object, change: &Change, key: &str, first: u
             }
             Answer::Nothing { why } => why,
         };
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > patience {
             return Verdict::Unknown { last };
         }
         index += 1;

@@ -72,6 +72,7 @@ impl App {
         let mut registry = Registry::default();
         metrics.register(&mut registry);
         let readiness = Readiness::new();
+        fabric::systemd::start(&readiness, &shutdown);
         let listen = config.listen;
         let admin = admin::serve(listen, readiness.clone(), Arc::new(registry), shutdown.clone());
 

@@ -89,24 +89,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// What is wrong with settings that are fine each by itself.
-    pub fn check(&self) -> Result<(), String> {
-        let order = [
-            ("--lease-renew", self.lease_renew, "--lease-step-down", self.lease_step_down),
-            ("--lease-step-down", self.lease_step_down, "--lease-ttl", self.lease_ttl),
-            ("--suspect-after", self.suspect_after, "--lost-after", self.lost_after),
-        ];
-        for (small, less, large, more) in order {
-            if less >= more {
-                return Err(format!("{small} ({less:?}) must be less than {large} ({more:?})"));
-            }
-        }
-        if self.quota_cores == 0 {
-            return Err("--quota-cores must be at least 1".to_owned());
-        }
-        Ok(())
-    }
-
     /// The name, given or made.
     pub fn name(&self) -> String {
         self.name.clone().unwrap_or_else(|| {
@@ -139,9 +121,29 @@ impl Config {
     }
 }
 
+impl fabric::settings::Settings for Config {
+    fn check(&self) -> Result<(), String> {
+        let order = [
+            ("--lease-renew", self.lease_renew, "--lease-step-down", self.lease_step_down),
+            ("--lease-step-down", self.lease_step_down, "--lease-ttl", self.lease_ttl),
+            ("--suspect-after", self.suspect_after, "--lost-after", self.lost_after),
+        ];
+        for (small, less, large, more) in order {
+            if less >= more {
+                return Err(format!("{small} ({less:?}) must be less than {large} ({more:?})"));
+            }
+        }
+        if self.quota_cores == 0 {
+            return Err("--quota-cores must be at least 1".to_owned());
+        }
+        self.telemetry.check()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use fabric::settings::Settings;
 
     use super::*;
 

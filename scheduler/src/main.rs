@@ -6,10 +6,7 @@ use scheduler::config::Config;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let config: Config = fabric::process::settings();
-    if let Err(flaw) = config.check() {
-        fabric::process::exit_bad_config(flaw);
-    }
+    let config: Config = fabric::settings::of_process();
     fabric::telemetry::init(&config.telemetry);
     let shutdown = Shutdown::on_signals();
     let app = tokio::select! {

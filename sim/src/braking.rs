@@ -10,7 +10,7 @@ use contract::brakes::Constraint;
 use contract::command::{Command, Verb};
 use contract::time::Timestamp;
 
-use crate::faults::Plan;
+use crate::plan::Plan;
 use crate::queue::BEGINNING;
 use crate::random::Random;
 use crate::workload::{RETRY, Wish};

@@ -36,6 +36,8 @@ pub struct Change {
     pub drifts: Vec<Drift>,
     /// What was said about its releases until now.
     pub said: Said,
+    /// When drains that were there before were stored, by when they began.
+    pub hidden: BTreeMap<Timestamp, Timestamp>,
 }
 
 /// An instance before and after a commit.

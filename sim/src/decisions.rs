@@ -67,7 +67,12 @@ impl Watch {
         if change.is_stateful(stride) && stride.was.leaves.is_none() && !change.drifts(true) {
             self.broken(Invariant::StatefulStays, format!("{stride:?}"));
         }
-        let wanted = change.drifts(false)
+        // A number that was given up and taken again, all while nothing could be stored.
+        let asked = change.said.lately().iter().map(|spec| spec.num_instances);
+        let is_resized =
+            asked.min() < Some(change.was.record.spec.num_instances.max(change.is.record.spec.num_instances));
+        let wanted = is_resized
+            || change.drifts(false)
             || stride.was.version != stride.is.version
             || stride.was.unit != stride.is.unit
             || stride.is.filling == Filling::Retired;

@@ -27,11 +27,16 @@ impl World {
         }
         let now = self.queue.now();
         let process = &mut self.seats[seat];
-        let store_cut = process.store_cut;
-        *process = seat::Seat { life: process.life + 1, lease: process.lease + 1, store_cut, ..seat::Seat::new(now) };
+        let (store_cut, bus_cut, watch) = (process.store_cut, process.bus_cut, process.watch + 1);
+        let (life, lease) = (process.life + 1, process.lease + 1);
+        let most = i64::try_from(self.plan.scheduler_skew).unwrap_or(0);
+        let skew = i64::try_from(self.random.below(2 * self.plan.scheduler_skew + 1)).unwrap_or(0) - most;
+        *process = seat::Seat { life, lease, store_cut, bus_cut, skew, watch, ..seat::Seat::new(now) };
         process.core = Some(Core::new(seat::settings(seat, self.mutant.and_then(crate::mutant::Mutant::of_scheduler))));
-        let life = process.life;
         self.trace.line(now, &format!("s{seat}"), "starts");
+        if bus_cut {
+            self.feed_scheduler(seat, Input::Bus { connected: false });
+        }
         self.queue.after(Duration::ZERO, Event::Scheduler { seat, life, what: AtScheduler::MirrorReset });
         let first = self.random.span(1, 1_000);
         self.queue.after(first, Event::Scheduler { seat, life, what: AtScheduler::Campaign });
@@ -49,7 +54,7 @@ impl World {
     pub fn campaign(&mut self, seat: usize) {
         let now = self.queue.now();
         let (candidate, life) = (self.seats[seat].candidate(seat), self.seats[seat].life);
-        let reachable = !self.seats[seat].store_cut;
+        let reachable = self.reaches_store(seat);
         let mut next = now + RENEW;
         match self.seats[seat].belief {
             Belief::Follower if reachable => self.try_to_lead(seat, candidate),
@@ -90,6 +95,10 @@ impl World {
     /// The state is read; the core leads from here.
     pub fn loaded(&mut self, seat: usize, term: Term) {
         let Belief::Loading { renewed, .. } = self.seats[seat].belief else { return };
+        if !self.reaches_store(seat) {
+            let (life, again) = (self.seats[seat].life, Duration::from_millis(200));
+            return self.queue.after(again, Event::Scheduler { seat, life, what: AtScheduler::Loaded(term) });
+        }
         let cursor: Cursor = self.store.read(keys::CURSOR).unwrap_or_default();
         let known = cursor.stream == self.bus.identity();
         let next = if known { cursor.sequence + 1 } else { 1 };
@@ -116,7 +125,7 @@ impl World {
     /// The core gives up leadership.
     pub fn step_down(&mut self, seat: usize) {
         let now = self.queue.now();
-        if !self.seats[seat].store_cut {
+        if self.reaches_store(seat) {
             let candidate = self.seats[seat].candidate(seat);
             self.store.resign(candidate, now);
         }
@@ -144,7 +153,7 @@ impl World {
     pub fn commit_arrives(&mut self, seat: usize, attempt: u64, commit: &Commit) {
         let now = self.queue.now();
         let lost = self.random.chance(self.store.unknown);
-        if self.seats[seat].store_cut || (lost && self.random.chance(50)) {
+        if !self.reaches_store(seat) || (lost && self.random.chance(50)) {
             return;
         }
         let led = self.store.leader(now).map(|key| key.term);
@@ -159,6 +168,7 @@ impl World {
             }
             Arrived::Again => CommitResult::Stored,
             Arrived::Fenced => CommitResult::Fenced,
+            Arrived::Refused => CommitResult::Unknown,
         };
         if !lost {
             let (life, delay) = (self.seats[seat].life, self.random.span(1, 10));
@@ -177,26 +187,26 @@ impl World {
     /// Everybody who watches sees the change, in order, a little later.
     fn mirror(&mut self, commit: &Commit) {
         for seat in 0..self.seats.len() {
-            if self.seats[seat].core.is_none() || self.seats[seat].store_cut {
+            if self.seats[seat].core.is_none() || !self.seats[seat].watches || !self.reaches_store(seat) {
                 continue;
             }
             let at = (self.queue.now() + self.random.span(1, 80)).max(self.seats[seat].mirrored);
             self.seats[seat].mirrored = at;
-            let life = self.seats[seat].life;
+            let (life, watch) = (self.seats[seat].life, self.seats[seat].watch);
             for write in &commit.writes {
                 let change = match write.clone() {
                     Write::Put { key, value, .. } => Mirror::Put(key, value),
                     Write::Delete { key } => Mirror::Delete(key),
                 };
-                let input = Box::new(Input::Mirror(change));
-                self.queue.at(at, Event::Scheduler { seat, life, what: AtScheduler::Input(input) });
+                self.queue.at(at, Event::Scheduler { seat, life, what: AtScheduler::Mirrored { watch, change } });
             }
         }
     }
 
     /// The watch of one scheduler lists everything anew.
     pub fn mirror_reset(&mut self, seat: usize) {
-        if !self.seats[seat].store_cut {
+        if self.reaches_store(seat) {
+            self.seats[seat].watches = true;
             // What the watch still had under way is older than this listing.
             let at = self.queue.now().max(self.seats[seat].mirrored);
             self.seats[seat].mirrored = at;
@@ -212,7 +222,12 @@ impl World {
     /// The reader of the command stream hands over the next message.
     pub fn feed_command(&mut self, seat: usize) {
         let creation = self.bus.creation;
+        let is_cut = self.seats[seat].bus_cut;
         let Some(feed) = self.seats[seat].feed.as_mut() else { return };
+        if is_cut {
+            feed.busy = false;
+            return;
+        }
         if feed.creation != creation {
             *feed = Feed { creation, next: 1, busy: true };
         }
@@ -236,7 +251,8 @@ impl World {
     pub fn wake_readers(&mut self) {
         for seat in 0..self.seats.len() {
             let life = self.seats[seat].life;
-            if let Some(feed) = self.seats[seat].feed.as_mut().filter(|feed| !feed.busy) {
+            let is_cut = self.seats[seat].bus_cut;
+            if let Some(feed) = self.seats[seat].feed.as_mut().filter(|feed| !feed.busy && !is_cut) {
                 feed.busy = true;
                 let delay = self.random.span(1, 10);
                 self.queue.after(delay, Event::Scheduler { seat, life, what: AtScheduler::Feed });

@@ -9,6 +9,7 @@ use agent::core::io::{ContainerSeen, ImageTrouble, Phase, Step, StepFailure};
 use contract::digest::Digest;
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
+use contract::report::EngineState;
 use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
@@ -39,6 +40,8 @@ pub struct Container {
     pub health: HealthState,
     /// Somebody checks its health.
     pub checked: bool,
+    /// The kernel ended it.
+    pub oom_killed: bool,
     /// The engine's own words about a start that failed.
     pub error: String,
     /// It is bound to its data.
@@ -56,6 +59,10 @@ pub struct Engine {
     pub containers: BTreeMap<String, Container>,
     /// It answers nobody.
     pub down: bool,
+    /// It answers nobody until then.
+    pub hung_until: Option<Timestamp>,
+    /// No image can be fetched.
+    pub registry_away: bool,
     /// Chance in percent that it refuses a step.
     pub refuses: u64,
     /// Chance in percent that a step's answer is lost; the step may have been done.
@@ -89,6 +96,7 @@ impl Engine {
             image: name.to_owned(),
             health: HealthState::None,
             checked: false,
+            oom_killed: false,
             error: String::new(),
             stateful: false,
             life: Timestamp::NEVER,
@@ -113,7 +121,7 @@ impl Engine {
             phase: container.phase,
             health: if running { container.health } else { HealthState::None },
             exit_code: container.exit_code,
-            oom_killed: false,
+            oom_killed: container.oom_killed,
             error: container.error.clone(),
             started_at: container.started_at,
             finished_at: container.finished_at,
@@ -152,16 +160,30 @@ impl Engine {
 
     /// Sees to it that an image is here, or fails to.
     pub fn fetch(&self, image: &str, random: &mut Random) -> Result<(), StepFailure> {
-        if self.down {
-            return Err(StepFailure::Unreachable("connection refused".to_owned()));
+        if self.state() != EngineState::Up {
+            return Err(StepFailure::Unreachable("no answer".to_owned()));
         }
         if random.chance(self.refuses) {
             return Err(StepFailure::Refused("no space left on device".to_owned()));
         }
-        Self::find_image(image)
+        self.find_image(image)
     }
 
-    fn find_image(image: &str) -> Result<(), StepFailure> {
+    /// How it is to whoever asks.
+    pub fn state(&self) -> EngineState {
+        match (self.down, self.hung_until) {
+            (true, _) => EngineState::Down,
+            (false, Some(_)) => EngineState::Hung,
+            (false, None) => EngineState::Up,
+        }
+    }
+
+    fn find_image(&self, image: &str) -> Result<(), StepFailure> {
+        let is_here = || self.containers.values().any(|container| container.image == image);
+        if self.registry_away && Fate::of(image) != Fate::Broken && !is_here() {
+            let text = format!("fetching {image}: i/o timeout");
+            return Err(StepFailure::NoImage { text, trouble: ImageTrouble::Passing });
+        }
         let missing =
             || StepFailure::NoImage { text: format!("No such image: {image}"), trouble: ImageTrouble::Denied };
         if Fate::of(image) == Fate::Broken { Err(missing()) } else { Ok(()) }
@@ -176,7 +198,7 @@ impl Engine {
     fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
         let name = pod.container_name(index, spec.containers.len());
         let image = spec.containers.get(index).map(|container| container.image.clone()).unwrap_or_default();
-        if let Err(failure) = Self::find_image(&image) {
+        if let Err(failure) = self.find_image(&image) {
             return Done { result: Err(failure), touched: None };
         }
         let found = self.containers.iter().find(|(_, c)| c.name == name).map(|(id, _)| id.clone());
@@ -199,6 +221,7 @@ impl Engine {
                     image,
                     health: HealthState::None,
                     checked: !spec.health_config.cmd.is_empty(),
+                    oom_killed: false,
                     error: String::new(),
                     stateful: spec.is_stateful(),
                     life: spec.created_at,
@@ -228,6 +251,7 @@ impl Engine {
             container.phase = Phase::Running;
             container.started_at = now;
             container.starts += 1;
+            container.oom_killed = false;
             container.health = if container.checked { HealthState::Starting } else { HealthState::None };
         }
         Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }

@@ -87,6 +87,15 @@ pub enum AtScheduler {
     Perform(Vec<scheduler_io::Effect>),
     /// The watch begins anew.
     MirrorReset,
+    /// The client finds out whether it is connected to the bus.
+    BusPing,
+    /// A change arrives on a watch; dropped when that watch is over.
+    Mirrored {
+        /// Which watch.
+        watch: u32,
+        /// The change.
+        change: scheduler_io::Mirror,
+    },
     /// A commit was answered.
     CommitAnswered(u64, scheduler_io::CommitResult),
     /// A commit is not waited for any longer.

@@ -22,7 +22,7 @@ pub enum Invariant {
     CursorMovesForward,
     /// A container without our labels, or of another node, is never touched.
     ForeignersUntouched,
-    /// An agent acknowledges an order only when it is on disk: the scheduler will not send it again.
+    /// An agent acknowledges an order only when it, and nothing else, is on disk: the scheduler will not send it again.
     AcknowledgedIsKept,
     /// One commit at a time, below etcd's limit: two could be stored in the other order.
     OneCommitAtATime,
@@ -58,6 +58,9 @@ pub enum Invariant {
     OneAtATime,
     /// A container is restarted at most once for each time somebody asked.
     RestartedOncePerAsk,
+    /// An agent asks its engine for one step of an instance at a time: two would start a container twice, or end what the other
+    /// just made.
+    OneStepAtATime,
     /// No agent starts what it is ordered to keep stopped.
     StoppedStaysStopped,
     /// A dependency pod is planned wherever a placed instance needs it.

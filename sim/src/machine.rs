@@ -3,7 +3,7 @@
 //! The machine outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
 //! and the disk keeps the last ledger that was written whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agent::core::Core;
@@ -17,6 +17,8 @@ use crate::conducted::unit_of;
 use crate::describe;
 use crate::engine::Container;
 use crate::event::{Arrival, AtMachine, Event};
+use crate::invariants::Invariant;
+use crate::plan::MEMORY;
 use crate::specs::Fate;
 use crate::world::World;
 
@@ -41,10 +43,16 @@ pub struct Machine {
     pub labels: BTreeMap<String, String>,
     /// How wrong its clock is, in milliseconds.
     pub skew: i64,
+    /// What it offers to pods, in bytes.
+    pub memory: u64,
     /// What is on disk.
     pub disk: Ledger,
+    /// What was on it some time ago.
+    pub backup: Ledger,
     /// No write succeeds.
     pub disk_full: bool,
+    /// Instances a step of the present agent is under way for.
+    pub busy: BTreeSet<InstanceKey>,
     /// The write under way, then the ones that wait.
     pub writing: Vec<(u64, Ledger)>,
     /// When the core wants to be woken, in true time.
@@ -68,8 +76,11 @@ impl Machine {
                 ("zone".to_owned(), unit_of(node).to_owned()),
             ]),
             skew,
+            memory: MEMORY << 20,
             disk: Ledger::default(),
+            backup: Ledger::default(),
             disk_full: false,
+            busy: BTreeSet::new(),
             writing: Vec::new(),
             wake: None,
             wakes: (0, 0),
@@ -85,9 +96,10 @@ impl Machine {
             ip: "10.0.0.1".to_owned(),
             cpu_millis: 64_000,
             cores: 64,
-            memory: 64 << 30,
+            memory: self.memory,
             labels: self.labels.clone(),
             wire: contract::WIRE_VERSION,
+            fetches_ahead: true,
             ..Default::default()
         };
         Settings {
@@ -114,13 +126,15 @@ impl World {
         let mutant = self.mutant.and_then(crate::mutant::Mutant::of_agent);
         let machine = &mut self.machines[node];
         machine.life += 1;
+        machine.busy.clear();
         machine.wake = None;
         machine.core = Some(Core::new(machine.settings(mutant), machine.disk.clone()));
         let (connected, engine) = (machine.connected, machine.engine);
         self.trace.line(now, &format!("n{node}"), "agent starts");
         self.feed_agent(node, Input::Bus { connected });
-        if self.engines[engine].down {
-            self.feed_agent(node, Input::Engine(EngineState::Down));
+        match self.engines[engine].state() {
+            EngineState::Up => {}
+            state @ (EngineState::Down | EngineState::Hung) => self.feed_agent(node, Input::Engine(state)),
         }
     }
 
@@ -155,8 +169,8 @@ impl World {
                 self.feed_agent(node, Input::Fetched { image, result });
             }
             AtMachine::Probe => {
-                let down = self.engines[self.machines[node].engine].down;
-                self.feed_agent(node, Input::Engine(if down { EngineState::Down } else { EngineState::Up }));
+                let state = self.engines[self.machines[node].engine].state();
+                self.feed_agent(node, Input::Engine(state));
             }
             AtMachine::Ping => {
                 let connected = self.machines[node].connected;
@@ -183,6 +197,9 @@ impl World {
         let now = self.queue.now();
         let line = describe::agent_input(&input);
         let machine = &mut self.machines[node];
+        if let Input::Stepped { lane, .. } = &input {
+            machine.busy.remove(lane);
+        }
         let (clock, skew, life) = (machine.clock(now), machine.skew, machine.life);
         let Some(core) = machine.core.as_mut() else { return };
         self.trace.line(now, &format!("n{node}"), &format!("<- {line}"));
@@ -261,6 +278,9 @@ impl World {
         if result.is_ok() {
             machine.disk = ledger;
             let fence = machine.disk.order.fence;
+            if self.random.chance(4) {
+                machine.backup = machine.disk.clone();
+            }
             self.watch.on_disk(node, fence);
         }
         if !self.machines[node].writing.is_empty() {
@@ -273,8 +293,9 @@ impl World {
         let machine = &self.machines[node];
         let engine = &self.engines[machine.engine];
         let life = machine.life;
-        if engine.down {
-            return self.feed_agent(node, Input::Engine(EngineState::Down));
+        let state = engine.state();
+        if state != EngineState::Up {
+            return self.feed_agent(node, Input::Engine(state));
         }
         let input = Input::Inventory(engine.inventory(&machine.owner));
         // The list is as old as its way to the core is long: a step may end in between.
@@ -283,6 +304,10 @@ impl World {
     }
 
     fn ask_engine(&mut self, node: usize, lane: InstanceKey, step: Step) {
+        if !self.machines[node].busy.insert(lane.clone()) {
+            let detail = format!("n{node}: {} while another step of {lane} is under way", describe::step(&step));
+            self.watch.broken(Invariant::OneStepAtATime, detail);
+        }
         let machine = &self.machines[node];
         self.watch.working(machine, &step, &self.engines[machine.engine], &self.store);
         let life = machine.life;
@@ -309,6 +334,9 @@ impl World {
         let now = self.queue.now();
         let machine = &self.machines[node];
         let (owner, engine_index) = (machine.owner.clone(), machine.engine);
+        if self.engines[engine_index].hung_until.is_some() {
+            return self.keep_waiting(node, life, lane, step);
+        }
         let engine = &mut self.engines[engine_index];
         // The client gives up after a while; until then the lane waits.
         let done = engine.perform(&owner, &step, now, &mut self.random);

@@ -1,22 +1,30 @@
 //! The simulator's command line: one seed with its trace, or many seeds with a summary.
+//!
+//! `sim agents` and `sim placement` belong to `scale`: many nodes over real servers, and placement alone.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use sim::mutant::Mutant;
+use sim::progress::Progress;
 use sim::run::{History, run};
 
 const EXAMPLES: &str = "Examples:
   sim --seeds 1000             a thousand histories, each twice, with a summary
   sim --seeds 500 --from 2000  histories 2000 to 2499
   sim --seed 42 --trace        one history, every event
-  sim --seeds 200 --mutant no-fence   shows that the invariants notice a missing guard";
+  sim --seed 42 --trace | grep -E 'fault|etcd'   what went wrong, and what was stored
+  sim --seeds 200 --mutant no-fence   shows that the invariants notice a missing guard
+  sim agents --nodes 1000 --instances 100000         simulated agents over real NATS and etcd
+  sim placement --nodes 6100 --instances 2000000     placement alone, on one core";
 
 /// Runs the real scheduler and agent cores through simulated histories.
 #[derive(Debug, Parser)]
-#[command(name = "sim", after_help = EXAMPLES)]
+#[command(name = "sim", after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 struct Arguments {
+    #[command(subcommand)]
+    scale: Option<Scale>,
     /// Run this seed alone.
     #[arg(long, conflicts_with = "seeds")]
     seed: Option<u64>,
@@ -37,8 +45,30 @@ struct Arguments {
     threads: usize,
 }
 
+/// How large a cluster can be.
+#[derive(Debug, clap::Subcommand)]
+enum Scale {
+    /// Simulated agents over real NATS and etcd, with a real scheduler: what so many instances cost
+    Agents(scale::Agents),
+    /// Places instances with the planner alone, on one core
+    Placement(scale::Placement),
+    /// The scheduler process that `agents` starts
+    #[command(hide = true, disable_help_flag = true)]
+    Scheduler {
+        /// The scheduler's own arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+}
+
 fn main() -> std::process::ExitCode {
     let arguments = Arguments::parse();
+    match &arguments.scale {
+        Some(Scale::Agents(settings)) => return scale::agents(settings),
+        Some(Scale::Placement(settings)) => return scale::placement(settings),
+        Some(Scale::Scheduler { arguments }) => return scale::scheduler(arguments),
+        None => {}
+    }
     let failed = match arguments.seed {
         Some(seed) => one(seed, &arguments),
         None => many(&arguments),
@@ -71,7 +101,8 @@ fn many(arguments: &Arguments) -> u64 {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads,
     };
-    let (next, failed, done) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
+    let (next, failed) = (AtomicU64::new(0), AtomicU64::new(0));
+    let progress = Progress::new(arguments.seeds);
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
@@ -83,15 +114,13 @@ fn many(arguments: &Arguments) -> u64 {
                     let seed = arguments.from + number;
                     let history = run(seed, arguments.mutant, false);
                     failed.fetch_add(u64::from(history.violation.is_some()), Ordering::Relaxed);
-                    tell(seed, &history, arguments.mutant);
-                    let so_far = done.fetch_add(1, Ordering::Relaxed) + 1;
-                    if so_far.is_multiple_of(100) {
-                        eprintln!("{so_far} of {} seeds", arguments.seeds);
-                    }
+                    progress.suspend(|| tell(seed, &history, arguments.mutant));
+                    progress.step(failed.load(Ordering::Relaxed));
                 }
             });
         }
     });
+    progress.finish();
     let failed = failed.into_inner();
     println!("{} passed, {failed} failed", arguments.seeds - failed);
     failed

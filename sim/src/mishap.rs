@@ -1,14 +1,18 @@
-//! Makes the faults of a plan happen.
+//! Makes the faults of a plan happen: messages, processes, containers. What befalls etcd and the bus is in `outage`, what
+//! befalls machines and engines in `hardship`.
 
 use std::time::Duration;
 
 use agent::core::io::{Input, Phase};
 use contract::labels;
+use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use crate::event::{AtMachine, AtScheduler, AtUser, Event};
+use crate::engine::Container;
+use crate::event::{AtMachine, AtUser, Event};
 use crate::faults::{Fault, Which};
 use crate::machine::CLUSTER;
+use crate::specs::Fate;
 use crate::world::World;
 
 impl World {
@@ -30,6 +34,12 @@ impl World {
             Fault::StartScheduler(seat) => self.start_scheduler(seat),
             Fault::CutStore { which, span } => self.cut_store(which, span),
             Fault::JoinStore(seat) => self.join_store(seat),
+            Fault::CutBus { which, span } => self.cut_bus(which, span),
+            Fault::JoinBus(seat) => self.join_bus(seat),
+            Fault::Compact => self.compact(),
+            Fault::StoreFull(is_full) => self.store.is_full = is_full,
+            Fault::QuorumLost { span } => self.lose_quorum(span),
+            Fault::QuorumBack => self.regain_quorum(),
             Fault::StoreTrouble { unknown, slowest } => (self.store.unknown, self.store.slowest) = (unknown, slowest),
             Fault::CutNode { node, span } => self.cut_node(node, span),
             Fault::JoinNode(node) => self.join_node(node),
@@ -38,11 +48,23 @@ impl World {
                 self.queue.after(down, Event::Fault(Fault::StartAgent(node)));
             }
             Fault::StartAgent(node) => self.start_agent(node),
+            Fault::LoseLedger { node, old, down } => self.lose_ledger(node, old, down),
+            Fault::Reboot { engine, down } => self.reboot(engine, down),
+            Fault::ClockJump { node, skew } => self.start_anew(node, |machine| machine.skew = skew),
+            Fault::Memory { node, mebibytes } => self.start_anew(node, |machine| machine.memory = mebibytes << 20),
             Fault::DiskFull { node, full } => self.machines[node].disk_full = full,
-            Fault::Crash(draw) => self.crash(draw),
+            Fault::Crash(draw) => self.crash(draw, false),
+            Fault::OutOfMemory(draw) => self.crash(draw, true),
+            Fault::Sicken(draw) => self.sicken(draw),
+            Fault::Heal => self.heal(),
             Fault::Vanish(draw) => self.vanish(draw),
-            Fault::EngineDown { engine, span } => self.engine_down(engine, span),
+            Fault::EngineDown { engine, span, keeps } => self.engine_down(engine, span, keeps),
+            Fault::EngineHang { engine, span } => self.engine_hang(engine, span),
             Fault::EngineUp(engine) => self.engine_up(engine),
+            Fault::RegistryAway(is_away) => {
+                self.engines.iter_mut().for_each(|engine| engine.registry_away = is_away);
+                (0..self.engines.len()).for_each(|engine| self.shake(engine));
+            }
             Fault::EngineTrouble { refuses, loses } => self.engine_trouble(refuses, loses),
             Fault::RecreateStream => {
                 self.bus.recreate();
@@ -51,20 +73,8 @@ impl World {
         }
     }
 
-    fn cut_store(&mut self, which: Which, span: Duration) {
-        if let Some(seat) = self.seat_of(which) {
-            self.seats[seat].store_cut = true;
-            self.queue.after(span, Event::Fault(Fault::JoinStore(seat)));
-        }
-    }
-
-    fn engine_up(&mut self, engine: usize) {
-        if std::mem::take(&mut self.engines[engine].down) {
-            self.probe_engine(engine);
-        }
-    }
-
-    fn seat_of(&mut self, which: Which) -> Option<usize> {
+    /// The scheduler a fault hits.
+    pub fn seat_of(&mut self, which: Which) -> Option<usize> {
         let now = self.queue.now();
         match which {
             Which::Leader => self.store.leader(now).map(|key| key.holder.seat),
@@ -100,14 +110,6 @@ impl World {
         }
     }
 
-    fn join_store(&mut self, seat: usize) {
-        if std::mem::take(&mut self.seats[seat].store_cut) {
-            let life = self.seats[seat].life;
-            self.queue
-                .after(Duration::from_millis(50), Event::Scheduler { seat, life, what: AtScheduler::MirrorReset });
-        }
-    }
-
     fn cut_node(&mut self, node: usize, span: Duration) {
         self.machines[node].connected = false;
         // The client notices when a ping stays without answer, or at once when the connection is reset.
@@ -137,12 +139,38 @@ impl World {
         ours.get(index).cloned()
     }
 
-    fn crash(&mut self, draw: u64) {
+    fn crash(&mut self, draw: u64, oom_killed: bool) {
         let now = self.queue.now();
         if let Some((engine, id)) = self.container(draw, true) {
             self.trace.line(now, &format!("e{engine}"), &format!("{id} crashes"));
-            self.engines[engine].end(&id, 1, now);
+            self.engines[engine].end(&id, if oom_killed { 137 } else { 1 }, now);
+            self.engines[engine].containers.get_mut(&id).into_iter().for_each(|it| it.oom_killed = oom_killed);
             self.look(engine, &id);
+        }
+    }
+
+    /// Health is found bad where somebody checks it.
+    fn sicken(&mut self, draw: u64) {
+        let now = self.queue.now();
+        let Some((engine, id)) = self.container(draw, true) else { return };
+        let Some(container) = self.engines[engine].containers.get_mut(&id).filter(|it| it.checked) else { return };
+        container.health = HealthState::Unhealthy;
+        self.trace.line(now, &format!("e{engine}"), &format!("{id} is unhealthy"));
+        self.look(engine, &id);
+    }
+
+    fn heal(&mut self) {
+        for engine in 0..self.engines.len() {
+            let is_ill =
+                |it: &Container| it.checked && it.health == HealthState::Unhealthy && Fate::of(&it.image) == Fate::Well;
+            let all = self.engines[engine].containers.iter_mut().filter(|(_, it)| is_ill(it));
+            let ids: Vec<String> = all
+                .map(|(id, it)| {
+                    it.health = HealthState::Healthy;
+                    id.clone()
+                })
+                .collect();
+            ids.iter().for_each(|id| self.look(engine, id));
         }
     }
 
@@ -179,32 +207,8 @@ impl World {
         }
     }
 
-    fn engine_down(&mut self, engine: usize, span: Duration) {
-        let now = self.queue.now();
-        self.engines[engine].down = true;
-        let ids: Vec<String> = self.engines[engine].containers.keys().cloned().collect();
-        for id in ids {
-            let ours =
-                self.machines.iter().any(|m| m.engine == engine && self.engines[engine].look(&m.owner, &id).is_some());
-            if ours {
-                self.engines[engine].end(&id, 137, now);
-            }
-        }
-        self.shake(engine);
-        self.probe_engine(engine);
-        self.queue.after(span, Event::Fault(Fault::EngineUp(engine)));
-    }
-
-    fn engine_trouble(&mut self, refuses: u64, loses: u64) {
-        for engine in 0..self.engines.len() {
-            self.engines[engine].refuses = refuses;
-            self.engines[engine].loses = loses;
-            self.shake(engine);
-        }
-    }
-
     /// From now on placements may leave the nodes of this engine for reasons of their own.
-    fn shake(&mut self, engine: usize) {
+    pub fn shake(&mut self, engine: usize) {
         let nodes = self.machines.iter().filter(|machine| machine.engine == engine).map(|m| m.owner.node.clone());
         self.watch.model.shaken.extend(nodes);
     }

@@ -69,6 +69,8 @@ pub struct Model {
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
     changes: Vec<Change>,
+    /// When drains of a group were stored, by when they began.
+    drains: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
 }
 
 fn broken(invariant: Invariant, detail: String) -> Violation {
@@ -279,8 +281,9 @@ impl Model {
             wanted.versions.patched(pod);
         }
         if let Verb::Operate { act, instance, .. } = verb {
-            // Numbers of instances may have gaps.
-            let highest = self.stored.get(name).map_or(0, |stored| stored.slots.len());
+            // Numbers of instances of a conducted group may have gaps; what is stored may already follow later commands.
+            let conducted = self.stored.get(name).filter(|_| wanted.said.is_conducted());
+            let highest = conducted.map_or(0, |stored| stored.slots.len());
             let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
             wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
         }
@@ -339,7 +342,15 @@ impl Model {
                 wanted.said.looked_at();
                 said
             });
-            self.changes.push(Change { group, was, is, drifts, said: said.unwrap_or_default() });
+            let begun: BTreeSet<Timestamp> =
+                is.pods().filter_map(|(_, pod)| Some(pod.draining.as_ref()?.since)).collect();
+            let stored = self.drains.entry(group.clone()).or_default();
+            let hidden = stored.clone();
+            stored.retain(|since, _| begun.contains(since));
+            for since in begun {
+                stored.entry(since).or_insert(now);
+            }
+            self.changes.push(Change { group, was, is, drifts, said: said.unwrap_or_default(), hidden });
         }
         Ok(())
     }

@@ -10,6 +10,16 @@ pub enum Mutant {
     NoFence,
     /// Agents acknowledge orders they do not keep on disk.
     NoLedger,
+    /// Agents acknowledge orders before they are on disk.
+    AcknowledgesFirst,
+    /// Agents apply a change of an order to whatever order they have.
+    AnyBase,
+    /// Agents list their containers once, and trust their memory after the engine was away.
+    ListsOnce,
+    /// Agents ask for a step while another of the same instance is under way: a container is started twice.
+    WorksTwice,
+    /// What is reported of one pod of an instance is taken for true of each.
+    CountsByName,
     /// The leader acts before its decision is stored.
     EffectsBeforeCommit,
     /// A command seen twice takes effect twice.
@@ -56,9 +66,14 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 28] = [
         Self::NoFence,
         Self::NoLedger,
+        Self::AcknowledgesFirst,
+        Self::AnyBase,
+        Self::ListsOnce,
+        Self::WorksTwice,
+        Self::CountsByName,
         Self::EffectsBeforeCommit,
         Self::NoDeduplication,
         Self::NoFailoverGrace,
@@ -88,7 +103,12 @@ impl Mutant {
             Self::NoFence => Some(agent_io::Mutant::NoFence),
             Self::NoLedger => Some(agent_io::Mutant::NoLedger),
             Self::ForgetsRestarts => Some(agent_io::Mutant::ForgetsRestarts),
-            Self::EffectsBeforeCommit
+            Self::AcknowledgesFirst => Some(agent_io::Mutant::AcknowledgesFirst),
+            Self::AnyBase => Some(agent_io::Mutant::AnyBase),
+            Self::ListsOnce => Some(agent_io::Mutant::ListsOnce),
+            Self::WorksTwice => Some(agent_io::Mutant::WorksTwice),
+            Self::CountsByName
+            | Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
             | Self::NoBrakes
@@ -114,6 +134,7 @@ impl Mutant {
     /// What this means for schedulers.
     pub fn of_scheduler(self) -> Option<scheduler_io::Mutant> {
         match self {
+            Self::CountsByName => Some(scheduler_io::Mutant::CountsByName),
             Self::EffectsBeforeCommit => Some(scheduler_io::Mutant::EffectsBeforeCommit),
             Self::NoDeduplication => Some(scheduler_io::Mutant::NoDeduplication),
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
@@ -132,7 +153,15 @@ impl Mutant {
             Self::SkipsDrains => Some(scheduler_io::Mutant::SkipsDrains),
             Self::SparesNobody => Some(scheduler_io::Mutant::SparesNobody),
             Self::SweepsOrphans => Some(scheduler_io::Mutant::SweepsOrphans),
-            Self::NoFence | Self::NoLedger | Self::ForgetsRestarts | Self::NoGuard | Self::NoOrder => None,
+            Self::NoFence
+            | Self::NoLedger
+            | Self::AcknowledgesFirst
+            | Self::AnyBase
+            | Self::ListsOnce
+            | Self::WorksTwice
+            | Self::ForgetsRestarts
+            | Self::NoGuard
+            | Self::NoOrder => None,
         }
     }
 }

@@ -61,7 +61,10 @@ fn unsaid(change: &Change) -> Option<String> {
     for (instance, pod) in change.is.pods() {
         let before = change.was.pods().find(|(number, was)| *number == instance && identity(was) == identity(pod));
         let is_new = |gate: &str| !before.is_some_and(|(_, was)| was.gates.contains_key(gate));
-        if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !change.said.is_opened(instance, gate)) {
+        // A gate that is added is true for a pod that is there, and since never.
+        let is_passed = |gate: &str| before.is_some() && pod.gates.get(gate).is_some_and(|since| !since.happened());
+        let is_said = |gate: &str| change.said.is_opened(instance, gate) || is_passed(gate);
+        if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_said(gate)) {
             return Some(format!("{} instance {instance}: nobody opened {gate}", change.group));
         }
         let is_answered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| draining.is_answered);
@@ -173,6 +176,9 @@ fn undrained(change: &Change, sight: &Sight<'_>) -> Option<String> {
     let grace = drains().map(|drain| drain.grace_seconds).min().unwrap_or(0);
     let grace = Duration::from_secs(grace.unsigned_abs());
     let is_answer_needed = drains().all(|drain| drain.needs_answer);
+    // Who goes for good goes then all the same.
+    let timeout = drains().filter_map(|drain| drain.timeout_seconds).min().unwrap_or(300);
+    let timeout = Duration::from_secs(timeout.unsigned_abs());
     let gates = gates(change);
     for stride in change.strides().filter(|stride| !stride.failed()) {
         let (instance, was) = (stride.instance.instance, stride.was);
@@ -182,8 +188,11 @@ fn undrained(change: &Change, sight: &Sight<'_>) -> Option<String> {
         let is_answered = change.said.is_lately_drained(instance)
             || was.draining.as_ref().is_some_and(|draining| draining.is_answered);
         let is_due = match &was.draining {
-            None => grace.is_zero() && !is_answer_needed,
-            Some(draining) => sight.now.since(draining.since) >= grace && (is_answered || !is_answer_needed),
+            None => false,
+            Some(draining) => {
+                let rested = change.hidden.get(&draining.since).is_some_and(|at| sight.now.since(*at) >= grace);
+                rested && (is_answered || !is_answer_needed || sight.now.since(draining.since) >= timeout)
+            }
         };
         let was_in = gates.iter().all(|gate| was.gates.contains_key(gate));
         if !is_kept && served && was_in && !is_due {

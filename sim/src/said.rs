@@ -70,6 +70,11 @@ impl Said {
         }
     }
 
+    /// It is changed by releases.
+    pub fn is_conducted(&self) -> bool {
+        self.spec.is_conducted()
+    }
+
     /// What is stored says something else; what, if so.
     pub fn differs(&self, record: &GroupRecord) -> Option<String> {
         let (wanted, stored) = (release_fields(&self.spec), release_fields(&record.spec));
@@ -116,11 +121,24 @@ impl Said {
 
 fn merged(spec: &PodGroupSpec, fields: &serde_json::Map<String, Value>) -> Option<PodGroupSpec> {
     let Ok(Value::Object(mut whole)) = serde_json::to_value(spec) else { return None };
+    merge(&mut whole, fields);
+    serde_json::from_value(Value::Object(whole)).ok()
+}
+
+/// What is named is replaced, inside objects too, and what is null goes.
+fn merge(into: &mut serde_json::Map<String, Value>, fields: &serde_json::Map<String, Value>) {
     for (key, value) in fields {
         match value {
-            Value::Null => drop(whole.remove(key)),
-            value => drop(whole.insert(key.clone(), value.clone())),
+            Value::Null => drop(into.remove(key)),
+            Value::Object(fields) => {
+                let mut inside = match into.remove(key) {
+                    Some(Value::Object(inside)) => inside,
+                    Some(_) | None => serde_json::Map::new(),
+                };
+                merge(&mut inside, fields);
+                into.insert(key.clone(), Value::Object(inside));
+            }
+            value => drop(into.insert(key.clone(), value.clone())),
         }
     }
-    serde_json::from_value(Value::Object(whole)).ok()
 }

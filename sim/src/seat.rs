@@ -72,6 +72,14 @@ pub struct Seat {
     pub belief: Belief,
     /// etcd cannot be reached.
     pub store_cut: bool,
+    /// The bus cannot be reached.
+    pub bus_cut: bool,
+    /// How wrong its clock is, in milliseconds; read at its start.
+    pub skew: i64,
+    /// Watches of etcd so far.
+    pub watch: u32,
+    /// The present one is open.
+    pub watches: bool,
     /// When the core wants to be woken, in true time.
     pub wake: Option<Timestamp>,
     /// The commit under way.
@@ -108,6 +116,10 @@ impl Seat {
             armed: None,
             belief: Belief::Follower,
             store_cut: false,
+            bus_cut: false,
+            skew: 0,
+            watch: 0,
+            watches: true,
             wake: None,
             commit: None,
             feed: None,
@@ -142,6 +154,11 @@ pub fn settings(seat: usize, mutant: Option<Mutant>) -> Settings {
     }
 }
 
+/// A time as a clock shows it that is wrong by so many milliseconds.
+pub fn shifted(time: Timestamp, skew: i64) -> Timestamp {
+    Timestamp::from_millis(time.as_millis().saturating_add(skew))
+}
+
 impl World {
     /// Something happens inside a scheduler process.
     pub fn at_scheduler(&mut self, seat: usize, life: u32, what: AtScheduler) {
@@ -169,6 +186,12 @@ impl World {
             AtScheduler::OrderDeadline(request) => self.order_answered(request, None),
             AtScheduler::Perform(effects) => self.perform_for_scheduler(seat, effects),
             AtScheduler::MirrorReset => self.mirror_reset(seat),
+            AtScheduler::BusPing => self.bus_ping(seat),
+            AtScheduler::Mirrored { watch, change } => {
+                if self.seats[seat].watch == watch {
+                    self.feed_scheduler(seat, Input::Mirror(change));
+                }
+            }
             AtScheduler::CommitDeadline(attempt) => self.commit_answered(seat, attempt, CommitResult::Unknown),
             AtScheduler::CommitAnswered(attempt, result) => self.commit_answered(seat, attempt, result),
         }
@@ -190,11 +213,13 @@ impl World {
     /// Feeds the core now and performs what it decides.
     pub fn feed_scheduler(&mut self, seat: usize, input: Input) {
         let now = self.queue.now();
-        let Some(core) = self.seats[seat].core.as_mut() else { return };
+        let process = &mut self.seats[seat];
+        let skew = process.skew;
+        let Some(core) = process.core.as_mut() else { return };
         let line = describe::scheduler_input(&input);
         self.trace.line(now, &format!("s{seat}"), &format!("<- {line}"));
-        let effects = core.on(input, now);
-        let wake = core.wake_at();
+        let effects = core.on(input, shifted(now, skew));
+        let wake = core.wake_at().map(|at| shifted(at, -skew));
         self.plan_scheduler_wake(seat, wake);
         if !effects.is_empty() {
             self.perform_for_scheduler(seat, effects);
@@ -240,15 +265,15 @@ impl World {
             Effect::SendOrder { node, message } => self.send_order(seat, node.as_str(), &message),
             Effect::AskWhole { node } => {
                 let Some(node) = self.node_called(node.as_str()) else { return };
-                self.deliver(|| Arrival::AskWhole { node });
+                self.deliver_from(seat, || Arrival::AskWhole { node });
             }
             Effect::Resolve { outcome, .. } => {
                 self.watch.resolved(&outcome, &self.store);
-                self.deliver(|| Arrival::Outcome(outcome.clone()));
+                self.deliver_from(seat, || Arrival::Outcome(outcome.clone()));
             }
             Effect::Answer { inbox, reply } => {
                 if let Ok(number) = inbox.parse() {
-                    self.deliver(|| Arrival::Answer { number, reply: reply.clone() });
+                    self.deliver_from(seat, || Arrival::Answer { number, reply: reply.clone() });
                 }
             }
             // Notices and dead letters leave the simulated world.
@@ -266,7 +291,7 @@ impl World {
         self.request_count += 1;
         let request = self.request_count;
         self.requests.insert(request, Request { seat, life, node, fence: message.fence() });
-        self.deliver(|| Arrival::Order { node, request, message: Box::new(message.clone()) });
+        self.deliver_from(seat, || Arrival::Order { node, request, message: Box::new(message.clone()) });
         let deadline = Event::Scheduler { seat, life, what: AtScheduler::OrderDeadline(request) };
         self.queue.after(ORDER_DEADLINE, deadline);
     }
@@ -277,6 +302,13 @@ impl World {
         let node = self.machines[node].owner.node.clone();
         let input = Box::new(Input::OrderReplied { node, fence, reply });
         self.queue.after(Duration::ZERO, Event::Scheduler { seat, life, what: AtScheduler::Input(input) });
+    }
+
+    /// A scheduler sends a message, if it reaches the bus.
+    fn deliver_from(&mut self, seat: usize, message: impl Fn() -> Arrival) {
+        if !self.seats[seat].bus_cut {
+            self.deliver(message);
+        }
     }
 
     /// Puts copies of a message on their way as the weather has it.

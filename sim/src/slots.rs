@@ -12,6 +12,7 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
 
+use crate::changes::identity;
 use crate::invariants::{Invariant, Violation};
 
 /// What was asked of the instances of one group and not seen in its slots yet.
@@ -85,8 +86,13 @@ impl Asks {
             let before = was.slots.get(index).filter(|before| is_instance(before) && is_instance(slot));
             // A pod of a higher version has a name of its own, whatever its drift count.
             let has_own_name = |before: &Slot| is.record.spec.is_conducted() && slot.version > before.version;
+            // Nor has one that stood beside the one before: it keeps the name it was made with when it takes over, while the one
+            // before may have been made anew meanwhile.
+            let was_beside =
+                |before: &Slot| before.next.as_deref().is_some_and(|next| identity(next) == identity(slot));
+            let is_named = |before: &Slot| has_own_name(before) || was_beside(before);
             let is_less =
-                |before: &Slot| slot.version < before.version || (slot.drift < before.drift && !has_own_name(before));
+                |before: &Slot| slot.version < before.version || (slot.drift < before.drift && !is_named(before));
             if before.is_some_and(is_less) {
                 return broken(Invariant::CountsGrow, format!("slot {index}: {before:?} became {slot:?}"));
             }

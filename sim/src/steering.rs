@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use crate::asking;
 use crate::conducted;
-use crate::faults::Plan;
+use crate::plan::Plan;
 use crate::queue::BEGINNING;
 use crate::random::Random;
 use crate::workload::{Wish, moment};
@@ -104,7 +104,14 @@ fn patch(random: &mut Random) -> Map<String, Value> {
         true => is_whole,
         false => random.chance(30),
     };
-    all.into_iter().filter(|(key, _)| chosen(key, random)).collect()
+    let mut fields: Map<String, Value> = all.into_iter().filter(|(key, _)| chosen(key, random)).collect();
+    if let Some(Value::Object(strategy)) = fields.get_mut("Strategy") {
+        // What is said is merged into what was said: another type must unsay what only the former one has.
+        for name in ["MaxSurge", "MaxUnavailable", "BatchSize", "NeedWaitingForConfirm", "Window", "UpgradePause"] {
+            strategy.entry(name).or_insert(Value::Null);
+        }
+    }
+    fields
 }
 
 /// The fields of a spec that say how it is changed, by name; those unsaid are absent.

@@ -46,6 +46,8 @@ pub enum Arrived {
     Again,
     /// Its term is over.
     Fenced,
+    /// There is no room.
+    Refused,
 }
 
 /// The keys.
@@ -59,6 +61,10 @@ pub struct Store {
     pub unknown: u64,
     /// Slowest commit in milliseconds.
     pub slowest: u64,
+    /// There is no room: nothing is written.
+    pub is_full: bool,
+    /// There is no quorum: nobody reads or writes, and no lease ends.
+    pub is_lost: bool,
     revision: u64,
     keys: BTreeMap<String, Vec<u8>>,
     leader: Option<LeaderKey>,
@@ -75,6 +81,8 @@ impl Store {
             latest: None,
             unknown: 0,
             slowest: 20,
+            is_full: false,
+            is_lost: false,
             revision: 40,
             keys: BTreeMap::new(),
             leader: None,
@@ -83,7 +91,7 @@ impl Store {
 
     /// The leader key, unless its lease is over.
     pub fn leader(&mut self, now: Timestamp) -> Option<LeaderKey> {
-        if self.leader.is_some_and(|key| key.expires <= now) {
+        if !self.is_lost && self.leader.is_some_and(|key| key.expires <= now) {
             self.leader = None;
             self.revision += 1;
         }
@@ -98,6 +106,7 @@ impl Store {
                 self.leader = Some(LeaderKey { expires: now + LEASE, ..key });
                 Some(key.term)
             }
+            None if self.is_full => None,
             None => {
                 self.revision += 1;
                 let term = Term(self.revision);
@@ -121,8 +130,20 @@ impl Store {
         }
     }
 
+    /// There is a quorum again: whoever has a lease has the whole of it.
+    pub fn come_back(&mut self, now: Timestamp) {
+        if std::mem::take(&mut self.is_lost)
+            && let Some(key) = &mut self.leader
+        {
+            key.expires = key.expires.max(now + LEASE);
+        }
+    }
+
     /// Stores a commit whole, or not at all.
     pub fn commit(&mut self, commit: &Commit, now: Timestamp) -> Arrived {
+        if self.is_full {
+            return Arrived::Refused;
+        }
         let led = self.leader(now).is_some_and(|key| key.term == commit.term);
         if self.guarded && !led {
             return Arrived::Fenced;

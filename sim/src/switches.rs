@@ -35,7 +35,10 @@ impl Switches {
     /// A command about a group was accepted.
     pub fn tell(&mut self, verb: &Verb) {
         match verb {
-            Verb::SetGate { name, .. } | Verb::Drained { name, .. } => drop(self.told.insert(name.clone())),
+            // A gate that is added is true for pods that are there.
+            Verb::SetGate { name, .. } | Verb::Drained { name, .. } | Verb::PatchStrategy { name, .. } => {
+                self.told.insert(name.clone());
+            }
             Verb::CreateGroup { spec } => self.told.extend(spec.name.parse::<GroupName>().ok()),
             _ => {}
         }

@@ -17,6 +17,9 @@ use crate::specs::is_sound;
 use crate::watch::index_of;
 use crate::world::Nodes;
 
+/// Clocks of schedulers are wrong by less.
+const AHEAD: Duration = Duration::from_secs(2);
+
 /// An instance that was taken down.
 #[derive(Debug, Clone)]
 struct Taken {
@@ -110,5 +113,6 @@ fn is_up(taken: &Taken, nodes: &Nodes<'_>) -> bool {
     let answered = taken.restarts > 0 && memory.is_some_and(|memory| memory.restarts_answered >= taken.restarts);
     let inventory = nodes.engines[machine.engine].inventory(&machine.owner);
     let own = inventory.iter().filter(|seen| seen.identity.pod == taken.pod && seen.phase == Phase::Running);
-    own.filter(|seen| answered || seen.started_at >= taken.since).count() >= taken.containers
+    // The clock of the leader that took it down may be ahead of the engine's.
+    own.filter(|seen| answered || seen.started_at + AHEAD >= taken.since).count() >= taken.containers
 }

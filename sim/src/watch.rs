@@ -16,12 +16,14 @@ use contract::name::{GroupName, NodeName};
 use contract::order::{OrderMessage, OrderReply};
 use contract::pod_id::{InstanceKey, PodId};
 use contract::record::OperationRecord;
+use contract::report::EngineState;
 use contract::time::Timestamp;
 use scheduler::core::io::Commit;
 
 use crate::changes::{Excused, Lost};
 use crate::engine::{Container, Engine};
 use crate::invariants::{Invariant, Violation};
+use crate::machine::Machine;
 use crate::model::Model;
 use crate::seat::Lane;
 use crate::service::Service;
@@ -172,6 +174,10 @@ impl Watch {
             let detail = format!("n{node} acknowledged {fence} with {} on disk", disk.order.fence);
             self.broken(Invariant::AcknowledgedIsKept, detail);
         }
+        if let Some(sent) = self.sent.get(&(node, *fence)).filter(|sent| *sent != digest) {
+            let detail = format!("n{node} acknowledged {digest} under {fence}, sent was {sent}");
+            self.broken(Invariant::AcknowledgedIsKept, detail);
+        }
         self.obeys(node, *fence);
     }
 
@@ -188,6 +194,15 @@ impl Watch {
         } else {
             *highest = fence;
         }
+    }
+
+    /// An agent's disk is empty, or what it was some time ago: it has forgotten what it obeyed, what it was told to restart and
+    /// what has moved since.
+    pub fn forgotten(&mut self, machine: &Machine, node: usize) {
+        self.accepted.insert(node, machine.disk.order.fence);
+        self.restarted.retain(|(engine, _), _| *engine != machine.engine);
+        self.excused.extend(machine.disk.order.pods.keys().map(PodId::key));
+        self.model.shaken.insert(machine.owner.node.clone());
     }
 
     /// An engine changed a container.
@@ -283,7 +298,7 @@ fn running_twice(nodes: &Nodes<'_>, stored: &BTreeMap<GroupName, Stored>) -> BTr
         let running = engine.inventory(&machine.owner).into_iter().filter(|c| c.phase == Phase::Running);
         let own = running.filter(|c| !is_beside(&c.identity.pod, &machine.owner.node) && !is_orphan(&c.identity.pod));
         let here: BTreeSet<InstanceKey> = own.map(|c| c.identity.pod.key()).collect();
-        for key in here.into_iter().filter(|_| !engine.down) {
+        for key in here.into_iter().filter(|_| engine.state() == EngineState::Up) {
             if !once.insert(key.clone()) {
                 twice.insert(key);
             }

@@ -13,7 +13,8 @@ use contract::time::Timestamp;
 
 use crate::asking;
 use crate::braking;
-use crate::faults::{Fault, Plan};
+use crate::faults::Fault;
+use crate::plan::Plan;
 use crate::queue::BEGINNING;
 use crate::random::Random;
 use crate::specs;

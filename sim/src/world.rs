@@ -11,9 +11,9 @@ use scheduler::core::io as scheduler_io;
 use crate::bus::Bus;
 use crate::engine::Engine;
 use crate::event::{Arrival, AtMachine, AtScheduler, AtUser, Event};
-use crate::faults::Plan;
 use crate::machine::Machine;
 use crate::mutant::Mutant;
+use crate::plan::Plan;
 use crate::queue::{BEGINNING, Queue};
 use crate::random::Random;
 use crate::seat::{Request, Seat, settings};
@@ -149,6 +149,7 @@ impl World {
 
     fn arrive(&mut self, arrival: Arrival) {
         match arrival {
+            Arrival::Report { seat, .. } | Arrival::Query { seat, .. } if self.seats[seat].bus_cut => {}
             Arrival::Report { seat, message } => self.tell_scheduler(seat, scheduler_io::Input::Report(*message)),
             Arrival::Query { seat, number, query } => {
                 self.tell_scheduler(seat, scheduler_io::Input::Query { query, reply: number.to_string() });
@@ -157,6 +158,7 @@ impl World {
                 self.tell_agent(node, agent_io::Input::Order { message: *message, reply: request.to_string() });
             }
             Arrival::AskWhole { node } => self.tell_agent(node, agent_io::Input::WholeAsked),
+            Arrival::OrderReply { request, .. } if self.asker_is_cut(request) => {}
             Arrival::OrderReply { request, reply } => self.order_answered(request, Some(reply)),
             Arrival::Outcome(outcome) => self.outcome_arrives(&outcome),
             Arrival::Answer { number, reply } => self.answer_arrives(number, &reply),
@@ -195,8 +197,19 @@ impl World {
 
     fn somebody_leads(&mut self, now: Timestamp) -> bool {
         let Some(key) = self.store.leader(now) else { return false };
+        let is_free = self.reaches_store(key.holder.seat) && !self.store.is_full;
         let seat = &self.seats[key.holder.seat];
-        seat.leads(now) && seat.paused_until.is_none_or(|until| until <= now) && !seat.store_cut
+        is_free && seat.leads(now) && seat.paused_until.is_none_or(|until| until <= now) && !seat.bus_cut
+    }
+
+    /// etcd answers a scheduler.
+    pub fn reaches_store(&self, seat: usize) -> bool {
+        !self.seats[seat].store_cut && !self.store.is_lost
+    }
+
+    /// Whoever sent an order does not reach the bus.
+    fn asker_is_cut(&self, request: u64) -> bool {
+        self.requests.get(&request).is_some_and(|request| self.seats[request.seat].bus_cut)
     }
 
     /// True when a scheduler listens to questions for the leader.

@@ -33,6 +33,8 @@ pub(super) struct Known<'a> {
     pub(super) trouble: &'a str,
     /// What was reported last.
     pub(super) before: Option<&'a PodFacts>,
+    /// The time.
+    pub(super) now: Timestamp,
 }
 
 /// The pod's facts; `updated_at` is left to whoever compares them with the facts before. None when nothing is left
@@ -44,6 +46,7 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
     let containers = container_facts(known);
     let (state, last_error) = state(known);
     let health = known.containers.iter().map(|c| c.health).max_by_key(|health| severity(*health)).unwrap_or_default();
+    let fetch = known.ordered.and_then(|(assignment, _)| assignment.fetch.as_ref());
     let unmade = known.ordered.filter(|_| !known.memory.created);
     Some(PodFacts {
         state,
@@ -56,7 +59,8 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         starts_answered: known.memory.starts_answered,
         restarts_answered: known.memory.restarts_answered,
         healthy_since: if health == HealthState::Healthy { known.memory.well.since } else { Timestamp::NEVER },
-        image_is_hopeless: unmade.is_some_and(|(_, spec)| known.images.are_hopeless(spec)),
+        image_is_hopeless: unmade.is_some_and(|(_, spec)| known.images.are_hopeless(spec.images())),
+        fetched: fetch.map(|fetch| known.images.fetched(fetch, known.now)),
         last_error,
         ..Default::default()
     })
@@ -144,7 +148,7 @@ fn absent(known: &Known<'_>, assignment: &Assignment, spec: &PodSpec) -> Option<
             Some((RunState::Missing, missing_text(known.before, index)))
         }
         TargetState::Run => {
-            let trouble = known.images.trouble(spec).filter(|_| !known.making);
+            let trouble = known.images.trouble(spec.images()).filter(|_| !known.making);
             let waits = || (RunState::Pending, String::new());
             Some(trouble.map_or_else(waits, |text| (RunState::Error, format!("Cannot pull image, {text}"))))
         }

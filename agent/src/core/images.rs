@@ -12,8 +12,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use contract::order::Order;
-use contract::spec::PodSpec;
+use contract::order::{Assignment, Fetch, Order};
+use contract::pod_id::PodId;
+use contract::report::{FetchState, Fetched};
 use contract::time::Timestamp;
 use planner::lane;
 
@@ -61,15 +62,14 @@ impl Image {
 }
 
 impl Images {
-    /// Whether the images of `spec` are here.
-    pub(super) fn of(&self, spec: &PodSpec, now: Timestamp) -> lane::Images {
+    /// Whether these images are here.
+    pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>, now: Timestamp) -> lane::Images {
         let is_here = |name: &str| self.0.get(name).and_then(|image| image.here_at).is_some_and(|at| now < at + FRESH);
-        let mut missing = spec.containers.iter().map(|container| &container.image).filter(|name| !is_here(name));
-        let Some(name) = missing.next() else { return lane::Images::Here };
+        let Some(name) = names.find(|name| !is_here(name)) else { return lane::Images::Here };
         match self.0.get(name) {
             Some(image) if image.is_coming => lane::Images::Coming,
             image => lane::Images::Missing {
-                image: name.clone(),
+                image: name.to_owned(),
                 retry_at: image.map_or(Timestamp::NEVER, |image| image.retry_at),
             },
         }
@@ -81,7 +81,7 @@ impl Images {
     }
 
     /// A fetch of `name` ended.
-    pub(super) fn fetched(&mut self, name: &str, result: Result<(), StepFailure>, now: Timestamp) {
+    pub(super) fn ended(&mut self, name: &str, result: Result<(), StepFailure>, now: Timestamp) {
         let image = self.0.entry(name.to_owned()).or_default();
         image.is_coming = false;
         match result {
@@ -109,45 +109,63 @@ impl Images {
         }
     }
 
-    /// Forgets what no pod of `order` is made of.
+    /// Forgets what no pod of `order` is made of, or will be.
     pub(super) fn keep_those_of(&mut self, order: &Order) {
-        let is_used = |name: &String| order.specs.values().any(|spec| is_made_of(spec, name));
+        let is_used = |name: &String| {
+            let is_made_of_it = order.specs.values().any(|spec| spec.images().any(|image| image == name));
+            is_made_of_it || order.pods.values().any(|assignment| is_fetched_for(assignment, name))
+        };
         self.0.retain(|name, image| image.is_coming || is_used(name));
     }
 
-    /// Why an image of `spec` cannot be had, when that is so.
-    pub(super) fn trouble<'a>(&'a self, spec: &'a PodSpec) -> Option<&'a str> {
-        self.troubled(spec).map(|image| image.error.as_str()).next()
+    /// How far the node is with what is to take a pod's place.
+    pub(super) fn fetched(&self, fetch: &Fetch, now: Timestamp) -> Fetched {
+        let names = || fetch.images.iter().map(String::as_str);
+        let state = match self.of(names(), now) {
+            lane::Images::Here => FetchState::Here,
+            lane::Images::Coming | lane::Images::Missing { .. } if self.are_hopeless(names()) => FetchState::Hopeless,
+            lane::Images::Coming | lane::Images::Missing { .. } => FetchState::Coming,
+        };
+        let error = self.trouble(names()).unwrap_or_default().to_owned();
+        Fetched { version: fetch.version, state, error }
     }
 
-    /// Whether an image of `spec` will not be had by trying again.
-    pub(super) fn are_hopeless(&self, spec: &PodSpec) -> bool {
-        self.troubled(spec).any(Image::is_hopeless)
+    /// Why one of these images cannot be had, when that is so.
+    pub(super) fn trouble<'a>(&self, names: impl Iterator<Item = &'a str>) -> Option<&str> {
+        self.troubled(names).map(|image| image.error.as_str()).next()
     }
 
-    fn troubled<'a>(&'a self, spec: &'a PodSpec) -> impl Iterator<Item = &'a Image> {
-        let known = spec.containers.iter().filter_map(|container| self.0.get(&container.image));
-        known.filter(|image| image.failures > 0)
+    /// Whether one of these images will not be had by trying again.
+    pub(super) fn are_hopeless<'a>(&self, names: impl Iterator<Item = &'a str>) -> bool {
+        self.troubled(names).any(Image::is_hopeless)
+    }
+
+    fn troubled<'a>(&self, names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = &Image> {
+        names.filter_map(|name| self.0.get(name)).filter(|image| image.failures > 0)
     }
 }
 
-/// Whether a container of `spec` is made of `image`.
-pub(super) fn is_made_of(spec: &PodSpec, image: &str) -> bool {
-    spec.containers.iter().any(|container| container.image == image)
+/// Whether the node is to have `image` before the pod is replaced.
+fn is_fetched_for(assignment: &Assignment, image: &str) -> bool {
+    assignment.fetch.as_ref().is_some_and(|fetch| fetch.images.contains(image))
+}
+
+/// The pods of `order` that wait for `image`, or may.
+pub(super) fn waiting_for<'a>(order: &'a Order, image: &'a str) -> impl Iterator<Item = &'a PodId> {
+    let is_made_of_it = move |pod: &PodId| order.spec_of(pod).is_some_and(|spec| spec.images().any(|it| it == image));
+    let waits =
+        move |(pod, assignment): &(&PodId, &Assignment)| is_made_of_it(pod) || is_fetched_for(assignment, image);
+    order.pods.iter().filter(waits).map(|(pod, _)| pod)
 }
 
 #[cfg(test)]
 mod tests {
-    use contract::spec::ContainerSpec;
-
     use super::*;
+
+    const A: [&str; 1] = ["a"];
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
-    }
-    fn spec(images: &[&str]) -> PodSpec {
-        let container = |image: &&str| ContainerSpec { image: (*image).to_owned(), ..ContainerSpec::default() };
-        PodSpec { containers: images.iter().map(container).collect(), ..PodSpec::default() }
     }
     fn failure(trouble: ImageTrouble) -> Result<(), StepFailure> {
         Err(StepFailure::NoImage { text: "no".to_owned(), trouble })
@@ -158,31 +176,31 @@ mod tests {
 
     #[test]
     fn images_come_one_after_the_other_and_count_as_here_for_a_minute() {
-        let (mut images, spec) = (Images::default(), spec(&["a", "b", "a"]));
-        assert_eq!(images.of(&spec, at(0)), missing("a", Timestamp::NEVER));
+        let mut images = Images::default();
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(0)), missing("a", Timestamp::NEVER));
         images.begin("a");
-        assert_eq!(images.of(&spec, at(0)), lane::Images::Coming);
-        images.fetched("a", Ok(()), at(1));
-        assert_eq!(images.of(&spec, at(1)), missing("b", Timestamp::NEVER));
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(0)), lane::Images::Coming);
+        images.ended("a", Ok(()), at(1));
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(1)), missing("b", Timestamp::NEVER));
         images.begin("b");
-        images.fetched("b", Ok(()), at(2));
-        assert_eq!(images.of(&spec, at(60)), lane::Images::Here);
-        assert_eq!(images.of(&spec, at(61)), missing("a", Timestamp::NEVER));
+        images.ended("b", Ok(()), at(2));
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(60)), lane::Images::Here);
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(61)), missing("a", Timestamp::NEVER));
     }
 
     #[test]
     fn what_the_registry_denies_is_hopeless_at_once_until_it_is_there_after_all() {
-        let (mut images, spec) = (Images::default(), spec(&["a"]));
-        images.fetched("a", failure(ImageTrouble::Denied), at(0));
-        assert_eq!((images.are_hopeless(&spec), images.trouble(&spec)), (true, Some("no")));
-        assert_eq!(images.of(&spec, at(0)), missing("a", at(10)));
-        images.fetched("a", Ok(()), at(10));
-        assert_eq!((images.are_hopeless(&spec), images.trouble(&spec)), (false, None));
+        let mut images = Images::default();
+        images.ended("a", failure(ImageTrouble::Denied), at(0));
+        assert_eq!((images.are_hopeless(A.into_iter()), images.trouble(A.into_iter())), (true, Some("no")));
+        assert_eq!(images.of(A.into_iter(), at(0)), missing("a", at(10)));
+        images.ended("a", Ok(()), at(10));
+        assert_eq!((images.are_hopeless(A.into_iter()), images.trouble(A.into_iter())), (false, None));
     }
 
     #[test]
     fn an_image_without_a_registry_is_hopeless_after_three_tries_in_a_row() {
-        let (mut images, spec) = (Images::default(), spec(&["a"]));
+        let mut images = Images::default();
         let tries = [
             (ImageTrouble::NoRegistry, false),
             (ImageTrouble::NoRegistry, false),
@@ -193,32 +211,57 @@ mod tests {
         ];
         for (trouble, hopeless) in tries {
             images.lacked("a", "no", trouble, at(0));
-            assert_eq!(images.are_hopeless(&spec), hopeless);
+            assert_eq!(images.are_hopeless(A.into_iter()), hopeless);
         }
     }
 
     #[test]
     fn a_registry_that_only_has_a_bad_time_makes_nothing_hopeless() {
-        let (mut images, spec) = (Images::default(), spec(&["a"]));
+        let mut images = Images::default();
         for _ in 0..20 {
-            images.fetched("a", failure(ImageTrouble::Passing), at(0));
+            images.ended("a", failure(ImageTrouble::Passing), at(0));
         }
-        assert!(!images.are_hopeless(&spec));
-        assert_eq!(images.of(&spec, at(0)), missing("a", at(300)), "patience grows and ends at five minutes");
+        assert!(!images.are_hopeless(A.into_iter()));
+        assert_eq!(images.of(A.into_iter(), at(0)), missing("a", at(300)), "patience grows and ends at five minutes");
     }
 
     #[test]
     fn an_engine_that_cannot_be_asked_says_nothing_about_the_image() {
-        let (mut images, spec) = (Images::default(), spec(&["a"]));
-        images.fetched("a", Err(StepFailure::Unreachable("away".to_owned())), at(0));
-        assert_eq!((images.trouble(&spec), images.of(&spec, at(0))), (None, missing("a", at(1))));
+        let mut images = Images::default();
+        images.ended("a", Err(StepFailure::Unreachable("away".to_owned())), at(0));
+        assert_eq!((images.trouble(A.into_iter()), images.of(A.into_iter(), at(0))), (None, missing("a", at(1))));
     }
 
     #[test]
     fn what_nobody_orders_any_more_is_forgotten() {
-        let (mut images, spec) = (Images::default(), spec(&["a"]));
+        let mut images = Images::default();
         images.lacked("a", "no", ImageTrouble::Denied, at(0));
         images.keep_those_of(&Order::default());
-        assert_eq!(images.trouble(&spec), None);
+        assert_eq!(images.trouble(A.into_iter()), None);
+    }
+
+    #[test]
+    fn what_is_to_take_a_pods_place_is_told_and_remembered_as_long_as_it_is_asked_for() {
+        let mut images = Images::default();
+        let fetch = Fetch { version: 2, images: ["a".to_owned(), "b".to_owned()].into() };
+        let told = |images: &Images, now| {
+            let told = images.fetched(&fetch, now);
+            (told.version, told.state, told.error)
+        };
+        images.ended("a", Ok(()), at(0));
+        assert_eq!(told(&images, at(0)), (2, FetchState::Coming, String::new()));
+        images.ended("b", failure(ImageTrouble::Passing), at(1));
+        assert_eq!(told(&images, at(1)), (2, FetchState::Coming, "no".to_owned()));
+        images.ended("b", failure(ImageTrouble::Denied), at(2));
+        let assignment = Assignment { fetch: Some(fetch.clone()), ..Assignment::default() };
+        let pod: PodId = "a.v1-i1-d0".parse().expect("a pod id");
+        let order = Order { pods: [(pod.clone(), assignment)].into(), ..Order::default() };
+        images.keep_those_of(&order);
+        assert_eq!(told(&images, at(2)), (2, FetchState::Hopeless, "no".to_owned()));
+        assert_eq!(waiting_for(&order, "b").collect::<Vec<_>>(), [&pod]);
+        images.ended("b", Ok(()), at(3));
+        assert_eq!(told(&images, at(3)), (2, FetchState::Here, String::new()));
+        images.keep_those_of(&Order::default());
+        assert_eq!(told(&images, at(4)), (2, FetchState::Coming, String::new()));
     }
 }

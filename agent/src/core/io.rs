@@ -342,4 +342,12 @@ pub enum Mutant {
     NoLedger,
     /// That a restart was done is not kept on disk.
     ForgetsRestarts,
+    /// Orders are acknowledged before they are on disk.
+    AcknowledgesFirst,
+    /// A change of an order is applied to whatever order there is.
+    AnyBase,
+    /// Containers are listed once; from then on memory is trusted, whatever the engine went through.
+    ListsOnce,
+    /// A lane whose step is under way is worked on all the same.
+    WorksTwice,
 }

@@ -16,11 +16,11 @@ use contract::report::EngineState;
 use contract::spec::PodSpec;
 use contract::state::RunState;
 use contract::time::Timestamp;
-use planner::lane::{Activity, Lane, Live, Memory, Next, Seen, Wanted, next_step};
+use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, next_step};
 use planner::restart::{End, History, Limits};
 use tracing::info;
 
-use super::io::{ContainerSeen, Effect, Phase, PodMemory, Step};
+use super::io::{ContainerSeen, Effect, Mutant, Phase, PodMemory, Step};
 use super::standing::digest_of;
 use super::world::Busy;
 use super::{Core, Sight, facts, lane_range};
@@ -53,7 +53,7 @@ impl Core {
             return self.world.wait(key, Some(hold_until));
         }
         self.note_what_stands(key, now);
-        if busy {
+        if busy && self.settings.mutant != Some(Mutant::WorksTwice) {
             return;
         }
         // Each let-go, answer and fetch settles one thing about one of the lane's pods, so this ends.
@@ -132,7 +132,8 @@ impl Core {
                 spec,
                 memory: memory.map(remembered).unwrap_or_default(),
                 alone_at: self.alone_at(pod, now),
-                images: self.images.of(spec, now),
+                images: self.images.of(spec.images(), now),
+                ahead: self.ahead(assignment, now),
                 live: live(assignment, spec, memory),
             })
         });
@@ -142,6 +143,12 @@ impl Core {
             limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
             brakes: order.brakes,
         }
+    }
+
+    /// Whether what is to take the place of a pod is here.
+    fn ahead(&self, assignment: &Assignment, now: Timestamp) -> Images {
+        let names = assignment.fetch.iter().flat_map(|fetch| &fetch.images).map(String::as_str);
+        self.images.of(names, now)
     }
 
     fn planned_container<'a>(&'a self, seen: &'a ContainerSeen) -> Seen<'a> {
@@ -204,7 +211,7 @@ impl Core {
         pods.extend(self.ordered(key).map(|(pod, _)| pod.clone()));
         pods.extend(self.world.containers(key).map(|seen| seen.identity.pod.clone()));
         for pod in pods {
-            let facts = self.facts_of(key, &pod);
+            let facts = self.facts_of(key, &pod, now);
             if facts.is_none() {
                 self.graces.remove(&pod);
             }
@@ -212,7 +219,7 @@ impl Core {
         }
     }
 
-    fn facts_of(&self, key: &InstanceKey, pod: &PodId) -> Option<contract::report::PodFacts> {
+    fn facts_of(&self, key: &InstanceKey, pod: &PodId, now: Timestamp) -> Option<contract::report::PodFacts> {
         let nothing = PodMemory::default();
         let memory = self.ledger.memory.get(pod).unwrap_or(&nothing);
         if !self.ever_seen() {
@@ -232,6 +239,7 @@ impl Core {
             images: &self.images,
             trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),
             before: self.reporter.get(pod),
+            now,
         })
     }
 }

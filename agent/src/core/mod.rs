@@ -28,7 +28,7 @@ use contract::pod_id::{InstanceKey, PodId};
 use contract::report::{EngineState, ReportHead, Stamp};
 use contract::time::Timestamp;
 
-use io::{ContainerSeen, Effect, Input, Ledger, Settings};
+use io::{ContainerSeen, Effect, Input, Ledger, Mutant, Settings};
 pub use orders::Tally;
 
 /// Ends this short before the engine went away belong to its going: an engine that shuts down kills its containers
@@ -103,12 +103,19 @@ impl Core {
 
     /// Takes one input and says what to do.
     pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
+        self.on_all([input], now)
+    }
+
+    /// Takes inputs that waited together: one look at the lanes and one report answer all of them.
+    pub fn on_all(&mut self, inputs: impl IntoIterator<Item = Input>, now: Timestamp) -> Vec<Effect> {
         let mut out = Vec::new();
         if !self.begun {
             self.begun = true;
             self.last_word = now;
         }
-        self.take(input, now, &mut out);
+        for input in inputs {
+            self.take(input, now, &mut out);
+        }
         self.world.mark_due(now);
         self.ask_inventory(now, &mut out);
         self.work(now, &mut out);
@@ -153,7 +160,8 @@ impl Core {
             Input::Persisted { id, result } => self.written(id, result, now, out),
             Input::Inventory(found) => self.inventory_taken(found, now),
             Input::Looked { id, seen } => {
-                if !self.world.looked(&id, seen) {
+                // A returned engine tells of ends it brought about before the inventory does.
+                if !self.world.looked(&id, seen, self.excuse_since()) {
                     self.look_again = true;
                 }
             }
@@ -182,7 +190,7 @@ impl Core {
         }
         let was = std::mem::replace(&mut self.engine, state);
         self.reporter.head_changed();
-        if was == EngineState::Up {
+        if was == EngineState::Up && self.settings.mutant != Some(Mutant::ListsOnce) {
             let excuse = now - DYING_ENGINE;
             self.sight = match self.sight {
                 Sight::Blind { excuse, ever, .. } => Sight::Blind { asked_at: None, excuse, ever },
@@ -208,10 +216,7 @@ impl Core {
             // It was asked for before the engine went away, and would pass for the look due after its return.
             return;
         }
-        let excuse = match self.sight {
-            Sight::Blind { excuse, .. } => Some(excuse),
-            Sight::Clear { .. } => None,
-        };
+        let excuse = self.excuse_since();
         self.world.inventory(found, excuse);
         if excuse.is_some() {
             let lanes: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
@@ -221,9 +226,18 @@ impl Core {
         self.sight = Sight::Clear { asked_at: None, taken_at: now };
     }
 
+    /// Since when ends are not counted; none while the containers are known.
+    fn excuse_since(&self) -> Option<Timestamp> {
+        match self.sight {
+            Sight::Blind { excuse, .. } => Some(excuse),
+            Sight::Clear { .. } => None,
+        }
+    }
+
     /// When to ask for an inventory; never while the engine is away.
     fn inventory_due(&self) -> Option<Timestamp> {
-        if self.engine != EngineState::Up {
+        let is_trusted = self.settings.mutant == Some(Mutant::ListsOnce) && matches!(self.sight, Sight::Clear { .. });
+        if self.engine != EngineState::Up || is_trusted {
             return None;
         }
         Some(match self.sight {

@@ -139,7 +139,15 @@ impl Core {
         let same = fence == have && self.order_digest == promised_digest(&message);
         let judgement = match self.settings.mutant {
             Some(Mutant::NoFence) => Judgement::Accept,
-            Some(Mutant::NoLedger | Mutant::ForgetsRestarts) | None => judge(have, fence, same),
+            Some(
+                Mutant::NoLedger
+                | Mutant::ForgetsRestarts
+                | Mutant::AcknowledgesFirst
+                | Mutant::AnyBase
+                | Mutant::ListsOnce
+                | Mutant::WorksTwice,
+            )
+            | None => judge(have, fence, same),
         };
         let reply = match judgement {
             Judgement::Accept => match self.resulting_order(message) {
@@ -165,6 +173,12 @@ impl Core {
         let have = self.ledger.order.fence;
         let order = match message {
             OrderMessage::Whole(order) => order,
+            OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
+                let mut order = Order { fence: delta.fence, ..self.ledger.order.clone() };
+                delta.pods.apply(&mut order.pods);
+                delta.specs.apply(&mut order.specs);
+                Order { spared: delta.spared, brakes: delta.brakes, ..order }
+            }
             OrderMessage::Delta(delta) => self.ledger.order.changed_by(&delta).ok_or(OrderReply::NeedWhole { have })?,
         };
         match order.pods.keys().find(|pod| order.spec_of(pod).is_none()) {
@@ -186,6 +200,10 @@ impl Core {
         }
         let mut ledger = self.ledger.clone();
         adopt(&mut ledger, kept.order.clone(), &kept.asked);
+        if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
+            self.obey(kept, out);
+            return self.write(ledger, None, out);
+        }
         self.write(ledger, Some(kept), out);
     }
 

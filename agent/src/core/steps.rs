@@ -14,7 +14,7 @@ use planner::restart::History;
 use tracing::warn;
 
 use super::Core;
-use super::images::is_made_of;
+use super::images::waiting_for;
 use super::io::{ContainerSeen, ImageTrouble, LiveMemory, Step, StepFailure, Updated};
 
 /// Back-off after the engine refused a create, a start, an update or a fetch: 10 s doubling to 5 min. The scheduler
@@ -185,10 +185,8 @@ impl Core {
         if let Err(reason) = &result {
             warn!(%image, ?reason, "an image could not be fetched");
         }
-        self.images.fetched(image, result, now);
-        let order = &self.ledger.order;
-        let waits = |pod: &&PodId| order.spec_of(pod).is_some_and(|spec| is_made_of(spec, image));
-        order.pods.keys().filter(waits).for_each(|pod| self.world.mark(&pod.key()));
+        self.images.ended(image, result, now);
+        waiting_for(&self.ledger.order, image).for_each(|pod| self.world.mark(&pod.key()));
     }
 
     fn making_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {

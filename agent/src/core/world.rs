@@ -180,8 +180,9 @@ impl World {
         }
     }
 
-    /// One container was looked at. False when the look is older than what is known: only an inventory can tell.
-    pub(super) fn looked(&mut self, id: &str, seen: Option<ContainerSeen>) -> bool {
+    /// One container was looked at; `excuse_since` as for an inventory. False when the look is older than what is known: only
+    /// an inventory can tell.
+    pub(super) fn looked(&mut self, id: &str, seen: Option<ContainerSeen>, excuse_since: Option<Timestamp>) -> bool {
         let Some(seen) = seen else {
             self.gone(id);
             return true;
@@ -190,6 +191,9 @@ impl World {
             return false;
         }
         self.touch(&seen.identity.pod.key());
+        if let Some(since) = excuse_since {
+            self.excuse(&seen, since);
+        }
         self.put(seen);
         true
     }

@@ -11,7 +11,7 @@ use contract::pod_id::PodId;
 use contract::query::{InspectReply, InspectRequest};
 use contract::report::{EngineState, NodeFacts};
 use contract::runtime::{ContainerDetail, NodeDetail};
-use contract::subjects;
+use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};
 use tokio::sync::{Semaphore, mpsc};
@@ -100,7 +100,7 @@ async fn hear_questions(ears: Arc<Ears>, mut questions: Subscription) {
             let reply = match message.decode::<InspectRequest>() {
                 Ok(request) => ears.inspect(&request).await,
                 Err(reason) => {
-                    warn!(%reason, "a question could not be read");
+                    ears.bury(DeadLetterKind::Question, &message, reason);
                     InspectReply::default()
                 }
             };
@@ -113,9 +113,13 @@ async fn hear_questions(ears: Arc<Ears>, mut questions: Subscription) {
 
 impl Ears {
     fn refuse(&self, message: &Message, reply: String, reason: String) {
-        error!(%reason, bytes = message.payload.len(), "an order could not be read");
-        self.voice.bury(DeadLetter::new(&message.subject, reason.clone(), &message.payload, self.clock.now()));
+        self.bury(DeadLetterKind::Order, message, reason.clone());
         self.voice.reply(reply, OrderReply::Failed { reason });
+    }
+
+    fn bury(&self, kind: DeadLetterKind, message: &Message, reason: String) {
+        error!(%reason, subject = message.subject, bytes = message.payload.len(), "a message could not be read");
+        self.voice.bury(kind, DeadLetter::new(&message.subject, reason, &message.payload, self.clock.now()));
     }
 
     /// The engine's view of the pods asked for; nothing at once when the engine cannot be asked, because the asker

@@ -28,6 +28,8 @@ use voice::Voice;
 /// Inputs that wait for the loop. When it is full the tasks wait with what they hold: orders stay in the bus client,
 /// looks in the engine's event stream.
 pub const INPUTS: usize = 1024;
+/// Inputs that wait are taken together up to so many: one report tells of all of them.
+const TOGETHER: usize = 64;
 /// Longest sleep of the loop; the core always wants a heartbeat before.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
@@ -60,21 +62,30 @@ impl Shell {
             let input = tokio::select! {
                 Some(input) = self.inputs.recv() => input,
                 () = tokio::time::sleep(nap) => Input::Tick,
+                () = self.readiness.asked() => continue,
                 () = shutdown.wait() => return,
             };
-            match &input {
-                Input::Bus { connected: now } => connected = *now,
-                Input::Engine(state) => engine = *state,
-                Input::Order { .. }
-                | Input::Persisted { .. }
-                | Input::Inventory(_)
-                | Input::Looked { .. }
-                | Input::Stepped { .. }
-                | Input::Fetched { .. }
-                | Input::WholeAsked
-                | Input::Tick => {}
+            let mut inputs = vec![input];
+            while inputs.len() < TOGETHER
+                && let Ok(input) = self.inputs.try_recv()
+            {
+                inputs.push(input);
             }
-            for effect in self.core.on(input, self.clock.now()) {
+            for input in &inputs {
+                match input {
+                    Input::Bus { connected: now } => connected = *now,
+                    Input::Engine(state) => engine = *state,
+                    Input::Order { .. }
+                    | Input::Persisted { .. }
+                    | Input::Inventory(_)
+                    | Input::Looked { .. }
+                    | Input::Stepped { .. }
+                    | Input::Fetched { .. }
+                    | Input::WholeAsked
+                    | Input::Tick => {}
+                }
+            }
+            for effect in self.core.on_all(inputs, self.clock.now()) {
                 self.perform(effect);
             }
             self.show(connected, engine);

@@ -15,17 +15,21 @@ use crate::metrics::Metrics;
 /// message, which the next heartbeat or the sender's deadline repairs.
 const MESSAGES: usize = 256;
 
+/// Dead letters that wait, apart from the rest: a flood of what nobody can read must not crowd out a report. When it is
+/// full the next is dropped and counted.
+const LETTERS: usize = 4096;
+
 #[derive(Debug)]
 enum Message {
     Reply(String, OrderReply),
     Report(Box<ReportMessage>),
-    Dead(DeadLetter),
 }
 
 /// The agent's voice; clones speak in one line.
 #[derive(Debug, Clone)]
 pub struct Voice {
     messages: mpsc::Sender<Message>,
+    letters: mpsc::Sender<(DeadLetterKind, DeadLetter)>,
     metrics: Metrics,
 }
 
@@ -34,8 +38,10 @@ impl Voice {
     pub fn start(bus: Bus, node: &NodeName, metrics: Metrics) -> Self {
         let (messages, queue) = mpsc::channel(MESSAGES);
         let report = subjects::report(node);
-        fabric::tasks::spawn("voice", speak(bus, report, queue));
-        Self { messages, metrics }
+        let (letters, unread) = mpsc::channel(LETTERS);
+        fabric::tasks::spawn("voice", speak(bus.clone(), report, queue));
+        fabric::tasks::spawn("dead letters", keep(bus, unread));
+        Self { messages, letters, metrics }
     }
 
     /// Answers an order.
@@ -50,9 +56,11 @@ impl Voice {
         self.say(Message::Report(Box::new(report)));
     }
 
-    /// Keeps an order nobody could read.
-    pub fn bury(&self, letter: DeadLetter) {
-        self.say(Message::Dead(letter));
+    /// Keeps a message nobody could read.
+    pub fn bury(&self, kind: DeadLetterKind, letter: DeadLetter) {
+        if self.letters.try_send((kind, letter)).is_err() {
+            self.metrics.unsaid();
+        }
     }
 
     fn say(&self, message: Message) {
@@ -63,15 +71,21 @@ impl Voice {
 }
 
 async fn speak(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
-    let grave = subjects::dead_letter(DeadLetterKind::Order);
     while let Some(message) = queue.recv().await {
         let said = match &message {
             Message::Reply(inbox, reply) => bus.publish(inbox, reply).await,
             Message::Report(body) => bus.publish(&report, body).await,
-            Message::Dead(letter) => bus.publish(&grave, letter).await,
         };
         if let Err(reason) = said {
             warn!(%reason, "a message could not be sent");
+        }
+    }
+}
+
+async fn keep(bus: Bus, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
+    while let Some((kind, letter)) = unread.recv().await {
+        if let Err(reason) = bus.publish(&subjects::dead_letter(kind), &letter).await {
+            warn!(%reason, "a dead letter could not be sent");
         }
     }
 }

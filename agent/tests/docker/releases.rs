@@ -7,9 +7,9 @@ use agent::container::{Plan, plan};
 use agent::core::io::{ContainerSeen, ImageTrouble, Phase, StepFailure};
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
-use contract::order::{Assignment, Order, OrderReply};
+use contract::order::{Assignment, Fetch, Order, OrderReply};
 use contract::pod_id::PodId;
-use contract::report::{PodFacts, Report};
+use contract::report::{FetchState, PodFacts, Report};
 use contract::spec::PodSpec;
 use contract::state::RunState;
 use serde_json::json;
@@ -139,6 +139,31 @@ async fn an_image_that_is_here_is_fetched_at_once_and_one_that_cannot_be_had_say
         spec.containers[0].image = "127.0.0.1:1/Absent:1".to_owned();
         let made = engine.create(&cluster.plan(&spec, 0)).await.map_err(StepFailure::from);
         assert!(matches!(made, Err(StepFailure::NoImage { trouble: ImageTrouble::Denied, .. })), "{made:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn images_for_who_takes_a_pods_place_are_fetched_while_it_serves() {
+    in_cluster(async |cluster: &Cluster| {
+        let (nats, home) = world().await;
+        let mut node = Node::start(cluster, &nats, home.path()).await;
+        let (pod, spec) = (version(cluster, 1), cluster.spec(1));
+        obey(&node, &order(1, &[(&pod, always(), &spec)])).await;
+        let before = until(&mut node, &pod, up).await.containers;
+        let asked = [("127.0.0.1:1/Absent:1", FetchState::Hopeless), (super::docker::IMAGE, FetchState::Here)];
+        for (generation, (image, state)) in (2..).zip(asked) {
+            let number = u32::try_from(generation).expect("few");
+            let fetch = Fetch { version: number, images: [image.to_owned()].into() };
+            obey(&node, &order(generation, &[(&pod, Assignment { fetch: Some(fetch), ..always() }, &spec)])).await;
+            let is_told = |facts: &PodFacts| {
+                facts.fetched.as_ref().is_some_and(|it| it.version == number && it.state != FetchState::Coming)
+            };
+            let facts = until(&mut node, &pod, is_told).await;
+            assert_eq!(facts.fetched.as_ref().map(|it| it.state), Some(state), "{facts:?}");
+            assert_eq!((facts.state, &facts.containers), (RunState::Success, &before), "it serves");
+        }
+        node.stop().await;
     })
     .await;
 }

@@ -43,6 +43,14 @@ pub async fn ready(client: &Client, child: &Child) -> Result<(), String> {
     }
 }
 
+/// Whether whoever is at `url` is well, or why not: `tcp://` takes connections, everything else answers 2xx.
+pub(crate) async fn at(client: &Client, url: &str) -> Result<(), String> {
+    match url.strip_prefix("tcp://") {
+        Some(address) => listens(address).await,
+        None => answers(client, url).await,
+    }
+}
+
 async fn listens(address: &str) -> Result<(), String> {
     match timeout(DEADLINE, TcpStream::connect(address)).await {
         Ok(Ok(_)) => Ok(()),

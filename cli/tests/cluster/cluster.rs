@@ -78,7 +78,7 @@ impl Cluster {
         ended.expect("deployctl ends in time").expect("deployctl runs")
     }
 
-    fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         let file = std::fs::read(self.folder.path().join("state.json")).expect("state.json");
         serde_json::from_slice(&file).expect("state.json is JSON")
     }

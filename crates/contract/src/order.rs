@@ -53,6 +53,19 @@ pub struct Assignment {
     /// Addresses its containers get, one per container: those of the pod it takes the place of. Empty: any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
+    /// What its node fetches while it runs on: it is to be replaced, and not before that can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetch: Option<Fetch>,
+}
+
+/// Images a node is to have before a pod of it is replaced. Only nodes that say [`crate::report::NodeFacts::fetches_ahead`]
+/// are asked for them: others would not agree on the order's digest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetch {
+    /// The version that is made of them.
+    pub version: u32,
+    /// The images.
+    pub images: BTreeSet<String>,
 }
 
 impl Assignment {

@@ -127,9 +127,15 @@ pub struct Slot {
     /// Readiness gates that are true, and since when.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, Timestamp>,
+    /// When one of its gates was last made false.
+    #[serde(skip_serializing_if = "is_never")]
+    pub gates_closed_at: Timestamp,
     /// It is being taken out of service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draining: Option<Draining>,
+    /// Its node fetches what it is to become; meanwhile it serves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetching: Option<Fetching>,
     /// Since when no node has room for it.
     #[serde(skip_serializing_if = "is_never")]
     pub unplaced_since: Timestamp,
@@ -170,6 +176,18 @@ pub struct Draining {
     /// Somebody outside said that it is drained.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_answered: bool,
+    /// The instance goes for good: when nobody says in time that it is drained, it goes all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_final: bool,
+}
+
+/// An instance whose node fetches the images of another version before anything happens to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetching {
+    /// The version.
+    pub version: u32,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// The revisions of a group, oldest first: `/deployd/state/revisions/<name>`.

@@ -1,5 +1,5 @@
-//! Which fields of a PodGroupSpec are about its releases, and how `cmd=strategy` changes them: a field that is named is
-//! replaced whole, `null` makes it unsaid, and one that is not named stays as it is.
+//! Which fields of a PodGroupSpec are about its releases, and how `cmd=strategy` changes them: as a JSON merge patch (RFC
+//! 7396). What is named is replaced, inside objects too, `null` makes it unsaid, and what is not named stays as it is.
 //!
 //! Names match in any case, as in every body. The surprise: unlike elsewhere, an unknown name is a flaw. No client of the
 //! original sends any of this, and a budget that is misspelt and ignored would be found out in an outage.
@@ -45,9 +45,18 @@ pub fn strangers(body: &Map<String, Value>) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     for (path, known) in INSIDE {
         let said = inside(body, path).into_iter().flat_map(Map::keys);
-        for name in said.filter(|name| !known.iter().any(|known| known.eq_ignore_ascii_case(name))) {
-            let problem = format!("is not a field of {path}; there are {}", known.join(", "));
-            flaws.push(flaw(&format!("{path}.{name}"), &problem));
+        let mut seen = Vec::new();
+        for name in said {
+            match known.iter().find(|known| known.eq_ignore_ascii_case(name)) {
+                None => {
+                    let problem = format!("is not a field of {path}; there are {}", known.join(", "));
+                    flaws.push(flaw(&format!("{path}.{name}"), &problem));
+                }
+                Some(known) if seen.contains(known) => {
+                    flaws.push(flaw(&format!("{path}.{name}"), "is named a second time"));
+                }
+                Some(known) => seen.push(known),
+            }
         }
     }
     flaws
@@ -66,10 +75,14 @@ pub fn check(fields: &Map<String, Value>) -> Result<(), Vec<Flaw>> {
 }
 
 impl PodGroupSpec {
-    /// This spec with the release fields replaced that are named. Whether the result makes sense is another question, for
+    /// This spec with what is named of its release fields merged in. Whether the result makes sense is another question, for
     /// [`PodGroupSpec::validate`].
     pub fn with_release_fields(&self, fields: &Map<String, Value>) -> Result<Self, Vec<Flaw>> {
-        let (said, takes) = read(fields)?;
+        let (_, takes) = read(fields)?;
+        let unreadable = |error: serde_json::Error| vec![flaw("body", &error.to_string())];
+        let mut merged = serde_json::to_value(self).map_err(unreadable)?;
+        merge(&mut merged, &Value::Object(named("", fields)));
+        let said: Self = go_json::from_value(merged).map_err(|error| vec![error.flaw()])?;
         let mut spec = self.clone();
         takes.into_iter().for_each(|take| take(&mut spec, &said));
         Ok(spec)
@@ -82,6 +95,59 @@ impl PodGroupSpec {
         FIELDS.iter().for_each(|(_, take)| take(&mut spec, other));
         spec
     }
+}
+
+/// The merge patch that leads from the release fields of one spec to those of another: only what differs, `null` for what is
+/// to be unsaid.
+pub fn between(before: &PodGroupSpec, after: &PodGroupSpec) -> Map<String, Value> {
+    let said = |spec: &PodGroupSpec| match serde_json::to_value(spec) {
+        Ok(Value::Object(mut members)) => {
+            members.retain(|name, _| FIELDS.iter().any(|(known, _)| known == name));
+            members
+        }
+        Ok(_) | Err(_) => Map::new(),
+    };
+    difference(&said(before), &said(after))
+}
+
+fn difference(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<String, Value> {
+    let gone = before.keys().filter(|name| !after.contains_key(*name)).map(|name| (name.clone(), Value::Null));
+    let changed = after.iter().filter(|(name, value)| before.get(*name) != Some(*value));
+    let changed = changed.map(|(name, value)| match (before.get(name), value) {
+        (Some(Value::Object(before)), Value::Object(after)) => (name.clone(), Value::Object(difference(before, after))),
+        (_, value) => (name.clone(), value.clone()),
+    });
+    gone.chain(changed).collect()
+}
+
+/// RFC 7396: objects are merged, everything else is replaced, and `null` removes.
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else { return into.clone_from(patch) };
+    if !into.is_object() {
+        *into = Value::Object(Map::new());
+    }
+    let Value::Object(members) = into else { return };
+    for (name, value) in patch {
+        match value {
+            Value::Null => drop(members.remove(name)),
+            value => merge(members.entry(name.clone()).or_insert(Value::Null), value),
+        }
+    }
+}
+
+/// The members with their fields as we name them; what users name themselves keeps its case.
+fn named(path: &str, members: &Map<String, Value>) -> Map<String, Value> {
+    let inside = INSIDE.iter().find(|(known, _)| *known == path).map(|(_, names)| names.to_vec());
+    let known = if path.is_empty() { FIELDS.map(|(name, _)| name).to_vec() } else { inside.unwrap_or_default() };
+    let renamed = members.iter().map(|(name, value)| {
+        let name = known.iter().find(|known| known.eq_ignore_ascii_case(name)).map_or(name.as_str(), |known| *known);
+        let below = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        match value {
+            Value::Object(members) if !known.is_empty() => (name.to_owned(), Value::Object(named(&below, members))),
+            value => (name.to_owned(), value.clone()),
+        }
+    });
+    renamed.collect()
 }
 
 fn read(fields: &Map<String, Value>) -> Result<(PodGroupSpec, Vec<Take>), Vec<Flaw>> {
@@ -102,7 +168,9 @@ fn read(fields: &Map<String, Value>) -> Result<(PodGroupSpec, Vec<Take>), Vec<Fl
     if !flaws.is_empty() {
         return Err(flaws);
     }
-    let said = go_json::from_value(Value::Object(fields.clone())).map_err(|error| vec![error.flaw()])?;
+    let mut said = Value::Null;
+    merge(&mut said, &Value::Object(named("", fields)));
+    let said = go_json::from_value(said).map_err(|error| vec![error.flaw()])?;
     Ok((said, found.into_iter().map(|(_, take)| take).collect()))
 }
 
@@ -124,7 +192,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::rollout::{Amount, Strategy, StrategyType};
+    use crate::rollout::{Amount, Drain, Strategy, StrategyType, Topology};
 
     fn object(value: Value) -> Map<String, Value> {
         match value {
@@ -143,10 +211,40 @@ mod tests {
     }
 
     #[test]
-    fn a_named_field_is_replaced_whole_and_the_others_stay() {
-        let next = rolling().with_release_fields(&object(json!({"strategy": {"type": "Beta"}}))).expect("fine");
+    fn what_is_named_inside_a_field_is_replaced_and_the_rest_of_it_stays() {
+        let patch = json!({"strategy": {"maxsurge": "50%", "MaxUnavailable": 0}, "Drain": {"GraceSeconds": 5}});
+        let next = rolling().with_release_fields(&object(patch)).expect("fine");
+        let strategy = Strategy {
+            kind: StrategyType::RollingUpdate,
+            max_surge: Some(Amount::Percent(50)),
+            max_unavailable: Some(Amount::Count(0)),
+            ..Strategy::default()
+        };
+        let drain = Drain { grace_seconds: 5, ..Drain::default() };
+        assert_eq!(next, PodGroupSpec { strategy: Some(strategy), drain: Some(drain), ..rolling() });
+        let patch = json!({"Strategy": {"Type": "Beta", "MaxSurge": null, "MaxUnavailable": null}});
         let strategy = Strategy { kind: StrategyType::Beta, ..Strategy::default() };
-        assert_eq!(next, PodGroupSpec { strategy: Some(strategy), ..rolling() });
+        let after = next.with_release_fields(&object(patch)).expect("fine");
+        assert_eq!(after, PodGroupSpec { strategy: Some(strategy), ..next });
+    }
+
+    #[test]
+    fn units_are_merged_by_their_names_and_lists_are_replaced() {
+        let topology = |replicas: &[(&str, i64)]| Topology {
+            values: vec!["a".to_owned(), "A".to_owned()],
+            unit_replicas: replicas.iter().map(|(unit, pods)| ((*unit).to_owned(), Amount::Count(*pods))).collect(),
+            ..Topology::default()
+        };
+        let spec = PodGroupSpec { topology: Some(topology(&[("a", 1), ("A", 2)])), ..rolling() };
+        let patch = json!({"Topology": {"unitReplicas": {"a": null, "A": 3}}, "ReadinessGates": ["x"]});
+        let next = spec.with_release_fields(&object(patch)).expect("fine");
+        assert_eq!(
+            (next.topology.as_ref(), next.readiness_gates.as_slice()),
+            (Some(&topology(&[("A", 3)])), ["x".to_owned()].as_slice())
+        );
+        let back = between(&next, &spec);
+        assert_eq!(back, object(json!({"Topology": {"UnitReplicas": {"a": 1, "A": 2}}, "ReadinessGates": null})));
+        assert_eq!(next.with_release_fields(&back), Ok(spec));
     }
 
     #[test]
@@ -188,5 +286,7 @@ mod tests {
     fn nothing_to_change_and_a_field_in_two_cases_are_flaws() {
         assert!(flaws(json!({}))[0].starts_with("body: names no field"));
         assert_eq!(flaws(json!({"Paused": true, "paused": false})), ["paused: is named a second time"]);
+        let inside = flaws(json!({"Strategy": {"MaxSurge": 1, "maxSurge": 2}}));
+        assert_eq!(inside, ["Strategy.maxSurge: is named a second time"]);
     }
 }

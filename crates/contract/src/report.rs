@@ -84,6 +84,9 @@ pub struct NodeFacts {
     pub agent_version: String,
     /// Wire version the agent speaks.
     pub wire: u32,
+    /// The agent fetches images for pods that are to be replaced ([`crate::order::Assignment::fetch`]).
+    #[serde(skip_serializing_if = "is_default")]
+    pub fetches_ahead: bool,
 }
 
 /// Compact facts of one pod.
@@ -122,11 +125,37 @@ pub struct PodFacts {
     /// An image of it cannot be had, and trying again will not help.
     #[serde(skip_serializing_if = "is_default")]
     pub image_is_hopeless: bool,
+    /// How far its node is with [`crate::order::Assignment::fetch`]; none when nothing is to be fetched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<Fetched>,
     /// What went wrong last.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub last_error: String,
     /// When these facts last changed.
     pub updated_at: Timestamp,
+}
+
+/// How far a node is with what it fetches for a pod that is to be replaced.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fetched {
+    /// The version the images are for.
+    pub version: u32,
+    /// How far it is.
+    pub state: FetchState,
+    /// Why an image did not come the last time.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// How far a node is with images.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FetchState {
+    /// It is at it.
+    Coming,
+    /// All of them are on the node.
+    Here,
+    /// One cannot be had, and trying again will not help.
+    Hopeless,
 }
 
 /// Compact facts of one container.

@@ -254,6 +254,11 @@ impl PodSpec {
         self.stateful || self.containers.iter().any(keeps_data)
     }
 
+    /// What its containers are made of, in their order.
+    pub fn images(&self) -> impl Iterator<Item = &str> {
+        self.containers.iter().map(|container| container.image.as_str())
+    }
+
     /// Memory all containers may use together, in bytes.
     pub fn memory(&self) -> u64 {
         self.containers.iter().map(|c| u64::try_from(c.memory_limit).unwrap_or(0)).sum()

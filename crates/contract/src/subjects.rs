@@ -67,6 +67,7 @@ pub fn dead_letter(kind: DeadLetterKind) -> String {
         DeadLetterKind::Order => "order",
         DeadLetterKind::Notice => "notice",
         DeadLetterKind::Record => "record",
+        DeadLetterKind::Question => "question",
     };
     format!("deployd.dead.{kind}")
 }
@@ -84,6 +85,8 @@ pub enum DeadLetterKind {
     Notice,
     /// A stored record.
     Record,
+    /// A question, to a scheduler or to a node.
+    Question,
 }
 
 /// One token of a subject: names may hold dots, tokens may not. `%` is in no name, so this cannot collide.

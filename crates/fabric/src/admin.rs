@@ -18,6 +18,9 @@ use crate::shutdown::Shutdown;
 #[derive(Debug, Clone)]
 pub struct Readiness {
     state: Arc<watch::Sender<Result<(), String>>>,
+    /// How often the main loop was asked whether it lives, and up to which question it has answered.
+    asked: Arc<watch::Sender<u64>>,
+    answered: Arc<watch::Sender<u64>>,
 }
 
 impl Default for Readiness {
@@ -29,7 +32,11 @@ impl Default for Readiness {
 impl Readiness {
     /// Not ready: starting.
     pub fn new() -> Self {
-        Self { state: Arc::new(watch::Sender::new(Err("starting".to_owned()))) }
+        Self {
+            state: Arc::new(watch::Sender::new(Err("starting".to_owned()))),
+            asked: Arc::default(),
+            answered: Arc::default(),
+        }
     }
 
     /// Tells whether the process is ready, or why it is not. A change is logged.
@@ -50,6 +57,27 @@ impl Readiness {
     /// The state now.
     pub fn get(&self) -> Result<(), String> {
         self.state.borrow().clone()
+    }
+
+    /// For the main loop, as one arm of its `select!`: returns when somebody asks whether the loop lives, and that is the answer.
+    /// Cancel-safe.
+    pub async fn asked(&self) {
+        let answered = *self.answered.borrow();
+        // The sender is ours, so there is always a next question.
+        if let Ok(question) = self.asked.subscribe().wait_for(|asked| *asked > answered).await {
+            self.answered.send_replace(*question);
+        }
+    }
+
+    /// Asks the main loop whether it lives; returns when it has answered.
+    pub async fn answered(&self) {
+        let mut question = 0;
+        self.asked.send_modify(|asked| {
+            *asked += 1;
+            question = *asked;
+        });
+        // Fails only when the sender is gone, and it is ours.
+        let _ = self.answered.subscribe().wait_for(|answered| *answered >= question).await;
     }
 
     /// A receiver that follows the state.

@@ -12,6 +12,8 @@ pub mod http;
 pub mod local;
 pub mod nats;
 pub mod process;
+pub mod settings;
 pub mod shutdown;
+pub mod systemd;
 pub mod tasks;
 pub mod telemetry;

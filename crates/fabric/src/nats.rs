@@ -43,6 +43,8 @@ pub struct Bus {
     connected: watch::Receiver<bool>,
     /// Counts connections: a reader that sees it change knows that messages under way may be gone.
     connections: watch::Receiver<u64>,
+    /// Servers that hold each stream.
+    replicas: usize,
 }
 
 impl Bus {
@@ -62,6 +64,16 @@ impl Bus {
             durability::Durability::Always => Some(true),
             durability::Durability::NowAndThen => Some(false),
             durability::Durability::Unknown => None,
+        }
+    }
+
+    /// Waits until the server has what was sent so far; whoever ends their process needs it.
+    pub async fn flush(&self) -> Result<(), Error> {
+        let doing = || "sending what is left".to_owned();
+        match tokio::time::timeout(connect::API_LIMIT, self.client.flush()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(source)) => Err(Error::Failed { doing: doing(), source: source.into() }),
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
         }
     }
 

@@ -11,17 +11,3 @@ pub fn exit_bad_config(message: impl Display) -> ! {
     eprintln!("bad configuration: {one_line}");
     std::process::exit(BAD_CONFIG)
 }
-
-/// Reads the settings of a process from its arguments and environment. Help and version are printed and end it with 0,
-/// anything wrong ends it with one line and 64.
-pub fn settings<T: clap::Parser>() -> T {
-    match T::try_parse() {
-        Ok(settings) => settings,
-        Err(error) if !error.use_stderr() => error.exit(),
-        Err(error) => {
-            let text = error.to_string();
-            let first = text.lines().take_while(|line| !line.trim().is_empty()).collect::<Vec<_>>().join(" ");
-            exit_bad_config(first.trim_start_matches("error: "))
-        }
-    }
-}

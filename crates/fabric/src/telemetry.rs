@@ -25,11 +25,23 @@ pub enum Format {
     Json,
 }
 
+impl Args {
+    /// What is wrong with the filter.
+    pub fn check(&self) -> Result<(), String> {
+        self.filter().map(drop)
+    }
+
+    fn filter(&self) -> Result<EnvFilter, String> {
+        EnvFilter::try_new(&self.log)
+            .map_err(|error| format!("--log {:?}: {error}; write a level such as info, or info,fabric=debug", self.log))
+    }
+}
+
 /// Starts logging; a second call changes nothing. A filter that cannot be read ends the process: it is a setting.
 pub fn init(args: &Args) {
-    let filter = match EnvFilter::try_new(&args.log) {
+    let filter = match args.filter() {
         Ok(filter) => filter,
-        Err(error) => crate::process::exit_bad_config(format!("--log {:?}: {error}", args.log)),
+        Err(flaw) => crate::process::exit_bad_config(flaw),
     };
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let started = match args.log_format {

@@ -2,7 +2,8 @@
 //!
 //! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
 //! as ordered". What is not in the order goes first: two versions of an instance stand side by side only while both
-//! are ordered, or while the images of the new one are fetched: what runs is not touched for one that cannot be made. A
+//! are ordered, or while the images of the new one are fetched: what runs is not touched for one that cannot be made.
+//! Usually they are on the node before the new one is ordered, because the old one's order asked for them (`ahead`). A
 //! container that was made once and vanished is *missing*: of an instance that is the scheduler's to answer, and the
 //! lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the node's own business.
 //! The surprise: a restart is a stop and a start, because only then does an agent that died in between see what is left
@@ -52,6 +53,8 @@ pub struct Wanted<'a> {
     pub alone_at: Timestamp,
     /// Whether what it is made of is on the node.
     pub images: Images,
+    /// Whether what the pod that is to take its place is made of is on the node.
+    pub ahead: Images,
     /// The spec its containers are updated to while they stand; none when they have always been as they were made.
     pub live: Option<Live>,
 }
@@ -194,15 +197,23 @@ pub enum Next {
 
 /// The next step of the lane.
 pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
+    let mut wait = None;
+    // First, because it holds nothing up.
+    for wanted in &lane.wanted {
+        match &wanted.ahead {
+            Images::Here | Images::Coming => {}
+            Images::Missing { image, retry_at } if now >= *retry_at => return Next::Fetch(image.clone()),
+            Images::Missing { retry_at, .. } => wait = earlier(wait, *retry_at),
+        }
+    }
     let mut surplus = lane.seen.iter().filter(|seen| is_surplus(lane, seen));
     if let Some(surplus) = surplus.find(|seen| !serves_on(lane, seen)) {
         return Next::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
     }
-    let mut wait = None;
     for wanted in &lane.wanted {
         match next_of_pod(lane, wanted, now) {
             Next::Nothing => {}
-            Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier: Timestamp| earlier.min(time))),
+            Next::WaitUntil(time) => wait = earlier(wait, time),
             step @ (Next::Fetch(_)
             | Next::Create(_)
             | Next::Update { .. }
@@ -214,6 +225,10 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
         }
     }
     wait.map_or(Next::Nothing, Next::WaitUntil)
+}
+
+fn earlier(wait: Option<Timestamp>, time: Timestamp) -> Option<Timestamp> {
+    Some(wait.map_or(time, |wait| wait.min(time)))
 }
 
 /// Not ordered, made from another spec, beyond the spec's containers, or the lesser of two of a kind.
@@ -268,7 +283,7 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
             Next::Nothing => {}
             // Containers are made in index order: one that waits holds back the making of those after it.
             Next::Create(_) if wait.is_some() => {}
-            Next::WaitUntil(time) => wait = Some(wait.map_or(time, |earlier| earlier.min(time))),
+            Next::WaitUntil(time) => wait = earlier(wait, time),
             step @ (Next::Fetch(_)
             | Next::Create(_)
             | Next::Update { .. }

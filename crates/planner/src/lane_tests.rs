@@ -41,6 +41,8 @@ struct Facts {
     brakes: Brakes,
     /// Of the pods whose images are not all here.
     images: BTreeMap<PodId, Images>,
+    /// Of every wanted pod, for the one that is to take its place.
+    ahead: Option<Images>,
     /// Of every wanted pod.
     live: Option<Live>,
     /// Of containers that do not have the spec of digest "made".
@@ -54,6 +56,7 @@ fn facts() -> Facts {
         alone_at: at(1_000_000),
         brakes: Brakes::default(),
         images: BTreeMap::new(),
+        ahead: None,
         live: None,
         updated: BTreeMap::new(),
     }
@@ -111,6 +114,10 @@ impl Facts {
         self.images.insert(pod, images);
         self
     }
+    fn ahead(mut self, ahead: Images) -> Self {
+        self.ahead = Some(ahead);
+        self
+    }
     /// Standing containers shall have the spec of this digest, from that second on.
     fn live(mut self, digest: &str, retry_at: i64) -> Self {
         self.live = Some(Live { digest: digest.to_owned(), retry_at: at(retry_at) });
@@ -128,6 +135,7 @@ impl Facts {
             memory: memory.clone(),
             alone_at: self.alone_at,
             images: self.images.get(pod).cloned().unwrap_or(Images::Here),
+            ahead: self.ahead.clone().unwrap_or(Images::Here),
             live: self.live.clone(),
         });
         let seen = self.seen.iter().map(|(id, identity, activity, exit_code, started_at)| Seen {
@@ -466,8 +474,11 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     let one = (1..3usize, any::<bool>(), any::<bool>(), 0..3u8, 0..2u32, 0..2u32, any::<bool>());
     let wanted = prop::collection::btree_map(names(), one, 0..3);
     let seen = prop::collection::vec((names(), 0..3usize, any_activity()), 0..6);
-    (wanted, seen, any::<bool>()).prop_map(|(wanted, seen, live)| {
+    (wanted, seen, any::<bool>(), any::<bool>()).prop_map(|(wanted, seen, live, is_replaced)| {
         let mut all = if live { facts().live(LIVE, 0) } else { facts() };
+        if is_replaced {
+            all = all.ahead(Images::Missing { image: "web:3".to_owned(), retry_at: at(0) });
+        }
         for (id, (count, created, stop, policy, starts, restarts, lacks)) in wanted {
             let policy = [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail][usize::from(policy)];
             all = all.want(id, count).policy(policy).asked(starts, restarts).remember(|m| m.created = created);
@@ -489,7 +500,10 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
     match next {
         Next::Nothing | Next::WaitUntil(_) => {}
-        Next::Fetch(_) => facts.images.clear(),
+        Next::Fetch(_) => {
+            facts.images.clear();
+            facts.ahead = None;
+        }
         Next::Update { id, .. } => drop(facts.updated.insert(id, LIVE.to_owned())),
         Next::Create(identity) => {
             *made += 1;

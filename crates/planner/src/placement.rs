@@ -1,9 +1,13 @@
 //! Chooses a node for each instance of a group.
 //!
 //! Memory, CPU, liveness and hard expressions decide what is possible; then the node with the fewest siblings, the lowest
-//! dominant share after the placement and the first name is taken. Candidates are worked out once per batch and kept in
-//! order, so a thousand instances cost a thousand tree operations and not a thousand looks at every node.
+//! dominant share after the placement and the first name is taken. Nodes are looked at in the order of `standings`, and only
+//! as many as are needed to know the best: a thousand instances cost a thousand tree operations and not a thousand looks at
+//! every node, and one instance costs a look at a few nodes, however many there are.
 
+mod standings;
+
+use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -16,6 +20,8 @@ use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 
 use crate::expression::{Expression, Kind, Test};
+pub use standings::Standings;
+use standings::{Place, share};
 
 /// What one instance takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -63,30 +69,57 @@ pub struct Wish<'a> {
     pub prefer: Option<&'a NodeName>,
 }
 
+/// Where instances may be placed.
+#[derive(Clone, Copy)]
+pub struct Site<'a> {
+    /// The nodes.
+    pub hosts: &'a BTreeMap<NodeName, Host>,
+    /// Their order, if one is kept.
+    pub standings: Option<&'a Standings>,
+    /// Who is there.
+    pub tenants: &'a dyn Tenants,
+}
+
 /// Places the instances of one group one after another.
 pub struct Batch<'a> {
     hosts: &'a BTreeMap<NodeName, Host>,
+    tenants: &'a dyn Tenants,
+    expressions: Vec<Expression>,
     need: Need,
-    /// Nodes that could take an instance if they had room, with their load.
-    loads: BTreeMap<&'a NodeName, Load>,
-    /// Every expression holds, and there is room.
-    preferred: BTreeSet<Rank<'a>>,
-    /// The hard expressions hold, and there is room.
-    accepted: BTreeSet<Rank<'a>>,
-    /// Reasons of nodes that cannot take any instance.
-    excluded: BTreeMap<&'a NodeName, BTreeSet<String>>,
+    standings: Cow<'a, Standings>,
+    /// How far the order of the standings was looked at.
+    looked: usize,
+    /// Nodes that were looked at and could take an instance if they had room, with their load.
+    loads: BTreeMap<u32, Load>,
+    /// Of those, where every expression holds and there is room.
+    preferred: BTreeSet<Rank>,
+    /// Of those, where the hard expressions hold and there is room.
+    accepted: BTreeSet<Rank>,
+    /// Reasons of nodes that were looked at and cannot take any instance.
+    excluded: BTreeMap<u32, BTreeSet<String>>,
     /// The reasons as of now; emptied by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
 }
 
 /// Fewest siblings first, then the lowest share, then the name.
-type Rank<'a> = (u32, u64, &'a NodeName);
+type Rank = (u32, u64, u32);
 
 #[derive(Debug, Clone, Copy)]
 struct Load {
+    /// What the node has.
+    room: Need,
     used: Need,
     siblings: u32,
     wished: bool,
+    /// What an instance would find there; none when there is no room.
+    rank: Option<Rank>,
+}
+
+impl Host {
+    /// What it has in all.
+    fn room(&self) -> Need {
+        Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }
+    }
 }
 
 impl Need {
@@ -113,35 +146,36 @@ impl Need {
 }
 
 impl<'a> Batch<'a> {
-    /// Works out the candidates for instances that ask for `filters`; `siblings` counts the instances that stay where they are.
+    /// Candidates for instances that ask for `filters`; `siblings` counts the instances that stay where they are.
     pub fn new(
         hosts: &'a BTreeMap<NodeName, Host>,
         filters: &[String],
         need: Need,
         siblings: &BTreeMap<NodeName, u32>,
-        tenants: &dyn Tenants,
+        tenants: &'a dyn Tenants,
     ) -> Self {
-        let expressions: Vec<Expression> = filters.iter().map(|text| Expression::parse(text)).collect();
+        let site = Site { hosts, standings: None, tenants };
+        Self::on(site, filters, need, siblings)
+    }
+
+    /// Like [`Batch::new`], with an order of the nodes that may have been kept.
+    pub fn on(site: Site<'a>, filters: &[String], need: Need, siblings: &BTreeMap<NodeName, u32>) -> Self {
+        let Site { hosts, standings, tenants } = site;
+        let kept = standings.filter(|standings| standings.order(need).is_some());
         let mut batch = Self {
             hosts,
+            tenants,
+            expressions: filters.iter().map(|text| Expression::parse(text)).collect(),
             need,
+            standings: kept.map_or_else(|| Cow::Owned(Standings::of(hosts, need)), Cow::Borrowed),
+            looked: 0,
             loads: BTreeMap::new(),
             preferred: BTreeSet::new(),
             accepted: BTreeSet::new(),
             excluded: BTreeMap::new(),
             reasons: OnceCell::new(),
         };
-        for (name, host) in hosts {
-            let reasons = exclusions(name, host, &expressions, tenants);
-            if !reasons.is_empty() {
-                batch.excluded.insert(name, reasons);
-                continue;
-            }
-            let wished = expressions.iter().filter(|e| e.is_soft()).all(|e| holds(e, name, host, tenants).is_ok());
-            let siblings = siblings.get(name).copied().unwrap_or(0);
-            batch.loads.insert(name, Load { used: host.used, siblings, wished });
-            batch.offer(name);
-        }
+        batch.count(siblings);
         batch
     }
 
@@ -169,66 +203,114 @@ impl<'a> Batch<'a> {
             Some(pin) => self.ranked(pin),
             None => wish.prefer.and_then(|node| self.good(node)).or_else(|| self.best(wish.avoid)),
         };
-        let Some(name) = chosen else { return Err(self.why(wish.pin)) };
-        self.keep(name, self.need);
-        Ok(name.clone())
+        let Some(number) = chosen else { return Err(self.why(wish.pin)) };
+        let need = self.need;
+        self.change_one(number, |load| {
+            load.used = load.used.plus(need);
+            load.siblings += 1;
+        });
+        Ok(self.standings.name(number).expect("a node that was looked at has a name").clone())
     }
 
-    fn best(&self, avoid: Option<&NodeName>) -> Option<&'a NodeName> {
-        let first = |set: &BTreeSet<Rank<'a>>, avoid: Option<&NodeName>| {
-            set.iter().map(|(_, _, name)| *name).find(|name| Some(*name) != avoid)
+    /// Nodes with instances that stay are not in the order of their shares alone.
+    fn count(&mut self, siblings: &BTreeMap<NodeName, u32>) {
+        for (name, count) in siblings {
+            let Some(number) = self.standings.number(name) else { continue };
+            self.look(number);
+            self.change_one(number, |load| load.siblings = *count);
+        }
+    }
+
+    fn best(&mut self, avoid: Option<&NodeName>) -> Option<u32> {
+        let avoid = avoid.and_then(|node| self.standings.number(node));
+        let first = |set: &BTreeSet<Rank>, avoid: Option<u32>| {
+            set.iter().find(|(_, _, number)| Some(*number) != avoid).copied()
         };
+        while let Some((share, number)) = self.unseen() {
+            // Whoever was not looked at has no siblings, and comes after this one.
+            if first(&self.preferred, avoid).is_some_and(|best| best <= (0, share, number)) {
+                break;
+            }
+            self.look(number);
+        }
         first(&self.preferred, avoid)
             .or_else(|| first(&self.accepted, avoid))
             .or_else(|| first(&self.preferred, None))
             .or_else(|| first(&self.accepted, None))
+            .map(|(_, _, number)| number)
     }
 
     /// The node, if no other could meet a wish that it does not meet.
-    fn good(&self, node: &NodeName) -> Option<&'a NodeName> {
-        let (name, load) = self.loads.get_key_value(node)?;
-        self.rank(name, load).filter(|_| load.wished || self.preferred.is_empty()).map(|_| *name)
+    fn good(&mut self, node: &NodeName) -> Option<u32> {
+        let number = self.ranked(node)?;
+        if self.loads.get(&number)?.wished {
+            return Some(number);
+        }
+        while let Some((_, unseen)) = self.unseen().filter(|_| self.preferred.is_empty()) {
+            self.look(unseen);
+        }
+        self.preferred.is_empty().then_some(number)
     }
 
-    fn ranked(&self, node: &NodeName) -> Option<&'a NodeName> {
-        let (name, load) = self.loads.get_key_value(node)?;
-        self.rank(name, load).map(|_| *name)
+    fn ranked(&mut self, node: &NodeName) -> Option<u32> {
+        let number = self.standings.number(node)?;
+        self.look(number);
+        self.loads.get(&number)?.rank.map(|_| number)
+    }
+
+    /// The next node in the order that was not looked at.
+    fn unseen(&mut self) -> Option<Place> {
+        let order = self.standings.order(self.need)?;
+        let seen = |(_, number): &Place| self.loads.contains_key(number) || self.excluded.contains_key(number);
+        let next = order.get(self.looked..)?.iter().position(|place| !seen(place));
+        self.looked = next.map_or(order.len(), |steps| self.looked + steps);
+        order.get(self.looked).copied()
+    }
+
+    /// Looks at a node, once.
+    fn look(&mut self, number: u32) {
+        if self.loads.contains_key(&number) || self.excluded.contains_key(&number) {
+            return;
+        }
+        let Some((name, host)) = self.standings.name(number).and_then(|name| self.hosts.get_key_value(name)) else {
+            return;
+        };
+        let reasons = exclusions(name, host, &self.expressions, self.tenants);
+        if !reasons.is_empty() {
+            self.excluded.insert(number, reasons);
+            return;
+        }
+        let wished =
+            self.expressions.iter().filter(|e| e.is_soft()).all(|e| holds(e, name, host, self.tenants).is_ok());
+        let mut load = Load { room: host.room(), used: host.used, siblings: 0, wished, rank: None };
+        self.offer(number, &mut load);
+        self.loads.insert(number, load);
     }
 
     /// Changes the load of a node and its place in the order.
     fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut Load)) {
-        let Some((name, load)) = self.loads.get_key_value(node).map(|(name, load)| (*name, *load)) else { return };
-        if let Some(rank) = self.rank(name, &load) {
-            self.preferred.remove(&rank);
-            self.accepted.remove(&rank);
+        if let Some(number) = self.standings.number(node) {
+            self.look(number);
+            self.change_one(number, change);
         }
-        if let Some(load) = self.loads.get_mut(name) {
-            change(load);
+    }
+
+    fn change_one(&mut self, number: u32, change: impl FnOnce(&mut Load)) {
+        let Some(mut load) = self.loads.get(&number).copied() else { return };
+        if let Some(rank) = load.rank.take() {
+            let set = if load.wished { &mut self.preferred } else { &mut self.accepted };
+            set.remove(&rank);
         }
+        change(&mut load);
         self.reasons = OnceCell::new();
-        self.offer(name);
+        self.offer(number, &mut load);
+        self.loads.insert(number, load);
     }
 
-    fn offer(&mut self, name: &'a NodeName) {
-        let Some(load) = self.loads.get(name).copied() else { return };
-        let Some(rank) = self.rank(name, &load) else { return };
-        if load.wished {
-            self.preferred.insert(rank)
-        } else {
-            self.accepted.insert(rank)
-        };
-    }
-
-    /// Where the node stands in the order; none when it has no room.
-    fn rank(&self, name: &'a NodeName, load: &Load) -> Option<Rank<'a>> {
-        let facts = &self.hosts.get(name)?.facts;
-        let after = load.used.plus(self.need);
-        if after.memory > facts.memory || after.cpu_millis > facts.cpu_millis {
-            return None;
-        }
-        let share = |part: u64, whole: u64| u64::try_from(u128::from(part) * 1_000_000 / u128::from(whole.max(1)));
-        let share = share(after.memory, facts.memory).ok()?.max(share(after.cpu_millis, facts.cpu_millis).ok()?);
-        Some((load.siblings, share, name))
+    fn offer(&mut self, number: u32, load: &mut Load) {
+        load.rank = share(load.room, load.used, self.need).map(|share| (load.siblings, share, number));
+        let set = if load.wished { &mut self.preferred } else { &mut self.accepted };
+        set.extend(load.rank);
     }
 
     fn why(&self, pin: Option<&NodeName>) -> Arc<Unplaceable> {
@@ -239,13 +321,20 @@ impl<'a> Batch<'a> {
     }
 
     fn all_reasons(&self) -> Unplaceable {
-        let mut reasons: BTreeMap<NodeName, BTreeSet<String>> =
-            self.excluded.iter().map(|(name, reasons)| ((*name).clone(), reasons.clone())).collect();
-        for (name, load) in &self.loads {
-            let Some(host) = self.hosts.get(*name) else { continue };
-            reasons.insert((*name).clone(), shortage(&host.facts, load.used.plus(self.need)));
-        }
-        Unplaceable { reasons }
+        let reasons = self.hosts.iter().map(|(name, host)| {
+            let number = self.standings.number(name);
+            let excluded = number.and_then(|number| self.excluded.get(&number)).cloned();
+            let load = number.and_then(|number| self.loads.get(&number));
+            let reasons = excluded.unwrap_or_else(|| match load {
+                Some(_) => BTreeSet::new(),
+                // It has no room, so nobody had to look at it.
+                None => exclusions(name, host, &self.expressions, self.tenants),
+            });
+            let used = load.map_or(host.used, |load| load.used);
+            let reasons = if reasons.is_empty() { shortage(&host.facts, used.plus(self.need)) } else { reasons };
+            (name.clone(), reasons)
+        });
+        Unplaceable { reasons: reasons.collect() }
     }
 }
 

@@ -222,4 +222,81 @@ proptest! {
         let pod = pod_spec(memory << 20, &[], "i");
         prop_assert_eq!(place_all(&make(&hosts), &pod, 20), place_all(&make(&other), &pod, 20));
     }
+
+    #[test]
+    fn looking_at_few_nodes_in_a_kept_order_chooses_as_looking_at_all_of_them(
+        before in proptest::collection::vec(any_host(), 1..12),
+        after in proptest::collection::vec(any_host(), 12),
+        changed in proptest::collection::vec(any::<bool>(), 12),
+        siblings in proptest::collection::vec(0_u32..3, 12),
+        memory in 0_i64..1_024,
+        wishes in proptest::collection::vec((0_usize..14, 0_usize..14), 1..30),
+    ) {
+        let node = |index: usize| name(&format!("n{index}"));
+        let mut hosts: BTreeMap<NodeName, Host> =
+            before.into_iter().enumerate().map(|(index, host)| (node(index), host)).collect();
+        let pod = pod_spec(memory << 20, &["constraint:group==~default"], "i");
+        let need = Need::of(&pod, 8);
+        let mut standings = Standings::default();
+        standings.prepare(&hosts, Need { memory: 1, cpu_millis: 1 });
+        standings.prepare(&hosts, need);
+        let known = hosts.len();
+        for (index, host) in after.into_iter().enumerate().take(known).filter(|(index, _)| changed[*index]) {
+            hosts.insert(node(index), host);
+            standings.touch(&node(index));
+        }
+        prop_assert!(standings.order(need).is_none() || !changed[..known].contains(&true), "a stale order is not used");
+        standings.prepare(&hosts, need);
+        let siblings: BTreeMap<NodeName, u32> =
+            siblings.into_iter().enumerate().filter(|(_, count)| *count > 0).map(|(i, count)| (node(i), count)).collect();
+        let site = Site { hosts: &hosts, standings: Some(&standings), tenants: &Nobody };
+        let mut batch = Batch::on(site, &pod.filters, need, &siblings);
+        let mut model = Model { hosts: hosts.clone(), siblings, need };
+        for (avoid, prefer) in wishes {
+            let (avoid, prefer) = (node(avoid), node(prefer));
+            let wish = Wish { pin: None, avoid: Some(&avoid), prefer: Some(&prefer).filter(|_| prefer < avoid) };
+            prop_assert_eq!(batch.place(wish).ok(), model.place(wish));
+        }
+    }
+}
+
+/// Placement as the rules say it: every node is looked at each time.
+struct Model {
+    hosts: BTreeMap<NodeName, Host>,
+    siblings: BTreeMap<NodeName, u32>,
+    need: Need,
+}
+
+impl Model {
+    fn place(&mut self, wish: Wish<'_>) -> Option<NodeName> {
+        let could = |(_, host): &(&NodeName, &Host)| {
+            host.liveness == Liveness::Alive
+                && host.engine == EngineState::Up
+                && host.used.memory + self.need.memory <= host.facts.memory
+                && host.used.cpu_millis + self.need.cpu_millis <= host.facts.cpu_millis
+        };
+        let is_wished = |host: &Host| host.facts.labels.contains_key("group");
+        let rank = |(name, host): (&NodeName, &Host)| {
+            let share = |part: u64, whole: u64| u128::from(part) * 1_000_000 / u128::from(whole.max(1));
+            let share = share(host.used.memory + self.need.memory, host.facts.memory)
+                .max(share(host.used.cpu_millis + self.need.cpu_millis, host.facts.cpu_millis));
+            (
+                Some(name) == wish.avoid,
+                !is_wished(host),
+                self.siblings.get(name).copied().unwrap_or(0),
+                share,
+                name.clone(),
+            )
+        };
+        let can: Vec<(&NodeName, &Host)> = self.hosts.iter().filter(could).collect();
+        let good = can.iter().find(|(name, host)| {
+            Some(*name) == wish.prefer && (is_wished(host) || !can.iter().any(|(_, host)| is_wished(host)))
+        });
+        let best = || can.iter().map(|one| rank(*one)).min().map(|(.., name)| name);
+        let chosen = good.map(|(name, _)| (*name).clone()).or_else(best)?;
+        let host = self.hosts.get_mut(&chosen)?;
+        host.used = host.used.plus(self.need);
+        *self.siblings.entry(chosen.clone()).or_default() += 1;
+        Some(chosen)
+    }
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use contract::name::{GroupName, NodeName};
-use contract::order::Assignment;
+use contract::order::{Assignment, Fetch};
 use contract::pod_id::PodId;
+use contract::record::Fetching;
 use contract::spec::PodSpec;
 
 use super::commit::OrderChange;
@@ -22,10 +23,13 @@ pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
     if group.is_orphan() {
         return Assignments::default();
     }
-    let restart_policy = group.record.spec.restart_policy;
+    let present = &group.record.spec;
+    let restart_policy = present.restart_policy;
     // Who leaves a node starts nowhere else before that node has let go of it.
     let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
+    let images = || present.pod.images().map(str::to_owned).collect();
     let placed = settled.filter_map(|(node, pod, slot)| {
+        let fetching = slot.fetching.filter(|fetching| fetching.version == present.version);
         let assignment = Assignment {
             target: slot.target,
             restart_policy,
@@ -33,6 +37,7 @@ pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
             restarts_asked: slot.restarts_asked,
             updated_to: slot.made_as.map(|_| slot.version),
             addresses: slot.lease.clone(),
+            fetch: fetching.map(|Fetching { version, .. }| Fetch { version, images: images() }),
         };
         Some(((node.clone(), pod), (assignment, Arc::clone(group.pod(slot.version)?))))
     });

@@ -14,6 +14,7 @@ use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
+use contract::time::Timestamp;
 use serde::Serialize;
 
 use super::io::{Commit, Effect, Write};
@@ -38,6 +39,8 @@ pub(super) struct Bundle {
     pub(super) brakes: Option<Brakes>,
     /// Which groups every node leaves alone from now on.
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
+    /// A group of which pods are taken out of service, and when that was decided.
+    pub(super) hides: Option<(GroupName, Timestamp)>,
 }
 
 /// A pod that a node must run from now on, or not any more.
@@ -55,6 +58,7 @@ pub(super) struct Released {
     pub(super) changes: Vec<OrderChange>,
     pub(super) brakes: Option<Brakes>,
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
+    pub(super) hides: Option<(GroupName, Timestamp)>,
 }
 
 /// Decisions on their way into the store.
@@ -94,6 +98,10 @@ impl Outbox {
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
     }
+    /// Something that is not on its way yet hides the same pods.
+    pub(super) fn hides(&self, what: &(GroupName, Timestamp)) -> bool {
+        self.waiting.iter().any(|bundle| bundle.hides.as_ref() == Some(what))
+    }
     pub(super) fn push(&mut self, bundle: Bundle) {
         self.waiting.push_back(bundle);
     }
@@ -116,8 +124,8 @@ impl Outbox {
             // A key may be written once in a transaction: the later decision stands.
             writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            let Bundle { effects, changes, brakes, spared, .. } = bundle;
-            to.push(Released { effects, changes, brakes, spared });
+            let Bundle { effects, changes, brakes, spared, hides, .. } = bundle;
+            to.push(Released { effects, changes, brakes, spared, hides });
         }
         if writes.is_empty() {
             return (released, None);

@@ -93,10 +93,10 @@ impl Leading<'_> {
 /// Whether the group has an instance that must leave.
 fn concerns(drift: &Drift, group: &Group) -> bool {
     let there = |slot: &Slot| [&slot.node, &slot.leaves].contains(&&Some(drift.from.clone()));
-    // The pod beside an instance is the release's: it goes or takes over, whatever drifts.
+    let has_there = |slot: &Slot| there(slot) || slot.next.as_deref().is_some_and(there);
     let mut slots = (1..).zip(group.slots());
     group.is_present()
-        && slots.any(|(number, slot)| there(slot) && drift.instance.is_none_or(|instance| instance == number))
+        && slots.any(|(number, slot)| has_there(slot) && drift.instance.is_none_or(|instance| instance == number))
 }
 
 /// The record with the drift in it; none when it is there already.

@@ -14,11 +14,13 @@ use contract::state::RestartPolicy;
 use serde_json::{Map, Value};
 
 use super::admission::{Admission, Created};
-use super::commit::Bundle;
+use super::commit::{self, Bundle};
 use super::io::Write;
 use super::leader::Leading;
+use super::planning::to_store;
 use super::respec::Respec;
 use super::revisions::Origin;
+use super::strategy::past_new_gates;
 
 impl Leading<'_> {
     pub(super) fn admission(&self) -> Admission<'_> {
@@ -37,6 +39,9 @@ impl Leading<'_> {
         if adopts {
             bundle.spared = Some(Arc::new(self.state.untouchable()));
             bundle.writes.extend(self.drop_useless_release(&name));
+        }
+        if let Some(before) = &before {
+            bundle.writes.extend(self.pass_new_gates(&name, &before.spec));
         }
         let origin = Origin { by: by.to_owned(), copies, ..Origin::default() };
         bundle.writes.extend(self.note_revisions(&name, before.as_ref(), origin));
@@ -93,10 +98,20 @@ impl Leading<'_> {
     /// Another way to be changed.
     pub(super) fn patch_strategy(&mut self, name: &GroupName, fields: &Map<String, Value>) -> Result<Bundle, Refusal> {
         let group = self.admission().present(name)?;
+        let before = group.record.spec.clone();
         let Some(record) = self.admission().restrategised(group, fields)? else { return Ok(Bundle::default()) };
         let mut bundle = self.change_record(name, record);
+        bundle.writes.extend(self.pass_new_gates(name, &before));
         bundle.writes.extend(self.drop_useless_release(name));
         Ok(bundle)
+    }
+
+    /// Whoever is there already does not wait for gates that were added.
+    fn pass_new_gates(&mut self, name: &GroupName, before: &PodGroupSpec) -> Option<Write> {
+        let slots = self.state.groups.get(name).and_then(|group| past_new_gates(group, before))?;
+        let write = commit::put(keys::placement(name), &to_store(&slots));
+        self.state.set_slots(name, slots);
+        Some(write)
     }
 
     /// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.

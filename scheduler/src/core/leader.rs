@@ -18,11 +18,12 @@ use contract::time::Timestamp;
 use super::alarms::{Alarm, Alarms};
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
 use super::conditions::Conditions;
+use super::hidden::Hidden;
 use super::io::{CommitResult, Effect, Mutant, Settings, Write};
 use super::journal::Journal;
 use super::load::Stored;
 use super::losses::Losses;
-use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER};
+use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER, SpecDigests};
 use super::reports::Ears;
 use super::state::State;
 
@@ -40,6 +41,7 @@ pub(super) struct Leader {
     /// When anybody was heard last.
     pub(super) anybody_heard_at: Timestamp,
     pub(super) desks: BTreeMap<NodeName, Desk>,
+    spec_digests: SpecDigests,
     /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
     floor: u64,
     /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
@@ -68,6 +70,8 @@ pub(super) struct Leader {
     pub(super) conditions: Conditions,
     /// Nodes that went silent.
     pub(super) losses: Losses,
+    /// Since when drains are known to be stored.
+    pub(super) hidden: Hidden,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
 }
@@ -79,6 +83,7 @@ impl Leader {
             listening_since: now,
             anybody_heard_at: now,
             desks: BTreeMap::new(),
+            spec_digests: SpecDigests::default(),
             floor,
             spared: Arc::new(state.untouchable()),
             brakes: state.engine.brakes(),
@@ -94,6 +99,7 @@ impl Leader {
             journal: Journal::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
+            hidden: Hidden::of_stored(state, now),
             resigned: None,
         }
     }
@@ -101,6 +107,13 @@ impl Leader {
     /// The desk of a node, a new one if there is none.
     pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
         self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor, &self.spared, self.brakes))
+    }
+    /// Puts a stored decision on the desk of its node.
+    pub(super) fn put_on_desk(&mut self, change: &OrderChange) {
+        // Taken out for the moment: a desk and the digests are both of this leader.
+        let mut digests = std::mem::take(&mut self.spec_digests);
+        self.desk(&change.node).change(change, &mut digests);
+        self.spec_digests = digests;
     }
     /// The highest count any order of this term has.
     pub(super) fn highest_generation(&self) -> u64 {
@@ -135,8 +148,8 @@ impl Leading<'_> {
         bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            let (brakes, spared) = (bundle.brakes.take(), bundle.spared.take());
-            self.release(Released { effects, changes, brakes, spared });
+            let (brakes, spared, hides) = (bundle.brakes.take(), bundle.spared.take(), bundle.hides.take());
+            self.release(Released { effects, changes, brakes, spared, hides });
         }
         self.lead.outbox.push(bundle);
     }
@@ -213,7 +226,10 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, brakes, spared }: Released) {
+    fn release(&mut self, Released { effects, changes, brakes, spared, hides }: Released) {
+        if let Some(what) = hides {
+            self.note_hidden(what);
+        }
         self.effects.extend(effects);
         for change in changes {
             self.hand_over(&change);
@@ -227,7 +243,7 @@ impl Leading<'_> {
     }
 
     fn hand_over(&mut self, change: &OrderChange) {
-        self.lead.desk(&change.node).change(change);
+        self.lead.put_on_desk(change);
         self.lead.due.insert(change.node.clone());
         if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
             *count.get_mut() -= 1;

@@ -6,7 +6,7 @@ use contract::event::{Event, Kind};
 use contract::name::GroupName;
 use contract::record::Slot;
 use contract::time::Timestamp;
-use planner::rollout::conduct::{Cause, Failure, Release};
+use planner::rollout::conduct::{Excuse, Release, instances};
 use planner::rollout::groups;
 use planner::rollout::release::Phase;
 
@@ -49,10 +49,17 @@ fn steps(before: &Release, after: &Release) -> Vec<String> {
     }
     match (&before.failure, &after.failure) {
         (before, Some(failure)) if before.as_ref() != Some(failure) => {
-            said.push(format!("release {target} is held: {}", failure_words(failure)));
+            said.push(format!("release {target} is held: {}", failure.words()));
         }
         (Some(_), None) if after.is_open() => said.push(format!("release {target} goes on after its failure")),
         (Some(_), None) | (_, Some(_)) | (None, None) => {}
+    }
+    let is_left = |(number, excuse): (&u32, &Excuse)| {
+        (*excuse == Excuse::Skipped && before.excused.get(number) != Some(excuse)).then_some(*number)
+    };
+    let left: Vec<u32> = after.excused.iter().filter_map(is_left).collect();
+    if !left.is_empty() {
+        said.push(format!("release {target} goes on without {}", instances(&left)));
     }
     if after.phase != before.phase {
         said.extend(match after.phase {
@@ -75,27 +82,6 @@ pub(super) fn kind_word(kind: groups::Kind) -> &'static str {
     }
 }
 
-/// Why a release is held, for people.
-pub(super) fn failure_words(failure: &Failure) -> String {
-    let cause = match failure.cause {
-        Cause::Crashing => "ended again and again",
-        Cause::ImageHopeless => "cannot have the image",
-        Cause::Unschedulable => "found no node",
-        Cause::HookOverdue => "were not drained in time",
-        Cause::DeadlineExceeded => "made no progress for too long",
-    };
-    format!("instances {} {cause}", numbers(&failure.slots))
-}
-
-/// Instance numbers, for people.
-pub(super) fn numbers(instances: &[u32]) -> String {
-    /// More say nothing more.
-    const MOST: usize = 20;
-    let shown = instances.iter().take(MOST).map(u32::to_string).collect::<Vec<_>>().join(", ");
-    let more = instances.len().saturating_sub(MOST);
-    if more > 0 { format!("{shown} and {more} more") } else { shown }
-}
-
 /// Instances that are taken out of service, or were said to be drained.
 pub(super) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
     let nothing = Slot::default();
@@ -110,4 +96,12 @@ pub(super) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Ti
         Some(Effect::Record(Event { instance, ..of_group(Kind::Release, name, message, now) }))
     });
     told.collect()
+}
+
+/// Instances that go although nobody said that they are drained.
+pub(super) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
+    let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
+    let told =
+        |instance: &u32| Effect::Record(Event { instance: *instance, ..of_group(Kind::Release, name, message, now) });
+    instances.iter().map(told).collect()
 }

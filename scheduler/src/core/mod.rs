@@ -15,7 +15,9 @@ mod dependencies;
 mod drifts;
 mod events;
 mod groups;
+mod hidden;
 mod history;
+mod hosts;
 pub mod io;
 mod journal;
 mod leader;
@@ -35,6 +37,7 @@ mod reports;
 mod respec;
 mod revisions;
 mod rollouts;
+mod scene;
 mod state;
 mod strategy;
 mod surplus;
@@ -46,6 +49,7 @@ mod vacancy;
 use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
+use contract::name::NodeName;
 use contract::query::{Query, Reply};
 use contract::record::Cursor;
 use contract::report::{EngineState, NodeFacts, ReportMessage};
@@ -205,8 +209,10 @@ impl Core {
             (Role::Follower, Some(key)) => {
                 let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
                 self.unreadable += u64::from(result.is_err());
-                if let keys::Key::Node(_) = keys::parse(&key) {
-                    self.hear_again();
+                if let keys::Key::Node(node) = keys::parse(&key)
+                    && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
+                {
+                    self.state.put_host(&node, &report.head.facts, report.head.engine);
                 }
             }
         }
@@ -297,11 +303,14 @@ impl Core {
             grace: self.settings.failover_grace,
         };
         let listening_since = self.listening_since.unwrap_or(self.now);
-        for (name, host) in &mut self.state.hosts {
-            let heard_at = self.ears.get(name).and_then(|ear| ear.heard_at);
-            let found_lost = self.state.records.get(name).is_some_and(|record| record.lost);
+        let names: Vec<NodeName> = self.state.hosts.keys().cloned().collect();
+        for name in names {
+            let heard_at = self.ears.get(&name).and_then(|ear| ear.heard_at);
+            let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
             let hearing = Hearing { heard_at, found_lost, listening_since };
-            host.liveness = liveness::judge(hearing, &limits, self.now).liveness;
+            if let Some(liveness) = self.state.hosts.hear(&name) {
+                *liveness = liveness::judge(hearing, &limits, self.now).liveness;
+            }
         }
     }
 }
@@ -311,7 +320,7 @@ impl Leading<'_> {
     fn begin(&mut self) {
         for (name, group) in &self.state.groups {
             for change in assignments(name, group).all() {
-                self.lead.desk(&change.node).change(&change);
+                self.lead.put_on_desk(&change);
             }
             for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
                 // Whoever must let go of something must say that it did.

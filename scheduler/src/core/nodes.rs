@@ -88,8 +88,8 @@ impl Leading<'_> {
     pub(super) fn judge_node(&mut self, node: &NodeName) {
         let judgement = self.judgement(node);
         self.lead.alarms.set(Alarm::Node(node.clone()), judgement.again_at);
-        let Some(host) = self.state.hosts.get_mut(node) else { return };
-        let before = std::mem::replace(&mut host.liveness, judgement.liveness);
+        let Some(liveness) = self.state.hosts.hear(node) else { return };
+        let before = std::mem::replace(liveness, judgement.liveness);
         if before == judgement.liveness {
             return;
         }

@@ -58,7 +58,32 @@ pub(super) struct Desk {
 #[derive(Debug)]
 struct Reference {
     spec: Arc<PodSpec>,
+    /// Its part of the order's digest.
+    digest: Digest,
     pods: u32,
+}
+
+/// Digests of the specs lately ordered: a group's spec goes to thousands of nodes, and is read for its digest once.
+#[derive(Debug, Default)]
+pub(super) struct SpecDigests {
+    known: BTreeMap<SpecKey, (Arc<PodSpec>, Digest)>,
+}
+
+impl SpecDigests {
+    /// So many are remembered; then all are forgotten.
+    const MOST: usize = 4096;
+
+    fn of(&mut self, key: &SpecKey, spec: &Arc<PodSpec>) -> Digest {
+        if let Some((_, digest)) = self.known.get(key).filter(|(known, _)| Arc::ptr_eq(known, spec)) {
+            return *digest;
+        }
+        if self.known.len() >= Self::MOST {
+            self.known.clear();
+        }
+        let digest = Digest::of(&(key, spec));
+        self.known.insert(key.clone(), (Arc::clone(spec), digest));
+        digest
+    }
 }
 
 /// What follows from a node's answer.
@@ -101,7 +126,7 @@ impl Desk {
     }
 
     /// Takes over a stored decision.
-    pub(super) fn change(&mut self, change: &OrderChange) {
+    pub(super) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
         self.due = true;
         self.touched_pods.insert(change.pod.clone());
         let Some((assignment, spec)) = &change.what else {
@@ -112,7 +137,7 @@ impl Desk {
         };
         self.withdrawn.remove(&change.pod);
         // The new reference first: a spec that stays is not sent again.
-        self.refer(assignment.spec_key(&change.pod), spec);
+        self.refer(assignment.spec_key(&change.pod), spec, digests);
         self.drop_pod(&change.pod);
         self.digest = self.digest.with(Digest::of(&(&change.pod, assignment)));
         self.pods.insert(change.pod.clone(), assignment.clone());
@@ -131,15 +156,15 @@ impl Desk {
 
     fn drop_spec(&mut self, key: &SpecKey) {
         if let Some(reference) = self.specs.remove(key) {
-            self.digest = self.digest.without(Digest::of(&(key, &reference.spec)));
+            self.digest = self.digest.without(reference.digest);
             self.touched_specs.insert(key.clone());
         }
     }
 
-    fn refer(&mut self, key: SpecKey, spec: &Arc<PodSpec>) {
+    fn refer(&mut self, key: SpecKey, spec: &Arc<PodSpec>, digests: &mut SpecDigests) {
         let mut pods = 1;
         if let Some(reference) = self.specs.get_mut(&key) {
-            if *reference.spec == **spec {
+            if Arc::ptr_eq(&reference.spec, spec) || *reference.spec == **spec {
                 reference.pods += 1;
                 return;
             }
@@ -147,9 +172,10 @@ impl Desk {
             pods += reference.pods;
             self.drop_spec(&key);
         }
-        self.digest = self.digest.with(Digest::of(&(&key, spec)));
+        let digest = digests.of(&key, spec);
+        self.digest = self.digest.with(digest);
         self.touched_specs.insert(key.clone());
-        self.specs.insert(key, Reference { spec: Arc::clone(spec), pods });
+        self.specs.insert(key, Reference { spec: Arc::clone(spec), digest, pods });
     }
 
     /// A new leader begins: what the node reports to obey is a base if it is what we would send.

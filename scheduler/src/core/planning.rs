@@ -7,14 +7,13 @@ use std::borrow::Cow;
 use std::ops::Bound;
 use std::time::Duration;
 
-use contract::brakes::Constraint;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
 use contract::report::PodFacts;
 use contract::rollout::Amount;
 use contract::state::TargetState;
-use planner::group::{GroupFacts, GroupPlan, plan_group};
+use planner::group::{GroupPlan, plan_group};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
@@ -22,14 +21,16 @@ use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
 use super::reports::Ears;
 use super::revisions::Origin;
-use super::state::{Group, pod_id};
+use super::scene::Scene;
+use super::state::{Group, pod_id, pods_of};
 
 /// Groups planned per input.
 const MOST_PLANS: usize = 64;
-/// A group of more instances is large: planning it costs milliseconds, and its instances report one by one.
-const LARGE: usize = 200;
-/// A large group is planned for reports at most once in so long.
-const LARGE_EVERY: Duration = Duration::from_millis(200);
+/// A group is planned for reports at most once in so long for each of its instances: its instances report one by one, and a
+/// plan looks at all of them. A group of a hundred waits 20 ms, one of a thousand 200 ms.
+const PLANNED_EVERY: Duration = Duration::from_micros(200);
+/// Who would wait less is planned at once.
+const AT_ONCE: usize = 50;
 
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
@@ -46,8 +47,9 @@ impl Leading<'_> {
     /// A node reported something about the group: it is planned, a large one together with what is reported next.
     pub(super) fn reported(&mut self, name: GroupName) {
         let Some(group) = self.state.groups.get(&name) else { return };
-        let not_before = group.planned_at + LARGE_EVERY;
-        if group.slots().len() > LARGE && self.now < not_before {
+        let instances = group.slots().len();
+        let not_before = group.planned_at + PLANNED_EVERY.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
+        if instances > AT_ONCE && self.now < not_before {
             self.lead.alarms.set_earlier(Alarm::Group(name), not_before);
         } else {
             self.lead.dirty.insert(name);
@@ -74,28 +76,28 @@ impl Leading<'_> {
         if group.is_orphan() {
             return self.lead.alarms.set(Alarm::Group(name.clone()), None);
         }
+        let need = group.need(group.record.spec.version);
+        self.state.hosts.prepare(need);
+        let Some(group) = self.state.groups.get(name) else { return };
         let surplus = self.surplus(name, group);
-        let sight = Sight::of(self.ears, name, group);
-        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
-        let record = self.misread(&group.record);
-        let facts = GroupFacts {
-            record: &record,
-            revisions: &group.revisions,
-            patience: self.settings.patience(),
-            slots: group.slots(),
-            seen: &sight.seen,
-            vacated: &self.vacated(name, group.slots()),
-            lingers: self.lingers(name, group),
-            beside: &sight.beside,
-            leaving: &surplus.leaving,
-            strays: surplus.strays,
-            release: group.release.as_ref(),
-            guarding: self.state.engine.guarding,
-            constraints: &constraints,
-            hosts: &self.state.hosts,
-            tenants: &*self.state,
+        let sight = if self.has_mutant(Mutant::CountsByName) {
+            Sight::by_name(self.ears, name, group)
+        } else {
+            Sight::of(self.ears, name, group)
         };
-        let plan = self.spoiled(&group.record, plan_group(&facts, self.now));
+        let record = self.misread(&group.record);
+        let scene = Scene {
+            state: self.state,
+            settings: self.settings,
+            sight,
+            surplus: &surplus,
+            vacated: self.vacated(name, group.slots()),
+            lingers: self.lingers(name, group),
+            hidden: self.lead.hidden.of(name),
+            standings: Some(&self.state.hosts.standings),
+        };
+        let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
+        let plan = self.spoiled(&group.record, plan);
         self.lead.alarms.set(Alarm::Group(name.clone()), plan.wake_at);
         let (removing, before) = (group.is_removing(), left(group.slots()));
         if let Some(group) = self.state.groups.get_mut(name) {
@@ -185,6 +187,7 @@ impl Leading<'_> {
             }
             self.state.set_slots(name, plan.slots);
             bundle.changes = before.changes_to(&self.state.assignments(name));
+            bundle.hides = self.hidden_now(name);
         } else if self.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
             self.state.set_slots(name, plan.slots);
         }
@@ -229,6 +232,20 @@ impl<'a> Sight<'a> {
         Self {
             seen: slots().map(|(index, slot)| look(index, Some(slot))).collect(),
             beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
+        }
+    }
+}
+
+impl<'a> Sight<'a> {
+    /// Whatever pod of an instance its node reports, for the simulator.
+    fn by_name(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+        let look = |number: u32, pod: Option<&Slot>| {
+            let node = pod?.node.as_ref()?;
+            ears.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
+        };
+        Self {
+            seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),
+            beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
         }
     }
 }

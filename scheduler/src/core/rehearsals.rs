@@ -3,7 +3,8 @@
 //! Nothing is changed. A spec that names a group that is there stands for what its author would ask: the strategy first,
 //! then the number of instances, then the pod.
 
-use contract::brakes::Constraint;
+use std::collections::BTreeMap;
+
 use contract::command::Refusal;
 use contract::name::GroupName;
 use contract::rollout_view::PlanView;
@@ -15,7 +16,9 @@ use super::admission::{Admission, malformed};
 use super::planning::Sight;
 use super::queries::Library;
 use super::respec::Respec;
+use super::scene::Scene;
 use super::state::Group;
+use super::strategy::past_new_gates;
 
 impl Library<'_> {
     /// What a spec would do, or why it would be refused.
@@ -48,7 +51,9 @@ impl Library<'_> {
         let cores = self.settings.quota_cores;
         let mut group = group.clone();
         if let Some(record) = admission.with_strategy_of(&group, &spec)? {
+            let before = group.record.spec.clone();
             group = group.with_record(record, cores);
+            group = past_new_gates(&group, &before).map_or_else(|| group.clone(), |slots| group.with_slots(slots));
         }
         let wanted = u32::try_from(spec.num_instances).unwrap_or(0);
         let asked = (spec.num_instances, spec.restart_policy);
@@ -70,25 +75,16 @@ impl Library<'_> {
     /// Looks at a group as the planner does, with what anybody knows who hears reports.
     pub(super) fn with_facts<T>(&self, name: &GroupName, group: &Group, look: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let surplus = self.surplus(name, group);
-        let sight = Sight::of(self.ears, name, group);
-        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
-        let vacated: Vec<bool> = group.slots().iter().map(|slot| slot.leaves.is_none()).collect();
-        look(&GroupFacts {
-            record: &group.record,
-            revisions: &group.revisions,
-            patience: self.settings.patience(),
-            slots: group.slots(),
-            seen: &sight.seen,
-            vacated: &vacated,
+        let scene = Scene {
+            state: self.state,
+            settings: self.settings,
+            sight: Sight::of(self.ears, name, group),
+            surplus: &surplus,
+            vacated: group.slots().iter().map(|slot| slot.leaves.is_none()).collect(),
             lingers: false,
-            beside: &sight.beside,
-            leaving: &surplus.leaving,
-            strays: surplus.strays,
-            release: group.release.as_ref(),
-            guarding: self.state.engine.guarding,
-            constraints: &constraints,
-            hosts: &self.state.hosts,
-            tenants: self.state,
-        })
+            hidden: &BTreeMap::new(),
+            standings: None,
+        };
+        scene.look(group, &group.record, look)
     }
 }

@@ -119,7 +119,11 @@ impl Leading<'_> {
         let set = |pod: &mut Slot| match (is_meant(pod), gate.is_true) {
             (false, _) => {}
             (true, true) => drop(pod.gates.entry(gate.name.clone()).or_insert(now)),
-            (true, false) => drop(pod.gates.remove(&gate.name)),
+            (true, false) => {
+                if pod.gates.remove(&gate.name).is_some() {
+                    pod.gates_closed_at = now;
+                }
+            }
         };
         Ok(self.change_pods(name, gate.instance, set))
     }

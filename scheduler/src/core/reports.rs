@@ -155,8 +155,10 @@ impl Ears {
         let Some(nodes) = self.sightings.get_mut(group) else { return };
         if let Some(count) = nodes.get_mut(node) {
             *count = count.saturating_sub(1);
+            if *count == 0 {
+                nodes.remove(node);
+            }
         }
-        nodes.retain(|_, count| *count > 0);
         if nodes.is_empty() {
             self.sightings.remove(group);
         }

@@ -13,9 +13,10 @@ use contract::rollout_view::{RolloutInstance, RolloutPhase, RolloutPod, RolloutS
 use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::group::rehearsing::warning_text;
-use planner::group::{GroupFacts, plan_group, readiness};
+use planner::group::{GroupFacts, limits, plan_group, readiness};
 use planner::rollout::availability::is_available;
 use planner::rollout::conduct::{Release, Report, Stand};
+use planner::rollout::limits::Limits;
 use planner::rollout::moment::Moment;
 use planner::rollout::release::Phase;
 
@@ -35,7 +36,11 @@ struct Look<'a> {
     release: Option<&'a Release>,
     units: Vec<String>,
     instances: &'a [RolloutInstance],
+    /// What the planner keeps to.
+    budget: Limits,
     is_running: bool,
+    /// An earlier revision completed that undo would go back to.
+    can_undo: bool,
 }
 
 impl Library<'_> {
@@ -53,7 +58,9 @@ impl Library<'_> {
             release: group.release.as_ref().filter(|release| release.target == target),
             units: units(group),
             instances: &instances,
+            budget: self.with_facts(name, group, |facts| limits(facts, self.now)),
             is_running: self.state.engine.running,
+            can_undo: self.admission().way_back(name, None).is_ok_and(|back| !back.is_present),
         };
         Some(RolloutView { name: name.to_string(), ..look.view(instances.clone()) })
     }

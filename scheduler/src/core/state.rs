@@ -23,6 +23,7 @@ use planner::rollout::conduct::{Release, Report};
 
 use super::dependencies::Dependencies;
 use super::history::Histories;
+use super::hosts::Hosts;
 use super::io::OUTCOME_KEPT;
 use super::ports;
 
@@ -31,7 +32,7 @@ use super::ports;
 pub(super) struct State {
     pub(super) groups: BTreeMap<GroupName, Group>,
     /// Every node known from the store or from its reports.
-    pub(super) hosts: BTreeMap<NodeName, Host>,
+    pub(super) hosts: Hosts,
     /// Node records as stored, or about to be.
     pub(super) records: BTreeMap<NodeName, NodeRecord>,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
@@ -81,7 +82,7 @@ impl Group {
     pub(super) fn new(record: GroupRecord, quota_cores: u32) -> Self {
         let pods = record.former.iter().map(|(version, pod)| (*version, pod));
         let pods = pods.chain([(record.spec.version, &record.spec.pod)]);
-        let revision = |pod: &PodSpec| Revision { pod: Arc::new(pod.clone()), need: Need::of(pod, quota_cores) };
+        let revision = |pod: &PodSpec| Revision::new(Arc::new(pod.clone()), Need::of(pod, quota_cores));
         let revisions = pods.map(|(version, pod)| (version, revision(pod))).collect();
         Self {
             record,
@@ -98,6 +99,10 @@ impl Group {
     pub(super) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
         let Self { slots, release, past, report, planned_at, draining, .. } = self.clone();
         Self { slots, release, past, report, planned_at, draining, ..Self::new(record, quota_cores) }
+    }
+    /// The same group with its instances elsewhere.
+    pub(super) fn with_slots(&self, slots: Vec<Slot>) -> Self {
+        Self { slots, ..self.clone() }
     }
     /// What one instance of a version takes; the present one's when that version is not known any more.
     pub(super) fn need(&self, version: u32) -> Need {
@@ -161,6 +166,14 @@ pub(super) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> Rang
     pod(*instances.start(), 0)..=pod(*instances.end(), u32::MAX)
 }
 
+/// Whether a slot's pods are placed as they were: same nodes, names and versions.
+fn is_as_placed(before: &Slot, after: &Slot) -> bool {
+    let placed = |slot: &Slot| -> (Option<NodeName>, u32, u32, u32) {
+        (slot.node.clone(), slot.version, slot.named_version(), slot.drift)
+    };
+    before.pods().map(placed).eq(after.pods().map(placed))
+}
+
 /// The pod in a group's slot `index`.
 pub(super) fn pod_id(group: &GroupName, index: usize, slot: &Slot) -> PodId {
     // At most 5,000 instances: the number always fits.
@@ -209,8 +222,15 @@ impl State {
     pub(super) fn set_slots(&mut self, name: &GroupName, slots: Vec<Slot>) {
         let Some(group) = self.groups.get_mut(name) else { return };
         let before = std::mem::replace(&mut group.slots, slots);
-        for (index, slot) in before.iter().enumerate() {
-            for pod in slot.pods() {
+        let mut moved = false;
+        // A plan changes a few slots of many: only those are taken out and put in again.
+        for index in 0..before.len().max(group.slots.len()) {
+            let (old, new) = (before.get(index), group.slots.get(index));
+            if old.zip(new).is_some_and(|(old, new)| is_as_placed(old, new)) {
+                continue;
+            }
+            moved = true;
+            for pod in old.into_iter().flat_map(Slot::pods) {
                 let Some(node) = &pod.node else { continue };
                 if let Some(pods) = self.assigned.get_mut(node) {
                     pods.remove(&pod_id(name, index, pod));
@@ -219,14 +239,17 @@ impl State {
                     host.used = host.used.minus(group.need(pod.version));
                 }
             }
-        }
-        for (node, id, pod) in group.placed(name) {
-            self.assigned.entry(node.clone()).or_default().insert(id, pod.version);
-            if let Some(host) = self.hosts.get_mut(node) {
-                host.used = host.used.plus(group.need(pod.version));
+            for pod in new.into_iter().flat_map(Slot::pods) {
+                let Some(node) = &pod.node else { continue };
+                self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, pod), pod.version);
+                if let Some(host) = self.hosts.get_mut(node) {
+                    host.used = host.used.plus(group.need(pod.version));
+                }
             }
         }
-        self.dependencies.set_uses(name, group);
+        if moved {
+            self.dependencies.set_uses(name, group);
+        }
     }
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.

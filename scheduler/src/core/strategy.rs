@@ -1,12 +1,13 @@
 //! Decides what becomes of a request to change how a group is changed.
 //!
-//! Each field that is named replaces the whole of what was said before, `null` makes it unsaid, and no version is raised:
-//! instances stay what they are. The serial upgrade and the conductor keep their progress in different places, so a group
+//! What is named is merged into what was said before, `null` makes it unsaid, and no version is raised: instances stay what
+//! they are. So does whether they serve: a readiness gate counts for pods that are made with it. The serial upgrade and the conductor keep their progress in different places, so a group
 //! goes from one to the other only while nothing of it is under way.
 
 use contract::command::{Operation, Refusal};
 use contract::record::{Filling, GroupRecord, Slot};
 use contract::spec::PodGroupSpec;
+use contract::time::Timestamp;
 use contract::validate::{Flaw, sentence};
 use serde_json::{Map, Value};
 
@@ -46,6 +47,27 @@ fn unfit(flaws: &[Flaw]) -> Refusal {
     Refusal::Unfit { reason: sentence(flaws) }
 }
 
+/// The slots when gates are added that were not there before; none when that changes none of them. A pod that is there was
+/// made without them, and would be out of service for want of somebody who says otherwise: for it they are true from the
+/// start, until they are made false.
+pub(super) fn past_new_gates(group: &Group, before: &PodGroupSpec) -> Option<Vec<Slot>> {
+    let gates = group.record.spec.readiness_gates.iter();
+    let added: Vec<&String> = gates.filter(|gate| !before.readiness_gates.contains(*gate)).collect();
+    let mut slots = group.slots().to_vec();
+    for slot in &mut slots {
+        slot.next.as_deref_mut().into_iter().for_each(|next| pass(next, &added));
+        pass(slot, &added);
+    }
+    (slots != group.slots()).then_some(slots)
+}
+
+fn pass(pod: &mut Slot, gates: &[&String]) {
+    let is_made = pod.filling == Filling::Pod && pod.node.is_some() && pod.leaves.is_none();
+    for gate in gates.iter().filter(|_| is_made) {
+        pod.gates.entry((*gate).clone()).or_insert(Timestamp::NEVER);
+    }
+}
+
 /// Why a group cannot go from the serial upgrade to the conductor or back now, and what would help.
 fn busy(group: &Group) -> Option<String> {
     let record = &group.record;
@@ -79,6 +101,8 @@ fn busy(group: &Group) -> Option<String> {
         ));
     }
     (!holes.is_empty() && record.spec.is_conducted()).then(|| {
-        format!("there are no instances {holes}, and Serial counts without gaps: add instances until there are")
+        let (are, all) =
+            if holes.contains(',') { ("are no instances", "there are") } else { ("is no instance", "there is") };
+        format!("there {are} {holes}, and Serial counts without gaps: add instances until {all}")
     })
 }

@@ -38,7 +38,8 @@ use contract::pod_id::PodId;
 use contract::query::{Answer, GroupView, Query, Reply};
 use contract::record::PlacementRecord;
 use contract::report::{
-    ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
+    ContainerFacts, EngineState, FetchState, Fetched, Heartbeat, NodeFacts, PodFacts, Report, ReportHead,
+    ReportMessage, Stamp,
 };
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use contract::state::{RunState, TargetState};
@@ -66,6 +67,8 @@ struct Agent {
     containers: BTreeMap<String, Vec<ContainerFacts>>,
     /// The zone its label names.
     zone: String,
+    /// What becomes of images it is asked to fetch; none when it cannot be asked.
+    fetches: Option<FetchState>,
 }
 
 /// A core and its world.
@@ -162,8 +165,21 @@ impl Agent {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
         let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (order, engine, clinging) = (Order::default(), EngineState::Up, BTreeSet::new());
-        let (incarnation, sequence, zone) = (1, 1, String::new());
-        Self { order, incarnation, sequence, memory, cpu_millis, states, clinging, facts, engine, containers, zone }
+        let (incarnation, sequence, zone, fetches) = (1, 1, String::new(), None);
+        Self {
+            order,
+            incarnation,
+            sequence,
+            memory,
+            cpu_millis,
+            states,
+            clinging,
+            facts,
+            engine,
+            containers,
+            zone,
+            fetches,
+        }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
         Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
@@ -176,6 +192,7 @@ impl Agent {
             labels: BTreeMap::from(
                 [("group", "default"), ("zone", &self.zone)].map(|(key, value)| (key.to_owned(), value.to_owned())),
             ),
+            fetches_ahead: self.fetches.is_some(),
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());
@@ -198,6 +215,11 @@ impl Agent {
             containers: self.containers.get(&pod.to_string()).cloned().unwrap_or_default(),
             starts_answered: assignment.starts_asked,
             restarts_answered: assignment.restarts_asked,
+            fetched: assignment.fetch.as_ref().zip(self.fetches).map(|(fetch, state)| Fetched {
+                version: fetch.version,
+                state,
+                error: String::new(),
+            }),
             ..Default::default()
         }
     }

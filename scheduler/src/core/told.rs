@@ -51,6 +51,7 @@ impl Leading<'_> {
         if plan.store {
             told.extend(milestones::drained(name, group.slots(), &plan.slots, self.now));
         }
+        told.extend(milestones::undrained(name, &plan.undrained, self.now));
         if let Some(release) = &plan.release {
             told.extend(milestones::told(name, group.release.as_ref(), release, self.now));
         }

@@ -19,6 +19,14 @@ pub(super) struct Asked {
     pub(super) reply: String,
 }
 
+/// Where questions go: to the loop, and what nobody can read to the dead letters.
+#[derive(Clone)]
+pub(super) struct Questions {
+    pub(super) out: mpsc::Sender<Asked>,
+    pub(super) post: post::Lane,
+    pub(super) clock: Clock,
+}
+
 /// Hears the reports of all nodes. Leader and standbys alike: a takeover starts with full facts.
 pub(super) async fn reports(bus: Bus, clock: Clock, post: post::Lane, out: mpsc::Sender<ReportMessage>) {
     loop {
@@ -49,31 +57,36 @@ pub(super) fn bus(bus: &Bus) -> watch::Receiver<bool> {
 }
 
 /// Hears the questions to the leader.
-pub(super) async fn leader_questions(bus: Bus, out: mpsc::Sender<Asked>) {
+pub(super) async fn leader_questions(bus: Bus, questions: Questions) {
     loop {
         let heard = subscribe(&bus, subjects::QUERY_LEADER, None).await;
-        if pass_on(heard, &out).await.is_err() {
+        if pass_on(heard, &questions).await.is_err() {
             return;
         }
     }
 }
 
 /// Hears this standby's share of the questions any standby may answer.
-pub(super) async fn standby_questions(bus: Bus, out: mpsc::Sender<Asked>) {
+pub(super) async fn standby_questions(bus: Bus, questions: Questions) {
     loop {
         let heard = subscribe(&bus, subjects::QUERY_STANDBY, Some(subjects::STANDBY_QUEUE)).await;
-        if pass_on(heard, &out).await.is_err() {
+        if pass_on(heard, &questions).await.is_err() {
             return;
         }
     }
 }
 
-async fn pass_on(mut heard: Subscription, out: &mpsc::Sender<Asked>) -> Result<(), mpsc::error::SendError<Asked>> {
+async fn pass_on(mut heard: Subscription, questions: &Questions) -> Result<(), mpsc::error::SendError<Asked>> {
     while let Some(message) = heard.next().await {
         match (message.decode(), message.reply.clone()) {
-            (Ok(query), Some(reply)) => out.send(Asked { query, reply }).await?,
+            (Ok(query), Some(reply)) => questions.out.send(Asked { query, reply }).await?,
             (Ok(_), None) => tracing::debug!("a question that wants no answer"),
-            (Err(reason), _) => tracing::warn!(%reason, "a question nobody can read"),
+            (Err(reason), _) => {
+                let letter = DeadLetter::new(&message.subject, reason, &message.payload, questions.clock.now());
+                if questions.post.bury(DeadLetterKind::Question, letter).is_err() {
+                    tracing::warn!("a question nobody could read was not kept");
+                }
+            }
         }
     }
     Ok(())

@@ -12,7 +12,7 @@ use fabric::etcd::Store;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
-use super::ears::{self, Asked};
+use super::ears::{self, Questions};
 use super::{Hands, commands, commits, janitor, orders};
 use crate::core::io::{Commit, Input};
 
@@ -29,12 +29,7 @@ pub(super) struct Leadership {
 
 impl Leadership {
     /// Starts to read commands after the stored cursor, and to take commits and orders.
-    pub(super) fn start(
-        guard: Guard,
-        stored: &[(String, Vec<u8>)],
-        hands: &Hands,
-        questions: &mpsc::Sender<Asked>,
-    ) -> Self {
+    pub(super) fn start(guard: Guard, stored: &[(String, Vec<u8>)], hands: &Hands, questions: &Questions) -> Self {
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (commits, commits_task) = commits::start(hands.store.clone(), guard, &hands.name, hands.metrics.clone());
         let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());

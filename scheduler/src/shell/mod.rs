@@ -29,7 +29,7 @@ use fabric::shutdown::Shutdown;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::{mpsc, watch};
 
-use self::ears::Asked;
+use self::ears::{Asked, Questions};
 use self::leadership::Leadership;
 use crate::core::Core;
 use crate::core::io::{Effect, Input, Mirror};
@@ -51,11 +51,12 @@ pub(crate) struct Shell<'a> {
     reports: mpsc::Receiver<ReportMessage>,
     questions: mpsc::Receiver<Asked>,
     bus: watch::Receiver<bool>,
-    question_sender: mpsc::Sender<Asked>,
+    question_sender: Questions,
     answers: answers::Lane,
     post: post::Lane,
     /// Inputs that follow from an effect which could not be handed over.
     undone: VecDeque<Input>,
+    readiness: Readiness,
     _tasks: Vec<Scoped>,
 }
 
@@ -100,15 +101,15 @@ impl<'a> Shell<'a> {
         let (question_sender, questions) = mpsc::channel(EARS);
         let (mirrored, mirrored_seen) = watch::channel(false);
         let (answers, answers_task) = answers::start(bus.clone());
-        let (post, [post_task, events_task]) = post::start(bus.clone());
+        let (post, post_tasks) = post::start(bus.clone());
+        let question_sender = Questions { out: question_sender, post: post.clone(), clock: hands.clock };
         let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
-        let tasks = vec![
+        let mut tasks = vec![
             answers_task,
-            post_task,
-            events_task,
             spawn_scoped("reports", hear),
-            spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness)),
+            spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
+        tasks.extend(post_tasks);
         Self {
             core,
             role: election.role(),
@@ -124,6 +125,7 @@ impl<'a> Shell<'a> {
             answers,
             post,
             undone: VecDeque::new(),
+            readiness,
             _tasks: tasks,
             hands,
         }
@@ -131,11 +133,13 @@ impl<'a> Shell<'a> {
 
     /// Runs until shutdown.
     pub(crate) async fn run(mut self, shutdown: Shutdown) {
+        let readiness = self.readiness.clone();
         // The role may have changed before the first look at it.
         self.role.mark_changed();
         loop {
             let event = tokio::select! {
                 () = shutdown.wait() => break,
+                () = readiness.asked() => continue,
                 event = self.next() => event,
             };
             match event {
@@ -289,7 +293,7 @@ impl Duty {
     }
 }
 
-fn stand_by(bus: &Bus, questions: &mpsc::Sender<Asked>) -> Scoped {
+fn stand_by(bus: &Bus, questions: &Questions) -> Scoped {
     spawn_scoped("standby questions", ears::standby_questions(bus.clone(), questions.clone()))
 }
 

@@ -1,8 +1,8 @@
 //! The post lane: what must reach a stream, notices, events and dead letters.
 //!
 //! Each is tried a few times and the stream is ensured in between. A notice repeated by a new leader carries the same id,
-//! so the stream keeps it once. Events wait apart from the rest: there are many of them, and losing one loses only an
-//! explanation, so they must not crowd out a notice.
+//! so the stream keeps it once. Events and dead letters wait apart: there may be many of them, and they must not hold up or
+//! crowd out a notice.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use tokio::sync::mpsc;
 
 const DEADLINE: Duration = Duration::from_secs(5);
 const ATTEMPTS: usize = 5;
-/// Letters that wait. When full a letter is dropped and counted: a flood of notices must not hold up decisions.
+/// Notices, and dead letters, that wait. When full the next is dropped and counted: a flood must not hold up decisions.
 const QUEUE: usize = 4096;
 /// Events that wait. When full an event is dropped and counted: it explains, and nothing is decided from it.
 const EVENTS: usize = 16_384;
-/// Events on their way at a time; the stream syncs each to disk, and one after the other would be slow.
-const EVENTS_AT_ONCE: usize = 32;
+/// Events, or dead letters, on their way at a time; the stream syncs each to disk, and one after the other would be slow.
+const AT_ONCE: usize = 32;
 
 /// A lane could not take more.
 #[derive(Debug, Clone, Copy)]
@@ -35,20 +35,21 @@ pub(super) struct Full;
 /// The loop's end of the lane.
 #[derive(Clone)]
 pub(super) struct Lane {
-    sender: mpsc::Sender<Letter>,
+    notices: mpsc::Sender<Notice>,
+    dead: mpsc::Sender<(DeadLetterKind, DeadLetter)>,
     events: mpsc::Sender<Event>,
 }
 
-enum Letter {
-    Notice(Box<Notice>),
-    Dead(DeadLetterKind, Box<DeadLetter>),
-}
-
-pub(super) fn start(bus: Bus) -> (Lane, [Scoped; 2]) {
-    let (sender, letters) = mpsc::channel(QUEUE);
+pub(super) fn start(bus: Bus) -> (Lane, [Scoped; 3]) {
+    let (notices, noticed) = mpsc::channel(QUEUE);
+    let (dead, unread) = mpsc::channel(QUEUE);
     let (events, happened) = mpsc::channel(EVENTS);
-    let tasks = [spawn_scoped("post", run(bus.clone(), letters)), spawn_scoped("events", tell(bus, happened))];
-    (Lane { sender, events }, tasks)
+    let tasks = [
+        spawn_scoped("post", run(bus.clone(), noticed)),
+        spawn_scoped("dead letters", keep(bus.clone(), unread)),
+        spawn_scoped("events", tell(bus, happened)),
+    ];
+    (Lane { notices, dead, events }, tasks)
 }
 
 /// What a letter the core buries was: a command, or a stored record named by its key.
@@ -74,7 +75,7 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
 
 impl Lane {
     pub(super) fn notice(&self, callback: String, body: NoticeBody) -> Result<(), Full> {
-        self.hand_over(Letter::Notice(Box::new(Notice { callback, body })))
+        self.notices.try_send(Notice { callback, body }).map_err(|_| Full)
     }
 
     pub(super) fn event(&self, event: Event) -> Result<(), Full> {
@@ -83,26 +84,25 @@ impl Lane {
 
     pub(super) fn bury(&self, kind: DeadLetterKind, letter: DeadLetter) -> Result<(), Full> {
         tracing::warn!(subject = letter.subject, reason = letter.reason, "a message could not be read");
-        self.hand_over(Letter::Dead(kind, Box::new(letter)))
-    }
-
-    fn hand_over(&self, letter: Letter) -> Result<(), Full> {
-        self.sender.try_send(letter).map_err(|_| Full)
+        self.dead.try_send((kind, letter)).map_err(|_| Full)
     }
 }
 
-async fn run(bus: Bus, mut letters: mpsc::Receiver<Letter>) {
-    while let Some(letter) = letters.recv().await {
-        match letter {
-            Letter::Notice(notice) => {
-                let subject = subjects::notice(&Digest::of(&notice.callback).to_string());
-                deliver(&bus, &streams::NOTICES, &subject, &*notice).await;
-            }
-            Letter::Dead(kind, letter) => {
-                deliver(&bus, &streams::DEAD_LETTERS, &subjects::dead_letter(kind), &*letter).await;
-            }
-        }
+async fn run(bus: Bus, mut notices: mpsc::Receiver<Notice>) {
+    while let Some(notice) = notices.recv().await {
+        let subject = subjects::notice(&Digest::of(&notice.callback).to_string());
+        deliver(&bus, &streams::NOTICES, &subject, &notice).await;
     }
+}
+
+/// Stores what nobody could read, several letters on their way at once.
+async fn keep(bus: Bus, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
+    let letters = futures_util::stream::poll_fn(|context| unread.poll_recv(context));
+    let stored = letters.map(|(kind, letter)| {
+        let bus = &bus;
+        async move { deliver(bus, &streams::DEAD_LETTERS, &subjects::dead_letter(kind), &letter).await }
+    });
+    stored.buffer_unordered(AT_ONCE).for_each(|()| std::future::ready(())).await;
 }
 
 /// Stores events in the order they happened, several on their way at once.
@@ -112,7 +112,7 @@ async fn tell(bus: Bus, mut events: mpsc::Receiver<Event>) {
         let bus = &bus;
         async move { deliver(bus, &streams::EVENTS, subjects::EVENTS, &event).await }
     });
-    stored.buffered(EVENTS_AT_ONCE).for_each(|()| std::future::ready(())).await;
+    stored.buffered(AT_ONCE).for_each(|()| std::future::ready(())).await;
 }
 
 async fn deliver<T: Serialize>(bus: &Bus, stream: &Stream, subject: &str, value: &T) {

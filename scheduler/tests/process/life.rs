@@ -75,3 +75,40 @@ fn a_bad_setting_ends_with_code_64_and_one_line() {
         assert_eq!(said.lines().count(), 1, "{said}");
     }
 }
+
+#[test]
+fn a_wrong_value_is_told_with_the_place_it_came_from() {
+    let program = || std::process::Command::new(env!("CARGO_BIN_EXE_deployd-scheduler"));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("scheduler.toml");
+    std::fs::write(&file, "# how patient we are\nlost-after = \"soon\"\n").unwrap();
+    let said = |command: &mut std::process::Command| {
+        let ended = command.output().unwrap();
+        (
+            ended.status.code(),
+            format!("{}{}", String::from_utf8_lossy(&ended.stdout), String::from_utf8_lossy(&ended.stderr)),
+        )
+    };
+    let (code, text) = said(program().arg("--config").arg(&file));
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("scheduler.toml:2: invalid value 'soon' for '--lost-after"), "{text}");
+    let (code, text) = said(program().env("DEPLOYD_LOST_AFTER", "later"));
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("environment variable DEPLOYD_LOST_AFTER: invalid value 'later'"), "{text}");
+    let (code, text) = said(program().args(["--nats", "nats://me:secret@127.0.0.1:4222"]));
+    assert_eq!(code, Some(64), "{text}");
+    assert!(text.contains("--nats has a password in it") && !text.contains("secret"), "{text}");
+
+    std::fs::write(&file, "lost-after = \"7m\"\nnats = \"nats://me:secret@127.0.0.1:4222\"\n").unwrap();
+    let (code, text) =
+        said(program().arg("--config").arg(&file).arg("--check-config").env("DEPLOYD_SUSPECT_AFTER", "20s"));
+    assert_eq!(code, Some(0), "{text}");
+    let words = |name: &str| {
+        let line = text.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap_or_default();
+        line.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ")
+    };
+    assert!(words("lost-after").starts_with("7m ") && words("lost-after").ends_with("scheduler.toml:1"), "{text}");
+    assert_eq!(words("suspect-after"), "20s DEPLOYD_SUSPECT_AFTER");
+    assert_eq!(words("failover-grace"), "30s default");
+    assert!(words("nats").starts_with("nats://***@127.0.0.1:4222 ") && !text.contains("secret"), "{text}");
+}

@@ -11,7 +11,7 @@ use contract::brakes::Brakes;
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::labels::{Identity, Owner};
-use contract::order::{Assignment, Order, OrderMessage, OrderReply};
+use contract::order::{Assignment, Fetch, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::report::{EngineState, NodeFacts, PodFacts, Report, ReportMessage};
 use contract::spec::{ContainerSpec, PodSpec};
@@ -91,6 +91,12 @@ impl OrderBuilder {
     }
     pub(super) fn addressed(mut self, id: &str, address: &str) -> Self {
         self.0.pods.get_mut(&pod(id)).expect("an ordered pod").addresses = vec![address.to_owned()];
+        self
+    }
+    /// The pod is to be replaced by a version made of `image`.
+    pub(super) fn fetching(mut self, id: &str, version: u32, image: &str) -> Self {
+        let fetch = Fetch { version, images: [image.to_owned()].into() };
+        self.0.pods.get_mut(&pod(id)).expect("an ordered pod").fetch = Some(fetch);
         self
     }
     pub(super) fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {

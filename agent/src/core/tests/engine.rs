@@ -62,6 +62,24 @@ fn ends_that_were_the_engines_doing_are_repaired_and_not_counted() {
 }
 
 #[test]
+fn a_look_that_comes_before_the_inventory_of_a_returned_engine_excuses_too() {
+    let mut bench = running();
+    bench.now = at(100);
+    bench.engine_is(EngineState::Down);
+    bench.now = at(110);
+    let ended = bench.end("m1", 137);
+    let effects = bench.feed(Input::Engine(EngineState::Up));
+    let (inventory, told): (Vec<Effect>, Vec<Effect>) =
+        effects.into_iter().partition(|effect| *effect == Effect::TakeInventory);
+    assert_eq!(inventory.len(), 1);
+    bench.settle(told);
+    bench.run(Input::Looked { id: "m1".to_owned(), seen: ended });
+    bench.settle(inventory);
+    bench.pass(secs(100));
+    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 0));
+}
+
+#[test]
 fn a_restart_counted_while_the_engine_was_going_down_is_given_back() {
     let mut bench = running();
     bench.now = at(50);

@@ -1,7 +1,7 @@
 //! What releases ask of a node: images before the old one goes, live updates, kept addresses, two pods of one instance.
 
 use contract::digest::Digest;
-use contract::report::PodFacts;
+use contract::report::{FetchState, PodFacts};
 use contract::spec::PodSpec;
 use contract::state::{HealthState, RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
@@ -108,6 +108,40 @@ fn an_agent_that_dies_while_it_fetches_fetches_again() {
     bench.restart("run-2");
     bench.copy = None;
     bench.pass(secs(1));
+    assert_eq!((bench.told(NEW).state, bench.fetches.len()), (RunState::Success, 1));
+}
+
+#[test]
+fn what_is_to_take_a_pods_place_is_fetched_while_it_serves_and_told() {
+    let mut bench = running();
+    bench.fetch_failures = [no_image("busy", ImageTrouble::Passing), no_image("denied", ImageTrouble::Denied)].into();
+    bench.order(order(1, 2).pod(OLD).fetching(OLD, 2, "j").whole());
+    let told = |bench: &Bench| {
+        let facts = bench.told(OLD);
+        let fetched = facts.fetched.clone().expect("it is told");
+        (facts.state, fetched.version, fetched.state, fetched.error)
+    };
+    assert_eq!(told(&bench), (RunState::Success, 2, FetchState::Coming, "busy".to_owned()));
+    bench.pass(secs(10));
+    assert_eq!(told(&bench), (RunState::Success, 2, FetchState::Hopeless, "denied".to_owned()));
+    bench.restart("run-2");
+    bench.copy = None;
+    bench.pass(secs(1));
+    assert_eq!(told(&bench), (RunState::Success, 2, FetchState::Here, String::new()), "it is asked anew");
+    assert_eq!(
+        (bench.take_steps(), bench.fetches.as_slice()),
+        (Vec::new(), ["j", "j", "j"].map(str::to_owned).as_slice())
+    );
+    bench.order(order(1, 3).pod(OLD).whole());
+    assert_eq!((bench.told(OLD).fetched.clone(), bench.take_steps()), (None, Vec::new()));
+}
+
+#[test]
+fn who_comes_after_its_image_was_fetched_ahead_fetches_nothing() {
+    let mut bench = running();
+    bench.order(order(1, 2).pod(OLD).fetching(OLD, 2, "i").whole());
+    assert_eq!(bench.told(OLD).fetched.as_ref().map(|it| it.state), Some(FetchState::Here));
+    bench.order(order(1, 3).pod(NEW).whole());
     assert_eq!((bench.told(NEW).state, bench.fetches.len()), (RunState::Success, 1));
 }
 

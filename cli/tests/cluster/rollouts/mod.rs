@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `beta` | groups over units with confirmation, also while leaders are killed |
 //! | `broken` | a release that cannot work stalls with the minimum serving, is undone, or goes back by itself |
+//! | `unfetched` | nobody is taken out for an image that cannot be had |
+//! | `unplaced` | a release that fits nowhere is held with every node's reason, and touches nobody |
 //! | `probe` | clients that follow the ready instances see no failed request |
 //! | `in_place` | the same address and node, or the very same container |
 //! | `ways` | Recreate and Batch |
@@ -26,4 +28,6 @@ mod probe;
 mod removal;
 mod steering;
 mod tool;
+mod unfetched;
+mod unplaced;
 mod ways;

@@ -69,24 +69,26 @@ async fn no_request_fails_while_every_instance_is_replaced() {
 }
 
 /// Ports of the instances that are ready.
-fn ports(view: &RolloutView) -> Vec<u16> {
+pub(super) fn ports(view: &RolloutView) -> Vec<u16> {
     pods(view).filter(|pod| pod.ready).flat_map(|pod| pod.node_ports.clone()).collect()
 }
 
-struct Client {
+/// Somebody who asks the ready instances in turn.
+pub(super) struct Client {
     asked: Arc<AtomicUsize>,
-    answers: JoinHandle<Vec<Result<String, String>>>,
+    /// What it was answered, once nobody says any more which instances are ready.
+    pub(super) answers: JoinHandle<Vec<Result<String, String>>>,
 }
 
 impl Client {
     /// A client that learns so much later than it is said which instances are ready.
-    fn start(ready: &watch::Sender<Vec<u16>>, lag: Duration) -> Self {
+    pub(super) fn start(ready: &watch::Sender<Vec<u16>>, lag: Duration) -> Self {
         let asked = Arc::new(AtomicUsize::new(0));
         let answers = fabric::tasks::spawn("client", ask(ready.subscribe(), lag, Arc::clone(&asked)));
         Self { asked, answers }
     }
 
-    fn asked(&self) -> usize {
+    pub(super) fn asked(&self) -> usize {
         self.asked.load(Ordering::Relaxed)
     }
 }

@@ -99,7 +99,7 @@ pub(super) fn check_release(spec: &PodGroupSpec, flaws: &mut Flaws) {
     check_numbers(spec, flaws);
     check_gates(&spec.readiness_gates, flaws);
     if let Some(drain) = &spec.drain {
-        check_drain(drain, flaws);
+        check_drain(drain, &spec.readiness_gates, flaws);
     }
 }
 
@@ -231,14 +231,14 @@ fn check_gates(gates: &[String], flaws: &mut Flaws) {
     }
 }
 
-fn check_drain(drain: &Drain, flaws: &mut Flaws) {
+fn check_drain(drain: &Drain, gates: &[String], flaws: &mut Flaws) {
     flaws.within("Drain.GraceSeconds", drain.grace_seconds, (0, LONGEST_WAIT));
     if let Some(timeout) = drain.timeout_seconds {
         flaws.within("Drain.TimeoutSeconds", timeout, (1, LONGEST_WAIT));
-        if !drain.needs_answer {
+        if !drain.needs_answer && gates.is_empty() {
             flaws.add(
                 "Drain.TimeoutSeconds",
-                "only has a meaning with NeedsAnswer true: there is no answer to wait for",
+                "only has a meaning with NeedsAnswer true or ReadinessGates: there is no answer to wait for",
             );
         }
     }

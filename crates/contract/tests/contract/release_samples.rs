@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::command::{Refusal, Removal, RolloutAction, Verb, Verdict};
-use contract::order::{Assignment, Order};
+use contract::order::{Assignment, Fetch, Order};
 use contract::query::{Answer, Query};
 use contract::record::{
-    Draining, Filling, GroupRecord, PlacementRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot,
+    Draining, Fetching, Filling, GroupRecord, PlacementRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot,
 };
-use contract::report::PodFacts;
+use contract::report::{FetchState, Fetched, PodFacts};
 use contract::rollout::{
     Amount, AutoReschedule, Drain, FailBack, FailureAction, PodReplacement, Spread, Strategy, StrategyType, Topology,
     UnitType, UpdatePolicy,
@@ -131,17 +131,25 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
     .collect()
 }
 
-/// One pod that was updated live, and one that gets the address of the pod before it.
+/// One pod that was updated live, one that gets the address of the pod before it, and one that is to be replaced.
 pub(crate) fn in_place_order() -> Order {
     let (before, _) = samples::orders();
     let (live, same) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v1-i2-d0"));
+    let outdated = pod("hello.web.web.v0-i3-d0");
     let updated = Assignment { updated_to: Some(1), ..Assignment::default() };
     let leased = Assignment { addresses: vec![text("172.20.0.2")], ..Assignment::default() };
-    Order { pods: BTreeMap::from([(live, updated), (same, leased)]), specs: BTreeMap::new(), ..before }
+    let fetch = Fetch { version: 1, images: BTreeSet::from([text("hello:v2")]) };
+    let replaced = Assignment { fetch: Some(fetch), ..Assignment::default() };
+    let pods = BTreeMap::from([(live, updated), (same, leased), (outdated, replaced)]);
+    Order { pods, specs: BTreeMap::new(), ..before }
 }
 
 pub(crate) fn pod_facts() -> PodFacts {
-    PodFacts { healthy_since: at(4), image_is_hopeless: true, ..samples::running() }
+    PodFacts { healthy_since: at(4), image_is_hopeless: true, fetched: Some(fetched()), ..samples::running() }
+}
+
+fn fetched() -> Fetched {
+    Fetched { version: 1, state: FetchState::Hopeless, error: text("manifest unknown") }
 }
 
 pub(crate) fn queries() -> Vec<(&'static str, Query)> {
@@ -280,15 +288,17 @@ pub(crate) fn placement_record() -> PlacementRecord {
         node: Some(name("node1")),
         unit: text("a"),
         gates: BTreeMap::from([(text("lb/in-rotation"), at(8))]),
-        draining: Some(Draining { since: at(9), is_answered: true }),
+        draining: Some(Draining { since: at(9), is_answered: true, is_final: true }),
         next: Some(Box::new(next)),
         ..Slot::default()
     };
     let live = Slot { version: 3, made_as: Some(2), node: Some(name("node1")), ..Slot::default() };
     let leased = Slot { version: 3, lease: vec![text("172.20.0.2")], unplaced_since: at(9), ..Slot::default() };
+    let fetching = Fetching { version: 3, since: at(9) };
+    let fetching = Slot { version: 2, node: Some(name("node1")), fetching: Some(fetching), ..Slot::default() };
     let retired = Slot { filling: Filling::Retired, ..Slot::default() };
     let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
-    PlacementRecord { slots: vec![surging, live, leased, retired, nothing, Slot::default()] }
+    PlacementRecord { slots: vec![surging, live, leased, fetching, retired, nothing, Slot::default()] }
 }
 
 pub(crate) fn revisions_record() -> RevisionsRecord {

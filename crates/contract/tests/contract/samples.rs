@@ -180,6 +180,7 @@ pub(crate) fn node_facts() -> NodeFacts {
         engine_version: "20.10.24".to_owned(),
         agent_version: "0.1.0".to_owned(),
         wire: 1,
+        fetches_ahead: false,
     }
 }
 

@@ -1,11 +1,11 @@
 //! The laws of travelling: whatever was sent as a difference arrives as the whole, and what does not fit is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::brakes::Brakes;
 use contract::fence::{Fence, Term};
-use contract::order::{Assignment, Order};
+use contract::order::{Assignment, Fetch, Order};
 use contract::pod_id::PodId;
 use contract::report::{PodFacts, Report};
 use contract::spec::PodSpec;
@@ -37,6 +37,7 @@ fn assignments() -> impl Strategy<Value = Assignment> {
             restarts_asked,
             updated_to: (starts_asked > 1).then_some(restarts_asked),
             addresses: vec!["10.0.0.7".to_owned(); usize::from(always)],
+            fetch: stop.then(|| Fetch { version: starts_asked, images: BTreeSet::from(["web:2".to_owned()]) }),
         }
     })
 }

@@ -37,12 +37,16 @@ pub struct Args {
     /// File with `user:password` or a token for NATS, so that neither shows in the process list
     #[arg(long = "nats-credentials-file", env = "DEPLOYD_NATS_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
+    /// Servers that hold each stream: 3 where three servers form a cluster. Streams that exist are raised to it, never lowered
+    #[arg(long = "stream-replicas", env = "DEPLOYD_STREAM_REPLICAS", default_value_t = 1, value_name = "COUNT",
+        value_parser = clap::value_parser!(u8).range(1..=5))]
+    pub stream_replicas: u8,
 }
 
 impl Args {
     /// The given server and nothing else; for tests and tools.
     pub fn at(url: impl Into<String>) -> Self {
-        Self { urls: vec![url.into()], credentials_file: None }
+        Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
     }
 
     fn shown(&self) -> String {
@@ -72,7 +76,8 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
             Ok(client) => {
                 let jetstream =
                     async_nats::jetstream::context::ContextBuilder::new().timeout(API_LIMIT).build(client.clone());
-                return accept(Bus { client, jetstream, connected, connections }).await;
+                let replicas = usize::from(args.stream_replicas);
+                return accept(Bus { client, jetstream, connected, connections, replicas }).await;
             }
             Err(source) => {
                 let shown = args.shown();

@@ -7,16 +7,24 @@
 
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, PullConsumer, pull};
 use async_nats::jetstream::{self, AckKind};
 use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt};
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, timeout_at};
 
 use super::connect::API_LIMIT;
 use super::{Bus, Error};
 use crate::backoff;
 
-const IDLE_HEARTBEAT: Duration = Duration::from_secs(2);
+/// A request for jobs stands on the server for so long. Who leaves waits for its end: only then is nothing more under
+/// way to them, and what they put back goes to others. The crate's endless stream of jobs cannot be ended that way.
+const REQUEST_STANDS: Duration = Duration::from_secs(1);
+/// A request whose end was not heard so long after it is lost, with the server or the connection.
+const END_IS_HEARD: Duration = Duration::from_secs(2);
+/// Few at a time: what one process has fetched, no other can work on.
+const JOBS_AT_ONCE: usize = 16;
 
 impl Bus {
     /// Takes jobs from `stream` together with every other process that names the same `durable`.
@@ -38,80 +46,117 @@ impl Bus {
             max_deliver: -1,
             ..pull::Config::default()
         };
-        let mut consumer = Consumer { bus: self.clone(), stream: stream.to_owned(), config, messages: None };
-        consumer.messages = Some(consumer.attach().await?);
-        Ok(consumer)
+        let doorway = Doorway { bus: self.clone(), stream: stream.to_owned(), config, consumer: None };
+        let consumer = Some(doorway.open().await?);
+        Ok(Consumer { doorway: Doorway { consumer, ..doorway }, asking: None, standing: None })
     }
 }
 
 /// A process's share of a stream.
 pub struct Consumer {
-    bus: Bus,
-    stream: String,
-    config: pull::Config,
-    messages: Option<pull::Stream>,
+    doorway: Doorway,
+    /// A request under way to the server. Kept here, so that nobody who stops waiting leaves one behind that has no reader.
+    asking: Option<BoxFuture<'static, Result<(Doorway, Request), Error>>>,
+    /// The request that stands on the server.
+    standing: Option<Request>,
+}
+
+struct Request {
+    jobs: pull::Batch,
+    /// It has ended by then, heard or not.
+    until: Instant,
 }
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("stream", &self.stream).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("stream", &self.doorway.stream).finish_non_exhaustive()
     }
 }
 
 impl Consumer {
     /// The next job. Waits through restarts of the server and through the loss of the consumer or the stream, which is
-    /// made anew by whoever ensures it; none only when the connection was closed for good. May be cancelled without loss.
-    pub async fn next(&mut self) -> Option<Job> {
+    /// made anew by whoever ensures it. May be cancelled without loss.
+    pub async fn next(&mut self) -> Job {
         let mut attempt = 0;
         loop {
-            let Some(messages) = &mut self.messages else {
-                attempt += 1;
-                match self.attach().await {
-                    Ok(messages) => self.messages = Some(messages),
-                    Err(error) => {
-                        tracing::debug!(stream = self.stream, %error, attempt, "cannot take jobs yet");
-                        let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2));
-                        tokio::time::sleep(wait).await;
-                    }
-                }
-                continue;
-            };
-            match messages.next().await {
-                Some(Ok(message)) => return Some(Job::new(message)),
-                Some(Err(error)) => {
-                    tracing::debug!(stream = self.stream, %error, "taking jobs again");
-                    self.messages = None;
-                }
-                None => self.messages = None,
+            if let Some(job) = self.requested().await {
+                return job;
+            }
+            attempt += 1;
+            self.asking.get_or_insert_with(|| Box::pin(self.doorway.clone().ask()));
+            if let Err(error) = self.asked().await {
+                tracing::debug!(stream = self.doorway.stream, %error, attempt, "cannot take jobs yet");
+                self.doorway.consumer = None;
+                let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2));
+                tokio::time::sleep(wait).await;
             }
         }
     }
 
-    /// Takes no more. What was fetched and not handed out yet comes back, so that it can be put back at once; what is put
-    /// back from now on goes to others, because the server hears of the end before.
-    pub fn close(mut self) -> Vec<Job> {
+    /// Takes no more. What was fetched and not handed out comes back, so that it can be put back at once; what is put
+    /// back from now on goes to others.
+    pub async fn close(mut self) -> Vec<Job> {
+        if let Err(error) = self.asked().await {
+            tracing::debug!(stream = self.doorway.stream, %error, "left while asking for jobs");
+        }
         let mut fetched = Vec::new();
-        if let Some(mut messages) = self.messages.take() {
-            while let Some(Some(Ok(message))) = messages.next().now_or_never() {
-                fetched.push(Job::new(message));
-            }
+        while let Some(job) = self.requested().await {
+            fetched.push(job);
         }
         fetched
     }
 
-    async fn attach(&self) -> Result<pull::Stream, Error> {
-        let doing = || format!("taking jobs from stream {}", self.stream);
-        let attaching = async {
-            let consumer = self.bus.jetstream.create_consumer_on_stream(self.config.clone(), &self.stream).await?;
-            // Few at a time: what one process has fetched, no other can work on.
-            let messages = consumer.stream().max_messages_per_batch(16).heartbeat(IDLE_HEARTBEAT).messages().await?;
-            Ok(messages)
-        };
-        match tokio::time::timeout(API_LIMIT, attaching).await {
-            Ok(Ok(messages)) => Ok(messages),
-            Ok(Err(source)) => Err(Error::Failed { doing: doing(), source }),
-            Err(_) => Err(Error::TimedOut { doing: doing() }),
+    /// Waits for the request under way, if there is one.
+    async fn asked(&mut self) -> Result<(), Error> {
+        let Some(asking) = &mut self.asking else { return Ok(()) };
+        let asked = asking.await;
+        self.asking = None;
+        let (doorway, request) = asked?;
+        (self.doorway, self.standing) = (doorway, Some(request));
+        Ok(())
+    }
+
+    /// The next job of the request that stands; none once it has ended.
+    async fn requested(&mut self) -> Option<Job> {
+        let request = self.standing.as_mut()?;
+        match timeout_at(request.until, request.jobs.next()).await {
+            Ok(Some(Ok(message))) => return Some(Job::new(message)),
+            Ok(None) => {}
+            Ok(Some(Err(error))) => {
+                tracing::debug!(stream = self.doorway.stream, %error, "taking jobs again");
+                self.doorway.consumer = None;
+            }
+            Err(_) => self.doorway.consumer = None,
         }
+        self.standing = None;
+        None
+    }
+}
+
+/// The way to the server's consumer, made where it is missing.
+#[derive(Clone)]
+struct Doorway {
+    bus: Bus,
+    stream: String,
+    config: pull::Config,
+    consumer: Option<PullConsumer>,
+}
+
+impl Doorway {
+    async fn open(&self) -> Result<PullConsumer, Error> {
+        if let Some(consumer) = &self.consumer {
+            return Ok(consumer.clone());
+        }
+        let opening = self.bus.jetstream.create_consumer_on_stream(self.config.clone(), &self.stream);
+        within(&format!("taking jobs from stream {}", self.stream), async { Ok(opening.await?) }).await
+    }
+
+    async fn ask(self) -> Result<(Self, Request), Error> {
+        let consumer = self.open().await?;
+        let asking = consumer.batch().max_messages(JOBS_AT_ONCE).expires(REQUEST_STANDS).messages();
+        let jobs = within("asking for jobs", async { Ok(asking.await?) }).await?;
+        let request = Request { jobs, until: Instant::now() + REQUEST_STANDS + END_IS_HEARD };
+        Ok((Self { consumer: Some(consumer), ..self }, request))
     }
 }
 
@@ -167,9 +212,9 @@ impl Job {
     }
 }
 
-async fn within(doing: &str, call: impl Future<Output = Result<(), async_nats::Error>>) -> Result<(), Error> {
+async fn within<T>(doing: &str, call: impl Future<Output = Result<T, async_nats::Error>>) -> Result<T, Error> {
     match tokio::time::timeout(API_LIMIT, call).await {
-        Ok(Ok(())) => Ok(()),
+        Ok(Ok(done)) => Ok(done),
         Ok(Err(source)) => Err(Error::Failed { doing: doing.to_owned(), source }),
         Err(_) => Err(Error::TimedOut { doing: doing.to_owned() }),
     }

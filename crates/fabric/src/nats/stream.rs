@@ -94,8 +94,10 @@ impl StreamSpec {
         }
     }
 
-    /// Sets what is ours to set; replicas and placement stay the operator's.
-    fn apply(&self, config: &mut Config) {
+    /// Sets what is ours to set; placement stays the operator's. Replicas are only raised: two processes with different settings
+    /// would otherwise move every stream to and fro.
+    fn apply(&self, config: &mut Config, replicas: usize) {
+        config.num_replicas = config.num_replicas.max(replicas);
         config.name.clone_from(&self.name);
         config.subjects.clone_from(&self.subjects);
         config.max_age = self.max_age;
@@ -144,7 +146,7 @@ impl Bus {
             Ok(stream) => {
                 let have = stream.cached_info();
                 let mut want = have.config.clone();
-                spec.apply(&mut want);
+                spec.apply(&mut want, self.replicas);
                 if want == have.config {
                     return Ok(have.clone());
                 }
@@ -153,7 +155,7 @@ impl Bus {
             }
             Err(error) if is_missing(&error.kind()) => {
                 let mut config = Config { storage: StorageType::File, num_replicas: 1, ..Config::default() };
-                spec.apply(&mut config);
+                spec.apply(&mut config, self.replicas);
                 tracing::info!(stream = spec.name, "stream is created");
                 let stream = self.jetstream.create_stream(config).await.map_err(Ensure::create)?;
                 Ok(stream.cached_info().clone())
@@ -222,6 +224,8 @@ enum Ensure {
 impl Ensure {
     fn create(error: jetstream::context::CreateStreamError) -> Self {
         let refused = match error.kind() {
+            // The servers of a cluster that just starts find each other in a moment.
+            CreateStreamErrorKind::JetStream(reason) if reason.error_code() == ErrorCode::CLUSTER_NO_PEERS => false,
             CreateStreamErrorKind::JetStream(reason) => reason.code() < 500,
             CreateStreamErrorKind::EmptyStreamName
             | CreateStreamErrorKind::InvalidStreamName
@@ -245,4 +249,20 @@ fn failed_stream(stream: &str, source: async_nats::Error) -> Error {
 
 pub(super) fn is_missing(kind: &GetStreamErrorKind) -> bool {
     matches!(kind, GetStreamErrorKind::JetStream(error) if error.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn replicas_are_raised_and_never_lowered_so_that_two_settings_do_not_fight() {
+        let spec = StreamSpec::new("S", &["s"]);
+        let mut config = Config { num_replicas: 1, ..Config::default() };
+        let mut after = |replicas| {
+            spec.apply(&mut config, replicas);
+            config.num_replicas
+        };
+        assert_eq!([after(1), after(3), after(1)], [1, 3, 3]);
+    }
 }

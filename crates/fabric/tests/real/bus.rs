@@ -179,7 +179,7 @@ async fn a_server_that_does_not_sync_always_is_found_out() {
 async fn credentials_come_from_a_file_and_wrong_ones_are_refused_without_waiting() {
     let nats = Nats::start().await;
     let file = nats.dir.path().join("credentials");
-    let args = Args { urls: vec![nats.server.url()], credentials_file: Some(file.clone()) };
+    let args = Args { credentials_file: Some(file.clone()), ..Args::at(nats.server.url()) };
     std::fs::write(&file, "local:local\n").unwrap();
     Bus::connect(&args, "known").await.unwrap();
     std::fs::write(&file, "local:wrong\n").unwrap();

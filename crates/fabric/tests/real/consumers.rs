@@ -18,7 +18,7 @@ async fn take(bus: &Bus) -> Consumer {
 }
 
 async fn next(consumer: &mut Consumer) -> Job {
-    tokio::time::timeout(DEADLINE, consumer.next()).await.expect("in time").expect("a job")
+    tokio::time::timeout(DEADLINE, consumer.next()).await.expect("in time")
 }
 
 #[tokio::test]
@@ -73,4 +73,43 @@ async fn a_consumer_goes_on_when_the_stream_was_lost_and_made_anew() {
     bus.ensure_stream(&spec).await.unwrap();
     give(&bus, 3).await;
     assert_eq!(&*next(&mut consumer).await.payload, b"3");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_leaving_process_gives_back_comes_to_another_at_once() {
+    const ROUNDS: u32 = 6;
+    const JOBS: u32 = 40;
+    // Far beyond the test: a job the leaving process took along would be missed.
+    const ACK_WAIT: Duration = Duration::from_secs(300);
+    let nats = Nats::start().await;
+    let (leaving, staying) = (nats.bus("leaving").await, nats.bus("staying").await);
+    leaving.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
+    for round in 0..ROUNDS {
+        let mut consumer = leaving.consume("JOBS", "workers", "jobs.>", ACK_WAIT, -1).await.unwrap();
+        let giving = async {
+            for number in 0..JOBS {
+                give(&staying, round * JOBS + number).await;
+            }
+        };
+        // It leaves while jobs are under way to it.
+        let leaves = async {
+            let mut held = Vec::new();
+            for _ in 0..5 {
+                held.push(next(&mut consumer).await);
+            }
+            held.extend(consumer.close().await);
+            for job in held {
+                job.retry_after(Duration::ZERO).await.unwrap();
+            }
+        };
+        tokio::join!(giving, leaves);
+        let mut other = staying.consume("JOBS", "workers", "jobs.>", ACK_WAIT, -1).await.unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        while seen.len() < JOBS as usize {
+            let job = next(&mut other).await;
+            job.ack().await.unwrap();
+            seen.insert(job.sequence);
+        }
+        assert!(other.close().await.is_empty());
+    }
 }

@@ -55,8 +55,10 @@ impl Planning<'_> {
         match host.map(|host| (host.liveness, host.engine)) {
             Some((Liveness::Lost, _)) if pod.is_stateful() => Bucket::Held,
             Some((Liveness::Lost, _)) => Bucket::Lost,
-            Some((Liveness::Alive, EngineState::Up)) => match seen.filter(|seen| !seen.leaving) {
+            Some((Liveness::Alive, EngineState::Up)) => match seen {
                 None => Bucket::Pending,
+                // Its node has it and does not know yet that it is wanted again: it may well serve.
+                Some(seen) if seen.leaving => Bucket::Unheard,
                 Some(seen) => reported(slot, seen, pod, self.facts.guarding),
             },
             Some((Liveness::Suspect | Liveness::Unknown, _))

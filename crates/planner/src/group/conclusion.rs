@@ -140,9 +140,12 @@ impl Planning<'_> {
     }
 }
 
-/// The text alone is not worth a write: it changes with every byte of free memory, and the next leader finds it again.
+/// The text alone is not worth a write: it changes with every byte of free memory, and the next leader finds it again. Nor
+/// are addresses: the node reports them again.
 fn same_but_why((a, b): (&Slot, &Slot)) -> bool {
-    // Nor are addresses: the node reports them again.
+    if a == b {
+        return true;
+    }
     let unsaid = |slot: &Slot| Slot { why: String::new(), addresses: Vec::new(), next: None, ..slot.clone() };
     let same_beside = match (&a.next, &b.next) {
         (Some(a), Some(b)) => unsaid(a) == unsaid(b),

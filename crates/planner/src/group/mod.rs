@@ -25,6 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::command::Operation;
+use contract::digest::Digest;
 use contract::name::NodeName;
 use contract::notice::Incident;
 use contract::query::Liveness;
@@ -34,10 +35,10 @@ use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 pub use self::bucket::Bucket;
-pub use self::releasing::readiness;
+pub use self::releasing::{limits, readiness};
 pub use self::repair::wait_after;
 use self::rooms::Rooms;
-use crate::placement::{Host, Need, Tenants, Unplaceable};
+use crate::placement::{Host, Need, Standings, Tenants, Unplaceable};
 use crate::rollout::conduct::{Release, Report};
 
 /// One version of a group's pod.
@@ -47,6 +48,16 @@ pub struct Revision {
     pub pod: Arc<PodSpec>,
     /// What one instance of it takes.
     pub need: Need,
+    /// What a node reports of a container that was made from it: taken once, and not for every pod of every plan.
+    digest: String,
+}
+
+impl Revision {
+    /// A version whose instances are this.
+    pub fn new(pod: Arc<PodSpec>, need: Need) -> Self {
+        let digest = Digest::of(&*pod).to_string();
+        Self { pod, need, digest }
+    }
 }
 
 /// How long planning waits for what.
@@ -82,6 +93,8 @@ pub struct GroupFacts<'a> {
     pub leaving: &'a [u32],
     /// Such pods of instances that are no more.
     pub strays: u32,
+    /// Since when a drain that began at a time is known to be stored; one that is not in here is not stored yet.
+    pub hidden: &'a BTreeMap<Timestamp, Timestamp>,
     /// What earlier decisions on its release left behind.
     pub release: Option<&'a Release>,
     /// The guard works: missing instances are made anew.
@@ -90,6 +103,8 @@ pub struct GroupFacts<'a> {
     pub constraints: &'a [String],
     /// The nodes.
     pub hosts: &'a BTreeMap<NodeName, Host>,
+    /// Their order, if one is kept.
+    pub standings: Option<&'a Standings>,
     /// What is placed on them.
     pub tenants: &'a dyn Tenants,
 }
@@ -115,6 +130,8 @@ pub struct GroupPlan {
     pub wake_at: Option<Timestamp>,
     /// What the outside is told, by instance number.
     pub incidents: Vec<(u32, Incident)>,
+    /// Instances that go although nobody said in time that they are drained.
+    pub undrained: Vec<u32>,
     /// Why: what each instance was found to be.
     pub buckets: Vec<Bucket>,
     /// Why the last instance that found no place found none: every node with every reason.
@@ -184,8 +201,7 @@ impl<'a> Planning<'a> {
             facts,
             now,
             record: Cow::Borrowed(record),
-            present: present
-                .unwrap_or_else(|| Revision { pod: Arc::new(record.spec.pod.clone()), need: Need::default() }),
+            present: present.unwrap_or_else(|| Revision::new(Arc::new(record.spec.pod.clone()), Need::default())),
             plan: GroupPlan::default(),
             rooms: Rooms::new(facts),
             moves: Vec::new(),
@@ -227,6 +243,7 @@ impl<'a> Planning<'a> {
             version: if is_filled { slot.version } else { version },
             next: None,
             draining: None,
+            fetching: None,
             unplaced_since: Timestamp::NEVER,
             ..slot.clone()
         }
@@ -312,7 +329,9 @@ impl<'a> Planning<'a> {
 fn forget_pod(slot: &mut Slot) {
     slot.made_as = None;
     slot.gates.clear();
+    slot.gates_closed_at = Timestamp::NEVER;
     slot.draining = None;
+    slot.fetching = None;
 }
 
 /// The number of the instance in a slot.

@@ -84,7 +84,7 @@ impl Planning<'_> {
         record.spec.pod.updated_at = now;
         record.updated_at = now;
         record.last_error = why;
-        self.present = Revision { pod: record.spec.pod.clone().into(), need };
+        self.present = Revision::new(record.spec.pod.clone().into(), need);
         self.plan.incidents.push((instance, Incident::BadUpgrade { version: failed }));
     }
 }

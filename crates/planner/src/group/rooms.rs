@@ -9,7 +9,7 @@ use std::sync::Arc;
 use contract::name::NodeName;
 
 use super::{GroupFacts, Revision};
-use crate::placement::{Batch, Need, Unplaceable, Wish};
+use crate::placement::{Batch, Need, Site, Unplaceable, Wish};
 
 /// What an instance asks for beside its version's own filters.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -91,7 +91,8 @@ impl<'a> Rooms<'a> {
     fn open(&self, ask: &Ask, revision: &Revision) -> Batch<'a> {
         let siblings = self.siblings.iter().map(|(node, count)| ((*node).clone(), *count)).collect();
         let filters = filters(&revision.pod.filters, ask, self.facts.constraints);
-        let mut batch = Batch::new(self.facts.hosts, &filters, revision.need, &siblings, self.facts.tenants);
+        let GroupFacts { hosts, standings, tenants, .. } = *self.facts;
+        let mut batch = Batch::on(Site { hosts, standings, tenants }, &filters, revision.need, &siblings);
         self.shifts.iter().for_each(|shift| shift.apply(&mut batch));
         batch
     }

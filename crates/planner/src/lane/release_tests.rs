@@ -27,6 +27,19 @@ fn what_runs_is_not_removed_before_the_images_of_its_successor_are_here() {
 }
 
 #[test]
+fn what_takes_a_pods_place_is_fetched_ahead_and_holds_nothing_up() {
+    let missing = |retry_at: i64| Images::Missing { image: "web:2".to_owned(), retry_at: at(retry_at) };
+    let lane = |ahead: Images, activity| facts().want(OLD, 1).ahead(ahead).see("x", OLD, 0, activity);
+    assert_eq!(lane(missing(0), Activity::Running).next(), fetch("web:2"));
+    assert_eq!(lane(missing(160), Activity::Running).next(), Next::WaitUntil(at(160)));
+    assert_eq!(lane(missing(160), Activity::Running).next_at(at(160)), fetch("web:2"));
+    assert_eq!(lane(Images::Coming, Activity::Running).next(), Next::Nothing);
+    for ahead in [missing(160), Images::Coming, Images::Here] {
+        assert_eq!(lane(ahead, Activity::Exited).next(), start("x", OLD, 1, at(100)), "it is looked after");
+    }
+}
+
+#[test]
 fn what_is_not_ordered_goes_as_soon_as_one_of_two_successors_can_be_made() {
     let lane = facts().want("a.v1-i1-d1", 1).want(NEW, 1).lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
     assert_eq!(lane.next(), remove("x"));

@@ -39,7 +39,7 @@ impl Leading<'_> {
         let forgets = self.has_mutant(Mutant::ForgetsPairs);
         for (name, entry) in self.state.dependencies.entries.iter().filter(|_| !forgets) {
             for change in order_changes(name, &[], entry) {
-                self.lead.desk(&change.node).change(&change);
+                self.lead.put_on_desk(&change);
             }
         }
     }

@@ -5,9 +5,9 @@ use contract::report::PodFacts;
 use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStand};
 use contract::spec::PodGroupSpec;
 use planner::ports;
+use planner::rollout::conduct::instances;
 
 use super::Look;
-use crate::core::milestones::{failure_words, numbers};
 
 impl Look<'_> {
     /// What the release waits for and what would help.
@@ -36,28 +36,39 @@ impl Look<'_> {
             RolloutStand::Complete => format!("every instance runs revision {release} and is available"),
             RolloutStand::Stuck => {
                 let waits = self.waiting_words();
-                format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them, or undo")
+                let undo = self.or_undo(", or undo");
+                format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them{undo}")
             }
             RolloutStand::Held => match self.release.and_then(|release| release.failure.as_ref()) {
                 Some(failure) => {
                     let skip = if failure.group > 0 {
-                        format!("skip of group {} leaves them as they are, ", failure.group)
+                        format!(", skip of group {} leaves them as they are", failure.group)
                     } else {
                         String::new()
                     };
-                    format!("held: {}; resume waits for them again, {skip}undo goes back", failure_words(failure))
+                    let undo = self.or_undo(", undo goes back");
+                    format!("held: {}; resume waits for them again{skip}{undo}", failure.words())
                 }
                 None => self.group.record.last_error.clone(),
             },
-            RolloutStand::WaitingForConfirm => format!(
-                "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort or undo"
-            ),
+            RolloutStand::WaitingForConfirm => {
+                let undo = self.or_undo(" or undo");
+                format!(
+                    "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort{undo}"
+                )
+            }
             RolloutStand::Paused => "paused: nothing new starts until somebody says resume".to_owned(),
             RolloutStand::Frozen => "frozen: nothing moves until somebody says unfreeze".to_owned(),
             RolloutStand::Aborted => {
-                "given up: instances stay at the revisions they have; undo or another spec ends the mix".to_owned()
+                let undo = self.or_undo("undo or ");
+                format!("given up: instances stay at the revisions they have; {undo}another spec ends the mix")
             }
         }
+    }
+
+    /// What is said of `undo`, where there is something to go back to.
+    fn or_undo(&self, words: &'static str) -> &'static str {
+        if self.can_undo { words } else { "" }
     }
 
     fn waiting_words(&self) -> String {
@@ -67,16 +78,15 @@ impl Look<'_> {
         let waits = self.waits_for();
         let unplaced: i64 = self.report.map(|report| report.units.iter().map(|unit| unit.unplaced).sum()).unwrap_or(0);
         let Some(first) = waits.first() else {
-            return if unplaced > 0 { format!("{unplaced} instances find no room") } else { "goes on".to_owned() };
+            return match unplaced {
+                ..=0 => "goes on".to_owned(),
+                1 => "1 instance finds no room".to_owned(),
+                _ => format!("{unplaced} instances find no room"),
+            };
         };
-        let word = if waits.len() == 1 { "instance" } else { "instances" };
         let why = self.instances.iter().find(|it| it.instance == *first).and_then(|it| self.ailment(it));
         let why = why.map(|why| format!(" (instance {first}: {why})")).unwrap_or_default();
-        format!(
-            "waits for {word} {} to be available at revision {}{why}",
-            numbers(&waits),
-            self.group.record.spec.version
-        )
+        format!("waits for {} to be available at revision {}{why}", instances(&waits), self.group.record.spec.version)
     }
 
     /// Which instances somebody outside is to say are drained; none when nobody is asked.
@@ -86,9 +96,8 @@ impl Look<'_> {
         let unanswered = (1..).zip(self.group.slots()).filter(|(_, slot)| slot.pods().any(is_unanswered));
         let unanswered: Vec<u32> = unanswered.map(|(number, _)| number).collect();
         let first = unanswered.first().filter(|_| is_asked)?;
-        let word = if unanswered.len() == 1 { "instance" } else { "instances" };
-        let waits = numbers(&unanswered);
-        Some(format!("waits for {word} {waits} to be drained; cmd=drained&instance={first} says that it is"))
+        let waits = instances(&unanswered);
+        Some(format!("waits for {waits} to be drained; cmd=drained&instance={first} says that it is"))
     }
 
     /// Why an instance is not available yet, if that is known.
@@ -120,7 +129,8 @@ pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec) -> 
     } else if seen.is_none() {
         "its node has not reported it yet".to_owned()
     } else if !closed.is_empty() {
-        format!("its readiness gates {} are not true", closed.join(", "))
+        let (word, are) = if closed.len() == 1 { ("gate", "is") } else { ("gates", "are") };
+        format!("its readiness {word} {} {are} not true", closed.join(", "))
     } else {
         String::new()
     }

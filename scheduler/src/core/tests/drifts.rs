@@ -272,3 +272,25 @@ fn a_place_that_is_decided_and_not_stored_yet_is_left_like_any_other() {
     rig.pass(60);
     assert_eq!((nodes_of(&rig, "web"), rig.copies("web")), (vec!["a".to_owned()], BTreeMap::from([(1, 1)])));
 }
+
+#[test]
+fn an_evacuation_moves_the_pod_beside_another_too() {
+    let mut rig = rig(&["a", "b", "c"]);
+    rig.command(
+        "c1",
+        super::releases::create_spec(super::releases::conducted("web", 1, super::releases::rolling(1, 0))),
+    );
+    assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
+    let gates = serde_json::Map::from_iter([("ReadinessGates".to_owned(), serde_json::json!(["lb"]))]);
+    rig.command("c2", Verb::PatchStrategy { name: group("web"), fields: gates });
+    rig.command("c3", super::upgrades::patch("web", super::upgrades::image("web", "v1")));
+    rig.pass(10);
+    let next = |rig: &Rig| rig.slots("web")[0].next.as_ref().and_then(|next| next.node.clone());
+    let (own, beside) = (rig.slots("web")[0].node.clone(), next(&rig).expect("a second pod"));
+    assert_ne!(own.as_ref(), Some(&beside));
+    assert_eq!(rig.command("e1", evacuate(beside.as_str())), "Accepted");
+    rig.pass(30);
+    assert_eq!(rig.slots("web")[0].node, own, "it was not there");
+    assert!(next(&rig).is_some_and(|node| node != beside), "{:?}", rig.slots("web"));
+    assert_eq!(rig.pods(beside.as_str()), [""; 0]);
+}

@@ -92,3 +92,84 @@ fn nobody_answering_is_a_failure_that_holds_the_release() {
     let view = rig.rollout_view("web").expect("a release");
     assert!(view.message.contains("drained in time") && view.message.contains("undo"), "{}", view.message);
 }
+
+#[test]
+fn who_goes_for_good_goes_when_nobody_answers_and_that_is_told() {
+    let mut rig = gated();
+    rig.command("c2", replica("web", 1));
+    rig.pass(250);
+    assert_eq!((rig.slots("web").len(), rig.milestones("nobody said")), (2, Vec::new()), "somebody may still answer");
+    rig.pass(70);
+    assert_eq!((rig.slots("web").len(), rig.milestones("nobody said").len()), (1, 1), "{:?}", rig.milestones(""));
+    assert_eq!(rig.release("web").failure, None);
+}
+
+#[test]
+fn a_gate_that_is_added_counts_for_pods_that_are_made_with_it() {
+    let mut rig = rig(&["a", "b"]);
+    let spec = PodGroupSpec { min_ready_seconds: Some(5), ..conducted("web", 2, rolling(0, 1)) };
+    rig.command("c1", create_spec(spec));
+    assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
+    let fields = serde_json::Map::from_iter([("ReadinessGates".to_owned(), serde_json::json!(["lb"]))]);
+    assert_eq!(rig.command("c2", Verb::PatchStrategy { name: group("web"), fields }), "Accepted");
+    let available = |rig: &mut Rig| {
+        let view = rig.rollout_view("web").expect("a release");
+        view.instances.iter().map(|it| it.pods[0].available).collect::<Vec<_>>()
+    };
+    assert_eq!(available(&mut rig), [true, true], "they were made without it");
+    rig.take_over();
+    assert_eq!(available(&mut rig), [true, true], "whoever leads");
+    rig.command("c3", gate(1, "lb", false));
+    assert_eq!(available(&mut rig), [false, true], "who makes it false is obeyed");
+    rig.command("c4", gate(1, "lb", true));
+    rig.pass(10);
+    rig.command("c5", patch("web", image("web", "v1")));
+    rig.pass(60);
+    let renewed = rig.slots("web").iter().filter(|slot| slot.version == 1).count();
+    assert_eq!((renewed, rig.release("web").phase), (1, planner::rollout::release::Phase::Running));
+    let view = rig.rollout_view("web").expect("a release");
+    assert!(view.message.contains("its readiness gate lb is not true"), "{}", view.message);
+}
+
+/// A leader with a group that drains for three seconds, and a patch of it whose commit is under way.
+fn slow_drain() -> (Rig, Commit) {
+    let mut rig = rig(&["a", "b"]);
+    let drain = Drain { grace_seconds: 3, needs_answer: false, timeout_seconds: None };
+    rig.command("c1", create_spec(PodGroupSpec { drain: Some(drain), ..conducted("web", 2, rolling(0, 1)) }));
+    assert!(rig.completes("web", 20), "{:?}", rig.release("web"));
+    let delivery = rig.delivery("c2", patch("web", image("web", "v1")));
+    let effects = rig.input(Input::Command(delivery));
+    let commit = effects.into_iter().find_map(|effect| match effect {
+        Effect::Commit(commit) => Some(commit),
+        _ => None,
+    });
+    (rig, commit.expect("the patch is stored"))
+}
+
+#[test]
+fn a_drain_and_what_it_is_for_are_never_stored_together_however_slow_the_store_is() {
+    let (mut rig, commit) = slow_drain();
+    for _ in 0..10 {
+        rig.now += 1_000;
+        assert_eq!(rig.input(Input::Tick), [], "the grace has passed, and nobody could have seen the drain");
+    }
+    let stored = rig.store(commit);
+    rig.run(stored);
+    let is_touched = |rig: &Rig| rig.slots("web").iter().any(|slot| slot.version == 1);
+    rig.pass(2);
+    assert!(!is_touched(&rig) && rig.slots("web").iter().any(|slot| slot.draining.is_some()));
+    rig.pass(2);
+    assert!(is_touched(&rig), "{:?}", rig.slots("web"));
+}
+
+#[test]
+fn whoever_takes_over_a_drain_gives_it_its_grace_anew() {
+    let (mut rig, commit) = slow_drain();
+    rig.now += 10_000;
+    rig.store(commit);
+    rig.take_over();
+    rig.pass(2);
+    assert!(rig.slots("web").iter().all(|slot| slot.version == 0), "{:?}", rig.slots("web"));
+    rig.pass(3);
+    assert!(rig.slots("web").iter().any(|slot| slot.version == 1), "{:?}", rig.slots("web"));
+}

@@ -126,6 +126,33 @@ fn a_conducted_group_never_takes_the_lock_for_what_a_release_does() {
 }
 
 #[test]
+fn nodes_are_asked_for_images_before_anybody_goes_and_no_more_once_it_is_held() {
+    let mut rig = web(3, rolling(0, 1));
+    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Coming));
+    rig.report_all();
+    rig.command("c2", patch("web", image("web", "v1")));
+    rig.pass(5);
+    let asked = |rig: &Rig| -> Vec<(u32, BTreeSet<String>)> {
+        let pods = rig.agents.values().flat_map(|agent| agent.order.pods.values());
+        pods.filter_map(|pod| pod.fetch.clone()).map(|fetch| (fetch.version, fetch.images)).collect()
+    };
+    assert_eq!(asked(&rig), [(1, BTreeSet::from(["v1".to_owned()]))], "one at a time");
+    assert_eq!(rig.versions("web"), [0; 3]);
+    rig.elect();
+    rig.pass(5);
+    assert_eq!((asked(&rig).len(), rig.versions("web")), (1, vec![0; 3]), "whoever leads");
+    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Hopeless));
+    rig.report_all();
+    rig.pass(5);
+    assert!(rig.release("web").failure.is_some(), "{:?}", rig.release("web"));
+    assert_eq!((asked(&rig).len(), rig.versions("web")), (0, vec![0; 3]));
+    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Here));
+    rig.command("c3", patch("web", image("web", "v2")));
+    assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
+    assert_eq!((asked(&rig).len(), rig.versions("web")), (0, vec![2; 3]));
+}
+
+#[test]
 fn during_a_surge_an_instance_has_two_pods_that_are_both_ordered_and_counted() {
     let mut rig = web(2, rolling(1, 0));
     let used = |rig: &Rig| -> usize { rig.agents.values().map(|agent| agent.order.pods.len()).sum() };
@@ -408,4 +435,41 @@ fn an_aborted_revision_is_one_and_another_spec_ends_the_mix() {
         .map(|spec| spec.containers[0].image.clone())
         .collect();
     assert_eq!(images, BTreeSet::from(["demo".to_owned()]));
+}
+
+#[test]
+fn a_version_that_fits_nowhere_is_held_with_every_nodes_reason_and_undone_without_a_trace() {
+    let mut rig = web(3, rolling(1, 0));
+    let (places, pods) = (rig.places("web"), [rig.pods("a"), rig.pods("b")]);
+    let mut huge = image("web", "v1");
+    huge.containers[0].memory_limit = 1 << 50;
+    assert_eq!(rig.command("c2", patch("web", huge)), "Accepted");
+    rig.pass(90);
+    let failure = rig.release("web").failure;
+    let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.slots("web")));
+    assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::conduct::Cause::Unschedulable, 1));
+    let view = rig.rollout_view("web").expect("a release");
+    for told in ["held: instance 1 finds no place (no node fits: a: memory", "b: memory", "undo goes back"] {
+        assert!(view.message.contains(told), "{}", view.message);
+        assert!(rig.record("web").last_error.contains(told.trim_start_matches("held: ")), "{:?}", rig.record("web"));
+    }
+    assert_eq!(rig.milestones("is held: instance 1 finds no place (no node fits: a: memory").len(), 1);
+    rig.take_over();
+    rig.pass(5);
+    assert!(rig.rollout_view("web").expect("a release").message.contains("b: memory"), "whoever leads");
+    assert_eq!(rig.command("c3", say("web", undo(None))), "Accepted");
+    assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
+    assert_eq!((rig.places("web"), [rig.pods("a"), rig.pods("b")]), (places, pods), "nobody was touched");
+}
+
+#[test]
+fn undo_is_no_remedy_where_there_is_nothing_to_go_back_to() {
+    let mut rig = rig(&["a"]);
+    let mut huge = conducted("web", 2, rolling(1, 0));
+    huge.pod.containers[0].memory_limit = 1 << 50;
+    assert_eq!(rig.command("c1", create_spec(huge)), "Accepted");
+    rig.pass(90);
+    let view = rig.rollout_view("web").expect("a release");
+    assert!(view.message.starts_with("held: instances 1, 2 find no place (instance 1: no node fits: a:"), "{view:?}");
+    assert!(view.message.ends_with("resume waits for them again"), "{}", view.message);
 }

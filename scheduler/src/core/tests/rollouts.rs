@@ -125,7 +125,13 @@ fn a_plan_is_refused_as_the_command_would_be() {
     assert!(matches!(rig.plan(other), Err(Refusal::Unfit { reason }) if reason.contains("Env")));
     let mut large = conducted("api", 1, rolling(0, 1));
     large.pod.containers[0].memory_limit = 1 << 40;
-    assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })));
+    let plan = rig.plan(large).expect("a release that would be held");
+    assert!(plan.unplaced.iter().any(|it| it.nodes.len() == 1), "{plan:?}");
+    rig.command("c4", create("serial", 1));
+    rig.pass(5);
+    let mut large = spec("serial", 1);
+    large.pod.containers[0].memory_limit = 1 << 40;
+    assert!(matches!(rig.plan(large), Err(Refusal::Unfit { .. })), "a serial upgrade is not begun");
 }
 
 #[test]

@@ -22,12 +22,17 @@ fn web() -> Rig {
 #[test]
 fn fields_are_merged_by_name_in_any_case_and_the_version_stays() {
     let mut rig = web();
-    let fields = json!({"minreadyseconds": 5, "Strategy": {"type": "Beta", "BatchSize": "50%"}});
-    assert_eq!(rig.command("c2", strategy(fields)), "Accepted");
+    let told = rig.refusal("c0", strategy(json!({"Strategy": {"type": "Beta", "BatchSize": "50%"}})));
+    assert!(matches!(&told, Refusal::Unfit { reason } if reason.contains("Strategy.MaxSurge: only")), "{told:?}");
+    let unsaid = json!({"type": "Beta", "BatchSize": "50%", "maxSurge": null, "MaxUnavailable": null});
+    assert_eq!(rig.command("c2", strategy(json!({"minreadyseconds": 5, "Strategy": unsaid}))), "Accepted");
     let spec = rig.record("web").spec;
     let told = spec.strategy.clone().expect("a strategy");
     assert_eq!((told.kind, told.batch_size, told.max_surge), (StrategyType::Beta, Some(Amount::Percent(50)), None));
     assert_eq!((spec.min_ready_seconds, spec.version), (Some(5), 0));
+    assert_eq!(rig.command("c2b", strategy(json!({"Strategy": {"BatchSize": 1}}))), "Accepted");
+    let told = rig.record("web").spec.strategy.expect("a strategy");
+    assert_eq!((told.kind, told.batch_size), (StrategyType::Beta, Some(Amount::Count(1))), "the rest of it stays");
     assert_eq!(rig.command("c3", strategy(json!({"MinReadySeconds": null}))), "Accepted");
     assert_eq!(rig.record("web").spec.min_ready_seconds, None);
     let before = rig.record("web");

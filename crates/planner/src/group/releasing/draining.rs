@@ -2,8 +2,11 @@
 //!
 //! A pod that serves is shown as not ready before anything happens to it: for the grace of the group, and until somebody
 //! outside answers where that is asked for. Whoever is not to be touched after all is back in service at once, because being
-//! drained only hides its gates. The surprise: with a grace of nothing it still takes a plan, since who watches the gates
-//! must have seen them false.
+//! drained only hides its gates. An answer that does not come is a failure of the release that asks; who goes for good, or
+//! without a release that could fail, goes then all the same. The surprise: with a grace of nothing it still takes a plan,
+//! since who watches the gates must have seen them false.
+
+use std::collections::BTreeSet;
 
 use contract::record::{Draining, Slot};
 use contract::report::PodFacts;
@@ -21,6 +24,17 @@ pub(super) enum Which {
     Main,
     /// The one beside it.
     Beside,
+}
+
+/// Why a pod goes, as far as that says who is waited for.
+#[derive(Debug, Clone, Copy)]
+struct Leave {
+    /// The release goes on without it.
+    is_skipped: bool,
+    /// Its instance goes for good.
+    is_final: bool,
+    /// A release is under way, which can fail.
+    is_released: bool,
 }
 
 /// The instance an action is about, and the pods of it that go.
@@ -52,9 +66,13 @@ impl Planning<'_> {
             // It is not renewed before its node answers, so there is nothing to drain it for.
             return true;
         }
-        let is_skipped = release.excused.get(&instance) == Some(&Excuse::Skipped);
+        let leave = Leave {
+            is_skipped: release.excused.get(&instance) == Some(&Excuse::Skipped),
+            is_final: matches!(action, Action::Remove(_)),
+            is_released: release.is_open(),
+        };
         // All of them are asked, so that they are drained at the same time.
-        let may: Vec<bool> = pods.iter().map(|which| self.may_go(index, *which, is_skipped)).collect();
+        let may: Vec<bool> = pods.iter().map(|which| self.may_go(index, *which, leave)).collect();
         may.into_iter().all(|may| may)
     }
 
@@ -86,7 +104,7 @@ impl Planning<'_> {
         self.pod(index, which).is_some_and(|(pod, seen)| self.bucket_of(pod, seen) == Bucket::Unheard)
     }
 
-    fn may_go(&mut self, index: usize, which: Which, is_skipped: bool) -> bool {
+    fn may_go(&mut self, index: usize, which: Which, leave: Leave) -> bool {
         let Some(farewell) = farewell(&self.record.spec) else { return true };
         let Some((pod, seen)) = self.pod(index, which) else { return true };
         if !self.is_in_service(pod, seen) {
@@ -94,29 +112,51 @@ impl Planning<'_> {
         }
         let Some(draining) = pod.draining.clone() else {
             let (since, now) = (self.now, self.now);
-            self.set_draining(index, which, Some(Draining { since, is_answered: false }));
+            self.set_draining(index, which, Some(Draining { since, is_answered: false, is_final: leave.is_final }));
             self.wake(now + farewell.grace);
             return false;
         };
-        let (rested, patience) = (draining.since + farewell.grace, draining.since + farewell.timeout);
-        let has_answer = !farewell.needs_answer || draining.is_answered || is_skipped;
+        if draining.is_final != leave.is_final {
+            self.set_draining(index, which, Some(Draining { is_final: leave.is_final, ..draining }));
+        }
+        // Nobody outside sees a drain before it is stored; whoever stores it plans the group again.
+        let Some(hidden) = self.facts.hidden.get(&draining.since) else { return false };
+        let (rested, patience) = (*hidden + farewell.grace, draining.since + farewell.timeout);
+        let is_answered = !farewell.needs_answer || draining.is_answered || leave.is_skipped;
+        let may_do_without = leave.is_final || !leave.is_released;
+        let has_answer = is_answered || (may_do_without && self.now >= patience);
         let limit = if self.now < rested { rested } else { patience };
         if self.now < limit {
             self.wake(limit);
         }
-        self.now >= rested && has_answer
+        let may = self.now >= rested && has_answer;
+        if may && !is_answered {
+            self.plan.undrained.push(number(index));
+        }
+        may
+    }
+
+    /// Only those are told of that really went.
+    pub(super) fn forget_undrained_who_stay(&mut self) {
+        let is_drained = |instance: &u32| {
+            let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
+            self.plan.slots.get(index).is_some_and(|slot| slot.pods().any(|pod| pod.draining.is_some()))
+        };
+        let gone: BTreeSet<u32> = self.plan.undrained.iter().filter(|it| !is_drained(it)).copied().collect();
+        self.plan.undrained = gone.into_iter().collect();
     }
 
     /// Work may be sent to it, or was when its node was last heard.
-    fn is_in_service(&self, pod: &Slot, seen: Option<&PodFacts>) -> bool {
+    pub(super) fn is_in_service(&self, pod: &Slot, seen: Option<&PodFacts>) -> bool {
         let serves = self.serves_since(pod, seen).is_some_and(|since| since <= self.now);
         serves || self.bucket_of(pod, seen) == Bucket::Unheard
     }
 
-    /// The answer to a pod being drained did not come in time.
+    /// The answer to a pod being drained did not come in time, and the release cannot do without.
     pub(super) fn is_overdue(&self, draining: &Draining) -> bool {
-        let farewell = farewell(&self.record.spec).filter(|farewell| farewell.needs_answer && !draining.is_answered);
-        farewell.is_some_and(|farewell| draining.since + farewell.timeout <= self.now)
+        let is_asked = !draining.is_answered && !draining.is_final;
+        let farewell = farewell(&self.record.spec).filter(|farewell| farewell.needs_answer && is_asked);
+        farewell.is_some_and(|farewell| self.waits_from(draining.since) + farewell.timeout <= self.now)
     }
 
     /// Who is not to be touched after all goes on as before, and the next plan sees it serve.
@@ -152,6 +192,8 @@ impl Planning<'_> {
         };
         if let Some(pod) = pod {
             pod.draining = draining;
+            // What is fetched for it is there, or is not waited for.
+            pod.fetching = None;
         }
     }
 }

@@ -83,11 +83,14 @@ impl Planning<'_> {
             phase: phase(bucket, seen),
             ready: self.ready(slot, seen),
             created: is_made(bucket).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
+            follows: bucket == Bucket::Leaving,
             cost: 0,
             signs: self.signs(slot, seen),
             sidecar_restarts: 0,
             is_hook_overdue,
-            is_preparing: slot.draining.is_some(),
+            is_gate_overdue: self.gates_limit(slot, seen).is_some_and(|limit| limit <= self.now),
+            is_preparing: slot.draining.is_some() || slot.fetching.is_some(),
+            fetch: self.fetch_facts(slot, seen),
             unschedulable_since: Some(slot.unplaced_since).filter(|since| since.happened()).map(Moment::from),
         }
     }
@@ -175,16 +178,37 @@ impl Planning<'_> {
         i64::try_from(pods).unwrap_or(i64::MAX)
     }
 
-    /// A pod without a health check becomes ready by time alone.
+    /// Who has no place is waited for so long; whom only this plan found without one, the next may already act on.
+    pub(super) fn wait_for_places(&mut self) {
+        let settings = settings::settings(&self.record.spec, Doubling::Allowed);
+        let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
+        let known: BTreeSet<Timestamp> = homeless_since(self.facts.slots).collect();
+        let mut limits = Vec::new();
+        for since in homeless_since(&self.plan.slots) {
+            let at = waits.into_iter().flatten().map(|wait| self.waits_from(since) + wait);
+            limits.extend(at.filter(|at| *at > self.now || !known.contains(&since)));
+        }
+        if let Some(at) = limits.into_iter().min() {
+            self.wake(at.max(self.now));
+        }
+    }
+
+    /// A pod without a health check becomes ready by time alone, and a gate becomes overdue.
     fn look_again(&mut self) {
         let mains = self.plan.slots.iter().enumerate().map(|(index, slot)| (slot, self.seen(index)));
         let nexts =
             self.plan.slots.iter().zip(&self.beside).filter_map(|(slot, seen)| Some((slot.next.as_deref()?, *seen)));
-        let later = mains.chain(nexts).filter_map(|(slot, seen)| self.serves_since(slot, seen));
+        let later = |(slot, seen)| [self.serves_since(slot, seen), self.gates_limit(slot, seen)];
+        let later = mains.chain(nexts).flat_map(later).flatten();
         if let Some(at) = later.filter(|at| *at > self.now).min() {
             self.wake(at);
         }
     }
+}
+
+/// Since when pods are without a place.
+fn homeless_since(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
+    slots.iter().flat_map(Slot::pods).map(|pod| pod.unplaced_since).filter(|since| since.happened())
 }
 
 /// Something of it may exist: it was ordered somewhere.

@@ -52,6 +52,7 @@ impl Planning<'_> {
         }
         if self.record.spec.is_conducted() {
             self.settle_units();
+            self.wait_for_places();
         }
         // As long as something of it may be somewhere, what its next pod must not be called is remembered.
         let is_over = |slot: &Slot| slot.filling == Filling::Nothing && slot.leaves.is_none();

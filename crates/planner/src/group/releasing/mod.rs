@@ -7,6 +7,7 @@
 
 mod draining;
 mod facts;
+mod fetching;
 mod folding;
 mod performing;
 mod readiness;
@@ -26,6 +27,7 @@ use self::performing::Performed;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
 use crate::rollout::conduct::{self, Decision, Release, Report, Stand, Verdict};
+use crate::rollout::limits::Limits;
 use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
 use crate::rollout::release::Phase;
@@ -34,6 +36,16 @@ use crate::rollout::release::Phase;
 /// being taken out of service, and it has the spec it is to have.
 pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, seen: Option<&PodFacts>, now: Timestamp) -> Ready {
     Planning::new(facts, now).ready(slot, seen)
+}
+
+/// What a release within budgets keeps to: instances that stay available and pods there may be. By groups there are none, and
+/// what a group takes is the group.
+pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
+    let spec = &facts.record.spec;
+    let mut planning = Planning::new(facts, now);
+    planning.plan.slots = facts.slots.to_vec();
+    let style = settings::settings(spec, planning.doubling()).style;
+    Limits::of(conduct::strategy(style), spec.num_instances)
 }
 
 impl Planning<'_> {
@@ -66,11 +78,18 @@ impl Planning<'_> {
         }
     }
 
+    /// From when on something is waited for that has been so since then: somebody may have looked past it.
+    fn waits_from(&self, since: Timestamp) -> Timestamp {
+        let resumed = self.facts.release.and_then(|release| release.resumed_at);
+        resumed.map_or(since, |resumed| timestamp(resumed).max(since))
+    }
+
     /// Lets the release go on as far as it can; while something else holds the lock it is only reported.
     pub(super) fn lead(&mut self, may_act: bool) {
         let doubling = self.doubling();
         let (facts, units) = self.conductor_facts();
-        let decision = conduct::conduct(&facts);
+        let mut decision = conduct::conduct(&facts);
+        self.explain(&mut decision.release);
         self.plan.report = Some(decision.report.clone());
         if !may_act {
             return self.report_what_is(&decision);
@@ -79,11 +98,12 @@ impl Planning<'_> {
             self.wake(timestamp(at));
         }
         match decision.verdict {
-            Verdict::Rollback(cause) => return self.take_release_back(cause, &decision.release),
-            Verdict::Hold(cause) => self.say_held(cause, &decision.release),
+            Verdict::Rollback(_) => return self.take_release_back(&decision.release),
+            Verdict::Hold(_) => self.say_held(&decision.release),
             Verdict::Fine | Verdict::Continue(_) => self.say_not_held(),
         }
         let performed = self.perform(&decision, &units);
+        self.forget_undrained_who_stay();
         let decision = match performed {
             Performed::Wholly => decision,
             Performed::Partly | Performed::NotAtAll => self.without_what_waits(decision),

@@ -39,6 +39,7 @@ impl Planning<'_> {
             return self.perform_all(decision, units);
         }
         self.end_draining(&removed);
+        self.end_fetching(&removed);
         for action in removed.iter().filter(|action| !waiting.contains(&taken_out(**action).0)) {
             self.act(*action, units);
         }
@@ -48,6 +49,7 @@ impl Planning<'_> {
     fn perform_all(&mut self, decision: &Decision, units: &[String]) -> Performed {
         let mut waiting = self.waiting(&decision.actions, &decision.release);
         self.end_draining(&decision.actions);
+        self.end_fetching(&decision.actions);
         // What comes was weighed against what goes: while some of that is still there, it would be too many.
         let is_full = decision.actions.iter().any(|it| waiting.contains(&taken_out(*it).0) && frees(*it));
         let mut done = 0;
@@ -69,9 +71,12 @@ impl Planning<'_> {
         }
     }
 
-    /// The instances these actions are about that are not drained yet; they are being drained from now on.
+    /// The instances these actions are about whose successors cannot be made yet, or that are not drained yet; that is being
+    /// done from now on.
     fn waiting(&mut self, actions: &[Action], release: &Release) -> BTreeSet<u32> {
-        let waits = |action: &&Action| !self.may_perform(**action, release);
+        let fetching = self.fetching_first(actions, release);
+        let waits =
+            |action: &&Action| fetching.contains(&taken_out(**action).0) || !self.may_perform(**action, release);
         actions.iter().filter(waits).map(|action| taken_out(*action).0).collect()
     }
 

@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use contract::digest::Digest;
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::state::HealthState;
@@ -15,6 +14,7 @@ use contract::time::Timestamp;
 
 use super::super::readiness::setup_of;
 use super::super::{Bucket, Planning};
+use super::settings::farewell;
 use crate::rollout::availability::Ready;
 
 /// Clocks that are kept differ by less.
@@ -41,6 +41,22 @@ impl Planning<'_> {
         Some(well.max(latest.min(self.now)))
     }
 
+    /// Gates of the group that are not true for the pod.
+    pub(super) fn closed_gates(&self, slot: &Slot) -> Vec<&str> {
+        let gates = self.record.spec.readiness_gates.iter().map(String::as_str);
+        gates.filter(|gate| !slot.gates.contains_key(*gate)).collect()
+    }
+
+    /// When its gates are waited for no longer; none while they are not what keeps it from being ready.
+    pub(super) fn gates_limit(&self, slot: &Slot, seen: Option<&PodFacts>) -> Option<Timestamp> {
+        let is_up = slot.filling == Filling::Pod && self.bucket_of(slot, seen) == Bucket::Running;
+        let is_shut_out = is_up && slot.draining.is_none() && !self.closed_gates(slot).is_empty();
+        let well = self.well_since(slot, seen.filter(|_| is_shut_out)?)?;
+        // A node's clock may be behind, and what it has older than what is asked of it.
+        let since = well.max(slot.since).max(slot.gates_closed_at);
+        Some(self.waits_from(since) + farewell(&self.record.spec)?.timeout)
+    }
+
     fn well_since(&self, slot: &Slot, seen: &PodFacts) -> Option<Timestamp> {
         let started = seen.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
         let started = self.believed(slot, started);
@@ -62,10 +78,10 @@ impl Planning<'_> {
     /// changed while it runs: then its word is the only sign that it was.
     fn has_its_spec(&self, slot: &Slot, seen: Option<&PodFacts>) -> bool {
         let Some(seen) = seen else { return false };
-        let wanted = Digest::of(&*self.revision(slot.version).pod).to_string();
+        let wanted = &self.revision(slot.version).digest;
         seen.containers.iter().all(|container| match container.spec_digest.as_str() {
             "" => slot.made_as.is_none(),
-            digest => digest == wanted,
+            digest => digest == wanted.as_str(),
         })
     }
 }

@@ -31,6 +31,7 @@ impl Planning<'_> {
     pub(super) fn renew_instance(&mut self, index: usize) -> bool {
         if self.bucket(index) == Bucket::Unheard {
             self.stuck(index, "its node does not answer");
+            self.plan.slots[index].unplaced_since = Timestamp::NEVER;
             return false;
         }
         let is_done = match (self.way(index), self.plan.slots[index].node.clone()) {
@@ -42,7 +43,9 @@ impl Planning<'_> {
             (way @ (Way::Live | Way::SameAddress), Some(node)) => self.renew_in_place(index, &node, &way),
             (Way::Live | Way::SameAddress | Way::Anew, _) => self.renew(index),
         };
-        if !is_done && !self.plan.slots[index].unplaced_since.happened() {
+        // Who is refused, or whose node does not answer, does not lack a place.
+        let is_homeless = !is_done && self.homeless.contains_key(&index);
+        if is_homeless && !self.plan.slots[index].unplaced_since.happened() {
             self.plan.slots[index].unplaced_since = self.now;
         }
         is_done
@@ -81,6 +84,7 @@ impl Planning<'_> {
             slot.unplaced_since = Timestamp::NEVER;
             // It serves all the while, whatever it was to be drained for before.
             slot.draining = None;
+            slot.fetching = None;
             return;
         }
         let lease = self.plan.slots[index].addresses.clone();

@@ -12,8 +12,11 @@ use crate::rollout::progress;
 
 /// Seconds a release may go without progress.
 const DEADLINE: i64 = 600;
-/// Seconds a drained instance's answer is waited for.
-const DRAIN_TIMEOUT: i64 = 300;
+/// Seconds somebody outside has to answer: that an instance is drained, or that a gate is true (D-24).
+const ANSWER_TIMEOUT: i64 = 300;
+/// Seconds a new pod may be without a place: a node that restarts comes back in less, and nobody wants to wait for longer to
+/// hear that there is no room.
+const PLACEMENT_PATIENCE: i64 = 60;
 
 /// Whether an instance may have two pods at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +42,8 @@ pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling) -> Settings {
         failure_action: spec.failure_action,
         fail_fast_restarts: spec.fail_fast_restarts.unwrap_or(FAIL_FAST_RESTARTS),
         failure_threshold: spec.failure_threshold.unwrap_or(Amount::Count(0)),
-        // Who finds no place is missing at the deadline; nothing in the spec asks for less patience.
-        placement_patience: None,
+        // Where quota moves to units with room, who finds no place stays pending (4.7) and is missing at the deadline.
+        placement_patience: auto.is_none().then(|| before_the_deadline(spec, PLACEMENT_PATIENCE)),
         auto_reschedule: auto
             .map(|auto| AutoReschedule { delay: seconds(auto.initial_delay_seconds), fail_back: auto.fail_back }),
     }
@@ -74,6 +77,12 @@ fn grouped(spec: &PodGroupSpec, strategy: &Strategy, beta: bool) -> Grouped {
     }
 }
 
+/// As long as usual, but not so long that the deadline would pass first: it says less.
+fn before_the_deadline(spec: &PodGroupSpec, usual: i64) -> Duration {
+    let deadline = spec.progress_deadline_seconds.unwrap_or(DEADLINE);
+    seconds(usual.min(deadline / 2).max(1))
+}
+
 /// How long a pod is ready before it counts.
 pub(super) fn min_ready(spec: &PodGroupSpec) -> Duration {
     seconds(spec.min_ready_seconds.unwrap_or(0))
@@ -86,20 +95,22 @@ pub(super) struct Farewell {
     pub(super) grace: Duration,
     /// Somebody outside says when it is drained.
     pub(super) needs_answer: bool,
-    /// How long that is waited for.
+    /// How long that is waited for, and for a gate of a new one to become true.
     pub(super) timeout: Duration,
 }
 
 /// How instances are taken out of service; none when nobody has to be told.
 pub(super) fn farewell(spec: &PodGroupSpec) -> Option<Farewell> {
+    let usual = before_the_deadline(spec, ANSWER_TIMEOUT);
     match &spec.drain {
         Some(drain) => Some(Farewell {
             grace: seconds(drain.grace_seconds),
             needs_answer: drain.needs_answer,
-            timeout: seconds(drain.timeout_seconds.unwrap_or(DRAIN_TIMEOUT)),
+            // Nobody answers before the grace is over.
+            timeout: drain.timeout_seconds.map_or_else(|| usual.max(seconds(drain.grace_seconds) * 2), seconds),
         }),
         None if spec.readiness_gates.is_empty() => None,
-        None => Some(Farewell { grace: Duration::ZERO, needs_answer: false, timeout: seconds(DRAIN_TIMEOUT) }),
+        None => Some(Farewell { grace: Duration::ZERO, needs_answer: false, timeout: usual }),
     }
 }
 

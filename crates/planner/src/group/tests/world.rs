@@ -23,6 +23,8 @@ pub(super) struct World {
     pub(super) beside: Vec<Option<PodFacts>>,
     pub(super) leaving: Vec<u32>,
     pub(super) strays: u32,
+    /// Drains are not stored yet.
+    pub(super) is_unstored: bool,
     pub(super) release: Option<Release>,
     pub(super) guarding: bool,
     pub(super) constraints: Vec<String>,
@@ -71,6 +73,7 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         beside: Vec::new(),
         leaving: Vec::new(),
         strays: 0,
+        is_unstored: false,
         release: None,
         guarding: true,
         constraints: Vec::new(),
@@ -89,7 +92,7 @@ impl World {
     pub(super) fn revisions(&self) -> BTreeMap<u32, Revision> {
         let pods = self.record.former.iter().map(|(version, pod)| (*version, pod));
         let pods = pods.chain([(self.record.spec.version, &self.record.spec.pod)]);
-        pods.map(|(version, pod)| (version, Revision { pod: Arc::new(pod.clone()), need: Need::of(pod, 8) })).collect()
+        pods.map(|(version, pod)| (version, Revision::new(Arc::new(pod.clone()), Need::of(pod, 8)))).collect()
     }
     pub(super) fn plan(&self, now: i64) -> GroupPlan {
         self.look(|facts| plan_group(facts, at(now)))
@@ -99,6 +102,8 @@ impl World {
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
         let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
         let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.clinging.contains(&index)).collect();
+        let drains = self.slots.iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
+        let hidden = drains.filter(|_| !self.is_unstored).map(|drain| (drain.since, drain.since)).collect();
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions(),
@@ -110,10 +115,12 @@ impl World {
             beside: &beside,
             leaving: &self.leaving,
             strays: self.strays,
+            hidden: &hidden,
             release: self.release.as_ref(),
             guarding: self.guarding,
             constraints: &self.constraints,
             hosts: &self.hosts,
+            standings: None,
             tenants: &Nobody,
         };
         say(&facts)

@@ -10,7 +10,6 @@ use super::board::Board;
 use super::decision::Action;
 use super::facts::{Grouped, Pod, Slot};
 use super::judging;
-use super::memory::Excuse;
 use super::scaling;
 use crate::rollout::groups::{Grouping, Kind, Unit, batch_size, next_group};
 use crate::rollout::ranking;
@@ -117,8 +116,7 @@ fn is_skipped(board: &Board<'_>) -> bool {
 /// Every unit has as many available pods at the target revision as are committed, but for those left behind.
 fn is_done(board: &Board<'_>) -> bool {
     let counts = |slot: &Slot| {
-        let skipped = board.release.excused.get(&slot.number) == Some(&Excuse::Skipped);
-        !slot.is_stopped && board.is_updated(slot) && (skipped || board.is_updated_available(slot))
+        !slot.is_stopped && board.is_updated(slot) && (board.is_skipped(slot) || board.is_updated_available(slot))
     };
     let is_done = |(unit, committed): (usize, &i64)| board.count(unit, counts) >= *committed;
     is_skipped(board) || board.release.committed.iter().enumerate().all(is_done)
@@ -152,6 +150,8 @@ fn order(board: &Board<'_>, unit: usize) -> Vec<u32> {
         // Who already prepares is not available any more and was the canary before.
         ranks.sort_by_key(|at| (!is_preparing(&pods[*at]), Some(*at) != canary));
     }
+    // Who is left behind comes after all the others.
+    ranks.sort_by_key(|at| board.is_skipped(with_pod[*at].0));
     order.extend(ranks.into_iter().map(|at| with_pod[at].0.number));
     order
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::decision::Action;
 use super::facts::{Facts, Next, Pod, Slot};
-use super::memory::Release;
+use super::memory::{Excuse, Release};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::sum;
 use crate::rollout::progress::Counts;
@@ -84,6 +84,11 @@ impl<'a> Board<'a> {
         pods(slot).any(|pod| !self.is_old(pod) && self.facts.is_available(pod))
     }
 
+    /// The release goes on without it.
+    pub(super) fn is_skipped(&self, slot: &Slot) -> bool {
+        self.release.excused.get(&slot.number) == Some(&Excuse::Skipped)
+    }
+
     /// How many slots of a unit are so.
     pub(super) fn count(&self, unit: usize, is_so: impl Fn(&Slot) -> bool) -> i64 {
         count(self.slots.iter().filter(|slot| slot.unit == unit && is_so(slot)))
@@ -108,7 +113,7 @@ impl<'a> Board<'a> {
     /// Pods on their way out that count (D-3). A pod that waits for another to leave its slot is one with it.
     pub(super) fn terminating(&self, replacement: PodReplacement) -> i64 {
         let beyond = |slot: &Slot| {
-            let waits = slot.main.as_ref().is_none_or(|main| main.created.is_none());
+            let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());
             (slot.leaving - i64::from(waits)).max(0)
         };
         replacement.counted(sum(self.slots.iter().map(beyond).chain([self.facts.strays])))
@@ -155,6 +160,7 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) {
         Action::Renew(number) => change(slots, number, |slot| {
             let main = slot.main.replace(Pod::ordered(target));
             leave(slot, main);
+            follow(slot);
         }),
         Action::Drop(number) => change(slots, number, |slot| {
             let next = slot.next.take().map(|next| next.pod);
@@ -172,6 +178,7 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) {
             let ordered = slot.main.as_ref().map(|main| Pod::ordered(main.revision));
             let main = std::mem::replace(&mut slot.main, ordered);
             leave(slot, main);
+            follow(slot);
         }),
         Action::Divert { slot, unit } => change(slots, slot, |slot| {
             let ordered = slot.next.as_ref().map(|next| Next { unit, pod: Pod::ordered(next.pod.revision) });
@@ -192,10 +199,21 @@ fn leave(slot: &mut Slot, pod: Option<Pod>) {
     slot.leaving += i64::from(pod.is_some_and(|pod| pod.created.is_some()));
 }
 
+/// The main pod comes when what left its place is gone. One that was promoted has a place of its own.
+fn follow(slot: &mut Slot) {
+    let has_left = slot.leaving > 0;
+    if let Some(main) = &mut slot.main {
+        main.follows = has_left;
+    }
+}
+
 fn create(slots: &mut Vec<Slot>, number: u32, unit: usize, revision: u32) {
     let main = Some(Pod::ordered(revision));
     match slots.binary_search_by_key(&number, |slot| slot.number) {
-        Ok(at) => slots[at].main = main,
+        Ok(at) => {
+            slots[at].main = main;
+            follow(&mut slots[at]);
+        }
         Err(at) => {
             slots.insert(at, Slot { number, unit, is_stopped: false, is_bound: false, main, next: None, leaving: 0 })
         }

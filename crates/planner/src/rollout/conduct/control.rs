@@ -57,8 +57,13 @@ pub fn apply(release: &Release, control: Control, now: Moment) -> Result<Release
 }
 
 fn resume(release: &mut Release, now: Moment) {
-    if release.failure.is_some() {
-        release.excuse(Excuse::Retried);
+    if let Some(failure) = &release.failure {
+        if failure.cause.is_overdue() {
+            release.failure = None;
+        } else {
+            release.excuse(Excuse::Retried);
+        }
+        release.resumed_at = Some(now);
         // Otherwise it would be too late again at once.
         let paused =
             release.progress.take().map(|it| progress::Condition { reason: progress::Reason::DeploymentPaused, ..it });

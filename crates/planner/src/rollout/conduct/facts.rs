@@ -78,7 +78,7 @@ pub struct Settings {
     pub fail_fast_restarts: i64,
     /// How many pods may be missing at the deadline; a percentage is of those committed.
     pub failure_threshold: Amount,
-    /// A new pod that finds no place for so long is a failure; none is never.
+    /// A new pod that finds no place for so long is a failure, beside the old one or in its place; none is never.
     pub placement_patience: Option<Duration>,
     /// Quota moves away from units without room.
     pub auto_reschedule: Option<AutoReschedule>,
@@ -95,6 +95,18 @@ pub struct Unit {
     pub free_slots: Option<i64>,
 }
 
+/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts (D-26).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fetch {
+    /// Nobody asked.
+    #[default]
+    Unasked,
+    /// It is at it, or has it.
+    Coming,
+    /// It cannot be had.
+    Hopeless,
+}
+
 /// A pod that is ordered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pod {
@@ -108,17 +120,23 @@ pub struct Pod {
     pub ready: Ready,
     /// When it was made; none only while it is certain that nothing of it exists, for then nothing has to leave.
     pub created: Option<Moment>,
+    /// It comes only when another pod of its slot has left.
+    pub follows: bool,
     /// What losing it costs, by its owner's word.
     pub cost: i32,
     /// What is known of its failures.
     pub signs: Signs,
     /// The most restarts of one of its sidecars.
     pub sidecar_restarts: i64,
-    /// A gate or a hook did not answer in time (D-24).
+    /// Nobody said in time that it is drained (D-24).
     pub is_hook_overdue: bool,
+    /// It is well, and one of its gates was not made true in time (D-24).
+    pub is_gate_overdue: bool,
     /// It already prepares for being updated.
     pub is_preparing: bool,
-    /// Since when no node has room for it.
+    /// Whether its node gets what is to take its place.
+    pub fetch: Fetch,
+    /// Since when no node has room for it, or for what is to take its place.
     pub unschedulable_since: Option<Moment>,
 }
 
@@ -131,11 +149,14 @@ impl Pod {
             phase: Phase::Pending,
             ready: Ready { ready: false, since: None },
             created: None,
+            follows: false,
             cost: 0,
             signs: Signs::default(),
             sidecar_restarts: 0,
             is_hook_overdue: false,
+            is_gate_overdue: false,
             is_preparing: false,
+            fetch: Fetch::Unasked,
             unschedulable_since: None,
         }
     }

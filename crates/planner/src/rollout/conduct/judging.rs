@@ -1,11 +1,12 @@
 //! Decides whether a release goes on, is stuck or failed (section 2.8, D-4, D-5, D-18).
 //!
 //! Judged from what is seen, before anything is decided. The clock runs only while a group is under way and nobody paused
-//! it. A failure stays until somebody answers it, with one exception: what only was too slow is forgiven when it moves again.
+//! it. A failure stays until somebody answers it, with one exception: what only was too slow is forgiven when it moves again,
+//! and so are a pod without a place that found one and a gate that opened.
 
 use super::board::{Board, count, pods};
 use super::decision::{Action, Verdict};
-use super::facts::{FailureAction, Pod, Slot};
+use super::facts::{FailureAction, Fetch, Pod, Slot};
 use super::memory::{Cause, Excuse, Failure};
 use super::replacing::limits;
 use crate::rollout::failure::{is_above_threshold, is_plain};
@@ -14,6 +15,7 @@ use crate::rollout::release::Phase;
 
 pub(super) fn judge(board: &mut Board<'_>) -> Verdict {
     watch(board);
+    forgive_late(board);
     leave_skipped(board);
     if let Some(cause) = board.release.failure.as_ref().map(|failure| failure.cause) {
         return answer(board, cause);
@@ -119,10 +121,25 @@ fn forgive(board: &mut Board<'_>) {
     }
 }
 
+/// What came late all the same: pods that found no place and have one now, and gates that are true. Who is to be renewed is
+/// not tried while the release is held, so of those nobody knows.
+fn forgive_late(board: &mut Board<'_>) {
+    let Some(failure) = board.release.failure.as_ref() else { return };
+    let has_come = |slot: &Slot| match failure.cause {
+        Cause::Unschedulable => board.is_updated(slot) && pods(slot).all(|pod| pod.unschedulable_since.is_none()),
+        Cause::GateOverdue => board.is_updated_available(slot),
+        Cause::HookOverdue | Cause::Crashing | Cause::ImageHopeless | Cause::DeadlineExceeded => false,
+    };
+    let mut slots = failure.slots.iter().filter_map(|number| board.slot(*number));
+    if failure.cause.is_overdue() && failure.cause != Cause::HookOverdue && slots.all(has_come) {
+        board.release.failure = None;
+    }
+}
+
 fn failure(board: &Board<'_>) -> Option<Failure> {
     let found = |cause: Cause, slots: Vec<u32>| {
         let (group, since) = (board.release.group, board.facts.now);
-        Failure { cause, group, slots, since }
+        Failure { cause, group, slots, since, why: String::new() }
     };
     let failing: Vec<(u32, Cause)> =
         board.running().filter_map(|slot| Some((slot.number, failing(board, slot)?))).collect();
@@ -130,19 +147,22 @@ fn failure(board: &Board<'_>) -> Option<Failure> {
         return Some(found(*cause, failing.iter().map(|(number, _)| *number).collect()));
     }
     let missing = missing(board);
-    let updated = count(board.running().filter(|slot| board.is_updated(slot)));
+    let updated = count(board.running().filter(|slot| is_turned_to(board, slot)));
     let pods = i64::try_from(missing.len()).unwrap_or(i64::MAX);
     let is_above = is_above_threshold(pods, updated, board.facts.settings.failure_threshold);
     (board.release.phase == Phase::Running && is_late(board) && is_above)
         .then(|| found(Cause::DeadlineExceeded, missing))
 }
 
-/// Instances at the target revision the release waits for.
+/// It is at the target revision, or its node gets what that is made of.
+fn is_turned_to(board: &Board<'_>, slot: &Slot) -> bool {
+    board.is_updated(slot) || pods(slot).any(|pod| pod.fetch != Fetch::Unasked)
+}
+
+/// Instances the release turned to and waits for.
 pub(super) fn missing(board: &Board<'_>) -> Vec<u32> {
-    let is_missing = |slot: &&Slot| {
-        let skipped = board.release.excused.get(&slot.number) == Some(&Excuse::Skipped);
-        board.is_updated(slot) && !skipped && !board.is_updated_available(slot)
-    };
+    let is_missing =
+        |slot: &&Slot| is_turned_to(board, slot) && !board.is_skipped(slot) && !board.is_updated_available(slot);
     board.running().filter(is_missing).map(|slot| slot.number).collect()
 }
 
@@ -152,18 +172,27 @@ fn failing(board: &Board<'_>, slot: &Slot) -> Option<Cause> {
     }
     // Not those of an equal revision: what restarted in a long life is no failure of the release that goes back to it.
     let own = pods(slot).filter(|pod| pod.revision == board.facts.target).find_map(|pod| cause(board, pod));
-    // Who is waited for before it may go is of another revision.
-    own.or_else(|| pods(slot).any(|pod| pod.is_hook_overdue).then_some(Cause::HookOverdue))
+    // Who is waited for before it may go is of another revision, and so is who finds no place for its successor.
+    let stays = |pod: &&Pod| board.is_old(pod) && pod.created.is_some();
+    let is_stuck = || pods(slot).filter(stays).any(|pod| is_unschedulable(board, pod));
+    own.or_else(|| pods(slot).any(|pod| pod.fetch == Fetch::Hopeless).then_some(Cause::ImageHopeless))
+        .or_else(|| pods(slot).any(|pod| pod.is_hook_overdue).then_some(Cause::HookOverdue))
+        .or_else(|| is_stuck().then_some(Cause::Unschedulable))
+}
+
+/// Patience with a pod that finds no place is over.
+fn is_unschedulable(board: &Board<'_>, pod: &Pod) -> bool {
+    let waited = board.facts.settings.placement_patience.zip(pod.unschedulable_since);
+    waited.is_some_and(|(patience, since)| board.release.waits_from(since).after(patience) <= board.facts.now)
 }
 
 fn cause(board: &Board<'_>, pod: &Pod) -> Option<Cause> {
-    let settings = &board.facts.settings;
-    let waited = settings.placement_patience.zip(pod.unschedulable_since);
     let found = [
         (Cause::ImageHopeless, pod.signs.image_is_hopeless),
-        (Cause::Crashing, is_plain(pod.signs, settings.fail_fast_restarts)),
+        (Cause::Crashing, is_plain(pod.signs, board.facts.settings.fail_fast_restarts)),
         (Cause::HookOverdue, pod.is_hook_overdue),
-        (Cause::Unschedulable, waited.is_some_and(|(patience, since)| since.after(patience) <= board.facts.now)),
+        (Cause::GateOverdue, pod.is_gate_overdue),
+        (Cause::Unschedulable, is_unschedulable(board, pod)),
     ];
     found.into_iter().find_map(|(cause, is_so)| is_so.then_some(cause))
 }

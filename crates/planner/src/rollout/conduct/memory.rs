@@ -23,10 +23,23 @@ pub enum Cause {
     ImageHopeless,
     /// No node takes a new pod.
     Unschedulable,
-    /// A gate or hook did not answer.
+    /// Nobody said in time that an instance is drained.
     HookOverdue,
+    /// A readiness gate of a new pod was not made true in time.
+    GateOverdue,
     /// No progress for too long.
     DeadlineExceeded,
+}
+
+impl Cause {
+    /// Only that it took too long: whoever looks past it waits once more, and may find it failed again.
+    pub(super) fn is_overdue(self) -> bool {
+        match self {
+            Self::Unschedulable | Self::HookOverdue | Self::GateOverdue => true,
+            // The deadline has a clock of its own.
+            Self::Crashing | Self::ImageHopeless | Self::DeadlineExceeded => false,
+        }
+    }
 }
 
 /// A failure nobody has answered yet.
@@ -40,6 +53,9 @@ pub struct Failure {
     pub slots: Vec<u32>,
     /// Since when.
     pub since: Moment,
+    /// What is known of it beside the cause, as of when it was found: every node's reason, the gates, the engine's word.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// Why a failed instance is not held against the release any more.
@@ -99,6 +115,9 @@ pub struct Release {
     pub failure: Option<Failure>,
     /// Instances whose failure was answered.
     pub excused: BTreeMap<u32, Excuse>,
+    /// When somebody last looked past a failure: whatever is waited for only so long is waited for anew from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed_at: Option<Moment>,
     /// The most seen in this release.
     pub seen: Counts,
     /// What is said about progress.
@@ -125,6 +144,7 @@ impl Release {
             is_aborted: false,
             failure: None,
             excused: BTreeMap::new(),
+            resumed_at: None,
             seen: Counts::default(),
             progress: None,
             sized: Stored::default(),
@@ -148,6 +168,11 @@ impl Release {
     /// Nothing new may start.
     pub(super) fn is_held(&self) -> bool {
         self.is_paused || self.is_frozen || self.failure.is_some()
+    }
+
+    /// From when on something is waited for that has been so since then.
+    pub fn waits_from(&self, since: Moment) -> Moment {
+        self.resumed_at.map_or(since, |resumed| resumed.max(since))
     }
 
     /// The failure is answered.

@@ -19,14 +19,17 @@ mod removing;
 mod replacing;
 mod reporting;
 mod scaling;
+mod words;
 
 pub use self::control::{Control, Refusal, apply};
 pub use self::decision::{Action, Decision, Report, Stand, UnitCount, Verdict};
 pub use self::facts::{
-    AutoReschedule, Facts, FailBack, FailureAction, Grouped, Next, Pod, Settings, Slot, Style, Unit,
+    AutoReschedule, Facts, FailBack, FailureAction, Fetch, Grouped, Next, Pod, Settings, Slot, Style, Unit,
 };
 pub use self::memory::{Allotment, Cause, Excuse, Failure, Release};
 pub use self::rehearsal::{Fate, GroupStep, Rehearsal, perform_all, plan, plan_placing};
+pub use self::replacing::strategy;
+pub use self::words::instances;
 
 use self::board::{Board, pods};
 use super::release::Phase;

@@ -15,7 +15,7 @@ use crate::rollout::ranking;
 use crate::rollout::rolling::{self, OldSet, Sets, Size, Step};
 
 /// The strategy as limits know it; groups keep to none, and what they take is the group.
-pub(super) fn strategy(style: Style) -> Strategy {
+pub fn strategy(style: Style) -> Strategy {
     match style {
         Style::Rolling { surge, unavailable } => Strategy::RollingUpdate { surge, unavailable },
         Style::Recreate | Style::Groups(_) => Strategy::Recreate,
@@ -112,6 +112,8 @@ struct Victim {
     class: u8,
     /// It is being taken out of service: who is asked to drain it must not find another one chosen.
     is_preparing: bool,
+    /// The release goes on without it: all the others come first.
+    is_skipped: bool,
 }
 
 fn shrink(board: &mut Board<'_>, revision: u32, pods: i64) {
@@ -142,12 +144,17 @@ fn victims(board: &Board<'_>, revision: u32) -> Vec<(u32, bool)> {
                 is_available: board.facts.is_available(pod),
                 class: class(board, slot, is_next),
                 is_preparing: pod.is_preparing,
+                is_skipped: board.is_skipped(slot),
             });
         }
     }
     let pods: Vec<ranking::Pod> = victims.iter().map(|victim| victim.pod.clone()).collect();
     let mut order = ranking::deletion_order(&pods, &related, board.facts.now);
-    order.sort_by_key(|&at| (victims[at].is_available, victims[at].class, !victims[at].is_preparing));
+    let skipped_last = |victim: &Victim| victim.is_skipped && victim.is_available;
+    order.sort_by_key(|&at| {
+        let victim = &victims[at];
+        (skipped_last(victim), victim.is_available, victim.class, !victim.is_preparing)
+    });
     order.into_iter().map(|at| (victims[at].number, victims[at].is_next)).collect()
 }
 

@@ -79,6 +79,7 @@ fn placed(board: &Board<'_>, facts: &Facts) -> Option<Moment> {
     let patience = [facts.settings.placement_patience, facts.settings.auto_reschedule.map(|auto| auto.delay)];
     let since = board.slots.iter().flat_map(super::board::pods).filter_map(|pod| pod.unschedulable_since);
     since
+        .flat_map(|since| [since, board.release.waits_from(since)])
         .flat_map(|since| patience.into_iter().flatten().map(move |wait| since.after(wait)))
         .filter(|then| *then > facts.now)
         .min()

@@ -6,7 +6,7 @@
 
 use contract::digest::Digest;
 use contract::record::PlacementRecord;
-use contract::report::ContainerFacts;
+use contract::report::{ContainerFacts, FetchState, Fetched};
 
 use super::*;
 use crate::rollout::conduct::{Control, Stand, apply};
@@ -24,6 +24,17 @@ pub(super) enum Manner {
     Crashes,
     /// Its image cannot be had.
     NoImage,
+}
+
+/// How nodes fetch what is to take a pod's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fetches {
+    /// At once, or it turns out that it cannot be had.
+    AtOnce,
+    /// They are at it for ever.
+    Endlessly,
+    /// They say nothing about it.
+    Silently,
 }
 
 /// Who a container is, on its node.
@@ -58,6 +69,9 @@ pub(super) struct Cluster {
     pub(super) start: i64,
     pub(super) stop: i64,
     pub(super) manners: BTreeMap<u32, Manner>,
+    pub(super) fetches: Fetches,
+    /// Versions that nodes were asked to fetch, by the pod that is to be replaced.
+    pub(super) fetching: BTreeMap<(NodeName, Id), u32>,
     wake_at: Option<Timestamp>,
     heard: Option<News>,
     /// The fewest instances that served, and the most pods ordered, since somebody last looked.
@@ -86,6 +100,7 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Clust
     let mut world = world(instances, nodes);
     world.record.spec.strategy = Some(strategy);
     world.record.operation = None;
+    world.hosts.values_mut().for_each(|host| host.facts.fetches_ahead = true);
     Cluster {
         world,
         now: 1_000,
@@ -93,6 +108,8 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Clust
         start: 1,
         stop: 1,
         manners: BTreeMap::new(),
+        fetches: Fetches::AtOnce,
+        fetching: BTreeMap::new(),
         wake_at: None,
         heard: None,
         fewest: usize::MAX,
@@ -230,6 +247,9 @@ impl Cluster {
             let is_lost = hosts[node].liveness == Liveness::Lost;
             !is_lost && (it.gone_at.is_none_or(|gone| gone > now) || !heard(node))
         });
+        self.fetching.retain(|(node, _), _| !heard(node));
+        let fetching = orders.iter().filter(|((node, _), _)| heard(node));
+        self.fetching.extend(fetching.filter_map(|(key, order)| Some((key.clone(), order.fetching?.version))));
         let is_down = |key: &(NodeName, Id)| heard(&key.0) && !self.containers.contains_key(key);
         self.stopped = self.orders(TargetState::Stop).into_keys().filter(is_down).collect();
         self.obeyed.retain(|(node, _)| hosts[node].liveness == Liveness::Suspect);
@@ -310,11 +330,24 @@ impl Cluster {
             healthy_since: if is_well { at(container.up_at) } else { Timestamp::NEVER },
             restarts: u32::try_from(restarts).expect("few"),
             image_is_hopeless: manner == Some(Manner::NoImage),
+            fetched: self.fetched(&key),
             containers: vec![facts],
             starts_answered: container.answered.0,
             restarts_answered: container.answered.1,
             ..PodFacts::default()
         })
+    }
+
+    fn fetched(&self, key: &(NodeName, Id)) -> Option<Fetched> {
+        let version = *self.fetching.get(key)?;
+        let state = match (self.fetches, self.manners.get(&version)) {
+            (Fetches::Silently, _) => return None,
+            (Fetches::Endlessly, _) => FetchState::Coming,
+            (Fetches::AtOnce, Some(Manner::NoImage)) => FetchState::Hopeless,
+            (Fetches::AtOnce, Some(Manner::Unwell | Manner::Crashes) | None) => FetchState::Here,
+        };
+        let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
+        Some(Fetched { version, state, error })
     }
 
     /// How many instances serve: a container is up and well, gates and all.

@@ -55,15 +55,85 @@ fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
     cluster.run(80);
     assert_eq!((cluster.stand(), drained(&cluster)), (Stand::Held(Cause::HookOverdue), Vec::new()), "it serves again");
     assert_eq!((cluster.serving(), cluster.fewest), (3, 2));
-    assert!(cluster.world.record.last_error.contains("none came in time"), "{}", cluster.world.record.last_error);
+    assert!(
+        cluster.world.record.last_error.contains("was not drained in time (no cmd=drained"),
+        "{}",
+        cluster.world.record.last_error
+    );
     cluster.say(Control::Resume).run(10);
     for _ in 0..40 {
         for out in drained(&cluster) {
-            cluster.slot(out).draining = Some(Draining { since: at(0), is_answered: true });
+            cluster.slot(out).draining = Some(Draining { since: at(0), is_answered: true, is_final: false });
         }
         cluster.told().tick();
     }
     assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+}
+
+#[test]
+fn after_a_resume_an_answer_is_waited_for_once_more_and_no_longer() {
+    let mut cluster = draining(10, true);
+    cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
+    cluster.patch(|_| ()).run(30);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::HookOverdue));
+    let text = &cluster.world.record.last_error;
+    assert!(text.contains("was not drained in time (no cmd=drained&instance="), "{text}");
+    assert!(text.contains(" within 100 s)"), "{text}");
+    cluster.say(Control::Resume).run(15);
+    assert_eq!((cluster.stand(), drained(&cluster).len()), (Stand::Progressing, 1));
+    cluster.run(15);
+    assert_eq!((cluster.stand(), drained(&cluster)), (Stand::Held(Cause::HookOverdue), Vec::new()));
+    assert_eq!((cluster.versions(), cluster.serving()), (all(0, 3), 3));
+}
+
+#[test]
+fn a_gate_that_is_never_made_true_fails_by_its_name_before_the_deadline() {
+    let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
+    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned(), "warm".to_owned()];
+    for instance in [1, 2] {
+        cluster.slot(instance).gates = ["lb", "warm"].map(|gate| (gate.to_owned(), at(100))).into();
+    }
+    cluster.patch(|_| ()).run(3);
+    let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
+    let now = at(cluster.now);
+    cluster.slot(renewed).gates.insert("lb".to_owned(), now);
+    cluster.told().run(50);
+    assert_eq!(cluster.stand(), Stand::Progressing);
+    cluster.run(15);
+    assert_eq!((cluster.stand(), cluster.serving()), (Stand::Held(Cause::GateOverdue), 1));
+    let text = &cluster.world.record.last_error;
+    assert!(text.contains("has a readiness gate that was not made true in time (gate warm)"), "{text}");
+    cluster.say(Control::Resume).run(50);
+    assert_eq!(cluster.stand(), Stand::Progressing, "it gets its time again");
+    cluster.run(15);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::GateOverdue));
+    let now = at(cluster.now);
+    cluster.slot(renewed).gates.insert("warm".to_owned(), now);
+    cluster.told().run(10);
+    assert_eq!(cluster.stand(), Stand::Progressing, "it opened late, but it did");
+}
+
+#[test]
+fn a_gate_made_false_has_its_own_time() {
+    let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
+    cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
+    cluster.world.record.spec.strategy.as_mut().expect("a strategy").need_waiting_for_confirm = true;
+    for instance in [1, 2] {
+        cluster.slot(instance).gates.insert("lb".to_owned(), at(100));
+    }
+    cluster.patch(|_| ()).run(3);
+    let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
+    let now = at(cluster.now);
+    cluster.slot(renewed).gates.insert("lb".to_owned(), now);
+    cluster.told().run(100);
+    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    let now = at(cluster.now);
+    cluster.slot(renewed).gates.clear();
+    cluster.slot(renewed).gates_closed_at = now;
+    cluster.told().run(50);
+    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    cluster.run(15);
+    assert_eq!(cluster.stand(), Stand::Held(Cause::GateOverdue));
 }
 
 #[test]
@@ -137,4 +207,28 @@ fn who_goes_by_scaling_in_stays_the_same_while_it_is_drained() {
     let out = drained(&cluster);
     cluster.run(3);
     assert_eq!(drained(&cluster), out);
+}
+
+#[test]
+fn who_goes_for_good_goes_at_the_timeout_and_that_is_told_once() {
+    let mut cluster = draining(10, true);
+    cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
+    cluster.scale(2).run(20);
+    assert_eq!((cluster.versions(), drained(&cluster)), (all(0, 3), vec![3]), "somebody may still answer");
+    let mut told = Vec::new();
+    for _ in 0..10 {
+        cluster.last.undrained.clear();
+        cluster.tick();
+        told.extend(cluster.last.undrained.clone());
+    }
+    assert_eq!((told, cluster.versions(), cluster.containers.len()), (vec![3], all(0, 2), 2));
+    assert_eq!(cluster.stand(), Stand::Complete);
+}
+
+#[test]
+fn scaling_in_holds_no_release_that_is_under_way() {
+    let mut cluster = draining(10, true);
+    cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
+    cluster.patch(|_| ()).scale(2).run(28);
+    assert_eq!((cluster.containers.len(), cluster.stand()), (2, Stand::Progressing));
 }

@@ -1,5 +1,7 @@
 //! What the simulator found, as small as it gets.
 
+use contract::rollout::Drain;
+
 use super::*;
 
 #[test]
@@ -42,4 +44,31 @@ fn a_clock_that_is_far_ahead_keeps_nobody_from_counting() {
     let seen = cluster.world.seen[0].as_mut().expect("it runs");
     seen.healthy_since = at(cluster.now + 1);
     assert_eq!(available(&cluster), 0, "one that is a little ahead is believed");
+}
+
+#[test]
+fn a_drain_that_is_not_stored_yet_has_no_grace_behind_it() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: false, timeout_seconds: None });
+    cluster.patch(|_| ()).tick();
+    let is_drained = |cluster: &Cluster| cluster.world.slots.iter().any(|slot| slot.draining.is_some());
+    assert!(is_drained(&cluster));
+    cluster.world.is_unstored = true;
+    cluster.run(20);
+    assert_eq!((cluster.versions(), is_drained(&cluster)), (all(0, 3), true), "nobody outside could have seen it");
+    cluster.world.is_unstored = false;
+    cluster.told().run(60);
+    assert_eq!(cluster.versions(), all(1, 3));
+}
+
+#[test]
+fn an_adopted_pod_whose_node_does_not_know_it_is_wanted_is_not_taken_for_one_that_is_down() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
+    let seen = cluster.world.seen[2].as_mut().expect("it runs");
+    seen.leaving = true;
+    cluster.world.patch(cluster.now, |_| ());
+    cluster.world.record.operation = None;
+    let plan = cluster.world.plan(cluster.now);
+    assert_eq!(plan.buckets[2], Bucket::Unheard);
+    assert_eq!(plan.slots[2].version, 0, "it may well serve");
 }

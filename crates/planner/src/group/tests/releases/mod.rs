@@ -4,6 +4,7 @@ mod chaos;
 mod cluster;
 mod draining;
 mod failures;
+mod fetching;
 mod found;
 mod inplace;
 mod operations;

@@ -56,6 +56,7 @@ fn every_plain_failure_is_named() {
     assert_eq!(named(|pod| pod.signs.image_is_hopeless = true), Verdict::Hold(Cause::ImageHopeless));
     assert_eq!(named(|pod| pod.signs.early_exits = 2), Verdict::Hold(Cause::Crashing));
     assert_eq!(named(|pod| pod.is_hook_overdue = true), Verdict::Hold(Cause::HookOverdue));
+    assert_eq!(named(|pod| pod.is_gate_overdue = true), Verdict::Hold(Cause::GateOverdue));
     let unplaced = |pod: &mut Pod| pod.unschedulable_since = Some(Moment::from_secs(1_000));
     assert_eq!(named(unplaced), Verdict::Hold(Cause::Unschedulable));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::world::{World, healthy, rolling, settings};
-use crate::rollout::conduct::{Action, Control, Next, Stand, Style, conduct};
+use crate::rollout::conduct::{Action, Control, Next, Pod, Slot, Stand, Style, conduct};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;
 
@@ -228,4 +228,19 @@ fn a_recreation_that_is_given_up_between_its_halves_does_not_leave_the_group_dow
         world.decide();
     }
     assert_eq!((world.revisions(), world.last.expect("asked").report.stand), (vec![2, 2], Stand::Aborted));
+}
+
+#[test]
+fn a_pod_that_takes_over_before_it_is_made_waits_for_nobody_and_both_count() {
+    let mut world = World::settled(rolling(2, 2), &[4]);
+    world.facts.settings.replacement = Some(PodReplacement::Complete);
+    world.kill(0);
+    world.release(2);
+    world.decide();
+    // One that waits for another to leave is one with it.
+    let comes = |main: &Pod| !main.follows;
+    let pods =
+        |slot: &Slot| i64::from(slot.main.as_ref().is_some_and(comes)) + i64::from(slot.next.is_some()) + slot.leaving;
+    let there: i64 = world.facts.slots.iter().map(pods).sum();
+    assert!(there <= 6, "{there} pods are ordered or still go: {:?}", world.facts.slots);
 }

@@ -1,0 +1,73 @@
+//! A release that would take instances out for an image nobody has: it is held, and all of them serve on, ready as before.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use contract::rollout_view::{RolloutStand, RolloutView};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use super::images;
+use super::probe::{Client, ports};
+use super::release::{Release, group, pods, with_image};
+use crate::cluster::{Cluster, eventually};
+
+const INSTANCES: usize = 3;
+
+fn three(name: &str, policy: &str) -> Value {
+    let fields = json!({
+        "Strategy": {"Type": "RollingUpdate", "MaxSurge": 0, "MaxUnavailable": 1},
+        "UpdatePolicy": policy,
+        "Drain": {"GraceSeconds": 1},
+    });
+    group(name, 3, &fields)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn in_place_nobody_is_touched_for_an_image_that_cannot_be_had() {
+    nobody_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_surge_nobody_is_touched_for_an_image_that_cannot_be_had() {
+    nobody_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
+}
+
+async fn nobody_is_touched(wanted: &Value) {
+    let cluster = Cluster::start(&[]).await;
+    let release = Release::deployed(&cluster, wanted).await;
+    let before = release.exactly(3).await;
+    let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
+    let client = Client::start(&ready, Duration::ZERO);
+    eventually(Duration::from_secs(10), "requests are under way", async || (client.asked() >= 20).then_some(())).await;
+
+    let fewest = AtomicUsize::new(INSTANCES);
+    let look = |view: &RolloutView| {
+        let serving = pods(view).filter(|pod| pod.ready && !pod.draining && pod.revision == 0).count();
+        fewest.fetch_min(serving, Ordering::Relaxed);
+        ready.send_replace(ports(view));
+    };
+    release.change(&with_image(wanted, &images::unknown().await)).await;
+    let held = release
+        .until("it is held", |view| {
+            look(view);
+            view.release == 1 && view.stand == RolloutStand::Held
+        })
+        .await;
+    assert!(held.message.contains("image") && held.message.contains("undo"), "{:?}", held.message);
+    assert_eq!(release.containers().await, before);
+
+    release.patched("rollout&action=undo", None).await;
+    release
+        .until("release 2 is complete", |view| {
+            look(view);
+            view.release == 2 && view.stand == RolloutStand::Complete
+        })
+        .await;
+    assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready all the time");
+    assert_eq!(release.containers().await, before, "the very same containers");
+    drop(ready);
+    let answers = client.answers.await.expect("the client ends");
+    let failed: Vec<&String> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert!(failed.is_empty(), "{} of {} failed: {failed:#?}", failed.len(), answers.len());
+}

@@ -1,0 +1,61 @@
+//! Every command of docs/operations.md is one that works: lines of `sh` blocks are run in order, `sh example` blocks are for
+//! machines this test does not have.
+
+use crate::cluster::{repository, text};
+use crate::project::{IMAGE, Project};
+
+/// The commands of the page, in order; a line that ends with a backslash goes on.
+fn commands() -> Vec<String> {
+    let page = std::fs::read_to_string(repository().join("docs/operations.md")).expect("docs/operations.md");
+    let mut commands = Vec::new();
+    let mut inside = false;
+    for line in page.replace("\\\n", " ").lines() {
+        if line.starts_with("```") {
+            inside = !inside && line == "```sh";
+        } else if inside {
+            let command = line.split(" #").next().unwrap_or(line).trim();
+            commands.extend((!command.is_empty()).then(|| command.to_owned()));
+        }
+    }
+    commands
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_of_the_page_about_operations_works() {
+    let project = Project::new("doc", &["docker-compose.yml"]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let root = folder.path().display().to_string();
+    let mut ran = 0;
+    for command in commands() {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        match words[0] {
+            // This very run came from it.
+            "./deploy/images" => assert!(repository().join("deploy/images").exists(), "{IMAGE}"),
+            "docker-compose" => {
+                let (flag, file, rest) = (words[1], words[2], &words[3..]);
+                assert_eq!((flag, file), ("-f", "deploy/docker-compose.yml"), "{command}");
+                match rest {
+                    // Waits for the demo too.
+                    ["up", "--detach"] => project.up().await,
+                    _ => drop(project.composed(rest)),
+                }
+            }
+            "deployctl" => {
+                let mut deployctl = std::process::Command::new(crate::cluster::program("deployctl"));
+                deployctl.args(["--dir", &root, "--api", &project.url()]).args(&words[1..]).current_dir(repository());
+                let output = deployctl.output().expect("deployctl runs");
+                assert!(output.status.success(), "{command}: {}", text(&output));
+            }
+            "deploy/install-agent" => {
+                let mut installer = std::process::Command::new(repository().join(words[0]));
+                let agent = crate::cluster::program("deployd-agent");
+                installer.args(&words[1..]).args(["--root", &root]).arg("--binary").arg(agent);
+                let output = installer.output().expect("install-agent runs");
+                assert!(output.status.success(), "{command}: {}", text(&output));
+            }
+            other => panic!("{command}: {other} is run by nobody; mark its block as `sh example`"),
+        }
+        ran += 1;
+    }
+    assert!(ran >= 6, "only {ran} commands were run");
+}

@@ -1,0 +1,64 @@
+//! What was measured on: without it a figure says nothing.
+
+use std::time::SystemTime;
+
+use contract::time::Timestamp;
+use serde_json::{Value, json};
+
+use super::docker::EngineFacts;
+
+/// The machine and the build.
+#[derive(Debug, Clone)]
+pub(crate) struct Machine {
+    pub(crate) engine: EngineFacts,
+    pub(crate) cores: usize,
+    /// Load averages when the run began.
+    pub(crate) load: String,
+    pub(crate) date: String,
+}
+
+impl Machine {
+    /// As it is now.
+    pub(crate) fn look(engine: EngineFacts) -> Self {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(0));
+        Self {
+            engine,
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            load: load_average(),
+            date: now.to_string(),
+        }
+    }
+
+    fn build() -> &'static str {
+        if cfg!(debug_assertions) { "debug" } else { "release" }
+    }
+
+    /// One line for people.
+    pub(crate) fn shown(&self) -> String {
+        let Self { engine, cores, load, date } = self;
+        format!(
+            "{date}, {build} build, {cores} cores, {memory} GiB, Docker {version} ({storage}), Linux {kernel}, load at the start {load}",
+            build = Self::build(),
+            memory = engine.memory >> 30,
+            version = engine.version,
+            storage = engine.storage,
+            kernel = engine.kernel,
+        )
+    }
+
+    /// The same for programs.
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "date": self.date, "build": Self::build(), "cores": self.cores, "memory_bytes": self.engine.memory,
+            "engine": self.engine.version, "storage": self.engine.storage, "kernel": self.engine.kernel,
+            "load_average": self.load,
+        })
+    }
+}
+
+/// The load of the last 1, 5 and 15 minutes.
+pub(crate) fn load_average() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,219 @@
+//! The races: the same tasks for every side, round by round, on the same engine and in the same run.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::Error;
+use super::chart::Chart;
+use super::deployd::Deployd;
+use super::docker::{AtATime, Hands, Raw, Swarm, Watch};
+use super::progress::Progress;
+use super::side::{Pace, Side, Task};
+use super::size::{Race, Size};
+use super::statistics::Sample;
+
+/// What the engine gets to finish what nobody waits for, before the next task is timed.
+const BREATH: Duration = Duration::from_secs(1);
+/// The version every race begins with.
+const FIRST: u32 = 1;
+
+/// Everybody who runs, and what is heard of each.
+#[derive(Debug)]
+pub(crate) struct Sides {
+    pub(crate) raw: Raw,
+    pub(crate) swarm: Swarm,
+    pub(crate) deployd: Deployd,
+    watches: BTreeMap<Side, Watch>,
+}
+
+/// The tasks of one kind, as they are put together in a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Start,
+    Grow,
+    Update(Pace),
+    Remove,
+}
+
+type Times = BTreeMap<(Kind, Side), Vec<Duration>>;
+
+impl Sides {
+    pub(crate) fn new(hands: &Hands, image: String, deployd: Deployd) -> Self {
+        let watches = Side::ALL.map(|side| (side, hands.watch(side.word())));
+        let at_a_time = AtATime { starts: 1, removals: 1 };
+        Self {
+            raw: Raw { hands: hands.clone(), image: image.clone(), at_a_time },
+            swarm: Swarm { hands: hands.clone(), image },
+            deployd,
+            watches: watches.into(),
+        }
+    }
+
+    /// What is heard of one side.
+    pub(crate) fn watch(&mut self, side: Side) -> &mut Watch {
+        self.watches.get_mut(&side).expect("made for every side above")
+    }
+
+    /// Gives one side a task and says how long it took until everything stood there.
+    pub(crate) async fn timed(&mut self, side: Side, task: Task, version: u32) -> Result<Duration, Error> {
+        if side == Side::Deployd {
+            self.deployd.prepare(task).await?;
+        }
+        tokio::time::sleep(BREATH).await;
+        let (count, after) = task.goal(version);
+        // Swarm mode needs about three seconds for each step of an update.
+        let within = Duration::from_secs(60) + Duration::from_secs(6) * task.work();
+        let Self { raw, swarm, deployd, watches } = self;
+        let watch = watches.get_mut(&side).expect("made for every side above");
+        let given = async {
+            let begun = Instant::now();
+            match side {
+                Side::Raw => raw.perform(task, version).await.map(|()| begun).map_err(Error::from),
+                Side::Swarm => swarm.perform(task, version).await.map(|()| begun).map_err(Error::from),
+                Side::Deployd => deployd.perform(task, version).await,
+            }
+        };
+        let seen = async { watch.until(count, after, within).await.map_err(Error::from) };
+        let (begun, done) = futures_util::future::try_join(given, seen).await?;
+        Ok(done.saturating_duration_since(begun))
+    }
+
+    /// Finds out how many calls at a time the engine's own API is fastest with; none when nobody races.
+    pub(crate) async fn find_best(&mut self, size: &Size, progress: &Progress) -> Result<Option<AtATime>, Error> {
+        let count = size.tried_with;
+        let (mut starts, mut removals) = (Vec::new(), Vec::new());
+        for at_a_time in &size.tried {
+            progress.begin(&format!("raw Docker, {at_a_time} at a time"));
+            self.raw.at_a_time = AtATime { starts: *at_a_time, removals: *at_a_time };
+            starts.push((self.timed(Side::Raw, Task::Start { count }, FIRST).await?, *at_a_time));
+            removals.push((self.timed(Side::Raw, Task::Remove { count }, FIRST).await?, *at_a_time));
+            progress.done();
+        }
+        self.raw.at_a_time = AtATime { starts: fastest(&starts), removals: fastest(&removals) };
+        Ok((!size.tried.is_empty()).then_some(self.raw.at_a_time))
+    }
+}
+
+fn fastest(tried: &[(Duration, u32)]) -> u32 {
+    tried.iter().min().map_or(1, |(_, at_a_time)| *at_a_time)
+}
+
+/// Runs every round of one race. Its figures are put into `done` after each round, so that an interrupted run shows what it has.
+pub(crate) async fn run(
+    sides: &mut Sides,
+    race: &Race,
+    done: &mut Vec<Chart>,
+    progress: &Progress,
+) -> Result<(), Error> {
+    let (mut times, before) = (Times::new(), done.len());
+    for round in 0..race.rounds {
+        for side in Side::in_round(round) {
+            let mut version = FIRST;
+            for (kind, task) in tasks(race, round) {
+                progress.begin(&format!("{}, round {} of {}: {}", side.label(), round + 1, race.rounds, shown(task)));
+                let took = sides.timed(side, task, version).await?;
+                progress.done();
+                times.entry((kind, side)).or_default().push(took);
+                (_, version) = task.goal(version);
+            }
+        }
+        done.truncate(before);
+        done.extend(charts(race, &times));
+    }
+    Ok(())
+}
+
+/// What every side does in one round.
+fn tasks(race: &Race, round: usize) -> Vec<(Kind, Task)> {
+    let once = if round == 0 { race.paces_once.as_slice() } else { &[] };
+    let updates = race
+        .paces
+        .iter()
+        .chain(once)
+        .zip(FIRST + 1..)
+        .map(|(pace, version)| (Kind::Update(*pace), Task::Update { count: race.count, version, pace: *pace }));
+    let grown = race.grown();
+    std::iter::once((Kind::Start, Task::Start { count: race.count }))
+        .chain(updates)
+        .chain([
+            (Kind::Grow, Task::Grow { from: race.count, to: grown }),
+            (Kind::Remove, Task::Remove { count: grown }),
+        ])
+        .collect()
+}
+
+fn shown(task: Task) -> String {
+    match task {
+        Task::Start { count } => format!("start {count}"),
+        Task::Grow { from, to } => format!("scale {from} to {to}"),
+        Task::Update { count, pace, .. } => format!("update {count}, {}", pace.shown()),
+        Task::Remove { count } => format!("remove {count}"),
+    }
+}
+
+fn charts(race: &Race, times: &Times) -> Vec<Chart> {
+    let mut kinds: Vec<Kind> = times.keys().map(|(kind, _)| *kind).collect();
+    kinds.dedup();
+    kinds.into_iter().map(|kind| chart(race, kind, times)).collect()
+}
+
+fn chart(race: &Race, kind: Kind, times: &Times) -> Chart {
+    let Race { count, .. } = race;
+    let (name, title) = match kind {
+        Kind::Start => (format!("start-{count}"), format!("{count} instances: command to all running")),
+        Kind::Grow => {
+            (format!("scale-{count}"), format!("{count} to {} instances: command to all running", race.grown()))
+        }
+        Kind::Update(pace) => (
+            format!("update-{count}-by-{}-{}-first", pace.at_a_time, pace.first.word()),
+            format!("{count} instances updated, {}: command to all new", pace.shown()),
+        ),
+        Kind::Remove => (format!("remove-{count}"), format!("{} instances removed: command to all gone", race.grown())),
+    };
+    let of = |side: Side| Sample::of_times(times.get(&(kind, side)).map_or(&[], Vec::as_slice));
+    let chart = Chart::of_race(name, title, &Side::ALL.map(|side| (side, of(side))));
+    match kind {
+        Kind::Start | Kind::Grow => chart.with_start_goals(),
+        Kind::Update(_) => chart.with_update_goal(),
+        Kind::Remove => chart,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::side::First;
+    use super::*;
+
+    fn race() -> Race {
+        let (paces, paces_once) = (vec![Pace::new(First::Old, 10)], vec![Pace::new(First::New, 1)]);
+        Race { count: 50, rounds: 2, paces, paces_once }
+    }
+
+    #[test]
+    fn each_side_starts_updates_grows_and_removes_what_it_has() {
+        let first: Vec<String> = tasks(&race(), 0).into_iter().map(|(_, task)| shown(task)).collect();
+        let all = "start 50; update 50, 10 at a time, old first; update 50, 1 at a time, new first; scale 50 to 75; remove 75";
+        assert_eq!(first.join("; "), all);
+        assert_eq!(tasks(&race(), 1).len(), 4);
+        let versions: Vec<u32> = tasks(&race(), 0).iter().map(|(_, task)| task.goal(FIRST).1).collect();
+        assert_eq!(versions[..3], [1, 2, 3]);
+    }
+
+    #[test]
+    fn a_figure_holds_the_median_of_the_rounds_for_every_side() {
+        let mut times = Times::new();
+        for (side, seconds) in [(Side::Raw, [3, 1, 2]), (Side::Swarm, [9, 9, 9]), (Side::Deployd, [4, 1, 2])] {
+            times.insert((Kind::Start, side), seconds.map(Duration::from_secs).to_vec());
+        }
+        let charts = charts(&race(), &times);
+        let values: Vec<f64> = charts[0].bars.iter().map(|bar| bar.value).collect();
+        assert_eq!((charts.len(), charts[0].name.as_str(), values), (1, "start-50", vec![2.0, 9.0, 2.0]));
+        assert!(charts[0].goals.iter().all(|goal| goal.met));
+    }
+
+    #[test]
+    fn the_fastest_concurrency_is_taken() {
+        let tried = [(Duration::from_secs(3), 2), (Duration::from_secs(1), 8), (Duration::from_secs(2), 16)];
+        assert_eq!((fastest(&tried), fastest(&[])), (8, 1));
+    }
+}

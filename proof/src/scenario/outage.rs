@@ -1,0 +1,191 @@
+//! What the cluster stands on goes away: the stored commands are deleted, or the store stands still.
+
+use std::time::{Duration, Instant};
+
+use reqwest::Method;
+use rustix::process::Signal;
+use tokio::task::JoinSet;
+
+use super::{Findings, Scenario};
+use crate::chance::Chance;
+use crate::checks::Promise;
+use crate::cluster::{Answer, Api, Cluster, Error, Request, eventually, signal};
+use crate::fault::Happened;
+use crate::workload::Load;
+
+/// What is measured from: all that JetStream kept is gone.
+pub(crate) const STREAM_DELETED: &str = "command stream deleted";
+/// What is measured from: the store goes on.
+pub(crate) const STORE_BACK: &str = "store went on";
+/// A restart by the supervisor on a busy machine.
+const BACK: Duration = Duration::from_secs(60);
+/// Commands go on so long between two losses.
+const BETWEEN: Duration = Duration::from_secs(5);
+const PROBE_EVERY: Duration = Duration::from_millis(300);
+
+/// The two experiments.
+#[derive(Debug)]
+pub(crate) enum Outage {
+    /// JetStream's files are deleted under the running server, which is then killed.
+    StreamLoss { times: usize },
+    /// etcd is stopped for so long.
+    StoreStop { lasting: Duration, heard: Heard },
+}
+
+/// What was answered while the store stood still.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Heard {
+    read: usize,
+    queued: usize,
+    refused: usize,
+    silent: usize,
+    unclear: Vec<String>,
+}
+
+impl Heard {
+    fn note(&mut self, answer: &Answer) {
+        match answer {
+            Answer::Said { status: 200, .. } => self.read += 1,
+            Answer::Said { status: 202, body } if body["queued"] == true => self.queued += 1,
+            Answer::Said { status: 503, body } if body["message"].as_str().is_some_and(|text| !text.is_empty()) => {
+                self.refused += 1;
+            }
+            Answer::Said { status, body } => self.unclear.push(format!("{status} {body}")),
+            Answer::Nothing { .. } => self.silent += 1,
+        }
+    }
+}
+
+impl Outage {
+    pub(crate) fn store_stop(lasting: Duration) -> Self {
+        Self::StoreStop { lasting, heard: Heard::default() }
+    }
+}
+
+impl Scenario for Outage {
+    fn load(&self) -> Load {
+        match self {
+            Self::StreamLoss { .. } => Load { patience: Duration::from_secs(120), ..Load::default() },
+            // Commands wait for the store; there are enough others to be sent meanwhile.
+            Self::StoreStop { lasting, .. } => {
+                let empty = u32::try_from(lasting.as_secs()).unwrap_or(60) * 25 + 100;
+                Load { empty, patience: *lasting + Duration::from_secs(120), ..Load::default() }
+            }
+        }
+    }
+
+    async fn hurt(&mut self, cluster: &Cluster, _chance: &mut Chance) -> Result<Vec<Happened>, Error> {
+        let mut happened = Vec::new();
+        match self {
+            Self::StreamLoss { times } => {
+                for _ in 0..*times {
+                    happened.push(lose_streams(cluster).await?);
+                    tokio::time::sleep(BETWEEN).await;
+                }
+            }
+            Self::StoreStop { lasting, heard } => {
+                let etcd = eventually(BACK, "etcd runs", async || cluster.running("etcd")).await?;
+                signal(&etcd, Signal::STOP);
+                happened.push(Happened::now("store stopped", "etcd"));
+                *heard = listen(cluster, *lasting).await;
+                signal(&etcd, Signal::CONT);
+                happened.push(Happened::now(STORE_BACK, "etcd"));
+                tokio::time::sleep(2 * BETWEEN).await;
+            }
+        }
+        Ok(happened)
+    }
+
+    async fn findings(&mut self, _cluster: &Cluster) -> Result<Findings, Error> {
+        let mut findings = Findings::default();
+        if let Self::StoreStop { heard, .. } = self {
+            findings.count("store away: reads answered by a standby", None, heard.read);
+            findings.count("store away: commands queued (202)", None, heard.queued);
+            findings.count("store away: 503 with its reason", None, heard.refused);
+            findings.count("store away: no answer in 8 s", Some("0"), heard.silent);
+            findings.count("store away: answers that are not clear", Some("0"), heard.unclear.len());
+            for what in &heard.unclear {
+                findings.broke(Promise::Kept, format!("an answer while the store was away: {what}"));
+            }
+        }
+        Ok(findings)
+    }
+}
+
+/// Deletes what JetStream keeps while the server stands still, so that nothing is written meanwhile, and kills it.
+async fn lose_streams(cluster: &Cluster) -> Result<Happened, Error> {
+    let nats = eventually(BACK, "nats-server runs", async || cluster.running("nats")).await?;
+    let store = cluster.run_folder().join("nats").join("jetstream");
+    signal(&nats, Signal::STOP);
+    let removed = std::fs::remove_dir_all(&store);
+    signal(&nats, Signal::KILL);
+    let happened = Happened::now(STREAM_DELETED, "nats");
+    removed.map_err(|source| Error::Prepare { path: store, source })?;
+    let other = async || cluster.running("nats").filter(|process| process.pid != nats.pid);
+    eventually(BACK, "nats-server runs again", other).await?;
+    eventually(BACK, "somebody leads", async || cluster.api.leader().await).await?;
+    Ok(happened)
+}
+
+/// Reads and writes for so long and keeps what was answered. The first seconds are left out: a lease has to end first.
+async fn listen(cluster: &Cluster, lasting: Duration) -> Heard {
+    const LEASE: Duration = Duration::from_secs(6);
+    let end = Instant::now() + lasting;
+    tokio::time::sleep(LEASE.min(lasting)).await;
+    let group = format!("/api/podgroups?name=calm1-{}.web.web", cluster.tag());
+    let mut heard = Heard::default();
+    // As many as fit into the time in which an answer is due.
+    let mut under_way = JoinSet::new();
+    let mut tick = tokio::time::interval(PROBE_EVERY);
+    let mut number = 0;
+    loop {
+        tokio::select! {
+            // What is answered after the store went on says nothing about its absence.
+            () = tokio::time::sleep_until(end.into()) => return heard,
+            Some(Ok((read, written))) = under_way.join_next() => {
+                heard.note(&read);
+                heard.note(&written);
+            }
+            _ = tick.tick() => {
+                number += 1;
+                under_way.spawn(probe(cluster.api.clone(), number, group.clone()));
+            }
+        }
+    }
+}
+
+/// Reads a group and asks for a change.
+async fn probe(api: Api, number: usize, group: String) -> (Answer, Answer) {
+    let path = format!("/api/constraints?type=probe{number}&value=on&equal=false&soft=true");
+    let write = Request { method: Method::PATCH, path, body: None };
+    let key = format!("probe-{number}");
+    tokio::join!(api.get(number, &group), api.call(number, &write, Some(&key)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_clear_when_it_says_what_became_of_the_request() {
+        let said = |status, body| Answer::Said { status, body };
+        let mut heard = Heard::default();
+        for answer in [
+            said(200, json!({})),
+            said(202, json!({"queued": true})),
+            said(503, json!({"message": "nobody leads"})),
+            Answer::Nothing { why: "deadline".to_owned() },
+        ] {
+            heard.note(&answer);
+        }
+        assert_eq!((heard.read, heard.queued, heard.refused, heard.silent, heard.unclear.len()), (1, 1, 1, 1, 0));
+        for answer in
+            [said(202, json!({})), said(503, json!({})), said(500, json!({"message": "?"})), said(404, json!({}))]
+        {
+            heard.note(&answer);
+        }
+        assert_eq!(heard.unclear.len(), 4, "accepted without the store, no reason, a failure, a denial");
+    }
+}

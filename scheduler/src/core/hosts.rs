@@ -1,0 +1,45 @@
+//! Every node as a place to run, with the order placement takes them in.
+//!
+//! Whoever may change what a node has or has given away goes through [`Hosts::get_mut`], so the order cannot miss it. That a
+//! node is alive is not part of the order: placement asks for it when the node's turn comes.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use contract::name::NodeName;
+use planner::placement::{Host, Need, Standings};
+
+/// The nodes.
+#[derive(Debug, Default)]
+pub(super) struct Hosts {
+    by_name: BTreeMap<NodeName, Host>,
+    pub(super) standings: Standings,
+}
+
+impl Hosts {
+    /// A node, to change anything about it.
+    pub(super) fn get_mut(&mut self, name: &NodeName) -> Option<&mut Host> {
+        self.standings.touch(name);
+        self.by_name.get_mut(name)
+    }
+    /// A node, to change whether it is heard.
+    pub(super) fn hear(&mut self, name: &NodeName) -> Option<&mut contract::query::Liveness> {
+        self.by_name.get_mut(name).map(|host| &mut host.liveness)
+    }
+    /// A node is known from now on.
+    pub(super) fn insert(&mut self, name: NodeName, host: Host) {
+        self.standings.forget();
+        self.by_name.insert(name, host);
+    }
+    /// Brings the order for one need up to date.
+    pub(super) fn prepare(&mut self, need: Need) {
+        self.standings.prepare(&self.by_name, need);
+    }
+}
+
+impl Deref for Hosts {
+    type Target = BTreeMap<NodeName, Host>;
+    fn deref(&self) -> &Self::Target {
+        &self.by_name
+    }
+}

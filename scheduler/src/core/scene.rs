@@ -1,0 +1,56 @@
+//! Puts together what one group is planned from: once, for the leader who decides and for whoever only looks.
+
+use std::collections::BTreeMap;
+
+use contract::brakes::Constraint;
+use contract::record::GroupRecord;
+use contract::time::Timestamp;
+use planner::group::GroupFacts;
+use planner::placement::Standings;
+
+use super::io::Settings;
+use super::planning::Sight;
+use super::state::{Group, State};
+use super::surplus::Surplus;
+
+/// What is known around a group. A leader knows more than who only hears reports.
+pub(super) struct Scene<'a> {
+    pub(super) state: &'a State,
+    pub(super) settings: &'a Settings,
+    pub(super) sight: Sight<'a>,
+    pub(super) surplus: &'a Surplus,
+    /// Whether the node each slot leaves has let go of it.
+    pub(super) vacated: Vec<bool>,
+    /// Something of the group that must go is still there.
+    pub(super) lingers: bool,
+    /// Since when drains are known to be stored.
+    pub(super) hidden: &'a BTreeMap<Timestamp, Timestamp>,
+    /// The nodes' order, if one is kept.
+    pub(super) standings: Option<&'a Standings>,
+}
+
+impl Scene<'_> {
+    /// Looks at a group with this record as the planner does.
+    pub(super) fn look<T>(&self, group: &Group, record: &GroupRecord, see: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
+        let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
+        see(&GroupFacts {
+            record,
+            revisions: &group.revisions,
+            patience: self.settings.patience(),
+            slots: group.slots(),
+            seen: &self.sight.seen,
+            vacated: &self.vacated,
+            lingers: self.lingers,
+            beside: &self.sight.beside,
+            leaving: &self.surplus.leaving,
+            strays: self.surplus.strays,
+            hidden: self.hidden,
+            release: group.release.as_ref(),
+            guarding: self.state.engine.guarding,
+            constraints: &constraints,
+            hosts: &self.state.hosts,
+            standings: self.standings,
+            tenants: self.state,
+        })
+    }
+}
