@@ -155,6 +155,12 @@ impl Leading<'_> {
         let judgement = liveness::judge(hearing, &limits, self.now);
         let deaf = self.now.since(self.lead.anybody_heard_at) >= settings.suspect_after;
         let was_lost = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+        let has_told = self.ears.get(node).is_some_and(|ear| ear.report.is_some());
+        if judgement.liveness == Liveness::Alive && !has_told {
+            // It is there, and nobody knows yet what it has: that is not the same as having nothing.
+            let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
+            return Judgement { liveness, ..judgement };
+        }
         if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
             return Judgement { liveness: Liveness::Suspect, again_at: Some(self.now + DEAF_CHECK) };
         }

@@ -173,3 +173,21 @@ fn the_reports_of_a_large_group_are_looked_at_together() {
     let view = rig.group("web").expect("a group");
     assert_eq!((view.operation, view.state), (None, RunState::Success));
 }
+
+#[test]
+fn a_node_that_only_says_it_is_there_is_not_taken_for_an_empty_one() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 2));
+    rig.pass(3);
+    rig.core = Core::new(Settings::default());
+    // The new leader's questions are lost, and so is every whole report.
+    rig.cut.insert(node("a"));
+    rig.elect();
+    let heartbeat = rig.heartbeat("a");
+    drop(rig.input(heartbeat));
+    assert_eq!(liveness(&mut rig, "a"), Liveness::Unknown);
+    rig.cut.clear();
+    rig.report("a");
+    assert_eq!(liveness(&mut rig, "a"), Liveness::Alive);
+    assert_eq!(rig.group("web").expect("a group").state, RunState::Success);
+}
