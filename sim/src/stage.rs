@@ -89,7 +89,9 @@ impl Stage {
         stage.tell(Input::Bus { connected: true });
         for node in 0..nodes {
             let machine = &mut stage.machines[node];
-            let settings = agent_io::Settings { heartbeat: NEVER, reread: NEVER, ..machine.settings(None) };
+            let mut settings = agent_io::Settings { heartbeat: NEVER, reread: NEVER, ..machine.settings(None) };
+            // The images are at hand: how long each node would fetch them is no part of a plan.
+            settings.facts.fetches_ahead = false;
             machine.core = Some(agent::core::Core::new(settings, agent_io::Ledger::default()));
             stage.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Bus { connected: true })));
         }

@@ -1,3 +1,5 @@
+//! Settings from flags, environment and files: who wins, what is refused, and how it is told.
+
 use std::ffi::OsString;
 use std::time::Duration;
 
