@@ -12,6 +12,7 @@ use clap::error::{ContextKind, ContextValue};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+pub(crate) use self::explain::without_secret;
 use self::file::File;
 use crate::process::exit_bad_config;
 

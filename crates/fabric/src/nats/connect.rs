@@ -51,11 +51,7 @@ impl Args {
 
     fn shown(&self) -> String {
         // A user and password in the URL belong in no log.
-        let hide = |url: &String| match url.rsplit_once('@') {
-            Some((_, host)) => format!("nats://{host}"),
-            None => url.clone(),
-        };
-        self.urls.iter().map(hide).collect::<Vec<_>>().join(",")
+        crate::settings::without_secret(&self.urls.join(","))
     }
 }
 

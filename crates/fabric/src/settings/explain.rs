@@ -40,21 +40,22 @@ fn row(arg: &Arg, matches: &ArgMatches, file: Option<&File>) -> [String; 4] {
 
 /// Whether `value` is an address with a password or token in it.
 pub(super) fn has_secret(value: &str) -> bool {
-    value.split(',').any(|part| part.split_once("://").is_some_and(|(_, rest)| authority(rest).contains('@')))
+    value.split(',').any(|part| secret_in(part).is_some())
 }
 
 /// The value as it may be shown.
-pub(super) fn without_secret(value: &str) -> String {
-    let hide = |part: &str| match part.split_once("://") {
-        Some((scheme, rest)) => match authority(rest).rsplit_once('@') {
-            Some((secret, _)) => format!("{scheme}://***{}", &rest[secret.len()..]),
-            None => part.to_owned(),
-        },
+pub(crate) fn without_secret(value: &str) -> String {
+    let hide = |part: &str| match secret_in(part) {
+        Some(secret) => part.replacen(secret, "***", 1),
         None => part.to_owned(),
     };
     value.split(',').map(hide).collect::<Vec<_>>().join(",")
 }
 
-fn authority(rest: &str) -> &str {
-    rest.split(['/', '?', '#']).next().unwrap_or(rest)
+/// What stands before the host. Without a scheme only `user:password@host` is taken for an address.
+fn secret_in(part: &str) -> Option<&str> {
+    let (has_scheme, rest) = part.split_once("://").map_or((false, part), |(_, rest)| (true, rest));
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);
+    let (secret, _) = authority.rsplit_once('@')?;
+    (has_scheme && !secret.is_empty() || (secret.contains(':') && !secret.contains('='))).then_some(secret)
 }

@@ -106,6 +106,9 @@ fn passwords_are_refused_in_arguments_and_hidden_where_they_may_stand() {
     let secret = "nats://me:pass@host:4222";
     let refused = read::<Sample>(&["deployd-sample".into(), "--nats".into(), secret.into()]).unwrap_err();
     assert!(refused.contains("--nats has a password") && !refused.contains("pass@"), "{refused}");
+    let bare = read::<Sample>(&["deployd-sample".into(), "--nats=me:pass@host:4222".into()]).unwrap_err();
+    assert!(bare.contains("--nats has a password") && !bare.contains("pass@"), "{bare}");
+    assert!(read::<Sample>(&["deployd-sample".into(), "--label=owner=a:b@c".into()]).is_ok(), "no address");
     let sample = started(&format!("nats = \"{secret}\""), &[]);
     assert_eq!(sample.nats.urls, [secret]);
     assert_eq!(explain::without_secret("nats://me:p@ss@a:1,nats://b:2/x@y"), "nats://***@a:1,nats://b:2/x@y");
