@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
+use crate::node::Cordon;
 use crate::runtime::ContainerDetail;
 use crate::spec::{PodGroupSpec, PodSpec, PrevState};
 use crate::state::{HealthState, RunState, TargetState};
@@ -131,6 +132,18 @@ pub struct Node {
     /// Labels that constraints match.
     #[serde(rename = "Labels")]
     pub labels: BTreeMap<String, String>,
+    /// Instances placed there.
+    #[serde(rename = "Instances")]
+    pub instances: u32,
+    /// Why nothing new is placed there.
+    #[serde(rename = "Cordon", skip_serializing_if = "Option::is_none")]
+    pub cordon: Option<Cordon>,
+    /// The engine's version.
+    #[serde(rename = "EngineVersion")]
+    pub engine_version: String,
+    /// The agent's version.
+    #[serde(rename = "AgentVersion")]
+    pub agent_version: String,
 }
 
 /// Body of an accepted mutation.
@@ -229,6 +242,10 @@ pub struct ClusterStatus {
     pub nodes: u64,
     /// Nodes that are heard.
     pub nodes_alive: u64,
+    /// Nodes that obey another store than the scheduler's: etcd was wiped or set back.
+    pub estranged: u64,
+    /// The restore that put everything in place; empty when there was none.
+    pub restored: String,
 }
 
 /// One row of `GET /api/ports`.

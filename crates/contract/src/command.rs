@@ -5,8 +5,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::backup::Step;
 use crate::brakes::Constraint;
 use crate::name::{CommandId, GroupName, NodeName};
+use crate::node::{self, NodeChange};
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::RestartPolicy;
 use crate::time::Timestamp;
@@ -116,6 +118,13 @@ pub enum Verb {
         /// Which.
         node: NodeName,
     },
+    /// Change what is wanted of a node.
+    Node {
+        /// Which.
+        node: NodeName,
+        /// What changes.
+        change: NodeChange,
+    },
     /// Make a dependency pod known; it runs once an instance needs it.
     CreateDependency {
         /// What to run beside the instances; validated.
@@ -169,6 +178,11 @@ pub enum Verb {
     RemoveConstraint {
         /// Which type.
         kind: String,
+    },
+    /// Bring a backup back, step by step.
+    Restore {
+        /// Which step.
+        step: Step,
     },
 }
 
@@ -360,6 +374,18 @@ pub enum Refusal {
     /// A dependency pod of that name exists, or is still going away.
     #[error("DependencyPod has already existed")]
     DependencyExists,
+    /// No such node.
+    #[error("{}", node::unknown(node))]
+    NodeUnknown {
+        /// Which was named.
+        node: NodeName,
+    },
+    /// The node is not in a state for this.
+    #[error("{reason}")]
+    NodeBusy {
+        /// Why, and what would help.
+        reason: String,
+    },
     /// No such callback.
     #[error("Notify uri not existed")]
     CallbackUnknown,

@@ -21,12 +21,21 @@ pub const ENGINE: &str = "/deployd/state/intent/engine";
 /// Constraints of every placement.
 pub const CONSTRAINTS: &str = "/deployd/state/intent/constraints";
 
+/// Which store this is.
+pub const STORE: &str = "/deployd/state/store";
+/// How far a restore is whose parts are all there.
+pub const RESTORE: &str = "/deployd/state/restore/record";
+
+const RESTORES: &str = "/deployd/state/restore/";
+/// Parts of backups that are being restored.
+pub const RESTORE_PARTS: &str = "/deployd/state/restore/part/";
 const GROUPS: &str = "/deployd/state/intent/group/";
 const PLACEMENTS: &str = "/deployd/state/plan/group/";
 const DEPENDENCIES: &str = "/deployd/state/intent/dependency/";
 const PAIRS: &str = "/deployd/state/plan/dependency/";
 const RELEASES: &str = "/deployd/state/plan/release/";
 const REVISIONS: &str = "/deployd/state/revisions/";
+const NODE_INTENTS: &str = "/deployd/state/intent/node/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
 
@@ -62,6 +71,19 @@ pub fn history(name: &GroupName, page: u32) -> String {
 pub fn node(name: &NodeName) -> String {
     format!("{NODES}{name}")
 }
+/// What operators say of a node.
+pub fn node_intent(name: &NodeName) -> String {
+    format!("{NODE_INTENTS}{name}")
+}
+/// A part of a backup that is being restored.
+pub fn restore_part(restore: &CommandId, part: u32) -> String {
+    format!("{RESTORE_PARTS}{restore}/{part}")
+}
+/// Whether a backup holds this key: all state but the place in the command stream, which belongs to the stream, and what a
+/// restore keeps aside.
+pub fn is_backed_up(key: &str) -> bool {
+    key.starts_with(STATE) && key != CURSOR && !key.starts_with(RESTORES)
+}
 /// What became of a command.
 pub fn outcome(id: &CommandId) -> String {
     format!("{OUTCOMES}{id}")
@@ -86,6 +108,8 @@ pub enum Key {
     History(GroupName, u32),
     /// A node.
     Node(NodeName),
+    /// What operators say of a node.
+    NodeIntent(NodeName),
     /// An outcome.
     Outcome(CommandId),
     /// The cursor.
@@ -96,6 +120,12 @@ pub enum Key {
     Engine,
     /// The constraints.
     Constraints,
+    /// Which store this is.
+    Store,
+    /// A restore.
+    Restore,
+    /// A part of a restore.
+    RestorePart(CommandId, u32),
     /// Not ours, or of a newer version.
     Unknown,
 }
@@ -107,6 +137,8 @@ pub fn parse(key: &str) -> Key {
         CALLBACKS => return Key::Callbacks,
         ENGINE => return Key::Engine,
         CONSTRAINTS => return Key::Constraints,
+        STORE => return Key::Store,
+        RESTORE => return Key::Restore,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
             .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
@@ -115,7 +147,9 @@ pub fn parse(key: &str) -> Key {
             .or_else(|| key.strip_prefix(DEPENDENCIES).and_then(|n| n.parse().ok()).map(Key::Dependency))
             .or_else(|| key.strip_prefix(PAIRS).and_then(|n| n.parse().ok()).map(Key::Pairs))
             .or_else(|| key.strip_prefix(HISTORIES).and_then(parse_page))
+            .or_else(|| key.strip_prefix(RESTORE_PARTS).and_then(parse_part))
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
+            .or_else(|| key.strip_prefix(NODE_INTENTS).and_then(|n| n.parse().ok()).map(Key::NodeIntent))
             .or_else(|| key.strip_prefix(OUTCOMES).and_then(|n| n.parse().ok()).map(Key::Outcome)),
     };
     known.unwrap_or(Key::Unknown)
@@ -124,6 +158,11 @@ pub fn parse(key: &str) -> Key {
 fn parse_page(rest: &str) -> Option<Key> {
     let (name, page) = rest.split_once('/')?;
     Some(Key::History(name.parse().ok()?, page.parse().ok()?))
+}
+
+fn parse_part(rest: &str) -> Option<Key> {
+    let (restore, part) = rest.split_once('/')?;
+    Some(Key::RestorePart(restore.parse().ok()?, part.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -142,11 +181,17 @@ mod tests {
         assert_eq!(parse(&pairs(&group_name)), Key::Pairs(group_name.clone()));
         assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
         assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));
-        assert_eq!(parse(&node(&node_name)), Key::Node(node_name));
+        assert_eq!(parse(&node(&node_name)), Key::Node(node_name.clone()));
+        assert_eq!(parse(&node_intent(&node_name)), Key::NodeIntent(node_name));
         assert_eq!(parse(&outcome(&id)), Key::Outcome(id));
         assert_eq!(parse(CURSOR), Key::Cursor);
         assert_eq!(parse(CALLBACKS), Key::Callbacks);
         assert_eq!((parse(ENGINE), parse(CONSTRAINTS)), (Key::Engine, Key::Constraints));
+        assert_eq!((parse(STORE), parse(RESTORE)), (Key::Store, Key::Restore));
+        assert_eq!(
+            parse(&restore_part(&"r-1".parse().expect("an id"), 7)),
+            Key::RestorePart("r-1".parse().expect("an id"), 7)
+        );
         assert_eq!(parse("/deployd/state/intent/group/a/b"), Key::Unknown);
     }
 }

@@ -6,6 +6,7 @@
 #![deny(missing_docs)]
 
 pub mod api;
+pub mod backup;
 pub mod brakes;
 pub mod command;
 pub mod dependency;
@@ -18,6 +19,8 @@ pub mod keys;
 pub mod labels;
 pub mod merge;
 pub mod name;
+pub mod node;
+pub mod node_view;
 pub mod notice;
 pub mod order;
 pub mod pod_id;
@@ -31,12 +34,12 @@ pub mod rollout_view;
 pub mod runtime;
 pub mod spec;
 pub mod state;
+pub mod store;
 pub mod streams;
 pub mod subjects;
 pub mod time;
 pub mod travel;
 pub mod validate;
+pub mod wire;
 
-/// Version of the wire: the shape of every message in this crate. Raised when an older process could
-/// misread a newer one's message; additions with a default do not raise it.
-pub const WIRE_VERSION: u32 = 1;
+pub use wire::WIRE_VERSION;

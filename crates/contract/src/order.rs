@@ -15,6 +15,7 @@ use crate::name::GroupName;
 use crate::pod_id::{PodId, SpecKey};
 use crate::spec::PodSpec;
 use crate::state::{RestartPolicy, TargetState};
+use crate::store::Stores;
 use crate::travel::Changes;
 
 /// Everything one node must run.
@@ -32,6 +33,12 @@ pub struct Order {
     /// What is left undone for now.
     #[serde(default, skip_serializing_if = "Brakes::are_off")]
     pub brakes: Brakes,
+    /// The store the order comes from, by all its names; no part of the digest.
+    #[serde(default, skip_serializing_if = "Stores::is_empty")]
+    pub stores: Stores,
+    /// The identity of the agent it is meant for; empty for whoever speaks for the node. No part of the digest.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
 }
 
 /// What one pod shall do.
@@ -101,8 +108,14 @@ pub struct OrderDelta {
     /// The brakes of the result.
     #[serde(default, skip_serializing_if = "Brakes::are_off")]
     pub brakes: Brakes,
+    /// The store the order comes from, by all its names.
+    #[serde(default, skip_serializing_if = "Stores::is_empty")]
+    pub stores: Stores,
     /// What the result must digest to.
     pub digest: Digest,
+    /// As [`Order::agent`].
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub agent: String,
 }
 
 /// An agent's answer to an order.
@@ -125,6 +138,13 @@ pub enum OrderReply {
         /// What it obeys.
         have: Fence,
     },
+    /// The order comes from another store than the one whose order the agent obeys.
+    Foreign {
+        /// What it obeys.
+        have: Fence,
+        /// Of which store.
+        stores: Stores,
+    },
     /// Same fence, other content: a bug of the sender.
     Conflict {
         /// The fence in question.
@@ -143,7 +163,7 @@ impl Order {
         self.specs.get(&self.pods.get(pod)?.spec_key(pod))
     }
 
-    /// Digest of everything but the fence.
+    /// Digest of everything but the fence and the store.
     pub fn digest(&self) -> Digest {
         let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));
         work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.brakes))
@@ -168,7 +188,9 @@ impl Order {
             specs: Changes::between(&base.specs, &self.specs),
             spared: self.spared.clone(),
             brakes: self.brakes,
+            stores: self.stores.clone(),
             digest: self.digest(),
+            agent: self.agent.clone(),
         }
     }
 
@@ -183,16 +205,39 @@ impl Order {
         delta.specs.apply(&mut next.specs);
         next.spared.clone_from(&delta.spared);
         next.brakes = delta.brakes;
+        next.stores.clone_from(&delta.stores);
         (next.digest() == delta.digest).then_some(next)
     }
 }
 
 impl OrderMessage {
+    /// The store the order comes from.
+    pub fn stores(&self) -> &Stores {
+        match self {
+            Self::Whole(order) => &order.stores,
+            Self::Delta(delta) => &delta.stores,
+        }
+    }
     /// The fence of the order this message brings.
     pub fn fence(&self) -> Fence {
         match self {
             Self::Whole(order) => order.fence,
             Self::Delta(delta) => delta.fence,
+        }
+    }
+    /// The identity of the agent it is meant for; empty for whoever speaks for the node.
+    pub fn agent(&self) -> &str {
+        match self {
+            Self::Whole(order) => &order.agent,
+            Self::Delta(delta) => &delta.agent,
+        }
+    }
+    /// The same message, meant for the agent with this identity.
+    #[must_use]
+    pub fn meant_for(self, agent: String) -> Self {
+        match self {
+            Self::Whole(order) => Self::Whole(Order { agent, ..order }),
+            Self::Delta(delta) => Self::Delta(OrderDelta { agent, ..delta }),
         }
     }
 }

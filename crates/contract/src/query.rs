@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::backup::Page;
 use crate::brakes::{Constraint, EngineRecord};
 use crate::command::{Operation, Outcome, Refusal};
 use crate::fence::Term;
 use crate::history::Event;
 use crate::name::{CommandId, GroupName, NodeName};
+use crate::node::{Cordon, NodePage};
 use crate::pod_id::PodId;
 use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
@@ -45,6 +47,11 @@ pub enum Query {
     },
     /// All nodes.
     Nodes,
+    /// One node.
+    Node {
+        /// Which.
+        name: NodeName,
+    },
     /// Who leads, and how much there is.
     Cluster,
     /// What became of a command.
@@ -82,6 +89,13 @@ pub enum Query {
         /// Which instance.
         instance: u32,
     },
+    /// A page of everything stored, read from the store itself.
+    Backup {
+        /// The revision to read at; the present one for a first page.
+        revision: Option<i64>,
+        /// Only after this key.
+        after: Option<String>,
+    },
 }
 
 /// An answer with its freshness.
@@ -104,6 +118,8 @@ pub enum Answer {
     Groups(Vec<GroupLine>),
     /// To `Nodes`.
     Nodes(Vec<NodeView>),
+    /// To `Node`; none when there is no such node.
+    Node(Option<Box<NodePage>>),
     /// To `Cluster`.
     Cluster(ClusterView),
     /// To `Operation`; none when the id is unknown.
@@ -124,6 +140,8 @@ pub enum Answer {
     Plan(Result<Box<PlanView>, Refusal>),
     /// To `History`, oldest first; empty when nothing is known.
     History(Vec<Event>),
+    /// To `Backup`; why it cannot be read.
+    Backup(Result<Box<Page>, String>),
 }
 
 /// A stream port and the group that has it.
@@ -221,6 +239,12 @@ pub struct NodeView {
     pub used_memory: u64,
     /// Containers placed there.
     pub containers: u32,
+    /// Instances placed there.
+    #[serde(default)]
+    pub instances: u32,
+    /// Why nothing new is placed there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cordon: Option<Cordon>,
 }
 
 /// Whether a node is heard.
@@ -253,6 +277,16 @@ pub struct ClusterView {
     pub nodes_alive: u64,
     /// All nodes.
     pub nodes: u64,
+    /// Nodes that obey another store than this scheduler's, or a later state of it.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub estranged: u64,
+    /// The restore that put everything in place, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<CommandId>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// A question to an agent: the engine's own view of these pods.

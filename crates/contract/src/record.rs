@@ -283,6 +283,9 @@ pub struct NodeRecord {
     pub facts: NodeFacts,
     /// It was found lost, and its work was given to others.
     pub lost: bool,
+    /// The agent that speaks for it; empty for one that is older than this.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub identity: String,
 }
 
 /// How far the commands of which stream are in effect: `/deployd/cursor`.
@@ -306,6 +309,9 @@ pub struct CallbacksRecord {
 pub struct SchemaRecord {
     /// Raised when stored records change their meaning.
     pub version: u32,
+    /// Set while they are being changed: some of them may have that version already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub migrating_to: Option<u32>,
 }
 
 /// The schema this build reads and writes.

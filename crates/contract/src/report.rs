@@ -48,6 +48,9 @@ pub struct Stamp {
     pub incarnation: String,
     /// Raised by each change.
     pub sequence: u64,
+    /// Of the agent's state directory, whichever process uses it; empty from agents older than this.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub identity: Box<str>,
 }
 
 /// How the local Docker engine is doing.

@@ -29,6 +29,11 @@ pub enum WhenFull {
     DropOldest,
 }
 
+/// Note on the stream of commands: the store whose leaders read it.
+pub const STORE_NOTE: &str = "deployd-store";
+/// Note on the stream of commands: that store begins after this message.
+pub const BEGIN_NOTE: &str = "deployd-begins-after";
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Commands. A full stream refuses: an accepted command is never dropped. The server sets the bytes aside on disk.

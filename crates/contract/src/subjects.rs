@@ -36,7 +36,7 @@ pub const ALL_REPORTS: &str = "deployd.report.*";
 
 /// Header with the inbox that waits for a command's outcome.
 pub const REPLY_HEADER: &str = "Deployd-Reply";
-/// Header with the wire version of the sender.
+/// Header with the lowest wire version that understands the message; absent means the first.
 pub const WIRE_HEADER: &str = "Deployd-Wire";
 
 /// Orders to one node.
@@ -54,6 +54,10 @@ pub fn resync(node: &NodeName) -> String {
 /// Questions to one node.
 pub fn inspect(node: &NodeName) -> String {
     format!("deployd.inspect.{}", token(node.as_str()))
+}
+/// The question who speaks for a node.
+pub fn presence(node: &NodeName) -> String {
+    format!("deployd.presence.{}", token(node.as_str()))
 }
 /// Notices for the callback with this digest.
 pub fn notice(callback_digest: &str) -> String {

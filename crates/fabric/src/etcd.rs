@@ -4,6 +4,7 @@
 //! of three members down). The endpoint that answered last is asked first. A write is only ever repeated with the same
 //! values under the same guard, so a repeat of one that did arrive changes nothing.
 
+mod page;
 mod watch;
 mod writer;
 
@@ -11,10 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use etcd_client::{Client, Compare, CompareOp, ConnectOptions, GetOptions, PutOptions, Txn, TxnOp};
+use etcd_client::{Client, Compare, CompareOp, ConnectOptions, PutOptions, Txn, TxnOp};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+pub use self::page::{Ask, Page};
 pub use self::writer::Writer;
 
 use crate::backoff;
@@ -24,8 +26,6 @@ use crate::election::Guard;
 pub const MOST_OPERATIONS: usize = 127;
 /// How long a starting process waits for its store.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Keys per page of a list: with values up to 1.5 MiB a page must still fit `LARGEST_ANSWER`.
-const PAGE: i64 = 128;
 /// Largest answer we take; the client's default of 4 MiB is less than a page of large values.
 const LARGEST_ANSWER: usize = 256 << 20;
 /// Changes a watcher may be behind. When it is full the watch waits, and etcd keeps the rest.
@@ -82,6 +82,12 @@ pub enum Error {
         /// Why.
         #[source]
         source: etcd_client::Error,
+    },
+    /// A revision that cannot be read.
+    #[error("etcd has no revision {revision}: it was compacted away, or the store is another one by now")]
+    NoRevision {
+        /// Which.
+        revision: i64,
     },
     /// Too many operations for one transaction.
     #[error("{count} operations do not fit one transaction of at most {MOST_OPERATIONS}")]
@@ -205,35 +211,6 @@ impl Store {
                 }
             }
             tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
-        }
-    }
-
-    /// Everything under a prefix, at one revision, no older than this call.
-    pub async fn list(&self, prefix: &str) -> Result<Listing, Error> {
-        let end = prefix_end(prefix);
-        let mut pairs: Vec<(String, Vec<u8>)> = Vec::new();
-        let mut revision = 0;
-        loop {
-            let from = pairs.last().map_or_else(|| prefix.to_owned(), |(key, _)| format!("{key}\0"));
-            let options = GetOptions::new().with_range(end.clone()).with_limit(PAGE).with_revision(revision);
-            let mut page = self
-                .call("listing keys", self.effort(), |client| {
-                    let mut keys = client.kv_client().max_decoding_message_size(LARGEST_ANSWER);
-                    let (from, options) = (from.clone(), options.clone());
-                    async move { keys.get(from, Some(options)).await }
-                })
-                .await?;
-            if revision == 0 {
-                revision = page.header().map_or(0, etcd_client::ResponseHeader::revision);
-            }
-            let more = page.more();
-            pairs.extend(page.take_kvs().into_iter().map(|pair| {
-                let (key, value) = pair.into_key_value();
-                (String::from_utf8_lossy(&key).into_owned(), value)
-            }));
-            if !more {
-                return Ok(Listing { pairs, revision });
-            }
         }
     }
 

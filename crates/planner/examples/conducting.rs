@@ -69,7 +69,14 @@ impl World {
             ..Default::default()
         };
         let facts = NodeFacts { memory: 1 << 40, cpu_millis: 1_000_000, ..Default::default() };
-        let host = Host { facts, used: Need::default(), liveness: Liveness::Alive, engine: EngineState::Up };
+        let host = Host {
+            facts,
+            used: Need::default(),
+            liveness: Liveness::Alive,
+            engine: EngineState::Up,
+            cordon: None,
+            forsaken: false,
+        };
         let nodes = (0..NODES).map(|node| format!("node-{node:02}").parse().map(|name| (name, host.clone())));
         let hosts = nodes.collect::<Result<_, contract::name::Error>>()?;
         Ok(Self { record: GroupRecord { spec, ..Default::default() }, slots: Vec::new(), hosts, release: None })

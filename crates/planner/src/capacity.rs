@@ -2,7 +2,8 @@
 //!
 //! It is asked before a spec patch is taken and looks at memory and CPU only: filters, and what others do meanwhile, show when
 //! the instances are placed. What the group has now counts as free, because each instance gives its room back before it takes
-//! the new one. A node that cannot be used offers nothing; it does not spoil the sum.
+//! the new one. A node that cannot be used offers nothing, and a cordoned one only what the group has there; neither spoils the
+//! sum.
 
 use std::collections::BTreeMap;
 
@@ -25,20 +26,20 @@ pub fn fits<'a>(
         *sum = sum.plus(need);
     }
     let room = |(name, host): (&NodeName, &Host)| {
-        let used = host.used.minus(given_back.get(name).copied().unwrap_or_default());
-        room_on(host, used, need)
+        let back = given_back.get(name).copied().unwrap_or_default();
+        let whole = if host.cordon.is_some() { host.used } else { host.room() };
+        room_on(host, whole.minus(host.used.minus(back)), need)
     };
     !hosts.is_empty() && hosts.iter().map(room).fold(0, u64::saturating_add) >= instances
 }
 
-/// How many fit on one node; a need of nothing fits any number of times.
-fn room_on(host: &Host, used: Need, need: Need) -> u64 {
+/// How many fit into what is free on one node; a need of nothing fits any number of times.
+fn room_on(host: &Host, free: Need, need: Need) -> u64 {
     if host.liveness != Liveness::Alive || host.engine != EngineState::Up {
         return 0;
     }
-    let times = |whole: u64, used: u64, need: u64| whole.saturating_sub(used).checked_div(need).unwrap_or(u64::MAX);
-    let memory = times(host.facts.memory, used.memory, need.memory);
-    memory.min(times(host.facts.cpu_millis, used.cpu_millis, need.cpu_millis))
+    let times = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
+    times(free.memory, need.memory).min(times(free.cpu_millis, need.cpu_millis))
 }
 
 #[cfg(test)]
@@ -57,6 +58,8 @@ mod tests {
             used: *used,
             liveness: Liveness::Alive,
             engine: EngineState::Up,
+            cordon: None,
+            forsaken: false,
         };
         used.iter().enumerate().map(|(index, used)| (name(index), host(used))).collect()
     }
@@ -103,6 +106,11 @@ mod tests {
             hosts.values_mut().take(1).for_each(change);
             assert_eq!(most(&hosts, &[], need(50, 0)), Some(2));
         }
+        let mut cordoned = free();
+        cordoned.values_mut().take(1).for_each(|host| host.cordon = Some("cordoned".to_owned()));
+        assert_eq!(most(&cordoned, &[], need(50, 0)), Some(2));
+        cordoned.values_mut().for_each(|host| host.used = need(50, 0));
+        assert_eq!(most(&cordoned, &[(name(0), need(50, 0))], need(50, 0)), Some(2), "who is there may stay");
         let overfull = hosts(&[need(200, 0)]);
         assert_eq!(most(&overfull, &[], need(50, 0)), Some(0));
     }

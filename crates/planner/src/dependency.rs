@@ -102,7 +102,8 @@ impl Planning<'_> {
                 _ => self.now,
             };
             let over = idle_since + self.facts.patience.idle;
-            if !needed && self.now >= over {
+            let is_forsaken = self.facts.hosts.get(&pair.node).is_some_and(|host| host.forsaken);
+            if !needed && (self.now >= over || is_forsaken) {
                 continue;
             }
             if !needed {

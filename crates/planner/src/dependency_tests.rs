@@ -69,6 +69,8 @@ impl World {
             used: Default::default(),
             liveness: Liveness::Lost,
             engine: EngineState::Up,
+            cordon: None,
+            forsaken: false,
         };
         self.hosts.insert(node.parse().expect("a name"), host);
     }

@@ -4,6 +4,7 @@
 //! successor. The surprise is the equal fence: the same order twice is normal, two orders under one fence is a bug.
 
 use contract::fence::Fence;
+use contract::store::Stores;
 
 /// What an incoming order is to the order already obeyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +27,12 @@ pub fn judge(have: Fence, incoming: Fence, same_content: bool) -> Judgement {
         std::cmp::Ordering::Equal if same_content => Judgement::Repeat,
         std::cmp::Ordering::Equal => Judgement::Conflict,
     }
+}
+
+/// Whether an order of the store `theirs` comes from another store than the order obeyed, of the store `ours`. Terms of two
+/// stores say nothing about each other. A store without a name is one from before stores had names, and any other.
+pub fn is_foreign(ours: &Stores, theirs: &Stores) -> bool {
+    !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(theirs)
 }
 
 #[cfg(test)]
@@ -55,6 +62,15 @@ mod tests {
     fn the_same_fence_is_a_repeat_or_a_bug() {
         assert_eq!(judge(fence(5, 2), fence(5, 2), true), Judgement::Repeat);
         assert_eq!(judge(fence(5, 2), fence(5, 2), false), Judgement::Conflict);
+    }
+
+    #[test]
+    fn another_store_is_known_by_its_name_and_a_restored_one_goes_by_both() {
+        let stores = |names: &[&str]| -> Stores { names.iter().map(|&name| name.to_owned()).collect() };
+        assert!(is_foreign(&stores(&["a"]), &stores(&["b"])));
+        assert!(!is_foreign(&stores(&["a"]), &stores(&["a", "b"])));
+        assert!(!is_foreign(&stores(&["a", "b"]), &stores(&["b"])));
+        assert!(!is_foreign(&stores(&[]), &stores(&["b"])) && !is_foreign(&stores(&["a"]), &stores(&[])));
     }
 
     #[test]

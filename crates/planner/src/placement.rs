@@ -1,6 +1,6 @@
 //! Chooses a node for each instance of a group.
 //!
-//! Memory, CPU, liveness and hard expressions decide what is possible; then the node with the fewest siblings, the lowest
+//! Memory, CPU, liveness, cordons and hard expressions decide what is possible; then the node with the fewest siblings, the lowest
 //! dominant share after the placement and the first name is taken. Nodes are looked at in the order of `standings`, and only
 //! as many as are needed to know the best: a thousand instances cost a thousand tree operations and not a thousand looks at
 //! every node, and one instance costs a look at a few nodes, however many there are.
@@ -43,6 +43,10 @@ pub struct Host {
     pub liveness: Liveness,
     /// How its engine is.
     pub engine: EngineState,
+    /// Why nothing new is placed there; none when it may be.
+    pub cordon: Option<String>,
+    /// Somebody says that it will not return: nothing waits for it, not even what is bound to its data.
+    pub forsaken: bool,
 }
 
 /// What is placed where, for affinity expressions.
@@ -99,7 +103,12 @@ pub struct Batch<'a> {
     excluded: BTreeMap<u32, BTreeSet<String>>,
     /// The reasons as of now; emptied by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
+    /// The nodes by number, once so many were looked at that a walk through all of them is cheaper than finding each.
+    roll: OnceCell<Vec<(&'a NodeName, &'a Host)>>,
 }
+
+/// A batch that looked at so many nodes makes its roll.
+const MANY_LOOKS: usize = 128;
 
 /// Fewest siblings first, then the lowest share, then the name.
 type Rank = (u32, u64, u32);
@@ -111,13 +120,15 @@ struct Load {
     used: Need,
     siblings: u32,
     wished: bool,
+    /// Only who is there already may stay: a cordon is about what is new.
+    cordoned: bool,
     /// What an instance would find there; none when there is no room.
     rank: Option<Rank>,
 }
 
 impl Host {
     /// What it has in all.
-    fn room(&self) -> Need {
+    pub(crate) fn room(&self) -> Need {
         Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }
     }
 }
@@ -174,6 +185,7 @@ impl<'a> Batch<'a> {
             accepted: BTreeSet::new(),
             excluded: BTreeMap::new(),
             reasons: OnceCell::new(),
+            roll: OnceCell::new(),
         };
         batch.count(siblings);
         batch
@@ -243,6 +255,9 @@ impl<'a> Batch<'a> {
     /// The node, if no other could meet a wish that it does not meet.
     fn good(&mut self, node: &NodeName) -> Option<u32> {
         let number = self.ranked(node)?;
+        if self.loads.get(&number)?.cordoned {
+            return None;
+        }
         if self.loads.get(&number)?.wished {
             return Some(number);
         }
@@ -272,9 +287,7 @@ impl<'a> Batch<'a> {
         if self.loads.contains_key(&number) || self.excluded.contains_key(&number) {
             return;
         }
-        let Some((name, host)) = self.standings.name(number).and_then(|name| self.hosts.get_key_value(name)) else {
-            return;
-        };
+        let Some((name, host)) = self.host(number) else { return };
         let reasons = exclusions(name, host, &self.expressions, self.tenants);
         if !reasons.is_empty() {
             self.excluded.insert(number, reasons);
@@ -282,9 +295,23 @@ impl<'a> Batch<'a> {
         }
         let wished =
             self.expressions.iter().filter(|e| e.is_soft()).all(|e| holds(e, name, host, self.tenants).is_ok());
-        let mut load = Load { room: host.room(), used: host.used, siblings: 0, wished, rank: None };
+        let cordoned = host.cordon.is_some();
+        let mut load = Load { room: host.room(), used: host.used, siblings: 0, wished, cordoned, rank: None };
         self.offer(number, &mut load);
         self.loads.insert(number, load);
+    }
+
+    /// The node a number stands for.
+    fn host(&self, number: u32) -> Option<(&'a NodeName, &'a Host)> {
+        let name = self.standings.name(number)?;
+        if self.loads.len() >= MANY_LOOKS {
+            let roll = self.roll.get_or_init(|| self.hosts.iter().collect());
+            let called = roll.get(usize::try_from(number).ok()?).filter(|(called, _)| *called == name);
+            if called.is_some() {
+                return called.copied();
+            }
+        }
+        self.hosts.get_key_value(name)
     }
 
     /// Changes the load of a node and its place in the order.
@@ -309,6 +336,9 @@ impl<'a> Batch<'a> {
 
     fn offer(&mut self, number: u32, load: &mut Load) {
         load.rank = share(load.room, load.used, self.need).map(|share| (load.siblings, share, number));
+        if load.cordoned {
+            return;
+        }
         let set = if load.wished { &mut self.preferred } else { &mut self.accepted };
         set.extend(load.rank);
     }
@@ -316,7 +346,12 @@ impl<'a> Batch<'a> {
     fn why(&self, pin: Option<&NodeName>) -> Arc<Unplaceable> {
         let all = self.reasons.get_or_init(|| Arc::new(self.all_reasons()));
         let Some(pin) = pin else { return Arc::clone(all) };
-        let mine = all.reasons.get(pin).cloned().unwrap_or_else(|| BTreeSet::from(["not known".to_owned()]));
+        let mut mine = all.reasons.get(pin).cloned().unwrap_or_else(|| BTreeSet::from(["not known".to_owned()]));
+        // Who stays where it is has another reason.
+        let cordon = self.hosts.get(pin).and_then(|host| host.cordon.as_ref());
+        if let Some(cordon) = cordon.filter(|_| mine.len() > 1) {
+            mine.remove(cordon);
+        }
         Arc::new(Unplaceable { reasons: BTreeMap::from([(pin.clone(), mine)]) })
     }
 
@@ -331,7 +366,8 @@ impl<'a> Batch<'a> {
                 None => exclusions(name, host, &self.expressions, self.tenants),
             });
             let used = load.map_or(host.used, |load| load.used);
-            let reasons = if reasons.is_empty() { shortage(&host.facts, used.plus(self.need)) } else { reasons };
+            let mut reasons = if reasons.is_empty() { shortage(&host.facts, used.plus(self.need)) } else { reasons };
+            reasons.extend(host.cordon.clone());
             (name.clone(), reasons)
         });
         Unplaceable { reasons: reasons.collect() }

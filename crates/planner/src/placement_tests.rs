@@ -32,7 +32,14 @@ fn name(text: &str) -> NodeName {
 fn host(memory: u64, cpu_millis: u64) -> Host {
     let labels = BTreeMap::from([("group".to_owned(), "default".to_owned())]);
     let facts = NodeFacts { memory, cpu_millis, labels, ..Default::default() };
-    Host { facts, used: Need::default(), liveness: Liveness::Alive, engine: EngineState::Up }
+    Host {
+        facts,
+        used: Need::default(),
+        liveness: Liveness::Alive,
+        engine: EngineState::Up,
+        cordon: None,
+        forsaken: false,
+    }
 }
 
 fn pod_spec(memory: i64, filters: &[&str], image: &str) -> PodSpec {
@@ -98,6 +105,38 @@ fn affinity_looks_at_what_is_placed_there() {
         let mut batch = Batch::new(&hosts, &pod.filters, Need::default(), &BTreeMap::new(), &Lodger("b", "redis:7"));
         assert_eq!(batch.place(Wish::default()), Ok(name(expected)), "{filter}");
     }
+}
+
+#[test]
+fn a_cordoned_node_gets_nothing_new_and_says_why() {
+    let mut hosts = hosts(&["a", "b"]);
+    hosts.get_mut(&name("a")).expect("a host").cordon = Some("cordoned (disk swap)".to_owned());
+    let pod = pod_spec(400 << 20, &[], "i");
+    assert_eq!(
+        place_all(&hosts, &pod, 3),
+        [
+            Ok("b".to_owned()),
+            Ok("b".to_owned()),
+            Err("no node fits: a: cordoned (disk swap); b: memory 176 MiB short".to_owned())
+        ]
+    );
+    let mut batch = Batch::new(&hosts, &[], Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
+    let (a, b) = (name("a"), name("b"));
+    assert_eq!(batch.place(Wish { prefer: Some(&a), ..Wish::default() }), Ok(b.clone()), "a preference is no right");
+    assert_eq!(batch.place(Wish { avoid: Some(&b), ..Wish::default() }), Ok(b), "rather there than on a cordoned one");
+}
+
+#[test]
+fn who_is_bound_to_a_cordoned_node_stays_there() {
+    let mut hosts = hosts(&["a", "b"]);
+    hosts.get_mut(&name("a")).expect("a host").cordon = Some("cordoned".to_owned());
+    let pod = pod_spec(600 << 20, &[], "i");
+    let mut batch = Batch::new(&hosts, &[], Need::of(&pod, 8), &BTreeMap::new(), &Nobody);
+    let a = name("a");
+    let stays = Wish { pin: Some(&a), ..Wish::default() };
+    assert_eq!(batch.place(stays), Ok(a.clone()));
+    let why = batch.place(stays).expect_err("it is full").sentence();
+    assert_eq!(why, "no node fits: a: memory 176 MiB short", "that it is cordoned is not why");
 }
 
 #[test]

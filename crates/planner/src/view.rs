@@ -136,6 +136,8 @@ mod tests {
             used: Default::default(),
             liveness: Liveness::Lost,
             engine: Default::default(),
+            cordon: None,
+            forsaken: false,
         };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&host));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));

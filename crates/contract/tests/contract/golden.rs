@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{release_samples, samples};
+use crate::{backup_samples, node_samples, release_samples, samples};
 
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
@@ -27,14 +27,16 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value:
 
 #[test]
 fn commands() {
-    for (name, verb) in samples::verbs().into_iter().chain(release_samples::verbs()) {
+    for (name, verb) in samples::verbs().into_iter().chain(release_samples::verbs()).chain(node_samples::verbs()) {
         check(&format!("command-{name}"), &samples::command(verb));
     }
 }
 
 #[test]
 fn outcomes() {
-    for (name, verdict) in samples::verdicts().into_iter().chain(release_samples::verdicts()) {
+    for (name, verdict) in
+        samples::verdicts().into_iter().chain(release_samples::verdicts()).chain(node_samples::verdicts())
+    {
         check(&format!("outcome-{name}"), &samples::outcome(verdict));
     }
 }
@@ -47,6 +49,10 @@ fn orders() {
     check("order-braked", &contract::order::OrderMessage::Whole(samples::braked_order()));
     check("order-whole", &contract::order::OrderMessage::Whole(after));
     check("order-in-place", &contract::order::OrderMessage::Whole(release_samples::in_place_order()));
+    check(
+        "order-meant",
+        &contract::order::OrderMessage::Delta(samples::braked_order().since(&before)).meant_for("01JCK0".to_owned()),
+    );
     for (name, reply) in samples::order_replies() {
         check(&format!("order-reply-{name}"), &reply);
     }
@@ -58,19 +64,45 @@ fn reports() {
     check("report-delta", &contract::report::ReportMessage::Delta(after.since(&before)));
     check("report-heartbeat", &samples::heartbeat(&after));
     check("report-whole", &contract::report::ReportMessage::Whole(after));
+    check("report-identified", &node_samples::heartbeat());
     check("pod-facts-released", &release_samples::pod_facts());
 }
 
 #[test]
 fn queries_and_answers() {
-    for (name, query) in samples::queries().into_iter().chain(release_samples::queries()) {
+    for (name, query) in samples::queries().into_iter().chain(release_samples::queries()).chain(node_samples::queries())
+    {
         check(&format!("query-{name}"), &query);
     }
-    for (name, answer) in samples::answers().into_iter().chain(release_samples::answers()) {
+    for (name, answer) in
+        samples::answers().into_iter().chain(release_samples::answers()).chain(node_samples::answers())
+    {
         check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
     }
     check("inspect-request", &samples::inspect_request());
     check("inspect-reply", &samples::inspect_reply());
+}
+
+#[test]
+fn presence() {
+    check("presence", &node_samples::presence());
+}
+
+#[test]
+fn backups() {
+    for (name, verb) in backup_samples::verbs() {
+        check(&format!("command-{name}"), &samples::command(verb));
+    }
+    for (name, query) in backup_samples::queries() {
+        check(&format!("query-{name}"), &query);
+    }
+    for (name, answer) in backup_samples::answers() {
+        check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
+    }
+    check("order-of-a-store", &contract::order::OrderMessage::Whole(backup_samples::order()));
+    check("order-reply-foreign", &backup_samples::reply());
+    check("record-store", &backup_samples::store());
+    check("record-restore", &backup_samples::restore());
 }
 
 #[test]
@@ -93,11 +125,14 @@ fn records() {
     check("record-history", &samples::history_record());
     check("record-placement", &samples::placement_record());
     check("record-node", &samples::node_record());
+    check("record-node-identified", &node_samples::record());
+    check("record-node-intent", &node_samples::intent());
     check("record-cursor", &samples::cursor());
     check("record-callbacks", &samples::callbacks());
     check("record-engine", &samples::engine_record());
     check("record-constraints", &samples::constraints_record());
-    check("record-schema", &contract::record::SchemaRecord { version: contract::record::SCHEMA_VERSION });
+    let version = contract::record::SCHEMA_VERSION;
+    check("record-schema", &contract::record::SchemaRecord { version, migrating_to: None });
 }
 
 #[test]
@@ -116,6 +151,7 @@ fn bodies_the_original_does_not_have() {
     check("api-podgroup-list", &samples::api_list());
     check("api-operation", &samples::api_operation());
     check("api-cluster", &samples::api_cluster());
+    check("api-node-status", &node_samples::status());
     check("api-rollout", &release_samples::rollout_view());
     check("api-revisions", &release_samples::revisions_view());
     check("api-plan", &release_samples::plan_view());

@@ -1,6 +1,10 @@
 //! Tests of the contract as a whole: golden files of every message, what is refused at the door, and the laws of travelling.
 
+mod backup;
+mod backup_samples;
+mod earlier;
 mod golden;
+mod node_samples;
 mod release_rules;
 mod release_samples;
 mod releases;

@@ -153,8 +153,7 @@ pub(crate) fn orders() -> (Order, Order) {
     let before =
         Order { fence: fence(3), pods: BTreeMap::from([(first, run)]), specs: specs.clone(), ..Order::default() };
     let spared = BTreeSet::from([name("odd.web.web")]);
-    let after =
-        Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs, spared, brakes: Brakes::default() };
+    let after = Order { fence: fence(4), pods: BTreeMap::from([(second, stop)]), specs, spared, ..Order::default() };
     (before, after)
 }
 
@@ -228,7 +227,7 @@ pub(crate) fn let_go() -> PodFacts {
 pub(crate) fn reports() -> (Report, Report) {
     let (_, order) = orders();
     let head = |sequence| ReportHead {
-        stamp: Stamp { node: name("node1"), incarnation: "01JCN5".to_owned(), sequence },
+        stamp: Stamp { node: name("node1"), incarnation: "01JCN5".to_owned(), sequence, identity: "".into() },
         applied: order.fence,
         order_digest: order.digest(),
         engine: EngineState::Up,
@@ -299,6 +298,8 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         used_cpu_millis: 500,
         used_memory: 33_554_432,
         containers: 1,
+        instances: 1,
+        cordon: None,
     };
     let cluster = ClusterView {
         scheduler: "s1".to_owned(),
@@ -308,6 +309,8 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         running: 1,
         nodes_alive: 1,
         nodes: 1,
+        estranged: 1,
+        restored: Some(name("deployctl-1")),
     };
     vec![
         ("group", Answer::Group(Some(Box::new(group)))),
@@ -439,7 +442,7 @@ pub(crate) fn constraints_record() -> ConstraintsRecord {
     ConstraintsRecord { constraints: BTreeMap::from([("node".to_owned(), constraint())]) }
 }
 pub(crate) fn node_record() -> NodeRecord {
-    NodeRecord { facts: node_facts(), lost: true }
+    NodeRecord { facts: node_facts(), lost: true, identity: String::new() }
 }
 pub(crate) fn cursor() -> Cursor {
     Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42 }

@@ -50,7 +50,7 @@ fn orders() -> impl Strategy<Value = Order> {
     (fences(), pods, 0..4i64, spared, brakes).prop_map(|(fence, pods, setup_time, spared, brakes)| {
         let spec = |id: &PodId| Arc::new(PodSpec { version: id.version, setup_time, ..Default::default() });
         let specs = pods.keys().map(|id| (id.spec_key(), spec(id))).collect();
-        Order { fence, pods, specs, spared, brakes }
+        Order { fence, pods, specs, spared, brakes, ..Order::default() }
     })
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use fabric::election::Guard;
-use fabric::etcd::{Args, Change, CommitResult, Error, Op, Store};
+use fabric::etcd::{Args, Ask, Change, CommitResult, Error, Op, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -163,4 +163,28 @@ async fn a_call_to_a_frozen_etcd_ends_with_an_error_in_bounded_time() {
     assert!(started.elapsed() < Duration::from_secs(9), "{:?}", started.elapsed());
     etcd.signal(rustix::process::Signal::CONT);
     assert_eq!(store.commit(None, &[put("/k", "v")]).await.unwrap(), CommitResult::Stored);
+}
+
+#[tokio::test]
+async fn pages_are_of_one_revision_until_it_is_compacted_away() {
+    let etcd = Etcd::start().await;
+    let store = etcd.store().await;
+    for number in 0..5 {
+        store.commit(None, &[put(&format!("/p/{number}"), "old")]).await.unwrap();
+    }
+    let first = store.page("/p/", Ask { after: None, revision: None, limit: 2 }).await.unwrap();
+    assert!(first.more);
+    store.commit(None, &[put("/p/3", "new"), put("/p/9", "new"), Op::Delete { key: "/p/4".to_owned() }]).await.unwrap();
+    let rest = Ask { after: Some("/p/1"), revision: Some(first.revision), limit: 9 };
+    let second = store.page("/p/", rest).await.unwrap();
+    let old = |keys: &[&str]| -> Vec<(String, Vec<u8>)> {
+        keys.iter().map(|&key| (key.to_owned(), b"old".to_vec())).collect()
+    };
+    assert_eq!((first.pairs, second.pairs), (old(&["/p/0", "/p/1"]), old(&["/p/2", "/p/3", "/p/4"])));
+    assert_eq!((second.revision, second.more), (first.revision, false));
+    etcd.client().await.compact(first.revision + 1, None).await.unwrap();
+    let gone = store.page("/p/", rest).await;
+    assert!(matches!(gone, Err(Error::NoRevision { revision }) if revision == first.revision), "{gone:?}");
+    let future = store.page("/p/", Ask { revision: Some(first.revision + 1000), ..rest }).await;
+    assert!(matches!(future, Err(Error::NoRevision { .. })), "{future:?}");
 }

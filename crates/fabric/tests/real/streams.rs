@@ -172,3 +172,23 @@ async fn a_stream_is_read_back_part_by_part_from_where_it_ended() {
     }
     assert_eq!(parts, [vec![8, 9, 10, 11, 12], vec![3, 4, 5, 6, 7]]);
 }
+
+#[tokio::test]
+async fn notes_on_a_stream_stay_when_others_ensure_it_and_go_with_the_stream() {
+    let mut nats = Nats::start().await;
+    let bus = nats.bus("writer").await;
+    bus.ensure_stream(&spec()).await.unwrap();
+    bus.note_on_stream("JOURNAL", &[("owner", "me".to_owned()), ("from", "7".to_owned())]).await.unwrap();
+    bus.note_on_stream("JOURNAL", &[("owner", "you".to_owned())]).await.unwrap();
+    store(&bus, 1).await;
+    let other = StreamSpec { max_bytes: 1 << 20, ..spec() };
+    bus.ensure_stream(&other).await.unwrap();
+    let noted = bus.stream_notes("JOURNAL").await.unwrap();
+    assert_eq!((noted.note("owner"), noted.note("from"), noted.note("else")), (Some("you"), Some("7"), None));
+    assert_eq!(noted.last_sequence, 1);
+    nats.server.kill();
+    std::fs::remove_dir_all(nats.dir.path().join("jetstream")).unwrap();
+    nats.server.restart().await.unwrap();
+    bus.ensure_stream(&spec()).await.unwrap();
+    assert_eq!(bus.stream_notes("JOURNAL").await.unwrap().note("owner"), None);
+}

@@ -53,7 +53,7 @@ impl Planning<'_> {
             return if self.is_lost(node) { Bucket::Lost } else { Bucket::Leaving };
         }
         match host.map(|host| (host.liveness, host.engine)) {
-            Some((Liveness::Lost, _)) if pod.is_stateful() => Bucket::Held,
+            Some((Liveness::Lost, _)) if pod.is_stateful() && !self.is_forsaken(node) => Bucket::Held,
             Some((Liveness::Lost, _)) => Bucket::Lost,
             Some((Liveness::Alive, EngineState::Up)) => match seen {
                 None => Bucket::Pending,

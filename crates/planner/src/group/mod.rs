@@ -263,7 +263,8 @@ impl<'a> Planning<'a> {
     /// A lost node answers nobody; only data is worth waiting for.
     fn waits_in_vain(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
-        slot.leaves.as_ref().is_some_and(|left| self.is_lost(left)) && !self.revision(slot.version).pod.is_stateful()
+        let has_data = self.revision(slot.version).pod.is_stateful();
+        slot.leaves.as_ref().is_some_and(|left| self.is_lost(left) && (!has_data || self.is_forsaken(left)))
     }
 
     /// Lets the operation go on as far as it can.
@@ -318,6 +319,11 @@ impl<'a> Planning<'a> {
 
     fn is_lost(&self, node: &NodeName) -> bool {
         self.host(node).is_some_and(|host| host.liveness == Liveness::Lost)
+    }
+
+    /// Somebody says that the node will not return.
+    fn is_forsaken(&self, node: &NodeName) -> bool {
+        self.host(node).is_some_and(|host| host.forsaken)
     }
 
     fn wake(&mut self, at: Timestamp) {

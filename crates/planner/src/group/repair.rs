@@ -162,7 +162,8 @@ impl Planning<'_> {
         let (old, leaves, version) = (slot.node.clone(), slot.leaves.clone(), slot.version);
         let revision = self.revision(version).clone();
         // Who is still leaving another node has nothing on this one yet.
-        let stays = leaves.is_none() && old.is_some() && revision.pod.is_stateful();
+        let has_node = old.as_ref().is_some_and(|old| !self.is_forsaken(old));
+        let stays = leaves.is_none() && has_node && revision.pod.is_stateful();
         // Nor where the instance's own pod is still to leave: it could not be told from this one there.
         let left = self.plan.slots[self.instance(index)].leaves.clone();
         let avoid = left.as_ref().or(old.as_ref());

@@ -75,10 +75,22 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether the operation waits for none of the instances it turned to.
+    /// Whether the operation waits for none of the instances it turned to, nor for one that was taken down before.
     pub(super) fn all_over(&mut self) -> bool {
         let turned_to = self.turned_to();
-        turned_to.into_iter().all(|index| self.is_over(index))
+        self.is_rested(&turned_to) && turned_to.into_iter().all(|index| self.is_over(index))
+    }
+
+    /// Whether all others are up, or had their time: an upgrade that lost its lock may have taken one down a moment ago. What
+    /// a release takes down is counted by its own budgets.
+    fn is_rested(&mut self, turned_to: &[usize]) -> bool {
+        if self.record.spec.is_conducted() {
+            return true;
+        }
+        let others = (0..self.plan.slots.len()).filter(|index| turned_to.binary_search(index).is_err());
+        let Some(until) = others.filter_map(|index| self.comes_up_until(index)).min() else { return true };
+        self.wake(until);
+        false
     }
 
     pub(super) fn turned_to(&self) -> Vec<usize> {

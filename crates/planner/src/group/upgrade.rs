@@ -69,7 +69,8 @@ impl Planning<'_> {
         Some(last)
     }
 
-    fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
+    /// Until when an instance that was taken down is waited for; none when it is up.
+    pub(super) fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[index];
         let until = slot.since + self.patience(index);
         if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {

@@ -13,6 +13,9 @@ use super::{Host, Need};
 /// Needs an order is kept for: pods come in a few sizes.
 const MOST_NEEDS: usize = 8;
 
+/// Fewer than every so-manieth node are found one by one.
+const FEW: usize = 16;
+
 /// The orders that are kept.
 #[derive(Debug, Clone, Default)]
 pub struct Standings {
@@ -116,16 +119,20 @@ impl Standing {
         }
         self.tidy();
         let touched = std::mem::take(&mut self.touched);
-        let place = |number: &u32| {
-            let host = hosts.get(names.get(usize::try_from(*number).ok()?)?)?;
-            Some((share(host.room(), host.used, self.need)?, *number))
-        };
-        let mut fresh: Vec<Place> = touched.iter().filter_map(place).collect();
-        fresh.sort_unstable();
         let mut is_touched = vec![false; names.len()];
         for number in touched.iter().filter_map(|number| usize::try_from(*number).ok()) {
             is_touched[number] = true;
         }
+        let place = |(number, host): (u32, &Host)| Some((share(host.room(), host.used, self.need)?, number));
+        let mut fresh: Vec<Place> = if touched.len() > names.len() / FEW {
+            // A walk through all of them is cheaper than finding each.
+            let all = (0..).zip(hosts.values()).zip(&is_touched);
+            all.filter(|(_, is_touched)| **is_touched).filter_map(|(host, _)| place(host)).collect()
+        } else {
+            let found = |number: &u32| Some((*number, hosts.get(names.get(usize::try_from(*number).ok()?)?)?));
+            touched.iter().filter_map(found).filter_map(place).collect()
+        };
+        fresh.sort_unstable();
         let stays = |(_, number): &Place| usize::try_from(*number).is_ok_and(|number| !is_touched[number]);
         let mut fresh = fresh.into_iter().peekable();
         let mut order = Vec::with_capacity(names.len());

@@ -2,8 +2,8 @@
 //!
 //! A pod that serves is shown as not ready before anything happens to it: for the grace of the group, and until somebody
 //! outside answers where that is asked for. Whoever is not to be touched after all is back in service at once, because being
-//! drained only hides its gates. An answer that does not come is a failure of the release that asks; who goes for good, or
-//! without a release that could fail, goes then all the same. The surprise: with a grace of nothing it still takes a plan,
+//! drained only hides its gates. An answer that does not come is a failure of the release that asks; who goes for good, is
+//! left behind, or goes without a release that could fail, goes then all the same. The surprise: with a grace of nothing it still takes a plan,
 //! since who watches the gates must have seen them false.
 
 use std::collections::BTreeSet;
@@ -122,8 +122,8 @@ impl Planning<'_> {
         // Nobody outside sees a drain before it is stored; whoever stores it plans the group again.
         let Some(hidden) = self.facts.hidden.get(&draining.since) else { return false };
         let (rested, patience) = (*hidden + farewell.grace, draining.since + farewell.timeout);
-        let is_answered = !farewell.needs_answer || draining.is_answered || leave.is_skipped;
-        let may_do_without = leave.is_final || !leave.is_released;
+        let is_answered = !farewell.needs_answer || draining.is_answered;
+        let may_do_without = leave.is_final || leave.is_skipped || !leave.is_released;
         let has_answer = is_answered || (may_do_without && self.now >= patience);
         let limit = if self.now < rested { rested } else { patience };
         if self.now < limit {

@@ -43,11 +43,20 @@ impl Planning<'_> {
             units: self.units(),
             slots,
             strays: i64::from(self.facts.strays),
+            is_blind: self.is_blind(),
             release: Release { is_paused: spec.paused, ..release },
             now: Moment::from(self.now),
         };
         self.look_again();
         (facts, units)
+    }
+
+    /// A node has not told this leader yet what it has. Only asked while something is to be replaced: it means looking at
+    /// every node.
+    fn is_blind(&self) -> bool {
+        let is_done = |release: &Release| release.is_completed(self.record.spec.version);
+        let is_unheard = |host: &Host| host.liveness == Liveness::Unknown;
+        !self.facts.release.is_some_and(is_done) && self.facts.hosts.values().any(is_unheard)
     }
 
     fn instance_facts(&self, index: usize, units: &[String]) -> Option<conduct::Slot> {
@@ -168,6 +177,7 @@ impl Planning<'_> {
         let is_in = |host: &&Host| {
             host.facts.labels.get(topology.label()).is_some_and(|value| value == unit)
                 && (host.liveness, host.engine) == (Liveness::Alive, EngineState::Up)
+                && host.cordon.is_none()
         };
         let free = |host: &Host| {
             let Need { memory, cpu_millis } = self.present.need;

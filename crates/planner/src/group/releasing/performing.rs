@@ -176,6 +176,11 @@ impl Planning<'_> {
         let main = std::mem::replace(&mut self.plan.slots[index], *next);
         self.give_back(&main);
         self.plan.slots[index].target = main.target;
+        if self.plan.slots[index].node.is_none() {
+            // It has no place of its own, so it comes in this one: whatever it becomes then is no pod more.
+            let left = main.node.clone().filter(|node| main.leaves.is_none() && !self.is_lost(node));
+            self.plan.slots[index].leaves = main.leaves.clone().or(left);
+        }
         let seen = std::mem::take(&mut self.beside[index]);
         self.seen.resize(self.seen.len().max(index + 1), None);
         self.seen[index] = seen;

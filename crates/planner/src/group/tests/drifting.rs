@@ -196,3 +196,31 @@ fn a_drift_of_an_instance_on_its_way_changes_where_it_goes_and_uses_up_no_name()
     world.settle(611);
     assert_eq!((world.places(), world.leaves(0), world.drifts()), (vec![Some("c")], Some("a"), vec![1]));
 }
+
+#[test]
+fn who_begins_after_an_upgrade_lost_its_lock_waits_for_whom_that_took_down() {
+    for kind in [Operation::Drifting, Operation::Restarting] {
+        let mut world = on_a(2);
+        world.patch(10, |_| ());
+        world.settle(10);
+        let limit = 10 + 600;
+        world.seen[0] = healthy(limit - 2);
+        world.settle(limit - 1);
+        assert_eq!((world.versions(), world.slots[1].since), (vec![1, 1], at(limit - 1)));
+        let plan = world.settle(limit);
+        assert!(plan.finished(), "the upgrade gave its lock back");
+        if kind == Operation::Drifting {
+            world.record.drifts = vec![drift("a")];
+        } else {
+            world.operate(kind, 1..=1, limit + 1);
+        }
+        world.settle(limit + 1);
+        let plan = world.settle(limit + 1);
+        assert_eq!((world.operation(), plan.wake_at.is_some()), (Some(kind), true));
+        let is_untouched = |world: &World| world.leaves(0).is_none() && world.slots[0].restarts_asked == 0;
+        assert!(is_untouched(&world), "{kind:?}: two would be down");
+        world.seen[1] = healthy(limit + 2);
+        world.settle(limit + 3);
+        assert!(!is_untouched(&world), "{kind:?} goes on");
+    }
+}

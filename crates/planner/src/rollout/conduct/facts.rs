@@ -213,6 +213,8 @@ pub struct Facts {
     pub slots: Vec<Slot>,
     /// Pods on their way out whose slot is no more.
     pub strays: i64,
+    /// More pods may be on their way out than anybody knows of: a node has not told yet what it has.
+    pub is_blind: bool,
     /// What earlier decisions left behind.
     pub release: Release,
     /// The time.

@@ -157,6 +157,11 @@ impl Release {
         Self { is_paused: self.is_paused, is_frozen: self.is_frozen, sized: self.sized, ..Self::toward(target) }
     }
 
+    /// It led to this revision, and every instance reached it.
+    pub fn is_completed(&self, revision: u32) -> bool {
+        self.target == revision && self.phase == Phase::Completed
+    }
+
     /// It still leads somewhere.
     pub fn is_open(&self) -> bool {
         match self.phase {

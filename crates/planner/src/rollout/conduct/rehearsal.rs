@@ -75,6 +75,7 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
     facts.release.is_paused = false;
     facts.release.is_frozen = false;
     facts.release.failure = None;
+    facts.is_blind = false;
     let mut steps = Vec::new();
     // A slot takes a handful of steps: it is doubled, promoted, or renewed; groups and moves double that.
     let most = facts.slots.len().max(usize::try_from(facts.replicas).unwrap_or(0)).saturating_mul(8).saturating_add(16);

@@ -39,6 +39,10 @@ pub(super) fn roll(board: &mut Board<'_>) {
         (false, Some(replacement)) => replacement,
         (false, None) => default_replacement(strategy(settings.style), &limits, false),
     };
+    if board.facts.is_blind && replacement.counted(1) > 0 {
+        // Whoever was taken now could not be followed before it is known what else still goes.
+        return;
+    }
     for _ in 0..=board.slots.len().saturating_mul(4) {
         let mut sets = sets(board, replacement).clamped();
         if open(board).is_empty() && single(board).is_empty() {

@@ -1,6 +1,6 @@
 //! What the simulator found, as small as it gets.
 
-use contract::rollout::Drain;
+use contract::rollout::{Drain, FailureAction, PodReplacement};
 
 use super::*;
 
@@ -71,4 +71,56 @@ fn an_adopted_pod_whose_node_does_not_know_it_is_wanted_is_not_taken_for_one_tha
     let plan = cluster.world.plan(cluster.now);
     assert_eq!(plan.buckets[2], Bucket::Unheard);
     assert_eq!(plan.slots[2].version, 0, "it may well serve");
+}
+
+#[test]
+fn who_is_left_behind_for_its_image_is_still_drained_before_it_is_touched() {
+    let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
+    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: true, timeout_seconds: Some(100) });
+    cluster.manners.insert(1, Manner::NoImage);
+    cluster.patch(|pod| pod.containers[0].image = "bad".to_owned()).run(16);
+    let drained = cluster.world.slots.iter().filter(|slot| slot.draining.is_some()).count();
+    assert_eq!((cluster.versions(), drained > 0), (all(0, 2), true), "somebody may still answer");
+    cluster.run(10);
+    assert!(cluster.world.slots.iter().any(|slot| slot.version == 1), "nobody did: {:?}", cluster.world.slots);
+}
+
+#[test]
+fn who_takes_over_without_a_place_comes_when_the_one_before_is_gone() {
+    let mut cluster = cluster(4, &["a", "b", "c", "d", "e", "f"], rolling(2, 1));
+    cluster.world.record.spec.pod_replacement = Some(PodReplacement::Complete);
+    cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(8);
+    let waits = |slot: &Slot| slot.next.as_ref().is_some_and(|next| next.node.is_none());
+    let index = cluster.world.slots.iter().position(waits).expect("one that waits for a place");
+    let old = cluster.world.slots[index].node.clone();
+    cluster.world.seen[index].as_mut().expect("it runs").health = HealthState::Unhealthy;
+    cluster.world.constraints.extend(old.as_ref().map(|old| format!("constraint:node!={old}")));
+    cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 20);
+    let plan = cluster.world.plan(cluster.now);
+    let slot = &plan.slots[index];
+    assert_eq!((slot.version, slot.next.is_none()), (2, true), "{:?}", plan.slots);
+    assert_eq!(slot.leaves, old, "one more than there may be: {slot:?}");
+}
+
+#[test]
+fn a_release_that_counts_what_goes_waits_for_nodes_that_have_not_told_what_they_have() {
+    let kinds = [
+        (rolling(1, 0), PodReplacement::Complete, true),
+        (strategy(StrategyType::Recreate), PodReplacement::Complete, true),
+        (rolling(1, 0), PodReplacement::Started, false),
+    ];
+    for (strategy, replacement, waits) in kinds {
+        let mut cluster = cluster(2, &["a", "b", "c"], strategy);
+        cluster.world.record.spec.pod_replacement = Some(replacement);
+        let is_free = |node: &NodeName| !cluster.world.slots.iter().any(|slot| slot.node.as_ref() == Some(node));
+        let free = cluster.world.hosts.keys().find(|node| is_free(node)).expect("a free node").clone();
+        cluster.world.host(free.as_str()).liveness = Liveness::Unknown;
+        cluster.patch(|_| ()).run(20);
+        let versions = if waits { all(0, 2) } else { all(1, 2) };
+        assert_eq!((cluster.versions(), cluster.serving()), (versions, 2), "{replacement:?}");
+        cluster.world.host(free.as_str()).liveness = Liveness::Alive;
+        cluster.told().run(20);
+        assert_eq!(cluster.versions(), all(1, 2));
+    }
 }

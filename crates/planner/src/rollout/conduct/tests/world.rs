@@ -110,6 +110,7 @@ impl World {
             units: units(vec![None; sizes.len()]),
             slots,
             strays: 0,
+            is_blind: false,
             release,
             now: Moment::from_secs(1_000),
         };
