@@ -6,12 +6,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use contract::labels::Owner;
 use contract::name::NodeName;
+use contract::node::Presence;
 use contract::report::NodeFacts;
 use fabric::admin::Readiness;
 use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tracing::{info, warn};
 
 use crate::config::Config;
@@ -20,8 +22,10 @@ use crate::core::Core;
 use crate::core::io::Settings;
 use crate::device::Device;
 use crate::docker::{Engine, Machine};
+use crate::identity;
 use crate::ledger::LedgerFile;
 use crate::metrics::Metrics;
+use crate::presence::{self, Claim, Taken};
 use crate::pulse::Pulse;
 use crate::shell::disk::Disk;
 use crate::shell::ears::{self, Ears};
@@ -37,6 +41,8 @@ const ENGINE_PATIENCE: Duration = Duration::from_secs(30);
 pub struct App {
     shell: Shell,
     shutdown: Shutdown,
+    /// Keeps the node's name.
+    presence: JoinHandle<Result<(), Taken>>,
 }
 
 impl App {
@@ -45,6 +51,8 @@ impl App {
         let node = config.node_name().map_err(anyhow::Error::msg)?;
         let owner = Owner { cluster: config.cluster.clone(), node: node.clone() };
         let (file, ledger) = LedgerFile::open(&config.state_dir)?;
+        let identity = identity::of(&config.state_dir)?;
+        let incarnation = ulid::Ulid::generate().to_string();
         let (metrics, registry) = Metrics::new();
         let readiness = Readiness::new();
         serve_admin(&config, &readiness, registry, &shutdown);
@@ -59,6 +67,17 @@ impl App {
         info!(%node, cluster = %owner.cluster, memory = facts.memory, cores = facts.cores, engine = %facts.engine_version,
             version = env!("CARGO_PKG_VERSION"), "agent starts");
         let bus = Bus::connect(&config.nats, &format!("agent-{node}")).await.context("cannot connect to NATS")?;
+        let me = Presence {
+            identity: identity.clone(),
+            incarnation: incarnation.clone(),
+            host: presence::host(),
+            address: facts.ip.clone(),
+            since: clock.now(),
+            settled: false,
+        };
+        let mut claim = Claim::new(bus.clone(), node.clone(), me).await.context("cannot subscribe")?;
+        claim.settle().await?;
+        let presence = claim.keep(shutdown.clone());
 
         let (sender, inputs) = mpsc::channel(INPUTS);
         let voice = Voice::start(bus.clone(), &node, metrics.clone());
@@ -68,7 +87,7 @@ impl App {
         ears::listen(ears, &sender).await.context("cannot subscribe")?;
 
         let shell = Shell {
-            core: Core::new(settings(&config, &node, facts), ledger),
+            core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
             clock,
             inputs,
             hands: Hands::new(engine, host, sender.clone(), metrics.clone()),
@@ -77,13 +96,15 @@ impl App {
             metrics,
             readiness,
         };
-        Ok(Self { shell, shutdown })
+        Ok(Self { shell, shutdown, presence })
     }
 
-    /// Runs until shutdown.
-    pub async fn run(self) {
+    /// Runs until shutdown, or until somebody else has the node's name.
+    pub async fn run(self) -> Result<(), Taken> {
         self.shell.run(self.shutdown).await;
         info!("agent stops; containers keep running");
+        // It ends with the shutdown: whoever starts now under this name finds it free.
+        self.presence.await.unwrap_or(Ok(()))
     }
 }
 
@@ -164,7 +185,8 @@ fn host(config: &Config, owner: &Owner) -> Host {
 fn settings(config: &Config, node: &NodeName, facts: NodeFacts) -> Settings {
     Settings {
         owner: Owner { cluster: config.cluster.clone(), node: node.clone() },
-        incarnation: ulid::Ulid::generate().to_string(),
+        identity: String::new(),
+        incarnation: String::new(),
         facts,
         heartbeat: config.heartbeat,
         reread: config.reread,

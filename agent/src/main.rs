@@ -1,15 +1,27 @@
 //! `deployd-agent`: one per node.
 
+use std::process::ExitCode;
+
 use agent::app::App;
 use agent::config::Config;
+use agent::presence::{self, Taken};
 use fabric::shutdown::Shutdown;
 
 #[tokio::main]
-async fn main() -> anyhow::Result<()> {
+async fn main() -> anyhow::Result<ExitCode> {
     let config: Config = fabric::settings::of_process();
     fabric::telemetry::init(&config.log);
-    let shutdown = Shutdown::on_signals();
+    let ended = run(config, Shutdown::on_signals()).await;
+    match ended.as_ref().map_err(|error| error.downcast_ref::<Taken>()) {
+        Err(Some(taken)) => {
+            eprintln!("Error: {taken}");
+            Ok(ExitCode::from(presence::EXIT_CODE))
+        }
+        Ok(()) | Err(None) => ended.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+async fn run(config: Config, shutdown: Shutdown) -> anyhow::Result<()> {
     let app = Box::pin(App::build(config, shutdown)).await?;
-    app.run().await;
-    Ok(())
+    Ok(app.run().await?)
 }

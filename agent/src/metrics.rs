@@ -51,8 +51,9 @@ impl Metrics {
 
     /// Counts orders up to `tally`.
     pub fn orders(&self, tally: Tally) {
-        let Tally { accepted, stale, conflict, failed } = tally;
-        for (verdict, total) in [("accepted", accepted), ("stale", stale), ("conflict", conflict), ("failed", failed)] {
+        let Tally { accepted, stale, conflict, failed, astray } = tally;
+        let totals = [accepted, stale, conflict, failed, astray];
+        for (verdict, total) in ["accepted", "stale", "conflict", "failed", "astray"].into_iter().zip(totals) {
             let counter = self.orders.get_or_create(&Verdict { verdict });
             counter.inc_by(total.saturating_sub(counter.get()));
         }

@@ -82,7 +82,7 @@ impl App {
         let shell = Shell::start(Core::new(config.core_settings()), hands, &election, readiness);
         let result = tokio::select! {
             served = admin => served.map_err(|source| Error::Listen { address: listen, source }),
-            () = shell.run(shutdown.clone()) => Ok(()),
+            ran = shell.run(shutdown.clone()) => ran.map_err(Error::Schema),
         };
         shutdown.trigger();
         if tokio::time::timeout(HAND_OVER, election.ended()).await.is_err() {

@@ -6,4 +6,7 @@ pub mod app;
 pub mod config;
 pub mod core;
 mod metrics;
+pub mod migration;
 mod shell;
+
+pub use shell::schema;

@@ -34,7 +34,9 @@ pub(crate) struct Metrics {
     pub(crate) queries: Counter,
     pub(crate) dropped: Counter,
     pub(crate) disagreements: Gauge,
+    pub(crate) ignored_reports: Gauge,
     pub(crate) unreadable: Gauge,
+    pub(crate) estranged: Gauge,
 }
 
 impl Metrics {
@@ -51,6 +53,12 @@ impl Metrics {
         r.register("queries", "Questions heard from apiservers", self.queries.clone());
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
+        r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());
+        r.register(
+            "ignored_reports",
+            "Reports of a second agent under a name that is taken",
+            self.ignored_reports.clone(),
+        );
         r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
     }
 }

@@ -315,6 +315,8 @@ pub struct WellMemory {
 pub struct Settings {
     /// Which containers are ours.
     pub owner: Owner,
+    /// Who the agent is, whichever process; empty when nobody asks.
+    pub identity: String,
     /// Run of this process.
     pub incarnation: String,
     /// What the node is and has.

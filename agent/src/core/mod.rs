@@ -286,6 +286,7 @@ impl Core {
                 node: self.settings.owner.node.clone(),
                 incarnation: self.settings.incarnation.clone(),
                 sequence: 0,
+                identity: self.settings.identity.as_str().into(),
             },
             applied: self.ledger.order.fence,
             order_digest: self.order_digest,

@@ -12,7 +12,7 @@ use contract::pod_id::PodId;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 use contract::travel::Changes;
-use planner::fence::{Judgement, judge};
+use planner::fence::{Judgement, is_foreign, judge};
 use planner::lane::{can_be_updated, makes_other_containers};
 use tracing::{error, info, warn};
 
@@ -47,6 +47,8 @@ pub struct Tally {
     pub conflict: u64,
     /// Could not be kept or make no sense.
     pub failed: u64,
+    /// Meant for another agent of this name.
+    pub astray: u64,
 }
 
 #[derive(Debug)]
@@ -79,6 +81,12 @@ impl Desk {
 impl Core {
     /// An order arrived.
     pub(super) fn order_arrived(&mut self, message: OrderMessage, reply: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
+        if self.is_for_another(&message) {
+            // No answer: the one it is meant for gives it.
+            warn!(fence = %message.fence(), agent = message.agent(), "an order for another agent of this name is left alone");
+            self.desk.tally.astray += 1;
+            return;
+        }
         self.last_word = now;
         self.unheard = None;
         if self.desk.writing.is_none() {
@@ -92,6 +100,12 @@ impl Core {
             let reason = "overtaken by a newer order while the disk was busy".to_owned();
             out.push(Effect::Reply { inbox, reply: OrderReply::Failed { reason } });
         }
+    }
+
+    /// Whether the scheduler listens to another agent under this node's name.
+    fn is_for_another(&self, message: &OrderMessage) -> bool {
+        let (meant, own) = (message.agent(), self.settings.identity.as_str());
+        !meant.is_empty() && !own.is_empty() && meant != own
     }
 
     /// A write ended.
@@ -134,8 +148,17 @@ impl Core {
     }
 
     fn judge_order(&mut self, message: OrderMessage, inbox: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
-        let have = self.ledger.order.fence;
+        let obeyed = &self.ledger.order;
         let fence = message.fence();
+        let is_foreign = is_foreign(&obeyed.stores, message.stores());
+        if is_foreign && (!obeyed.pods.is_empty() || !obeyed.spared.is_empty()) {
+            let (have, stores) = (obeyed.fence, obeyed.stores.clone());
+            warn!(%fence, %have, "refused an order of another store, which knows nothing of what runs here");
+            self.desk.tally.stale += 1;
+            return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores } });
+        }
+        // Who runs nothing has nothing to lose: it may change hands, and the other store's terms mean nothing any more.
+        let have = if is_foreign { Fence::default() } else { obeyed.fence };
         let same = fence == have && self.order_digest == promised_digest(&message);
         let judgement = match self.settings.mutant {
             Some(Mutant::NoFence) => Judgement::Accept,
@@ -172,7 +195,8 @@ impl Core {
     fn resulting_order(&mut self, message: OrderMessage) -> Result<Order, OrderReply> {
         let have = self.ledger.order.fence;
         let order = match message {
-            OrderMessage::Whole(order) => order,
+            // Whom it was meant for is no part of what is obeyed.
+            OrderMessage::Whole(order) => Order { agent: String::new(), ..order },
             OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
                 let mut order = Order { fence: delta.fence, ..self.ledger.order.clone() };
                 delta.pods.apply(&mut order.pods);

@@ -1,12 +1,14 @@
 //! A whole agent as a test sees it: real bus, real engine, real ledger, and a scheduler's copy of its report.
 
+use std::io::Read as _;
 use std::path::Path;
-use std::process::{Child, Command};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
 use agent::app::App;
 use agent::config::Config;
+use agent::presence::Taken;
 use clap::Parser as _;
 use contract::fence::{Fence, Term};
 use contract::name::NodeName;
@@ -29,7 +31,7 @@ pub(crate) struct Node {
     reports: Subscription,
     copy: Option<Report>,
     shutdown: Shutdown,
-    running: JoinHandle<()>,
+    running: JoinHandle<Result<(), Taken>>,
 }
 
 impl Node {
@@ -47,12 +49,12 @@ impl Node {
     /// A scheduler's side of an agent that runs as a process of its own.
     pub(crate) async fn of_process(nats: &NatsServer) -> Self {
         let (bus, name, reports) = listen(nats).await;
-        let running = fabric::tasks::spawn("nothing", async {});
+        let running = fabric::tasks::spawn("nothing", async { Ok(()) });
         Self { bus, name, reports, copy: None, shutdown: Shutdown::new(), running }
     }
     pub(crate) async fn stop(self) {
         self.shutdown.trigger();
-        self.running.await.expect("ends");
+        self.running.await.expect("ends").expect("nobody took its name");
     }
     pub(crate) async fn order(&self, order: &Order) -> OrderReply {
         let message = OrderMessage::Whole(order.clone());
@@ -113,6 +115,18 @@ pub(crate) struct Process(Child);
 impl Process {
     pub(crate) fn spawn(words: &[String]) -> Self {
         Self(Command::new(env!("CARGO_BIN_EXE_deployd-agent")).args(&words[1..]).spawn().expect("spawns"))
+    }
+    /// The same, with its last words kept.
+    pub(crate) fn spawn_heard(words: &[String]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_deployd-agent"));
+        Self(command.args(&words[1..]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("spawns"))
+    }
+    /// Its exit code and what it said, once it has ended by itself.
+    pub(crate) fn ended(&mut self) -> Option<(Option<i32>, String)> {
+        let status = self.0.try_wait().expect("a child")?;
+        let mut said = String::new();
+        self.0.stderr.take().expect("heard").read_to_string(&mut said).expect("text");
+        Some((status.code(), said))
     }
 }
 impl Drop for Process {

@@ -3,6 +3,7 @@
 //! The effect, the outcome and the cursor are one bundle and so one transaction: a command takes effect exactly once
 //! whoever leads, and a command seen again is answered with what became of it the first time.
 
+use contract::backup::Step;
 use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
 use contract::name::CommandId;
@@ -24,6 +25,10 @@ const UNREADABLE: &str = "malformed";
 impl Leading<'_> {
     /// The next message of the command stream.
     pub(super) fn command(&mut self, delivery: Delivery) {
+        if self.lead.swaps {
+            // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
+            return;
+        }
         let Delivery { stream, sequence, reply, command } = delivery;
         let cursor = &self.state.cursor;
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
@@ -46,11 +51,19 @@ impl Leading<'_> {
 
     fn bury(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
         let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
-        let id: Option<CommandId> = UNREADABLE.parse().ok();
-        let outcome = id.map(|id| Outcome { id, at: self.now, verdict });
+        let named = id_of(&letter);
+        // What was decided under this id stands, whatever else is sent under it.
+        let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
+        let is_new = named.is_some() && known.is_none();
+        let refused = |id| Outcome { id, at: self.now, verdict };
+        let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
+        let mut writes = vec![self.cursor_write()];
+        if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
+            self.state.outcomes.insert(outcome.clone());
+            writes.push(expiring(commit::put(keys::outcome(&outcome.id), outcome)));
+        }
         let mut effects = vec![Effect::Bury(letter)];
         effects.extend(resolve(reply, outcome));
-        let writes = vec![self.cursor_write()];
         self.decide(Bundle { writes, effects, ..Bundle::default() });
     }
 
@@ -63,6 +76,7 @@ impl Leading<'_> {
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
         let asked = Asked::of(&command, self.now);
+        let is_told = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
         let (mut bundle, verdict) = match self.apply(command.verb, &command.by) {
             Ok(bundle) => (bundle, Verdict::Accepted),
             Err(refusal) => (Bundle::default(), Verdict::Refused(refusal)),
@@ -71,7 +85,7 @@ impl Leading<'_> {
         self.state.outcomes.insert(outcome.clone());
         bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
         bundle.writes.push(self.cursor_write());
-        bundle.effects.push(asked.became(&outcome.verdict));
+        bundle.effects.extend(is_told.then(|| asked.became(&outcome.verdict)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
     }
@@ -97,6 +111,7 @@ impl Leading<'_> {
             Verb::Operate { name, act, instance } => self.operate(&name, act, instance),
             Verb::Drift { drift, group } => self.drift(&drift, group.as_ref()),
             Verb::Evacuate { node } => self.evacuate(node),
+            Verb::Node { node, change } => self.change_node(&node, change, by),
             Verb::CreateDependency { pod } => self.create_dependency(*pod),
             Verb::UpdateDependency { pod } => self.update_dependency(*pod),
             Verb::RemoveDependency { name, force } => self.remove_dependency(&name, force),
@@ -107,6 +122,7 @@ impl Leading<'_> {
             Verb::Guard { working } => Ok(self.guard(working)),
             Verb::SetConstraint { constraint } => self.set_constraint(constraint),
             Verb::RemoveConstraint { kind } => self.remove_constraint(&kind),
+            Verb::Restore { step } => self.restore(step),
         }
     }
 
@@ -136,6 +152,11 @@ impl Leading<'_> {
     fn cursor_write(&self) -> Write {
         commit::put(keys::CURSOR.to_owned(), &self.state.cursor)
     }
+}
+
+/// The id of a command that cannot be read. Whoever writes one puts it first, so it is there also where a long one was cut off.
+fn id_of(letter: &DeadLetter) -> Option<CommandId> {
+    letter.payload.strip_prefix("{\"id\":\"")?.split('"').next()?.parse().ok()
 }
 
 fn resolve(reply: Option<Inbox>, outcome: Option<Outcome>) -> Vec<Effect> {

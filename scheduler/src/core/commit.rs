@@ -41,6 +41,8 @@ pub(super) struct Bundle {
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
     /// A group of which pods are taken out of service, and when that was decided.
     pub(super) hides: Option<(GroupName, Timestamp)>,
+    /// Why this leadership ends with it.
+    pub(super) leaves: Option<String>,
 }
 
 /// A pod that a node must run from now on, or not any more.
@@ -59,6 +61,7 @@ pub(super) struct Released {
     pub(super) brakes: Option<Brakes>,
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
     pub(super) hides: Option<(GroupName, Timestamp)>,
+    pub(super) leaves: Option<String>,
 }
 
 /// Decisions on their way into the store.
@@ -124,8 +127,8 @@ impl Outbox {
             // A key may be written once in a transaction: the later decision stands.
             writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            let Bundle { effects, changes, brakes, spared, hides, .. } = bundle;
-            to.push(Released { effects, changes, brakes, spared, hides });
+            let Bundle { effects, changes, brakes, spared, hides, leaves, .. } = bundle;
+            to.push(Released { effects, changes, brakes, spared, hides, leaves });
         }
         if writes.is_empty() {
             return (released, None);

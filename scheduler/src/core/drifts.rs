@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use contract::brakes::Constraint;
 use contract::command::{Drift, Refusal};
 use contract::name::{GroupName, NodeName};
+use contract::node::Cordon;
 use contract::record::{GroupRecord, Slot};
 
 use super::commit::{self, Bundle};
@@ -45,6 +46,15 @@ impl Leading<'_> {
         let constraint = self.set_constraint(constraint)?;
         let bundle = self.record_drifts(records, constraint.writes);
         Ok(Bundle { effects: constraint.effects, ..bundle })
+    }
+
+    /// What runs on a node that is cordoned leaves it, but for what is bound to its data unless forced.
+    pub(super) fn drain(&mut self, node: &NodeName, force: bool, cordon: Cordon) -> Result<Bundle, Refusal> {
+        let drift = Drift { from: node.clone(), to: None, force, instance: None };
+        let records = self.drifting_groups(&drift)?;
+        let cordon = self.cordoned(node, cordon);
+        let bundle = self.record_drifts(records, cordon.writes);
+        Ok(Bundle { effects: cordon.effects, ..bundle })
     }
 
     /// A group nobody knows is no mistake: the original takes any name. Neither is a locked one: lainctl waits for the moved

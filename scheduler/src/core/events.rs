@@ -5,10 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use contract::backup::Step;
 use contract::brakes::EngineRecord;
 use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
+use contract::node::NodeChange;
 use contract::time::Timestamp;
 
 use super::io::Effect;
@@ -96,6 +98,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
             (group.clone(), Some(&drift.from), format!("drift{which} from {}{to}{force}", drift.from))
         }
         Verb::Evacuate { node } => (None, Some(node), format!("evacuate {node}")),
+        Verb::Node { node, change } => (None, Some(node), change_words(node, change)),
         Verb::CreateDependency { pod } => (pod.name.parse().ok(), None, "create dependency".to_owned()),
         Verb::UpdateDependency { pod } => (pod.name.parse().ok(), None, "update dependency".to_owned()),
         Verb::RemoveDependency { name, force } => {
@@ -107,7 +110,8 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::RunEngine { .. }
         | Verb::Guard { .. }
         | Verb::SetConstraint { .. }
-        | Verb::RemoveConstraint { .. } => (None, None, about_cluster(verb)),
+        | Verb::RemoveConstraint { .. }
+        | Verb::Restore { .. } => (None, None, about_cluster(verb)),
     }
 }
 
@@ -135,6 +139,27 @@ fn action_words(action: &RolloutAction) -> String {
     }
 }
 
+fn change_words(node: &NodeName, change: &NodeChange) -> String {
+    match change {
+        NodeChange::Cordon { why } => format!("cordon {node}{}", because(why)),
+        NodeChange::Uncordon => format!("uncordon {node}"),
+        NodeChange::Drain { why, force } => {
+            format!("drain {node}{}{}", if *force { " by force" } else { "" }, because(why))
+        }
+        NodeChange::Label { labels } => format!("label {node} {}", label_words(labels)),
+        NodeChange::Remove { force } => format!("remove {node}{}", if *force { " by force" } else { "" }),
+    }
+}
+
+/// Labels as people write them: `key=value` for one that is set, `key-` for one that is taken away.
+pub(super) fn label_words(labels: &BTreeMap<String, Option<String>>) -> String {
+    let word = |(key, value): (&String, &Option<String>)| match value {
+        Some(value) => format!("{key}={value}"),
+        None => format!("{key}-"),
+    };
+    labels.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
 fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(", because {cause:?}") }
 }
@@ -151,6 +176,9 @@ fn about_cluster(verb: &Verb) -> String {
         Verb::Guard { working } => if *working { "wake the guard" } else { "put the guard to sleep" }.to_owned(),
         Verb::SetConstraint { constraint } => format!("set constraint {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
+        Verb::Restore { step: Step::Stage { restore, part, .. } } => format!("keep part {part} of restore {restore}"),
+        Verb::Restore { step: Step::Finish { restore, .. } } => format!("restore {restore}"),
+        Verb::Restore { step: Step::Abort } => "forget the parts of a restore".to_owned(),
         Verb::CreateGroup { .. }
         | Verb::RemoveGroup { .. }
         | Verb::Replica { .. }
@@ -162,6 +190,7 @@ fn about_cluster(verb: &Verb) -> String {
         | Verb::Operate { .. }
         | Verb::Drift { .. }
         | Verb::Evacuate { .. }
+        | Verb::Node { .. }
         | Verb::CreateDependency { .. }
         | Verb::UpdateDependency { .. }
         | Verb::RemoveDependency { .. } => String::new(),

@@ -31,6 +31,11 @@ impl Hosts {
         self.standings.forget();
         self.by_name.insert(name, host);
     }
+    /// A node is not known any longer.
+    pub(super) fn remove(&mut self, name: &NodeName) {
+        self.standings.forget();
+        self.by_name.remove(name);
+    }
     /// Brings the order for one need up to date.
     pub(super) fn prepare(&mut self, need: Need) {
         self.standings.prepare(&self.by_name, need);

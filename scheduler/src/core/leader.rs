@@ -13,6 +13,7 @@ use contract::fence::{Fence, Term};
 use contract::name::{GroupName, NodeName};
 use contract::order::OrderReply;
 use contract::query::Liveness;
+use contract::store::Stores;
 use contract::time::Timestamp;
 
 use super::alarms::{Alarm, Alarms};
@@ -24,6 +25,7 @@ use super::journal::Journal;
 use super::load::Stored;
 use super::losses::Losses;
 use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER, SpecDigests};
+use super::pace::Pace;
 use super::reports::Ears;
 use super::state::State;
 
@@ -58,6 +60,8 @@ pub(super) struct Leader {
     pub(super) alarms: Alarms,
     /// Groups to plan.
     pub(super) dirty: BTreeSet<GroupName>,
+    /// How soon they are planned for reports.
+    pub(super) pace: Pace,
     /// Groups with an instance that found no place.
     pub(super) waiting: BTreeSet<GroupName>,
     /// The group the slow sweep looked at last.
@@ -74,6 +78,14 @@ pub(super) struct Leader {
     pub(super) hidden: Hidden,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
+    /// Why it leads no longer than this: what it said stands, unlike that of one who resigned.
+    pub(super) leaves: Option<String>,
+    /// It only puts a backup in place.
+    pub(super) swaps: bool,
+    /// The highest term above its own that nodes were heard to obey.
+    pub(super) overtaken: Term,
+    /// The names of its store, as every order carries them.
+    stores: Arc<Stores>,
 }
 
 impl Leader {
@@ -93,6 +105,7 @@ impl Leader {
             undelivered: BTreeMap::new(),
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
+            pace: Pace::default(),
             waiting: BTreeSet::new(),
             swept: None,
             ports_freed: true,
@@ -101,12 +114,18 @@ impl Leader {
             losses: Losses::default(),
             hidden: Hidden::of_stored(state, now),
             resigned: None,
+            leaves: None,
+            swaps: state.restore.is_some(),
+            overtaken: Term(0),
+            stores: Arc::new(state.store.stores.clone()),
         }
     }
 
     /// The desk of a node, a new one if there is none.
     pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
-        self.desks.entry(node.clone()).or_insert_with(|| Desk::above(self.floor, &self.spared, self.brakes))
+        self.desks
+            .entry(node.clone())
+            .or_insert_with(|| Desk::above(self.floor, &self.spared, self.brakes).of(&self.stores))
     }
     /// Puts a stored decision on the desk of its node.
     pub(super) fn put_on_desk(&mut self, change: &OrderChange) {
@@ -149,7 +168,7 @@ impl Leading<'_> {
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
             let (brakes, spared, hides) = (bundle.brakes.take(), bundle.spared.take(), bundle.hides.take());
-            self.release(Released { effects, changes, brakes, spared, hides });
+            self.release(Released { effects, changes, brakes, spared, hides, leaves: None });
         }
         self.lead.outbox.push(bundle);
     }
@@ -166,9 +185,13 @@ impl Leading<'_> {
         for alarm in self.lead.alarms.take_due(self.now) {
             self.ring(alarm);
         }
+        if self.lead.swaps {
+            return self.commit();
+        }
         self.grant_ports();
         self.plan_dirty();
         self.plan_dependencies();
+        self.finish_removals();
         self.commit();
         self.send_orders();
     }
@@ -226,7 +249,10 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, brakes, spared, hides }: Released) {
+    fn release(&mut self, Released { effects, changes, brakes, spared, hides, leaves }: Released) {
+        if leaves.is_some() {
+            self.lead.leaves = leaves;
+        }
         if let Some(what) = hides {
             self.note_hidden(what);
         }
@@ -269,6 +295,7 @@ impl Leading<'_> {
             let Some(desk) = self.lead.desks.get_mut(&node).filter(|_| !lost) else { continue };
             let Some(message) = desk.next(self.lead.term, self.now) else { continue };
             self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
+            let message = message.meant_for(self.ears.identity(&node).to_owned());
             self.effects.push(Effect::SendOrder { node, message });
         }
     }
@@ -286,14 +313,22 @@ impl Leading<'_> {
                 *self.disagreements += 1;
                 self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
             }
+            // Whoever was elected after such an order was heard of leads a store that was set back.
+            Conclusion::Deposed(have) if have.term <= self.lead.overtaken => {
+                let at = desk.estrange(self.now);
+                self.estranged(node, have, at);
+            }
+            Conclusion::Estranged(have, at) => self.estranged(node, have, at),
             Conclusion::Deposed(have) => {
+                self.lead.overtaken = have.term;
                 self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));
             }
             Conclusion::Nothing => {}
         }
     }
 
-    fn settled(&mut self, node: &NodeName) {
+    pub(super) fn settled(&mut self, node: &NodeName) {
+        self.reconciled(node);
         self.lead.alarms.set(Alarm::Order(node.clone()), None);
         if self.lead.desks.get(node).is_some_and(|desk| !desk.is_settled()) {
             self.lead.due.insert(node.clone());

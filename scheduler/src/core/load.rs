@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use contract::backup::RestoreRecord;
 use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
 use contract::name::GroupName;
@@ -13,6 +14,7 @@ use contract::record::{
     CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord, RevisionsRecord,
 };
 use contract::report::EngineState;
+use contract::store::StoreRecord;
 use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
 use serde::de::DeserializeOwned;
@@ -33,8 +35,10 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
                 stored.contains_key(&keys::group(&name))
             }
             Key::Pairs(name) => stored.contains_key(&keys::dependency(&name)),
-            Key::Group(_) | Key::Dependency(_) | Key::History(..) | Key::Node(_) | Key::Outcome(_) => false,
+            Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
+            Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
+            Key::Store | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
             continue;
@@ -74,8 +78,16 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
                 state.put_host(&name, &record.facts, engine);
                 state.records.insert(name, record);
             }
-            None => drop(state.records.remove(&name)),
+            None => {
+                state.records.remove(&name);
+                state.hosts.remove(&name);
+            }
         },
+        Key::NodeIntent(name) => {
+            let intent = read(key, stored)?.unwrap_or_default();
+            let own = state.records.get(&name).map(|record| record.facts.clone());
+            state.set_intent(&name, intent, own.as_ref());
+        }
         Key::Outcome(id) => match read(key, stored)? {
             Some(outcome) => state.outcomes.insert(outcome),
             None => state.outcomes.remove(&id),
@@ -85,6 +97,17 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
             state.no_cursor = cursor.as_ref().err().map(|flaw| flaw.reason.clone());
             state.cursor = cursor?.unwrap_or_default();
         }
+        Key::Store => {
+            let store = read::<StoreRecord>(key, stored);
+            note_unsound(state, store.as_ref().err());
+            state.store = store?.unwrap_or_default();
+        }
+        Key::Restore => {
+            let restore = read::<RestoreRecord>(key, stored);
+            note_unsound(state, restore.as_ref().err());
+            state.restore = restore?;
+        }
+        Key::RestorePart(..) => {}
         Key::Callbacks => state.callbacks = read::<CallbacksRecord>(key, stored)?.unwrap_or_default().urls,
         Key::Engine => {
             let engine = read::<EngineRecord>(key, stored);
@@ -100,6 +123,12 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
         Key::Unknown => {}
     }
     Ok(())
+}
+
+fn note_unsound(state: &mut State, flaw: Option<&Flaw>) {
+    if let Some(flaw) = flaw {
+        state.unsound = Some(format!("{} cannot be read: {}", flaw.key, flaw.reason));
+    }
 }
 
 fn refresh_group(

@@ -13,11 +13,14 @@ mod commit;
 mod conditions;
 mod dependencies;
 mod drifts;
+mod estranged;
 mod events;
+mod fleet;
 mod groups;
 mod hidden;
 mod history;
 mod hosts;
+mod intents;
 pub mod io;
 mod journal;
 mod leader;
@@ -25,8 +28,10 @@ mod load;
 mod losses;
 mod milestones;
 mod moves;
+mod node_views;
 mod nodes;
 mod orders;
+mod pace;
 mod planning;
 mod ports;
 mod queries;
@@ -35,15 +40,18 @@ mod releases;
 mod removal;
 mod reports;
 mod respec;
+mod restores;
 mod revisions;
 mod rollouts;
 mod scene;
 mod state;
 mod strategy;
 mod surplus;
+mod swap;
 #[cfg(test)]
 mod tests;
 mod told;
+mod twins;
 mod vacancy;
 
 use contract::event::Kind;
@@ -82,8 +90,12 @@ pub struct Core {
     bus_since: Option<Timestamp>,
     /// The last term led and how far its orders were counted: a fence is never used twice.
     counted: (Term, u64),
+    /// The highest term above its own that a leadership of this process heard of and ended for.
+    overtaken: Term,
     disagreements: u64,
     unreadable: u64,
+    /// More inputs are at hand: the work that follows from this one is done with theirs.
+    gathers: bool,
 }
 
 #[derive(Debug)]
@@ -105,8 +117,10 @@ impl Core {
             listening_since: None,
             bus_since: Some(Timestamp::NEVER),
             counted: (Term(0), 0),
+            overtaken: Term(0),
             disagreements: 0,
             unreadable: 0,
+            gathers: false,
         }
     }
 
@@ -134,9 +148,21 @@ impl Core {
         Vec::new()
     }
 
+    /// Takes one of many inputs that are at hand. What follows from it, plans, commits and orders, is left to the
+    /// [`Core::on`] of the last: a leader that is behind with hearing plans once for all of them.
+    pub fn on_one_of_many(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
+        self.gathers = true;
+        let effects = self.on(input, now);
+        self.gathers = false;
+        effects
+    }
+
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
+        if lead.swaps {
+            return lead.alarms.next();
+        }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
         if idle || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
@@ -156,6 +182,10 @@ impl Core {
     /// Orders an agent found to differ under one fence; anything but 0 is a bug.
     pub fn disagreements(&self) -> u64 {
         self.disagreements
+    }
+    /// Nodes that obey another store than this one.
+    pub fn estranged(&self) -> usize {
+        self.state.estranged.len()
     }
     /// Stored values nobody could read.
     pub fn unreadable(&self) -> u64 {
@@ -177,10 +207,16 @@ impl Core {
             effects: Vec::new(),
         };
         act(&mut leading);
-        if leading.lead.resigned.is_none() {
+        if leading.lead.resigned.is_none() && leading.lead.leaves.is_none() && !self.gathers {
             leading.work();
         }
-        let effects = leading.effects;
+        let mut effects = leading.effects;
+        self.overtaken = self.overtaken.max(lead.overtaken);
+        if let Some(reason) = lead.leaves.take().filter(|_| lead.resigned.is_none()) {
+            self.follow();
+            effects.push(Effect::StepDown { reason });
+            return effects;
+        }
         let Some(reason) = lead.resigned.take() else { return effects };
         self.follow();
         vec![Effect::StepDown { reason }]
@@ -209,7 +245,8 @@ impl Core {
             (Role::Follower, Some(key)) => {
                 let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
                 self.unreadable += u64::from(result.is_err());
-                if let keys::Key::Node(node) = keys::parse(&key)
+                self.note_removed(&key);
+                if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(&key)
                     && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
                 {
                     self.state.put_host(&node, &report.head.facts, report.head.engine);
@@ -230,8 +267,14 @@ impl Core {
 
     /// Reports know better than records what a node has.
     fn hear_again(&mut self) {
+        let fresh = self.settings.suspect_after;
         for (node, report) in self.ears.reports() {
-            self.state.put_host(node, &report.head.facts, report.head.engine);
+            let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
+            let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
+            // Who has no record and is not heard was removed.
+            if is_heard || self.state.records.contains_key(node) {
+                self.state.put_host(node, &report.head.facts, report.head.engine);
+            }
         }
     }
 
@@ -255,14 +298,30 @@ impl Core {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        let leader = Leader::new(term, floor, &self.state, self.now);
+        if let Some(reason) = self.state.unsound.clone() {
+            effects.push(Effect::StepDown { reason });
+            return effects;
+        }
+        let mut leader = Leader::new(term, floor, &self.state, self.now);
+        leader.overtaken = self.overtaken;
         self.role = Role::Leader(Box::new(leader));
-        effects.extend(self.lead(|leading| leading.begin()));
+        let restore = self.state.restore.clone();
+        effects.extend(self.lead(|leading| match &restore {
+            Some(restore) => leading.swap(restore),
+            None => leading.begin(),
+        }));
         effects
     }
 
     fn report(&mut self, message: ReportMessage) -> Vec<Effect> {
-        if let Role::Leader(_) = self.role {
+        if let Some(words) = self.turned_away(&message) {
+            let node = message.stamp().node.clone();
+            let told: Vec<Effect> = words.map(|words| events::of_node(&node, words, self.now)).into_iter().collect();
+            return self.lead(|leading| leading.tell(told));
+        }
+        if let Role::Leader(lead) = &self.role
+            && !lead.swaps
+        {
             return self.lead(|leading| leading.report(message));
         }
         let node = message.stamp().node.clone();
@@ -352,6 +411,7 @@ impl Leading<'_> {
             }
         }
         self.begin_dependencies();
+        self.drop_restored_parts();
         self.note_all_history();
         self.note_all_conditions();
         let message = format!("{} leads, term {}", self.settings.name, self.lead.term);

@@ -35,6 +35,7 @@ impl Leading<'_> {
             return;
         }
         self.note_hearing();
+        self.stays_after_all(&node);
         self.note_happenings(&node, &folded.pods);
         self.note_history(&node, &folded.pods);
         self.update_host(&node);
@@ -182,13 +183,14 @@ impl Leading<'_> {
 
     /// Keeps the node's record true: new nodes, changed facts, nodes that came back.
     fn register(&mut self, node: &NodeName) {
-        let Some(host) = self.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive) else { return };
-        let known = self.state.records.get(node).is_some_and(|record| record.facts == host.facts && !record.lost);
-        let reported = self.ears.get(node).is_some_and(|ear| ear.report.is_some());
-        if known || !reported {
+        let Some(host) = self.state.hosts.get(node) else { return };
+        let Some(ear) = self.ears.get(node) else { return };
+        let Some(own) = ear.report.as_ref().map(|report| &report.head.facts) else { return };
+        let is_known = |record: &NodeRecord| !record.lost && record.facts == *own && record.identity == ear.identity;
+        if host.liveness != Liveness::Alive || self.state.records.get(node).is_some_and(is_known) {
             return;
         }
-        let record = NodeRecord { facts: host.facts.clone(), lost: false };
+        let record = NodeRecord { facts: own.clone(), lost: false, identity: ear.identity.clone() };
         let writes = vec![commit::put(keys::node(node), &record)];
         let new = self.state.records.insert(node.clone(), record).is_none();
         let effects = new.then(|| events::of_node(node, "joined", self.now)).into_iter().collect();
@@ -206,8 +208,12 @@ impl Leading<'_> {
             desk.begin(Some(&report.head));
         }
         desk.heard(now);
+        let answered = desk.answered_by(&report.head, now);
         desk.check(&report.head, ear.told_at, now);
         desk.note_obeyed(&report.head);
+        if answered {
+            return self.settled(node);
+        }
         if !desk.is_settled() {
             let at = desk.not_before();
             self.lead.due.insert(node.clone());

@@ -16,6 +16,7 @@ use contract::order::{Assignment, Order, OrderDelta, OrderMessage, OrderReply};
 use contract::pod_id::{PodId, SpecKey};
 use contract::report::ReportHead;
 use contract::spec::PodSpec;
+use contract::store::Stores;
 use contract::time::Timestamp;
 use contract::travel::Changes;
 
@@ -27,6 +28,8 @@ pub(super) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 const SOON: Duration = Duration::from_millis(500);
 /// An order nobody answered for, not even with "no answer", is given up after so long.
 pub(super) const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+/// Between two attempts with a node that obeys another store: nothing but a restore changes that.
+const ESTRANGED_AGAIN: Duration = Duration::from_secs(30);
 /// Reports sent before the node took its order may arrive after its answer for so long.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -48,10 +51,24 @@ pub(super) struct Desk {
     base: Option<(Fence, Digest)>,
     generation: u64,
     under_way: Option<(Fence, Digest, Timestamp)>,
+    /// The last order, if its answer did not come in time: the node may have it all the same, and says so in its report.
+    unanswered: Option<Unanswered>,
     /// The node does not have the newest order, as far as known.
     due: bool,
     not_before: Timestamp,
     settled_at: Timestamp,
+    /// The store the orders come from.
+    stores: Arc<Stores>,
+    /// The node obeys another store.
+    estranged: bool,
+}
+
+/// An order whose answer did not come in time.
+#[derive(Debug)]
+struct Unanswered {
+    order: (Fence, Digest),
+    /// What changed since is to be told.
+    due: bool,
 }
 
 /// A spec and how many pods refer to it.
@@ -97,6 +114,8 @@ pub(super) enum Conclusion {
     Disagreement(Timestamp),
     /// The node obeys a later leader.
     Deposed(Fence),
+    /// The node obeys this order, of another store; try again at this time.
+    Estranged(Fence, Timestamp),
     /// An answer to something else.
     Nothing,
 }
@@ -107,18 +126,29 @@ impl Desk {
         let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(brakes));
         Self { generation: floor, spared: Arc::clone(spared), brakes, digest, ..Self::default() }
     }
+    /// The same desk, whose orders come from this store.
+    pub(super) fn of(self, stores: &Arc<Stores>) -> Self {
+        Self { stores: Arc::clone(stores), ..self }
+    }
     /// The node shall know of these brakes.
     pub(super) fn brake(&mut self, brakes: Brakes) {
         let before = std::mem::replace(&mut self.brakes, brakes);
         self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(brakes));
-        self.due = true;
+        self.owe();
     }
     /// The node shall leave what it has of these groups as it is.
     pub(super) fn spare(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
         let before = std::mem::replace(&mut self.spared, Arc::clone(spared));
         let digest = self.digest.without(Order::digest_of_spared(&before));
         self.digest = digest.with(Order::digest_of_spared(spared));
+        self.owe();
+    }
+    /// There is something to tell the node.
+    fn owe(&mut self) {
         self.due = true;
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.due = true;
+        }
     }
     /// The count of its last order.
     pub(super) fn generation(&self) -> u64 {
@@ -127,7 +157,7 @@ impl Desk {
 
     /// Takes over a stored decision.
     pub(super) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
-        self.due = true;
+        self.owe();
         self.touched_pods.insert(change.pod.clone());
         let Some((assignment, spec)) = &change.what else {
             if self.pods.contains_key(&change.pod) {
@@ -225,13 +255,15 @@ impl Desk {
         self.touched_pods.clear();
         self.touched_specs.clear();
         self.due = false;
+        self.unanswered = None;
         self.under_way = Some((fence, self.digest, now));
         Some(message)
     }
 
     fn whole(&self, fence: Fence) -> Order {
         let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
-        Order { fence, pods: self.pods.clone(), specs, spared: (*self.spared).clone(), brakes: self.brakes }
+        let (spared, stores) = ((*self.spared).clone(), (*self.stores).clone());
+        Order { fence, pods: self.pods.clone(), specs, spared, brakes: self.brakes, stores, ..Order::default() }
     }
 
     fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
@@ -248,12 +280,13 @@ impl Desk {
                 None => drop(specs.gone.insert(key.clone())),
             }
         }
-        let (spared, brakes) = ((*self.spared).clone(), self.brakes);
-        OrderDelta { base, fence, pods, specs, spared, brakes, digest: self.digest }
+        let (spared, stores, brakes) = ((*self.spared).clone(), (*self.stores).clone(), self.brakes);
+        OrderDelta { base, fence, pods, specs, spared, brakes, stores, agent: String::new(), digest: self.digest }
     }
 
     /// The node answered the order with `fence`, or did not.
     pub(super) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> Conclusion {
+        let due = self.due;
         let Some((_, sent, _)) = self.under_way.take_if(|(sent, _, _)| *sent == fence) else {
             return Conclusion::Nothing;
         };
@@ -262,12 +295,14 @@ impl Desk {
                 self.base = Some((fence, sent));
                 self.settled_at = now;
                 self.not_before = now;
+                self.estranged = false;
                 Conclusion::Settled
             }
             Some(OrderReply::Accepted { .. }) => self.doubt(now + SOON),
             Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
                 Conclusion::Deposed(*have)
             }
+            Some(OrderReply::Foreign { have, .. }) => Conclusion::Estranged(*have, self.estrange(now)),
             // It says what it misses: the whole can leave at once, above whatever it obeys of this term.
             Some(OrderReply::NeedWhole { have }) => {
                 self.pass_by(*have, fence.term);
@@ -281,8 +316,19 @@ impl Desk {
                 self.doubt(now + SOON);
                 Conclusion::Disagreement(self.not_before)
             }
-            Some(OrderReply::Failed { .. }) | None => self.doubt(now + AGAIN_AFTER),
+            Some(OrderReply::Failed { .. }) => self.doubt(now + AGAIN_AFTER),
+            None => {
+                self.unanswered = Some(Unanswered { order: (fence, sent), due });
+                self.doubt(now + AGAIN_AFTER)
+            }
         }
+    }
+
+    /// The node obeys another store, or a later state of this one. When to ask it again.
+    pub(super) fn estrange(&mut self, now: Timestamp) -> Timestamp {
+        self.estranged = true;
+        self.doubt(now + ESTRANGED_AGAIN);
+        self.not_before
     }
 
     /// The next fence is above what the node has.
@@ -303,7 +349,24 @@ impl Desk {
     /// The node is heard: whoever did not answer before may answer now.
     pub(super) fn heard(&mut self, now: Timestamp) {
         // Not earlier than the shorter wait, or a node that refuses would be asked with every report.
-        self.not_before = self.not_before.min(now + SOON);
+        if !self.estranged {
+            self.not_before = self.not_before.min(now + SOON);
+        }
+    }
+
+    /// The node says which order it obeys: that is an answer too, and under load it comes before the other. True when it
+    /// settled what was open.
+    pub(super) fn answered_by(&mut self, head: &ReportHead, now: Timestamp) -> bool {
+        let told = (head.applied, head.order_digest);
+        if self.under_way.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
+            let Some(unanswered) = self.unanswered.take_if(|unanswered| unanswered.order == told) else { return false };
+            self.due = unanswered.due;
+        }
+        self.base = Some(told);
+        self.settled_at = now;
+        self.not_before = now;
+        self.estranged = false;
+        true
     }
 
     /// Compares what the node said at `told_at` to obey with what it acknowledged. True when its order must go again.

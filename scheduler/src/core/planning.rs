@@ -1,11 +1,10 @@
 //! Plans groups that something happened to, and turns plans into decisions.
 //!
-//! Only groups marked dirty are planned, a bounded number per input so that a takeover of ten thousand groups does not keep
+//! Only groups marked dirty are planned, a bounded number of instances per input so that a takeover of ten thousand groups does not keep
 //! reports and questions waiting; behind that a slow sweep visits every group, so that a lost mark costs time, not truth.
 
 use std::borrow::Cow;
 use std::ops::Bound;
-use std::time::Duration;
 
 use contract::keys;
 use contract::name::{GroupName, NodeName};
@@ -24,35 +23,33 @@ use super::revisions::Origin;
 use super::scene::Scene;
 use super::state::{Group, pod_id, pods_of};
 
-/// Groups planned per input.
-const MOST_PLANS: usize = 64;
-/// A group is planned for reports at most once in so long for each of its instances: its instances report one by one, and a
-/// plan looks at all of them. A group of a hundred waits 20 ms, one of a thousand 200 ms.
-const PLANNED_EVERY: Duration = Duration::from_micros(200);
-/// Who would wait less is planned at once.
-const AT_ONCE: usize = 50;
-
+/// Instances planned per input, but for those of the last group.
+const MOST_PLANNED: usize = 8192;
+/// A group without instances takes a look, too.
+const LEAST: usize = 16;
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
     pub(super) fn plan_dirty(&mut self) {
         if !self.state.engine.running && !self.has_mutant(Mutant::NoBrakes) {
             return;
         }
-        for _ in 0..MOST_PLANS {
+        let mut planned = 0;
+        while planned < MOST_PLANNED {
             let Some(name) = self.lead.dirty.pop_first() else { return };
             self.plan_one(&name);
+            let instances = self.state.groups.get(&name).map_or(0, |group| group.slots().len());
+            planned += instances.max(LEAST);
         }
     }
 
-    /// A node reported something about the group: it is planned, a large one together with what is reported next.
+    /// A node reported something about the group: it is planned, now or together with what is reported next.
     pub(super) fn reported(&mut self, name: GroupName) {
-        let Some(group) = self.state.groups.get(&name) else { return };
-        let instances = group.slots().len();
-        let not_before = group.planned_at + PLANNED_EVERY.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
-        if instances > AT_ONCE && self.now < not_before {
-            self.lead.alarms.set_earlier(Alarm::Group(name), not_before);
-        } else {
-            self.lead.dirty.insert(name);
+        if !self.state.groups.contains_key(&name) {
+            return;
+        }
+        match self.lead.pace.gathers_until(self.now) {
+            Some(later) => self.lead.alarms.set_earlier(Alarm::Group(name), later),
+            None => drop(self.lead.dirty.insert(name)),
         }
     }
 
@@ -100,9 +97,7 @@ impl Leading<'_> {
         let plan = self.spoiled(&group.record, plan);
         self.lead.alarms.set(Alarm::Group(name.clone()), plan.wake_at);
         let (removing, before) = (group.is_removing(), left(group.slots()));
-        if let Some(group) = self.state.groups.get_mut(name) {
-            group.planned_at = self.now;
-        }
+        self.lead.pace.planned(group.slots().len(), self.now);
         if removing {
             self.conclude_removal(name, &plan);
         } else {

@@ -4,7 +4,7 @@ use std::ops::Bound;
 
 use contract::fence::Term;
 use contract::name::GroupName;
-use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, Query};
+use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, PodView, Query};
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::state::RunState;
@@ -41,12 +41,15 @@ impl Library<'_> {
             Query::Plan { spec } => Answer::Plan(self.rehearse(*spec).map(Box::new)),
             Query::Dependency { name } => Answer::Dependency(self.dependency(&name).map(Box::new)),
             Query::Nodes => Answer::Nodes(self.nodes()),
+            Query::Node { name } => Answer::Node(self.node_page(&name).map(Box::new)),
             Query::Cluster => Answer::Cluster(self.cluster()),
             Query::Operation { id } => Answer::Operation(self.state.outcomes.get(&id).cloned()),
             Query::Engine => Answer::Engine(self.state.engine),
             Query::Constraints => Answer::Constraints(self.state.constraints.values().cloned().collect()),
             Query::Callbacks => Answer::Callbacks(self.state.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.state.port_claims()),
+            // What is stored is read from the store, by the shell.
+            Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),
             Query::History { name, instance } => Answer::History(self.state.histories.of(&name, instance)),
         }
     }
@@ -126,25 +129,6 @@ impl Library<'_> {
         }
     }
 
-    fn nodes(&self) -> Vec<NodeView> {
-        let view = |(name, host): (&contract::name::NodeName, &planner::placement::Host)| {
-            let pods = self.state.assigned.get(name).into_iter().flatten();
-            let specs = pods
-                .filter_map(|(pod, version)| Some(self.state.groups.get(&pod.group)?.pod(*version)?.containers.len()));
-            NodeView {
-                name: name.clone(),
-                liveness: host.liveness,
-                engine: host.engine,
-                facts: host.facts.clone(),
-                used_cpu_millis: host.used.cpu_millis,
-                used_memory: host.used.memory,
-                containers: u32::try_from(specs.sum::<usize>() + self.state.dependencies.containers_on(name))
-                    .unwrap_or(u32::MAX),
-            }
-        };
-        self.state.hosts.iter().map(view).collect()
-    }
-
     fn cluster(&self) -> ClusterView {
         let groups = self.state.groups.values().filter(|group| group.is_present());
         let (count, instances) = groups.fold((0, 0), |(count, sum), group| {
@@ -161,6 +145,8 @@ impl Library<'_> {
             running,
             nodes_alive: hosts.clone().filter(|(_, host)| host.liveness == Liveness::Alive).count() as u64,
             nodes: hosts.len() as u64,
+            estranged: self.state.estranged.len() as u64,
+            restored: self.state.store.restored.clone(),
         }
     }
 }

@@ -15,6 +15,8 @@ use contract::state::RunState;
 use contract::time::Timestamp;
 use contract::travel::Changes;
 
+use super::twins::Twins;
+
 /// A node is asked for its whole report at most once in so long.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
@@ -25,6 +27,8 @@ const LATE: Duration = Duration::from_secs(10);
 #[derive(Debug, Default)]
 pub(super) struct Ears {
     nodes: BTreeMap<NodeName, Ear>,
+    /// Agents under names that are taken.
+    pub(super) twins: Twins,
     /// How many pods of which group which node reports.
     sightings: BTreeMap<GroupName, BTreeMap<NodeName, u32>>,
 }
@@ -33,6 +37,8 @@ pub(super) struct Ears {
 #[derive(Debug, Default)]
 pub(super) struct Ear {
     pub(super) report: Option<Report>,
+    /// The agent that is listened to; empty for one that does not say.
+    pub(super) identity: String,
     /// Sum of the report's pods, kept up to date entry by entry.
     digest: Digest,
     pub(super) heard_at: Option<Timestamp>,
@@ -76,6 +82,10 @@ impl Ears {
     pub(super) fn get(&self, node: &NodeName) -> Option<&Ear> {
         self.nodes.get(node)
     }
+    /// The agent that speaks for the node; empty for one that does not say.
+    pub(super) fn identity(&self, node: &NodeName) -> &str {
+        self.nodes.get(node).map_or("", |ear| &ear.identity)
+    }
     /// Every node that ever reported whole.
     pub(super) fn reports(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
         self.nodes.iter().filter_map(|(name, ear)| Some((name, ear.report.as_ref()?)))
@@ -118,11 +128,23 @@ impl Ears {
         may
     }
 
+    /// Whatever the node said is forgotten.
+    pub(super) fn forget(&mut self, node: &NodeName) {
+        let ear = self.nodes.remove(node);
+        for pod in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods.into_keys()) {
+            self.uncount(node, &pod.group);
+        }
+        self.twins.forget(node);
+    }
+
     /// Folds one message.
     pub(super) fn fold(&mut self, message: ReportMessage, now: Timestamp) -> Folded {
         let node = message.stamp().node.clone();
         let ear = self.nodes.entry(node.clone()).or_default();
         let tells = !matches!(message, ReportMessage::Heartbeat(_));
+        if *ear.identity != *message.stamp().identity {
+            ear.identity = message.stamp().identity.to_string();
+        }
         let mut folded = match message {
             ReportMessage::Whole(report) => ear.whole(report, now),
             ReportMessage::Delta(delta) => ear.delta(delta, now),

@@ -7,14 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use contract::backup::RestoreRecord;
 use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Operation, Outcome, Removal};
 use contract::name::{CommandId, GroupName, NodeName};
+use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
+use contract::store::StoreRecord;
 use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
@@ -33,6 +36,10 @@ pub(super) struct State {
     pub(super) groups: BTreeMap<GroupName, Group>,
     /// Every node known from the store or from its reports.
     pub(super) hosts: Hosts,
+    /// What operators say of nodes; nothing is said of the others.
+    pub(super) intents: BTreeMap<NodeName, NodeIntent>,
+    /// Nodes that are forgotten once nothing is placed there.
+    pub(super) removing: BTreeSet<NodeName>,
     /// Node records as stored, or about to be.
     pub(super) records: BTreeMap<NodeName, NodeRecord>,
     /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
@@ -40,6 +47,14 @@ pub(super) struct State {
     pub(super) cursor: Cursor,
     /// Why the cursor cannot be read.
     pub(super) no_cursor: Option<String>,
+    /// Which store this is.
+    pub(super) store: StoreRecord,
+    /// A backup that is to be put in place.
+    pub(super) restore: Option<RestoreRecord>,
+    /// Why nobody may lead over what is stored: which store it is, or whether half a backup is in it, cannot be read.
+    pub(super) unsound: Option<String>,
+    /// Nodes that obey another store.
+    pub(super) estranged: BTreeSet<NodeName>,
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
     pub(super) spared: BTreeSet<GroupName>,
     /// Dependency pods, and who needs them.
@@ -71,8 +86,6 @@ pub(super) struct Group {
     pub(super) past: RevisionsRecord,
     /// What the last plan of this leader said about its release.
     pub(super) report: Option<Report>,
-    /// When it was last planned by this leader.
-    pub(super) planned_at: Timestamp,
     /// Nodes that had pods of a group that is being removed and have not let go of them yet.
     pub(super) draining: BTreeSet<NodeName>,
 }
@@ -91,14 +104,13 @@ impl Group {
             release: None,
             past: RevisionsRecord::default(),
             report: None,
-            planned_at: Timestamp::NEVER,
             draining: BTreeSet::new(),
         }
     }
     /// The same group with another record.
     pub(super) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
-        let Self { slots, release, past, report, planned_at, draining, .. } = self.clone();
-        Self { slots, release, past, report, planned_at, draining, ..Self::new(record, quota_cores) }
+        let Self { slots, release, past, report, draining, .. } = self.clone();
+        Self { slots, release, past, report, draining, ..Self::new(record, quota_cores) }
     }
     /// The same group with its instances elsewhere.
     pub(super) fn with_slots(&self, slots: Vec<Slot>) -> Self {
@@ -254,15 +266,18 @@ impl State {
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
     pub(super) fn put_host(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
+        let facts = self.labelled(name, facts);
         if let Some(host) = self.hosts.get_mut(name) {
             let changed = host.facts != *facts || host.engine != engine;
             if changed {
-                host.facts = facts.clone();
+                host.facts = facts.into_owned();
                 host.engine = engine;
             }
             return changed;
         }
-        let host = Host { facts: facts.clone(), used: self.used_on(name), liveness: Liveness::Unknown, engine };
+        let (cordon, forsaken) = self.standing_of(name);
+        let (used, liveness) = (self.used_on(name), Liveness::Unknown);
+        let host = Host { facts: facts.into_owned(), used, liveness, engine, cordon, forsaken };
         self.hosts.insert(name.clone(), host);
         true
     }

@@ -2,13 +2,16 @@
 //!
 //! A release waits for them where its rules say so. A pod counts while a node that is not lost reports it, and while a node
 //! may still make it: it is ordered there until the decision that drops it is stored, and may be made until the node says
-//! that it obeys the order without it.
+//! that it obeys the order without it. What a node has that was not heard yet nobody knows; whoever waits for it looks again
+//! when it is.
 
 use std::collections::BTreeSet;
 
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
+use contract::query::Liveness;
 use contract::record::Filling;
+use planner::rollout::conduct::Release;
 
 use super::leader::Leading;
 use super::queries::Library;
@@ -42,7 +45,17 @@ impl Leading<'_> {
         let told =
             self.ears.sightings(name).flat_map(|node| self.ears.pods(node, all()).map(move |(pod, _)| (node, pod)));
         let is_counted = |(node, _): &(&NodeName, &PodId)| self.state.hosts.contains_key(*node) && !self.is_lost(node);
-        counted(name, group, ordered.chain(told).filter(is_counted))
+        let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
+        surplus.nodes.extend(self.unheard(group));
+        surplus
+    }
+
+    /// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when
+    /// that node is heard. One is enough, since the next is asked for then.
+    fn unheard(&self, group: &Group) -> Option<NodeName> {
+        let is_done = |release: &Release| release.is_completed(group.record.spec.version);
+        let mut hosts = self.state.hosts.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
+        hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
     }
 }
 

@@ -4,7 +4,9 @@ mod brakes;
 mod commands;
 mod dependencies;
 mod drifts;
+mod estranged;
 mod events;
+mod fleet;
 mod gates;
 mod history;
 mod letting_go;
@@ -17,11 +19,13 @@ mod orders;
 mod ports;
 mod releases;
 mod removals;
+mod restores;
 mod revisions;
 mod rollouts;
 mod stored;
 mod strategies;
 mod takeover;
+mod twins;
 mod upgrades;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -67,6 +71,8 @@ struct Agent {
     containers: BTreeMap<String, Vec<ContainerFacts>>,
     /// The zone its label names.
     zone: String,
+    /// Who it says it is.
+    identity: String,
     /// What becomes of images it is asked to fetch; none when it cannot be asked.
     fetches: Option<FetchState>,
 }
@@ -165,7 +171,7 @@ impl Agent {
         let (memory, cpu_millis) = (1024 << 20, 16_000);
         let (states, facts, containers) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         let (order, engine, clinging) = (Order::default(), EngineState::Up, BTreeSet::new());
-        let (incarnation, sequence, zone, fetches) = (1, 1, String::new(), None);
+        let (incarnation, sequence, zone, fetches, identity) = (1, 1, String::new(), None, String::new());
         Self {
             order,
             incarnation,
@@ -178,11 +184,17 @@ impl Agent {
             engine,
             containers,
             zone,
+            identity,
             fetches,
         }
     }
     fn stamp(&self, name: &NodeName) -> Stamp {
-        Stamp { node: name.clone(), incarnation: self.incarnation.to_string(), sequence: self.sequence }
+        Stamp {
+            node: name.clone(),
+            incarnation: self.incarnation.to_string(),
+            sequence: self.sequence,
+            identity: self.identity.as_str().into(),
+        }
     }
     fn whole(&self, name: &NodeName) -> Report {
         let facts = NodeFacts {
@@ -228,6 +240,9 @@ impl Agent {
             OrderMessage::Whole(order) => Some(order.clone()),
             OrderMessage::Delta(delta) => self.order.changed_by(delta),
         };
+        if planner::fence::is_foreign(&self.order.stores, message.stores()) {
+            return OrderReply::Foreign { have: self.order.fence, stores: self.order.stores.clone() };
+        }
         let Some(next) = next else { return OrderReply::NeedWhole { have: self.order.fence } };
         if next.fence < self.order.fence {
             return OrderReply::Stale { have: self.order.fence };

@@ -6,6 +6,7 @@
 
 use std::ops::RangeInclusive;
 
+use contract::command::Operation;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Liveness;
@@ -99,8 +100,21 @@ impl Leading<'_> {
         }
     }
 
-    /// Whether a node that is not lost still has, or may still get, pods of the group that must go.
+    /// Whether a node that is not lost still has, or may still get, pods of the group that must go. Only a group that loses
+    /// instances waits for that: nobody else's nodes are all looked at.
     pub(super) fn lingers(&self, name: &GroupName, group: &Group) -> bool {
+        match group.record.operation.as_ref().map(|operation| operation.kind) {
+            Some(Operation::Scheduling | Operation::Removing) => {}
+            Some(
+                Operation::Deploying
+                | Operation::Upgrading
+                | Operation::Drifting
+                | Operation::Starting
+                | Operation::Stopping
+                | Operation::Restarting,
+            )
+            | None => return false,
+        }
         let wanted = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
         let known = |node: &&NodeName| self.state.hosts.contains_key(*node) && !self.is_lost(node);
         let mut nodes = self.ears.sightings(name).filter(known);

@@ -9,19 +9,30 @@ use std::time::Duration;
 use contract::command::Command;
 use contract::notice::DeadLetter;
 use contract::record::Cursor;
-use contract::{WIRE_VERSION, streams, subjects};
+use contract::store::Stores;
+use contract::{streams, subjects, wire};
 use fabric::backoff;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Stored, StreamReader};
 use tokio::sync::mpsc;
 
+use super::claim;
 use crate::core::io::{Delivery, Input};
 
+/// Where a leader reads on.
+pub(super) struct Place {
+    /// What is stored; the default when nothing is.
+    pub(super) cursor: Cursor,
+    /// The names of its store.
+    pub(super) stores: Stores,
+}
+
 /// Feeds commands until nobody listens.
-pub(super) async fn read(bus: Bus, mut cursor: Cursor, clock: Clock, out: mpsc::Sender<Input>) {
+pub(super) async fn read(bus: Bus, from: Place, clock: Clock, out: mpsc::Sender<Input>) {
+    let Place { mut cursor, stores } = from;
     let mut attempt = 0;
     while !out.is_closed() {
-        match open(&bus, &cursor).await {
+        match open(&bus, &cursor, &stores).await {
             Ok((mut reader, place)) => {
                 attempt = 0;
                 tracing::info!(stream = place.stream, after = place.sequence, "reads commands");
@@ -37,9 +48,11 @@ pub(super) async fn read(bus: Bus, mut cursor: Cursor, clock: Clock, out: mpsc::
 }
 
 /// Opens the stream where the cursor stands; what the cursor is then.
-async fn open(bus: &Bus, cursor: &Cursor) -> Result<(StreamReader, Cursor), Error> {
+async fn open(bus: &Bus, cursor: &Cursor, stores: &Stores) -> Result<(StreamReader, Cursor), Error> {
     let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
     let mut place = resume(cursor, identity.as_str());
+    let begin = claim::claim(bus, stores, place.sequence).await?;
+    place.sequence = place.sequence.max(begin);
     let reader = match bus.read_stream(streams::COMMANDS.name, place.sequence).await {
         Err(error @ Error::StreamBehind { .. }) => {
             tracing::error!(%error, "the command stream lost messages; it is read again from its start");
@@ -90,9 +103,9 @@ fn delivery(stream: &str, stored: &Stored, clock: Clock) -> Delivery {
 }
 
 fn decode(stored: &Stored) -> Result<Command, String> {
-    let wire = stored.header(subjects::WIRE_HEADER).and_then(|text| text.parse::<u32>().ok());
-    if let Some(newer) = wire.filter(|wire| *wire > WIRE_VERSION) {
-        return Err(format!("it speaks wire version {newer}, this scheduler {WIRE_VERSION}"));
+    let needed = stored.header(subjects::WIRE_HEADER).and_then(|text| text.parse::<u32>().ok());
+    if let Some(refusal) = wire::refusal(needed.unwrap_or(wire::FIRST), "scheduler") {
+        return Err(refusal);
     }
     serde_json::from_slice(&stored.payload).map_err(|error| error.to_string())
 }

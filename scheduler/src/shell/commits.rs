@@ -5,12 +5,14 @@
 
 use std::time::Duration;
 
+use contract::fence::Term;
 use fabric::election::Guard;
 use fabric::etcd::{self, Op, Store, Writer};
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use super::Hands;
 use crate::core::io::{Commit, CommitResult, Input, OUTCOME_KEPT, Write};
 use crate::metrics::{CommitLabel, CommitLabels, Metrics};
 
@@ -25,12 +27,12 @@ pub(super) struct Lane {
     pub(super) done: mpsc::Receiver<Input>,
 }
 
-pub(super) fn start(store: Store, guard: Guard, name: &str, metrics: Metrics) -> (Lane, Scoped) {
+/// Takes commits of the leadership that `guard` proves and that calls its term `term`.
+pub(super) fn start(hands: &Hands, guard: Guard, term: Term) -> (Lane, Scoped) {
     let (sender, commits) = mpsc::channel(QUEUE);
     let (done_sender, done) = mpsc::channel(QUEUE);
-    let term = guard.term;
-    let writer = Writer::new(store.clone(), guard, name);
-    let worker = Worker { store, writer, term, metrics, lease: None };
+    let writer = Writer::new(hands.store.clone(), guard, &hands.name);
+    let worker = Worker { store: hands.store.clone(), writer, term, metrics: hands.metrics.clone(), lease: None };
     (Lane { sender, done }, spawn_scoped("commits", worker.run(commits, done_sender)))
 }
 
@@ -52,7 +54,7 @@ impl Lane {
 struct Worker {
     store: Store,
     writer: Writer,
-    term: u64,
+    term: Term,
     metrics: Metrics,
     lease: Option<(i64, Instant)>,
 }
@@ -69,8 +71,8 @@ impl Worker {
     }
 
     async fn store(&mut self, commit: &Commit) -> CommitResult {
-        if commit.term.0 != self.term {
-            tracing::error!(commit = %commit.term, ours = self.term, "a commit of another term");
+        if commit.term != self.term {
+            tracing::error!(commit = %commit.term, ours = %self.term, "a commit of another term");
             return CommitResult::Fenced;
         }
         match self.try_store(commit).await {

@@ -2,19 +2,20 @@
 
 use std::time::Duration;
 
+use contract::fence::Term;
 use contract::keys;
 use contract::name::NodeName;
 use contract::order::OrderMessage;
 use contract::record::Cursor;
 use fabric::backoff;
 use fabric::election::Guard;
-use fabric::etcd::Store;
 use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
 use super::ears::{self, Questions};
-use super::{Hands, commands, commits, janitor, orders};
+use super::{Hands, commands, commits, janitor, naming, orders, schema};
 use crate::core::io::{Commit, Input};
+use crate::migration::PRESENT;
 
 /// Commands the loop may be behind. When full the reader waits; the stream keeps the rest.
 const COMMANDS: usize = 256;
@@ -29,11 +30,18 @@ pub(super) struct Leadership {
 
 impl Leadership {
     /// Starts to read commands after the stored cursor, and to take commits and orders.
-    pub(super) fn start(guard: Guard, stored: &[(String, Vec<u8>)], hands: &Hands, questions: &Questions) -> Self {
+    pub(super) fn start(
+        guard: Guard,
+        term: Term,
+        stored: &[(String, Vec<u8>)],
+        hands: &Hands,
+        questions: &Questions,
+    ) -> Self {
         let (sender, commands) = mpsc::channel(COMMANDS);
-        let (commits, commits_task) = commits::start(hands.store.clone(), guard, &hands.name, hands.metrics.clone());
+        let (commits, commits_task) = commits::start(hands, guard, term);
         let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());
-        let read = commands::read(hands.bus.clone(), cursor(stored), hands.clock, sender);
+        let place = commands::Place { cursor: cursor(stored), stores: naming::read(stored).stores };
+        let read = commands::read(hands.bus.clone(), place, hands.clock, sender);
         let listen = ears::leader_questions(hands.bus.clone(), questions.clone());
         let tasks = vec![
             commits_task,
@@ -55,6 +63,17 @@ impl Leadership {
         }
     }
 
+    /// A command or an answer to an order that is at hand, by turns.
+    pub(super) fn waiting(&mut self, turn: usize) -> Option<Input> {
+        let command = |leading: &mut Self| leading.commands.try_recv().ok();
+        let reply = |leading: &mut Self| leading.orders.replies.try_recv().ok();
+        if turn.is_multiple_of(2) {
+            command(self).or_else(|| reply(self))
+        } else {
+            reply(self).or_else(|| command(self))
+        }
+    }
+
     /// Hands a commit over; what the core is told when that cannot be.
     pub(super) fn commit(&self, commit: Commit) -> Option<Input> {
         self.commits.hand_over(commit)
@@ -66,26 +85,38 @@ impl Leadership {
     }
 }
 
-/// Reads everything stored, after the election was won. Tries until it has it or is not wanted any more.
-pub(super) async fn load(store: Store, loaded: mpsc::Sender<Vec<(String, Vec<u8>)>>) {
+/// Everything stored, or why this build must not lead over it.
+pub(super) type Loaded = Result<Vec<(String, Vec<u8>)>, schema::Error>;
+
+/// Brings what is stored into the present shape and reads it, after the election was won. Tries until it has it or is not wanted
+/// any more.
+pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded>) {
     let mut attempt = 0;
     loop {
         attempt += 1;
-        let read = async {
-            let mut pairs = store.list(keys::STATE).await?.pairs;
-            pairs.extend(store.list(keys::OUTCOMES).await?.pairs);
-            Ok::<_, fabric::etcd::Error>(pairs)
-        };
-        match read.await {
-            Ok(pairs) => {
+        let error = match read(&hands, &guard).await {
+            Err(schema::Error::Deposed) => return,
+            Err(schema::Error::Store(error)) => error,
+            read @ (Ok(_)
+            | Err(schema::Error::Newer { .. } | schema::Error::NoStep { .. } | schema::Error::Unreadable(_))) => {
                 // A closed channel means that we do not lead any more.
-                let _unwanted = loaded.send(pairs).await;
+                let _unwanted = loaded.send(read).await;
                 return;
             }
-            Err(error) => tracing::warn!(%error, attempt, "cannot read what is stored yet"),
-        }
+        };
+        tracing::warn!(%error, attempt, "cannot read what is stored yet");
         tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1))).await;
     }
+}
+
+async fn read(hands: &Hands, guard: &Guard) -> Loaded {
+    let store = &hands.store;
+    // Checked by each new leader, not only at its start: a newer one may have led in between.
+    schema::prepare(store, guard, &hands.name, &PRESENT).await?;
+    naming::ensure(store, guard, &hands.name).await?;
+    let mut pairs = store.list(keys::STATE).await.map_err(schema::Error::Store)?.pairs;
+    pairs.extend(store.list(keys::OUTCOMES).await.map_err(schema::Error::Store)?.pairs);
+    Ok(pairs)
 }
 
 fn cursor(stored: &[(String, Vec<u8>)]) -> Cursor {

@@ -4,15 +4,18 @@
 //! the core as not done. Everything that only a leader does lives in `Leadership` and ends the moment it is dropped.
 
 mod answers;
+mod backups;
+mod claim;
 mod commands;
 mod commits;
 mod ears;
 mod janitor;
 mod leadership;
+mod naming;
 mod orders;
 mod post;
 mod ready;
-pub(crate) mod schema;
+pub mod schema;
 pub(crate) mod streams;
 
 use std::collections::VecDeque;
@@ -39,6 +42,9 @@ use crate::metrics::Metrics;
 /// beyond that is repaired by the next heartbeat, or asked again.
 const EARS: usize = 1024;
 
+/// Inputs that are taken in one go when they wait: whatever follows from them, plans, commits, orders, is done once.
+const AT_ONCE: usize = 256;
+
 /// The running scheduler.
 pub(crate) struct Shell<'a> {
     core: Core,
@@ -53,6 +59,7 @@ pub(crate) struct Shell<'a> {
     bus: watch::Receiver<bool>,
     question_sender: Questions,
     answers: answers::Lane,
+    backups: backups::Lane,
     post: post::Lane,
     /// Inputs that follow from an effect which could not be handed over.
     undone: VecDeque<Input>,
@@ -65,7 +72,7 @@ enum Duty {
     /// Answers as a standby.
     Standby { _questions: Scoped },
     /// Won the election and reads what is stored; still answers as a standby.
-    TakingOver { guard: Guard, loaded: mpsc::Receiver<Vec<(String, Vec<u8>)>>, _tasks: [Scoped; 2] },
+    TakingOver { guard: Guard, loaded: mpsc::Receiver<leadership::Loaded>, _tasks: [Scoped; 2] },
     /// Leads.
     Leading(Box<Leadership>),
 }
@@ -74,7 +81,7 @@ enum Duty {
 enum Event {
     Input(Box<Input>),
     Role(Role),
-    Loaded(Vec<(String, Vec<u8>)>),
+    Loaded(leadership::Loaded),
 }
 
 impl Event {
@@ -101,11 +108,13 @@ impl<'a> Shell<'a> {
         let (question_sender, questions) = mpsc::channel(EARS);
         let (mirrored, mirrored_seen) = watch::channel(false);
         let (answers, answers_task) = answers::start(bus.clone());
+        let (backups, backups_task) = backups::start(bus.clone(), store.clone());
         let (post, post_tasks) = post::start(bus.clone());
         let question_sender = Questions { out: question_sender, post: post.clone(), clock: hands.clock };
         let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
         let mut tasks = vec![
             answers_task,
+            backups_task,
             spawn_scoped("reports", hear),
             spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
@@ -123,6 +132,7 @@ impl<'a> Shell<'a> {
             bus: ears::bus(bus),
             question_sender,
             answers,
+            backups,
             post,
             undone: VecDeque::new(),
             readiness,
@@ -131,21 +141,21 @@ impl<'a> Shell<'a> {
         }
     }
 
-    /// Runs until shutdown.
-    pub(crate) async fn run(mut self, shutdown: Shutdown) {
+    /// Runs until shutdown, or until it was to lead over what a newer scheduler has stored.
+    pub(crate) async fn run(mut self, shutdown: Shutdown) -> Result<(), schema::Error> {
         let readiness = self.readiness.clone();
         // The role may have changed before the first look at it.
         self.role.mark_changed();
         loop {
             let event = tokio::select! {
-                () = shutdown.wait() => break,
+                () = shutdown.wait() => return Ok(()),
                 () = readiness.asked() => continue,
                 event = self.next() => event,
             };
             match event {
-                Event::Input(input) => self.feed(*input),
+                Event::Input(input) => self.take(*input),
                 Event::Role(role) => self.take_role(role),
-                Event::Loaded(stored) => self.lead(stored),
+                Event::Loaded(stored) => self.lead(stored?),
             }
         }
     }
@@ -166,7 +176,10 @@ impl<'a> Shell<'a> {
                     }
                 }
                 Some(report) = self.reports.recv() => return Event::input(Input::Report(report)),
-                Some(asked) = self.questions.recv() => return Event::input(Input::Query { query: asked.query, reply: asked.reply }),
+                Some(asked) = self.questions.recv() => match backups::pages(asked) {
+                    Ok(page) => self.count_dropped(self.backups.hand_over(page)),
+                    Err(Asked { query, reply }) => return Event::input(Input::Query { query, reply }),
+                },
                 Ok(()) = self.bus.changed() => {
                     return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
@@ -175,8 +188,41 @@ impl<'a> Shell<'a> {
         }
     }
 
+    /// Takes an input together with what waits behind it.
+    fn take(&mut self, mut input: Input) {
+        for turn in 1..AT_ONCE {
+            let Some(next) = self.waiting(turn) else { break };
+            self.note(&input);
+            let effects = self.core.on_one_of_many(input, self.hands.clock.now());
+            effects.into_iter().for_each(|effect| self.perform(effect));
+            input = next;
+        }
+        self.feed(input);
+    }
+
+    /// What is at hand: reports and what only a leader hears, by turns, so that a flood of one does not hold up the other.
+    fn waiting(&mut self, turn: usize) -> Option<Input> {
+        let report = |shell: &mut Self| shell.reports.try_recv().ok().map(Input::Report);
+        if turn.is_multiple_of(2) {
+            report(self).or_else(|| self.duty.waiting(turn / 2))
+        } else {
+            self.duty.waiting(turn / 2).or_else(|| report(self))
+        }
+    }
+
     fn feed(&mut self, input: Input) {
-        match &input {
+        self.note(&input);
+        for effect in self.core.on(input, self.hands.clock.now()) {
+            self.perform(effect);
+        }
+        self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
+        self.hands.metrics.estranged.set(i64::try_from(self.core.estranged()).unwrap_or(i64::MAX));
+        self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
+        self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
+    }
+
+    fn note(&self, input: &Input) {
+        match input {
             Input::Command(_) => drop(self.hands.metrics.commands.inc()),
             Input::Report(_) => drop(self.hands.metrics.reports.inc()),
             Input::Query { .. } => drop(self.hands.metrics.queries.inc()),
@@ -188,11 +234,6 @@ impl<'a> Shell<'a> {
             | Input::Bus { .. }
             | Input::Tick => {}
         }
-        for effect in self.core.on(input, self.hands.clock.now()) {
-            self.perform(effect);
-        }
-        self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
-        self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
     }
 
     fn take_role(&mut self, role: Role) {
@@ -202,7 +243,7 @@ impl<'a> Shell<'a> {
             Role::Follower => {}
             Role::Leader(guard) => {
                 let (sender, loaded) = mpsc::channel(1);
-                let load = leadership::load(self.hands.store.clone(), sender);
+                let load = leadership::load(self.hands.clone(), guard.clone(), sender);
                 let questions = stand_by(&self.hands.bus, &self.question_sender);
                 let tasks = [spawn_scoped("take over", load), questions];
                 self.duty = Duty::TakingOver { guard, loaded, _tasks: tasks };
@@ -225,9 +266,11 @@ impl<'a> Shell<'a> {
     fn lead(&mut self, stored: Vec<(String, Vec<u8>)>) {
         let Duty::TakingOver { guard, .. } = &self.duty else { return };
         let guard = guard.clone();
-        let term = guard.term;
+        let store = naming::read(&stored);
+        let term = store.base.saturating_add(guard.term);
         tracing::info!(term, records = stored.len(), "takes over");
-        self.duty = Duty::Leading(Box::new(Leadership::start(guard, &stored, &self.hands, &self.question_sender)));
+        self.duty =
+            Duty::Leading(Box::new(Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender)));
         self.hands.metrics.leader.set(1);
         self.hands.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));
         self.feed(Input::Elected { term: Term(term), stored });
@@ -275,6 +318,14 @@ impl Duty {
                 None => std::future::pending().await,
             },
             Self::Leading(leadership) => Event::input(leadership.next().await),
+        }
+    }
+
+    /// A command or an answer to an order that is at hand.
+    fn waiting(&mut self, turn: usize) -> Option<Input> {
+        match self {
+            Self::Leading(leadership) => leadership.waiting(turn),
+            Self::Standby { .. } | Self::TakingOver { .. } => None,
         }
     }
 

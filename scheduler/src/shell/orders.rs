@@ -92,6 +92,13 @@ fn count(reply: &OrderReply, metrics: &Metrics) {
             metrics.stale_replies.inc();
             tracing::warn!(%have, "a node obeys a later leader");
         }
+        OrderReply::Foreign { have, .. } => {
+            metrics.stale_replies.inc();
+            tracing::error!(
+                %have,
+                "a node obeys another store: etcd was wiped; restore a backup with deployctl restore"
+            );
+        }
         OrderReply::Accepted { .. }
         | OrderReply::NeedWhole { .. }
         | OrderReply::Conflict { .. }

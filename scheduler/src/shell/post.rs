@@ -65,11 +65,15 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         | Key::Pairs(_)
         | Key::History(..)
         | Key::Node(_)
+        | Key::NodeIntent(_)
         | Key::Outcome(_)
         | Key::Cursor
         | Key::Callbacks
         | Key::Engine
-        | Key::Constraints => DeadLetterKind::Record,
+        | Key::Constraints
+        | Key::Store
+        | Key::Restore
+        | Key::RestorePart(..) => DeadLetterKind::Record,
     }
 }
 

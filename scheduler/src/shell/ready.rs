@@ -1,4 +1,4 @@
-//! Is this scheduler ready? When NATS and etcd answer and the stored state was read once.
+//! Is this scheduler ready? When NATS and etcd answer, the stored state was read once, and no newer scheduler has changed its shape.
 
 use std::time::Duration;
 
@@ -7,6 +7,9 @@ use fabric::admin::Readiness;
 use fabric::etcd::Store;
 use fabric::nats::Bus;
 use tokio::sync::watch;
+
+use super::schema;
+use crate::migration::PRESENT;
 
 const EVERY: Duration = Duration::from_secs(2);
 
@@ -21,7 +24,9 @@ pub(super) async fn watch(bus: Bus, store: Store, mut mirrored: watch::Receiver<
             (false, _, _) => Err("no connection to NATS".to_owned()),
             (true, Err(error), _) => Err(format!("no answer from etcd: {error}")),
             (true, Ok(_), false) => Err("the stored state is not read yet".to_owned()),
-            (true, Ok(_), true) => Ok(()),
+            (true, Ok(stored), true) => {
+                schema::judge(stored.as_deref(), &PRESENT).map(drop).map_err(|error| error.to_string())
+            }
         });
         tokio::select! {
             () = tokio::time::sleep(EVERY) => {}

@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
+mod backup;
 mod commands;
 mod life;
 mod nodes;
+mod schema;
 mod stage;
+mod wire;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::stage::{LIMIT, Stage};
 
 fn report(node: &NodeName) -> ReportMessage {
-    let stamp = Stamp { node: node.clone(), incarnation: "one".to_owned(), sequence: 1 };
+    let stamp = Stamp { node: node.clone(), incarnation: "one".to_owned(), sequence: 1, identity: "".into() };
     let facts = NodeFacts { cpu_millis: 4000, cores: 4, memory: 8 << 30, wire: 1, ..NodeFacts::default() };
     ReportMessage::Whole(Report {
         head: ReportHead {

@@ -37,6 +37,7 @@ pub(super) fn secs(seconds: u64) -> Duration {
 pub(super) fn settings() -> Settings {
     Settings {
         owner: Owner { cluster: "c".to_owned(), node: "n1".parse().expect("a name") },
+        identity: String::new(),
         incarnation: "run-1".to_owned(),
         facts: NodeFacts::default(),
         heartbeat: secs(3),

@@ -178,3 +178,49 @@ fn the_mutants_do_what_they_are_for() {
     assert!(matches!(bench.order(order(5, 1).pod("a.v1-i1-d0").whole()), OrderReply::Accepted { .. }));
     assert_eq!(bench.disk, Ledger::default());
 }
+
+fn of_store(order: OrderMessage, name: &str) -> OrderMessage {
+    let stores: contract::store::Stores = [name.to_owned()].into();
+    match order {
+        OrderMessage::Whole(order) => OrderMessage::Whole(contract::order::Order { stores, ..order }),
+        OrderMessage::Delta(delta) => OrderMessage::Delta(contract::order::OrderDelta { stores, ..delta }),
+    }
+}
+
+#[test]
+fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs() {
+    let mut bench = Bench::new().start();
+    bench.order(of_store(order(5, 1).pod("a.v1-i1-d0").whole(), "old"));
+    let disk = bench.disk.clone();
+    bench.take_steps();
+    let foreign = OrderReply::Foreign { have: fence(5, 1), stores: ["old".to_owned()].into() };
+    assert_eq!(bench.order(of_store(order(900, 1).whole(), "new")), foreign);
+    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    // A restored store goes by both names, and one from before stores had names fits any.
+    let mut both = order(901, 1).pod("a.v1-i1-d0").0;
+    both.stores = ["new".to_owned(), "old".to_owned()].into();
+    assert!(matches!(bench.order(OrderMessage::Whole(both)), OrderReply::Accepted { .. }));
+    assert!(bench.take_steps().is_empty(), "what runs is taken over as it is");
+    assert!(matches!(bench.order(of_store(order(902, 1).whole(), "new")), OrderReply::Accepted { .. }));
+}
+
+#[test]
+fn who_runs_nothing_changes_hands_even_for_a_lower_term() {
+    let mut bench = Bench::new().start();
+    bench.order(of_store(order(5, 7).whole(), "old"));
+    assert!(matches!(bench.order(of_store(order(2, 1).pod("a.v1-i1-d0").whole(), "new")), OrderReply::Accepted { .. }));
+    assert_eq!(bench.core.obeyed(), fence(2, 1));
+}
+
+#[test]
+fn an_order_for_another_agent_of_this_name_is_left_to_that_one() {
+    let mut bench = Bench::with(Settings { identity: "mine".to_owned(), ..settings() }, Ledger::default()).start();
+    let message = |agent: &str| order(1, 1).pod("a.v1-i1-d0").whole().meant_for(agent.to_owned());
+    assert_eq!(bench.feed(incoming(message("another"), "r")), [], "not even an answer");
+    assert_eq!((bench.core.obeyed(), bench.core.tally().astray), (fence(0, 0), 1));
+    assert!(matches!(bench.order(message("mine")), OrderReply::Accepted { .. }));
+    assert!(
+        matches!(bench.order(order(1, 2).whole()), OrderReply::Accepted { .. }),
+        "one that says nothing is for all"
+    );
+}

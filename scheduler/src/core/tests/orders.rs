@@ -84,6 +84,69 @@ fn an_unanswered_order_is_sent_again_whole_when_the_node_is_heard_or_after_a_whi
     assert_eq!(sent(&rig.input(Input::Tick)).len(), 1);
 }
 
+/// The node took its order; the answer comes too late or never.
+fn took_without_a_word(rig: &mut Rig, effects: Vec<Effect>) -> Fence {
+    let message = effects.into_iter().find_map(|effect| match effect {
+        Effect::SendOrder { message, .. } => Some(message),
+        _ => None,
+    });
+    let message = message.expect("an order");
+    rig.agents.get_mut(&node("a")).expect("an agent").obey(&message);
+    message.fence()
+}
+/// Gives the command and stores what it leads to; what follows is not performed.
+fn decided(rig: &mut Rig, id: &str, verb: Verb) -> Vec<Effect> {
+    let delivery = rig.delivery(id, verb);
+    let effects = rig.input(Input::Command(delivery));
+    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
+    let committed = rig.store(commit);
+    rig.input(committed)
+}
+
+#[test]
+fn a_report_that_shows_the_order_is_an_answer_to_it() {
+    let mut rig = rig(&["a"]);
+    let effects = decided(&mut rig, "c1", create("web", 1));
+    let fence = took_without_a_word(&mut rig, effects);
+    rig.report("a");
+    assert_eq!(kinds(&rig), [""; 0], "it has its order");
+    assert_eq!(sent(&answer(&mut rig, fence, None)), [], "a late word about it changes nothing");
+    rig.pass(40);
+    assert_eq!(kinds(&rig), [""; 0]);
+    rig.command("c2", create("api", 1));
+    assert_eq!(kinds(&rig), ["delta"]);
+}
+
+#[test]
+fn an_unanswered_order_that_a_report_shows_is_not_sent_again() {
+    let mut rig = rig(&["a"]);
+    let effects = decided(&mut rig, "c1", create("web", 1));
+    let fence = took_without_a_word(&mut rig, effects);
+    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+    rig.report("a");
+    rig.pass(40);
+    assert_eq!(kinds(&rig), [""; 0], "it has its order");
+}
+
+#[test]
+fn what_changed_after_an_unanswered_order_that_a_report_shows_goes_as_a_change() {
+    let mut rig = rig(&["a"]);
+    let effects = decided(&mut rig, "c1", create("web", 1));
+    let fence = took_without_a_word(&mut rig, effects);
+    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+    assert_eq!(sent(&decided(&mut rig, "c2", create("api", 1))), [], "not before it is known what the node has");
+    rig.report("a");
+    assert_eq!((kinds(&rig), rig.pods("a").len()), (vec!["delta"], 2));
+    rig.clear();
+    let effects = decided(&mut rig, "c3", create("db", 1));
+    let fence = took_without_a_word(&mut rig, effects);
+    assert_eq!(sent(&answer(&mut rig, fence, None)), []);
+    assert_eq!(sent(&decided(&mut rig, "c4", Verb::Configure { readonly: None, maintenance: Some(true) })), []);
+    rig.report("a");
+    assert_eq!(kinds(&rig), ["delta"], "the brakes are told, too");
+    assert!(rig.agents[&node("a")].order.brakes.hold_restarts);
+}
+
 #[test]
 fn one_order_is_under_way_per_node() {
     let (mut rig, fence) = under_way("c1");

@@ -1,7 +1,10 @@
 //! A new leader continues where the old one stopped: nothing moves, nothing is forgotten, nobody is called lost too early.
 
+use super::releases::{conducted, create_spec, rolling};
+use super::upgrades::{image, patch};
 use super::*;
 use contract::command::{Refusal, Verdict};
+use contract::rollout::PodReplacement;
 
 use crate::core::io::{Mirror, Mutant};
 
@@ -184,4 +187,44 @@ fn nobody_leads_over_a_cursor_that_cannot_be_read() {
     rig.elect();
     assert!(rig.stepped_down.as_ref().is_some_and(|reason| reason.contains("cursor")), "{:?}", rig.stepped_down);
     assert_eq!((rig.core.term(), rig.orders.len()), (None, 0));
+}
+
+/// A release of one instance that waits for a pod of the one before, which its node does not get rid of.
+fn waiting() -> (Rig, NodeName) {
+    let mut rig = rig(&["a", "b", "c"]);
+    let spec = PodGroupSpec { pod_replacement: Some(PodReplacement::Complete), ..conducted("web", 1, rolling(1, 0)) };
+    assert_eq!(rig.command("c1", create_spec(spec)), "Accepted");
+    assert!(rig.completes("web", 30));
+    let first = rig.slots("web")[0].node.clone().expect("a place");
+    let pod = PodId { group: group("web"), instance: 1, version: 0, drift: 0 };
+    rig.agents.get_mut(&first).expect("an agent").clinging.insert(pod);
+    rig.command("c2", patch("web", image("web", "v1")));
+    assert!(rig.completes("web", 30));
+    rig.command("c3", patch("web", image("web", "v2")));
+    rig.pass(3);
+    (rig, first)
+}
+
+#[test]
+fn what_a_new_leader_has_not_heard_of_yet_still_counts() {
+    let (mut rig, first) = waiting();
+    assert_eq!(rig.slots("web")[0].next, None, "what goes is still there");
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    rig.pass(5);
+    assert_eq!(rig.slots("web")[0].next, None, "it is whoever leads");
+    rig.agents.get_mut(&first).expect("an agent").clinging.clear();
+    assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
+}
+
+#[test]
+fn a_node_that_died_with_the_leader_is_waited_for_until_it_is_lost() {
+    let (mut rig, first) = waiting();
+    assert_ne!(rig.slots("web")[0].node.as_ref(), Some(&first), "{:?}", rig.slots("web"));
+    rig.cut.insert(first);
+    rig.core = Core::new(Settings::default());
+    rig.elect();
+    rig.pass(290);
+    assert_eq!(rig.slots("web")[0].next, None, "it may still have what goes");
+    assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
 }

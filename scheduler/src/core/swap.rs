@@ -1,0 +1,88 @@
+//! Brings a backup back, second half: puts it in the place of everything stored.
+//!
+//! A leader that finds the record of a restore does only this. It plans nothing, sends no order and takes no command: those
+//! wait in the stream for the next leader. What it writes follows from what is stored, so whoever is cut off in the middle is
+//! followed by one that writes the rest. The last write raises the terms above all that any node is known to obey and makes
+//! this leader step down; the next one loads everything by the way it always does. There is no second way of taking over.
+
+use std::collections::BTreeMap;
+
+use contract::backup::{Backup, RestoreRecord};
+use contract::event::Kind;
+use contract::keys;
+use contract::record::SchemaRecord;
+use contract::store::StoreRecord;
+
+use super::commit::{self, Bundle};
+use super::events;
+use super::io::{Effect, Write};
+use super::leader::Leading;
+use super::restores;
+
+impl Leading<'_> {
+    /// Puts the backup in place that `record` speaks of.
+    pub(super) fn swap(&mut self, record: &RestoreRecord) {
+        let backup = match restores::assemble(self.stored, &record.restore, record.parts) {
+            Ok(backup) => backup,
+            Err(reason) => return self.give_up(record, &reason),
+        };
+        for writes in commit::portions(self.replacing(&backup)) {
+            self.lead.outbox.push(Bundle { writes, ..Bundle::default() });
+        }
+        let store = self.state.store.restored(&former_store(&backup), &record.restore, self.highest_term());
+        let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
+        let writes = vec![
+            commit::put(keys::STORE.to_owned(), &store),
+            // An older shape is made ours by the next leader, as it would be after an upgrade.
+            commit::put(keys::SCHEMA.to_owned(), &schema),
+            Write::Delete { key: keys::RESTORE.to_owned() },
+        ];
+        let message = format!(
+            "restored the backup of {} with {} records; terms begin above {}",
+            backup.header.taken_at,
+            backup.entries.len(),
+            store.base
+        );
+        self.finish_swap(writes, message, "a backup is in place");
+    }
+
+    /// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
+    fn give_up(&mut self, record: &RestoreRecord, reason: &str) {
+        let message = format!("restore {} is given up: {reason}", record.restore);
+        self.finish_swap(vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
+    }
+
+    /// The record goes, then this leadership. The parts are the next leader's to drop.
+    fn finish_swap(&mut self, writes: Vec<Write>, message: String, reason: &str) {
+        let effects = vec![Effect::Record(events::event(Kind::Engine, message, self.now))];
+        let leaves = Some(reason.to_owned());
+        self.lead.outbox.push(Bundle { writes, effects, leaves, ..Bundle::default() });
+    }
+
+    /// The writes that make everything stored what the backup holds; which store this is stays for the last.
+    fn replacing(&self, backup: &Backup) -> Vec<Write> {
+        let entries = backup.entries.iter().filter(|entry| entry.key != keys::STORE);
+        let wanted: BTreeMap<&str, Vec<u8>> =
+            entries.filter_map(|entry| Some((entry.key.as_str(), entry.value()?))).collect();
+        let present = self.stored.keys().filter(|key| keys::is_backed_up(key) && *key != keys::STORE);
+        let surplus = present.filter(|key| !wanted.contains_key(key.as_str()));
+        let mut writes: Vec<Write> = surplus.map(|key| Write::Delete { key: key.clone() }).collect();
+        let changed = wanted.into_iter().filter(|(key, value)| self.stored.get(*key) != Some(value));
+        writes.extend(changed.map(|(key, value)| Write::Put { key: key.to_owned(), value, expires: false }));
+        writes
+    }
+
+    /// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
+    /// less than once in a millisecond.
+    fn highest_term(&self) -> u64 {
+        let obeyed = self.ears.reports().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
+        let time = u64::try_from(self.now.as_millis()).unwrap_or(0);
+        obeyed.max(self.lead.term.0).max(self.lead.overtaken.0).max(time)
+    }
+}
+
+fn former_store(backup: &Backup) -> StoreRecord {
+    let entry = backup.entries.iter().find(|entry| entry.key == keys::STORE);
+    let value = entry.and_then(contract::backup::Entry::value);
+    value.and_then(|value| serde_json::from_slice(&value).ok()).unwrap_or_default()
+}

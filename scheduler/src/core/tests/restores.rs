@@ -1,0 +1,195 @@
+//! A backup comes back whole or not at all, and what runs meanwhile runs on.
+
+use super::estranged::{cluster, named, wipe};
+use super::*;
+use contract::backup::{self, Entry, FORMAT, Header, Step, Writer};
+use contract::record::SCHEMA_VERSION;
+use contract::store::StoreRecord;
+
+use crate::core::load::Stored;
+
+/// What a backup of `stored` is.
+fn backup_of(stored: &Stored) -> String {
+    backup_with(stored, SCHEMA_VERSION)
+}
+fn backup_with(stored: &Stored, schema: u32) -> String {
+    let taken_at = Timestamp::from_millis(5);
+    let mut writer = Writer::default();
+    let mut text =
+        writer.header(&Header { format: FORMAT, schema, revision: 9, taken_at, version: "0.1.0".to_owned() });
+    for (key, value) in stored.iter().filter(|(key, _)| keys::is_backed_up(key)) {
+        text.push_str(&writer.entry(&Entry::new(key.clone(), value.clone())));
+    }
+    text + &writer.end()
+}
+
+fn stage(restore: &str, part: u32, text: &str) -> Verb {
+    Verb::Restore { step: Step::Stage { restore: restore.parse().expect("an id"), part, text: text.to_owned() } }
+}
+fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
+    Verb::Restore { step: Step::Finish { restore: restore.parse().expect("an id"), parts, replace } }
+}
+
+/// Keeps the parts aside; how many there are.
+fn send(rig: &mut Rig, restore: &str, text: &str) -> u32 {
+    let parts = backup::parts(text);
+    for (part, text) in (0u32..).zip(&parts) {
+        assert_eq!(rig.command(&format!("{restore}-{part}"), stage(restore, part, text)), "Accepted");
+    }
+    u32::try_from(parts.len()).expect("few")
+}
+
+fn store_record(rig: &Rig) -> StoreRecord {
+    serde_json::from_slice(&rig.store[keys::STORE]).expect("a record")
+}
+
+/// The next leader, in the first term the store allows.
+fn elect_above(rig: &mut Rig) {
+    rig.term = rig.term.max(store_record(rig).base);
+    rig.elect();
+}
+
+/// Everything of the cluster itself.
+fn state(stored: &Stored) -> Stored {
+    let of_state = stored.iter().filter(|(key, _)| keys::is_backed_up(key) && *key != keys::STORE);
+    of_state.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
+fn parts_left(rig: &Rig) -> usize {
+    rig.store.keys().filter(|key| key.starts_with(keys::RESTORE_PARTS)).count()
+}
+
+#[test]
+fn after_a_wipe_a_restore_brings_every_group_back_and_no_node_does_anything() {
+    let mut rig = named("old", &["a", "b"]);
+    rig.command("c1", create("web", 3));
+    rig.command("c2", create("db", 2));
+    rig.pass(3);
+    let (before, text) = (state(&rig.store), backup_of(&rig.store));
+    let orders = rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>();
+    wipe(&mut rig, "new");
+    let parts = send(&mut rig, "r1", &text);
+    assert_eq!(rig.stepped_down, None, "parts change nothing");
+    assert_eq!(rig.command("f1", finish("r1", parts, false)), "Accepted");
+    assert!(rig.stepped_down.take().is_some() && rig.core.term().is_none());
+    rig.elect();
+    assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("in place")), "{:?}", rig.core.term());
+    assert_eq!(state(&rig.store), before);
+    let store = store_record(&rig);
+    assert_eq!(store.stores, ["new".to_owned(), "old".to_owned()].into());
+    assert!(store.base >= rig.term && store.base >= u64::try_from(rig.now).expect("a time"));
+    elect_above(&mut rig);
+    rig.pass(5);
+    assert_eq!(rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>(), orders);
+    let view = cluster(&mut rig);
+    assert_eq!((view.groups, view.running, view.estranged), (2, 5, 0));
+    assert_eq!(view.restored.as_ref().map(contract::name::CommandId::as_str), Some("r1"));
+    assert_eq!((parts_left(&rig), rig.store.contains_key(keys::RESTORE)), (0, false));
+    assert_eq!(rig.command("c3", replica("web", 4)), "Accepted");
+    rig.pass(3);
+    assert_eq!(rig.places("web").len(), 4);
+}
+
+#[test]
+fn while_a_backup_is_put_in_place_nothing_is_planned_ordered_or_obeyed() {
+    let mut rig = named("old", &["a"]);
+    rig.command("c1", create("web", 2));
+    rig.pass(2);
+    let text = backup_of(&rig.store);
+    let parts = send(&mut rig, "r1", &text);
+    rig.command("c2", create("later", 1));
+    assert_eq!(rig.command("f1", finish("r1", parts, true)), "Accepted");
+    let cursor = rig.store[keys::CURSOR].clone();
+    rig.clear();
+    let stored = rig.store.clone().into_iter().collect();
+    let effects = rig.input(Input::Elected { term: Term(rig.term + 1), stored });
+    assert!(matches!(&effects[..], [Effect::Commit(_)]), "{effects:?}");
+    let delivery = rig.delivery("c3", replica("web", 5));
+    assert_eq!(rig.input(Input::Command(delivery)), Vec::new(), "it waits in the stream");
+    let report = rig.agents[&node("a")].whole(&node("a"));
+    assert_eq!(without_events(rig.input(Input::Report(ReportMessage::Whole(report)))), Vec::new());
+    rig.now += 400_000;
+    assert_eq!(rig.input(Input::Tick), Vec::new(), "nobody is lost meanwhile");
+    assert!(rig.core.wake_at().is_none_or(|at| at > rig.time()), "and nobody is in a hurry");
+    rig.perform(effects);
+    assert_eq!(rig.store[keys::CURSOR], cursor);
+    assert!(rig.orders.is_empty() && rig.stepped_down.is_some());
+    assert!(!rig.store.contains_key(&keys::group(&group("later"))), "what came after the backup is undone");
+    elect_above(&mut rig);
+    // The reader of the next leadership begins at the cursor.
+    rig.sequence -= 1;
+    assert_eq!(rig.command("c3", replica("web", 5)), "Accepted");
+}
+
+#[test]
+fn a_leader_that_dies_while_it_puts_a_backup_in_place_is_followed_by_one_that_ends_it() {
+    let mut rig = named("old", &["a"]);
+    for number in 0..200 {
+        rig.command(&format!("c{number}"), create(&format!("web{number}"), 0));
+    }
+    let (before, text) = (state(&rig.store), backup_of(&rig.store));
+    wipe(&mut rig, "new");
+    rig.command("d1", create("odd", 1));
+    let parts = send(&mut rig, "r1", &text);
+    assert_eq!(rig.command("f1", finish("r1", parts, true)), "Accepted");
+    let mut deaths = 0;
+    while rig.store.contains_key(keys::RESTORE) {
+        rig.core = Core::new(Settings::default());
+        rig.term += 1;
+        let stored = rig.store.clone().into_iter().collect();
+        let effects = rig.input(Input::Elected { term: Term(rig.term), stored });
+        let commit = effects.into_iter().find_map(|effect| match effect {
+            Effect::Commit(commit) => Some(commit),
+            _ => None,
+        });
+        // Only its first transaction is stored.
+        rig.store(commit.expect("there is something left to do"));
+        deaths += 1;
+        assert!(deaths < 20, "each of them does something");
+    }
+    assert!(deaths > 2, "{deaths}");
+    assert_eq!(state(&rig.store), before);
+}
+
+#[test]
+fn what_is_not_whole_not_ours_or_not_meant_is_refused_and_changes_nothing() {
+    let mut rig = named("old", &["a"]);
+    rig.command("c1", create("web", 1));
+    let text = backup_of(&rig.store);
+    let parts = send(&mut rig, "r1", &text);
+    let refused = |rig: &mut Rig, id: &str, verb: Verb, why: &str| {
+        let before = state(&rig.store);
+        let verdict = rig.command(id, verb);
+        assert!(verdict.starts_with("Refused") && verdict.contains(why), "{verdict}");
+        assert_eq!((state(&rig.store), rig.stepped_down.take()), (before, None));
+    };
+    refused(&mut rig, "f1", finish("r1", parts, false), "holds 1 PodGroups");
+    refused(&mut rig, "f2", finish("r1", parts + 1, true), "part 1 of 2 is missing");
+    refused(&mut rig, "f3", finish("r2", parts, true), "part 0 of 1 is missing");
+    refused(&mut rig, "s1", stage("r1", contract::backup::MOST_PARTS, "x"), "Limit");
+    refused(&mut rig, "s2", stage("r1", 0, &"x".repeat(contract::backup::LARGEST_PART + 1)), "Limit");
+    send(&mut rig, "r3", &text.replace("demo", "omed"));
+    refused(&mut rig, "f4", finish("r3", parts, true), "digest");
+    let newer = backup_with(&rig.store, SCHEMA_VERSION + 1);
+    send(&mut rig, "r4", &newer);
+    refused(&mut rig, "f5", finish("r4", parts, true), "upgrade deployd first");
+}
+
+#[test]
+fn parts_of_a_restore_that_was_cut_off_go_with_the_next_one_or_when_asked() {
+    let mut rig = named("old", &["a"]);
+    for part in 0..70 {
+        rig.command(&format!("s{part}"), stage("r1", part, "x"));
+    }
+    assert_eq!(parts_left(&rig), 70);
+    rig.command("t0", stage("r2", 0, "x"));
+    rig.command("t1", stage("r2", 1, "x"));
+    assert_eq!(parts_left(&rig), 2);
+    for part in 0..130 {
+        rig.command(&format!("u{part}"), stage("r2", part, "x"));
+    }
+    assert_eq!(rig.command("a1", Verb::Restore { step: Step::Abort }), "Accepted");
+    assert_eq!(parts_left(&rig), 0);
+    let told = |event: &Event| event.message.contains("forget the parts");
+    assert!(rig.events.iter().any(told) && !rig.events.iter().any(|event| event.message.contains("keep part")));
+}
