@@ -1,6 +1,6 @@
 //! Puts the apiserver together and runs it.
 //!
-//! On shutdown it first says that it is not ready, then lets requests in flight finish, then ends.
+//! On shutdown it first says that it is not ready, lingers until balancers have noticed, lets requests in flight finish, and ends.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -52,6 +52,7 @@ pub struct App {
     address: SocketAddr,
     router: axum::Router,
     readiness: Readiness,
+    linger: Duration,
     bus: Bus,
     /// Ends the listening on the inbox; raised last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
@@ -84,10 +85,11 @@ impl App {
         let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
         let past = Past::new(bus.clone());
         let leaving = past.leaving.clone();
+        let linger = config.linger;
         let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics, past });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
-        Ok(Self { listener, address, router, readiness, bus, inbox, leaving })
+        Ok(Self { listener, address, router, readiness, linger, bus, inbox, leaving })
     }
 
     /// The address it listens on.
@@ -99,7 +101,8 @@ impl App {
     pub async fn run(self, shutdown: Shutdown) {
         tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
         fabric::systemd::start(&self.readiness, &shutdown);
-        let life = Life { readiness: self.readiness.clone(), shutdown: shutdown.clone(), grace: GRACE };
+        let (readiness, linger) = (self.readiness.clone(), self.linger);
+        let life = Life { readiness, shutdown: shutdown.clone(), linger, grace: GRACE };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listener, self.router, life).await;
@@ -120,7 +123,12 @@ async fn follow(bus: Bus, readiness: Readiness, shutdown: Shutdown) {
         if shutdown.is_triggered() {
             return readiness.set(Err("shutting down".to_owned()));
         }
-        readiness.set(if up { stream_is_there(&bus).await } else { Err("no connection to NATS".to_owned()) });
+        let state = async { if up { stream_is_there(&bus).await } else { Err("no connection to NATS".to_owned()) } };
+        tokio::select! {
+            state = state => readiness.set(state),
+            // Balancers shall hear at once that it leaves, also when the bus takes its time.
+            () = shutdown.wait() => continue,
+        }
         tokio::select! {
             changed = connected.changed() => if changed.is_err() { return },
             () = shutdown.wait() => {}

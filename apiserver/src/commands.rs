@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use contract::WIRE_VERSION;
 use contract::command::{Command, Outcome, Verb};
 use contract::name::CommandId;
 use contract::subjects;
@@ -114,7 +113,7 @@ impl Commands {
     /// Publishes `command` and waits for its fate.
     pub async fn send(&self, command: &Command) -> Result<Fate, Error> {
         let until = Instant::now() + self.sender.outcome_deadline;
-        let mut waiter = self.waiters.wait_for(&command.id).ok_or(Error::Busy)?;
+        let mut waiter = self.waiters.wait_for(&command.id, command.verb.wire()).ok_or(Error::Busy)?;
         // A disconnected client would keep the message and send it later, after we said that nothing was accepted.
         if !*self.bus.connected().borrow() {
             return Err(Error::Unreachable);
@@ -135,7 +134,7 @@ impl Commands {
 
     /// True when the bus has had it before.
     async fn publish(&self, command: &Command) -> Result<bool, Error> {
-        let wire = WIRE_VERSION.to_string();
+        let wire = command.verb.wire().to_string();
         let headers = [(subjects::REPLY_HEADER, self.inbox.as_str()), (subjects::WIRE_HEADER, wire.as_str())];
         let id = command.id.as_str();
         match self.bus.publish_durable(subjects::COMMANDS, id, &headers, command, self.sender.publish_deadline).await {

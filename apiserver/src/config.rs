@@ -37,6 +37,11 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,
 
+    /// How long connections are still taken after SIGTERM, while /readyz already says no and answers ask clients to go elsewhere:
+    /// longer than your balancer needs to notice (deployctl balance looks every second)
+    #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
+    pub linger: Duration,
+
     /// The bus
     #[command(flatten)]
     pub nats: fabric::nats::Args,

@@ -9,11 +9,14 @@ use contract::api;
 use contract::command::{Outcome, Verdict};
 use contract::history::Event;
 use contract::name::NodeName;
+use contract::node::{NodePage, NodePod};
+use contract::node_view::{NodeStatus, PodOnNode};
 use contract::pod_id::PodId;
 use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim};
 use contract::report::{ContainerFacts, EngineState};
 use contract::runtime::ContainerDetail;
 use contract::spec::{PodSpec, PrevState};
+use contract::time::Timestamp;
 
 use crate::detail;
 
@@ -169,6 +172,34 @@ fn node(view: NodeView) -> api::Node {
         }
         .to_owned(),
         labels: view.facts.labels,
+        instances: view.instances,
+        cordon: view.cordon,
+        engine_version: view.facts.engine_version,
+        agent_version: view.facts.agent_version,
+    }
+}
+
+/// The body of `GET /api/nodes/{name}`.
+pub fn node_status(page: NodePage) -> NodeStatus {
+    let pod = |pod: NodePod| PodOnNode {
+        name: pod.pod.to_string(),
+        pod_group: pod.pod.group.to_string(),
+        instance: pod.pod.instance,
+        state: pod.state,
+        health: pod.health,
+        bound: pod.bound,
+        leaving: pod.leaving,
+        why: pod.why,
+    };
+    NodeStatus {
+        ip: page.node.facts.ip.clone(),
+        node: node(page.node),
+        identity: page.identity,
+        heard_at: page.heard_at.unwrap_or(Timestamp::NEVER),
+        said_labels: page.said,
+        removing: page.removing,
+        pods: page.pods.into_iter().map(pod).collect(),
+        twin: page.twin,
     }
 }
 
@@ -199,6 +230,8 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         running: view.running,
         nodes: view.nodes,
         nodes_alive: view.nodes_alive,
+        estranged: view.estranged,
+        restored: view.restored.map(|restore| restore.to_string()).unwrap_or_default(),
     }
 }
 

@@ -2,14 +2,21 @@
 //!
 //! One inbox per process, so waiters are told apart by command id. Two requests may wait for one id: a client that
 //! repeats its `Idempotency-Key` while the first try still runs.
+//!
+//! The surprise: schedulers of wire version 1 cannot name a command they cannot read. Such a refusal is given to whoever has waited
+//! longest for a command that only newer schedulers understand: they are decided in the order in which they were sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use contract::command::Outcome;
+use contract::command::{Outcome, Refusal, Verdict};
 use contract::name::CommandId;
+use contract::wire;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
+
+/// What a scheduler of wire version 1 calls a command that it cannot read.
+const UNNAMED: &str = "malformed";
 
 /// The table; clones share it.
 #[derive(Debug, Clone)]
@@ -22,6 +29,8 @@ pub struct Waiters {
 #[derive(Debug, Default)]
 struct Table {
     by_command: BTreeMap<CommandId, BTreeMap<u64, oneshot::Sender<Outcome>>>,
+    /// Commands that schedulers of wire version 1 cannot read, in the order of their waiters.
+    newer: BTreeMap<u64, CommandId>,
     count: usize,
     next: u64,
 }
@@ -41,8 +50,9 @@ impl Waiters {
         Self { table: Arc::default(), most, waiting }
     }
 
-    /// Begins to wait for `id`; none when the table is full, and the caller must not publish then.
-    pub fn wait_for(&self, id: &CommandId) -> Option<Waiter> {
+    /// Begins to wait for `id`, which needs a scheduler of version `wire`; none when the table is full, and the caller must not
+    /// publish then.
+    pub fn wait_for(&self, id: &CommandId, wire: u32) -> Option<Waiter> {
         let (sender, outcome) = oneshot::channel();
         let number = self.with(|table| {
             if table.count >= self.most {
@@ -52,6 +62,9 @@ impl Waiters {
             table.next += 1;
             table.count += 1;
             table.by_command.entry(id.clone()).or_default().insert(number, sender);
+            if wire > wire::FIRST {
+                table.newer.insert(number, id.clone());
+            }
             Some(number)
         })?;
         Some(Waiter { waiters: self.clone(), id: id.clone(), number, outcome })
@@ -59,10 +72,12 @@ impl Waiters {
 
     /// Hands an outcome to everybody who waits for it; one nobody waits for is dropped.
     pub fn deliver(&self, outcome: &Outcome) {
-        let senders = self.with(|table| {
+        let (outcome, senders) = self.with(|table| {
+            let outcome = table.named(outcome);
             let senders = table.by_command.remove(&outcome.id).unwrap_or_default();
+            table.newer.retain(|number, _| !senders.contains_key(number));
             table.count -= senders.len();
-            senders
+            (outcome, senders)
         });
         for sender in senders.into_values() {
             // A waiter that gave up in this moment needs no outcome.
@@ -74,6 +89,7 @@ impl Waiters {
         self.with(|table| {
             let Some(senders) = table.by_command.get_mut(id) else { return };
             if senders.remove(&number).is_some() {
+                table.newer.remove(&number);
                 table.count -= 1;
             }
             if senders.is_empty() {
@@ -88,6 +104,19 @@ impl Waiters {
         let result = change(&mut table);
         self.waiting.set(i64::try_from(table.count).unwrap_or(i64::MAX));
         result
+    }
+}
+
+impl Table {
+    /// The outcome under the name of the command it belongs to, with the remedy.
+    fn named(&self, outcome: &Outcome) -> Outcome {
+        match (&outcome.verdict, self.newer.values().next()) {
+            (Verdict::Refused(Refusal::Malformed { reason }), Some(id)) if outcome.id.as_str() == UNNAMED => {
+                let reason = format!("{reason}; upgrade the schedulers, then ask again");
+                Outcome { id: id.clone(), at: outcome.at, verdict: Verdict::Refused(Refusal::Malformed { reason }) }
+            }
+            _ => outcome.clone(),
+        }
     }
 }
 
@@ -110,7 +139,6 @@ impl Drop for Waiter {
 
 #[cfg(test)]
 mod tests {
-    use contract::command::Verdict;
     use contract::time::Timestamp;
 
     use super::*;
@@ -122,11 +150,34 @@ mod tests {
         Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted }
     }
 
+    fn waiting(waiters: &Waiters, text: &str) -> Waiter {
+        waiters.wait_for(&id(text), wire::FIRST).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_refusal_without_a_name_belongs_to_the_first_that_only_newer_schedulers_understand() {
+        let waiters = Waiters::new(10, Gauge::default());
+        let mut usual = waiting(&waiters, "usual");
+        let mut newer = ["z", "a"].map(|text| waiters.wait_for(&id(text), 2).unwrap());
+        let refusal = Refusal::Malformed { reason: "it speaks wire version 2".to_owned() };
+        let unnamed = Outcome { verdict: Verdict::Refused(refusal), ..outcome(UNNAMED) };
+        for (waiter, name) in newer.iter_mut().zip(["z", "a"]) {
+            waiters.deliver(&unnamed);
+            let heard = waiter.outcome().await;
+            assert_eq!(heard.id, id(name));
+            assert!(format!("{heard:?}").contains("wire version 2; upgrade the schedulers"), "{heard:?}");
+        }
+        waiters.deliver(&unnamed);
+        assert!(futures_util::FutureExt::now_or_never(usual.outcome()).is_none());
+        drop((usual, newer));
+        assert!(waiters.with(|table| table.by_command.is_empty() && table.newer.is_empty()));
+    }
+
     #[tokio::test]
     async fn everybody_who_waits_for_a_command_hears_of_it_and_nobody_else() {
         let waiters = Waiters::new(10, Gauge::default());
-        let (mut first, mut second) = (waiters.wait_for(&id("a")).unwrap(), waiters.wait_for(&id("a")).unwrap());
-        let mut other = waiters.wait_for(&id("b")).unwrap();
+        let (mut first, mut second) = (waiting(&waiters, "a"), waiting(&waiters, "a"));
+        let mut other = waiting(&waiters, "b");
         waiters.deliver(&outcome("a"));
         waiters.deliver(&outcome("unknown"));
         assert_eq!((first.outcome().await, second.outcome().await), (outcome("a"), outcome("a")));
@@ -137,12 +188,12 @@ mod tests {
     fn the_table_is_bounded_and_places_come_back() {
         let gauge = Gauge::default();
         let waiters = Waiters::new(2, gauge.clone());
-        let first = waiters.wait_for(&id("a")).unwrap();
-        let second = waiters.wait_for(&id("a")).unwrap();
-        assert!(waiters.wait_for(&id("b")).is_none());
+        let first = waiting(&waiters, "a");
+        let second = waiting(&waiters, "a");
+        assert!(waiters.wait_for(&id("b"), wire::FIRST).is_none());
         drop(first);
         assert_eq!(gauge.get(), 1);
-        let third = waiters.wait_for(&id("b")).unwrap();
+        let third = waiting(&waiters, "b");
         waiters.deliver(&outcome("b"));
         drop(third);
         drop(second);

@@ -3,7 +3,9 @@
 //! A change carries an `Idempotency-Key`, so trying it again after a lost answer cannot do it twice. The surprise:
 //! after "another operation is progressing" the key must be new, because the cluster remembers that refusal.
 
+mod backup;
 mod calls;
+mod nodes;
 mod patience;
 mod releases;
 
@@ -14,6 +16,7 @@ use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+pub use backup::Place as BackupPlace;
 pub use calls::Config;
 pub(crate) use calls::EVENTS;
 pub use patience::Patience;
@@ -100,13 +103,13 @@ struct Reply {
 #[derive(Debug, Clone)]
 struct Request<'a> {
     method: Method,
-    path: &'static str,
+    path: &'a str,
     params: &'a [(&'static str, &'a str)],
     body: Option<Value>,
 }
 
 impl<'a> Request<'a> {
-    fn new(method: Method, path: &'static str, params: &'a [(&'static str, &'a str)]) -> Self {
+    fn new(method: Method, path: &'a str, params: &'a [(&'static str, &'a str)]) -> Self {
         Self { method, path, params, body: None }
     }
     fn with(self, body: &impl serde::Serialize) -> Self {
@@ -175,7 +178,7 @@ impl Api {
         }
     }
 
-    async fn get(&self, path: &'static str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
+    async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
         self.send(&Request::new(Method::GET, path, params), None).await
     }
 

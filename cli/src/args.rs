@@ -2,9 +2,11 @@
 //!
 //! Nothing here acts; a test parses every example that the help shows.
 
+mod backup;
 mod depends;
 mod fleet;
 mod local;
+mod node;
 mod release;
 mod serving;
 mod switches;
@@ -15,9 +17,11 @@ use std::time::Duration;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
+pub use backup::{Backup, Restore};
 pub use depends::{Depends, DependsWhat};
 pub use fleet::{Drift, Evacuate, Operate};
 pub use local::{Down, NodeLabel, Up};
+pub use node::{Drain, Label, Node, NodeWhat, labels};
 pub use release::{Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Say, SayGroup, Undo};
 pub use serving::{Balance, Clear, Health};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
@@ -33,7 +37,7 @@ Exit codes:
   5    the deadline passed before the work was finished
   10   `plan --detailed-exitcode`: something would change
   11   `plan --detailed-exitcode`: something would change and would not be finished
-  130  Ctrl-C: nobody watches a release any more, it goes on
+  130  Ctrl-C: nobody watches a release or a drain any more, it goes on
 
 Examples:
   deployctl up --nodes 5 --detach
@@ -43,7 +47,7 @@ Examples:
   deployctl rollout status demo.web.web
   deployctl scale demo.web.web 5
   deployctl restart demo.web.web --instance 2
-  deployctl evacuate node-2 --wait
+  deployctl node drain node-2
   deployctl events --follow
   deployctl status
   deployctl down";
@@ -110,6 +114,9 @@ pub enum Command {
     Drift(Drift),
     /// Move everything off a node and keep new work away from it
     Evacuate(Evacuate),
+    /// Nodes: show them, cordon, drain, label or remove them
+    #[command(alias = "nodes")]
+    Node(Node),
     /// Dependency pods: what runs beside the instances that need it
     Depends(Depends),
     /// Show what happened in the cluster and why
@@ -126,6 +133,10 @@ pub enum Command {
     /// Callback URLs that are told what goes wrong
     #[command(alias = "notify")]
     Notifies(Notifies),
+    /// Write everything the cluster stores to a file
+    Backup(Backup),
+    /// Put a backup in the place of everything the cluster stores
+    Restore(Restore),
     /// Say whether processes and servers are well
     Health(Health),
     /// Several apiservers behind one address

@@ -148,7 +148,7 @@ fn print(event: &Event, output: Output) {
 }
 
 /// One line, and one more for each node with its reasons.
-fn text(event: &Event) -> String {
+pub fn text(event: &Event) -> String {
     let about = match (&event.group, event.instance) {
         (Some(group), 0) => format!("  {group}"),
         (Some(group), instance) => format!("  {group}#{instance}"),

@@ -5,6 +5,7 @@
 pub mod api;
 pub mod apply;
 pub mod args;
+pub mod backup;
 pub mod balance;
 pub mod depends;
 pub mod difference;
@@ -13,6 +14,7 @@ pub mod document;
 pub mod events;
 pub mod get;
 pub mod health;
+pub mod node;
 pub mod operate;
 pub mod place;
 pub mod plan;
@@ -50,6 +52,12 @@ pub enum Error {
     /// The balancer.
     #[error(transparent)]
     Balance(#[from] balance::Error),
+    /// A backup.
+    #[error(transparent)]
+    Backup(#[from] backup::Error),
+    /// A node.
+    #[error(transparent)]
+    Node(#[from] node::Error),
     /// The engine.
     #[error(transparent)]
     Engine(#[from] docker::Error),
@@ -62,7 +70,12 @@ impl Error {
     /// The exit code, as the help promises it.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Api(error) | Self::Apply(apply::Error::Api(error)) | Self::Up(up::Error::Api(error)) => of_api(error),
+            Self::Api(error)
+            | Self::Apply(apply::Error::Api(error))
+            | Self::Node(node::Error::Api(error))
+            | Self::Backup(backup::Error::Api(error))
+            | Self::Up(up::Error::Api(error)) => of_api(error),
+            Self::Node(node::Error::Interrupted { .. }) => 130,
             Self::Rollout(error) | Self::Apply(apply::Error::Release(error)) => match error {
                 rollout::Error::Api(error) => of_api(error),
                 // What a shell says of a process that Ctrl-C ended: 128 and the number of the signal.
@@ -70,7 +83,13 @@ impl Error {
                 rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
             },
             Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
-            Self::Apply(_) | Self::Up(_) | Self::Balance(_) | Self::Engine(_) | Self::Unwell => 1,
+            Self::Apply(_)
+            | Self::Up(_)
+            | Self::Backup(_)
+            | Self::Balance(_)
+            | Self::Engine(_)
+            | Self::Node(_)
+            | Self::Unwell => 1,
         }
     }
 }
@@ -126,12 +145,15 @@ pub async fn run(args: &Args) -> Result<u8, Error> {
         Command::Restart(asked) => operate::operate(&api()?, Act::Restart, asked).await?,
         Command::Drift(asked) => operate::drift(&api()?, asked).await?,
         Command::Evacuate(asked) => operate::evacuate(&api()?, asked).await?,
+        Command::Node(asked) => node::node(&api()?, &asked.what).await?,
         Command::Depends(asked) => depends::depends(&api()?, &asked.what).await?,
         Command::Events(asked) => events::events(&api()?, asked).await?,
         Command::DeadLetters(asked) => events::dead_letters(&api()?, asked).await?,
         Command::Engine(asked) => switches::engine(&api()?, &asked.what).await?,
         Command::Guard(asked) => switches::guard(&api()?, asked.what).await?,
         Command::Constraints(asked) => switches::constraints(&api()?, &asked.what).await?,
+        Command::Backup(asked) => backup::backup(&api()?, asked).await?,
+        Command::Restore(asked) => backup::restore(&api()?, asked).await?,
         Command::Notifies(asked) => switches::notifies(&api()?, &asked.what).await?,
     }
     Ok(0)

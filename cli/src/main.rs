@@ -5,7 +5,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use cli::args::Args;
 
+/// What a shell shows for a program that was ended by a closed pipe: 128 and the number of SIGPIPE.
+const PIPE_CLOSED: i32 = 141;
+
 fn main() -> ExitCode {
+    end_quietly_when_nobody_reads();
     let args = Args::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -22,6 +26,19 @@ fn main() -> ExitCode {
             ExitCode::from(error.exit_code())
         }
     }
+}
+
+/// `deployctl status | head` is no failure to tell of. `println!` panics when its reader is gone, and nobody else does so with
+/// these words.
+fn end_quietly_when_nobody_reads() {
+    let usual = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        let words = panic.payload_as_str().unwrap_or_default();
+        if words.starts_with("failed printing to stdout") && words.contains("Broken pipe") {
+            std::process::exit(PIPE_CLOSED);
+        }
+        usual(panic);
+    }));
 }
 
 /// An error with its remedy, and below it what caused it; an error that only passes another on is told once.

@@ -56,6 +56,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
     } else {
         println!("leader: {} (term {})\n", cluster.leader, cluster.term);
     }
+    flaws.extend(estranged(cluster.estranged));
     let nodes = api.nodes().await?;
     println!("{}\n", table::nodes(&nodes));
     flaws.extend(node_flaws(&nodes));
@@ -67,6 +68,16 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
     }
     flaws.extend(group_flaws(&groups));
     Ok(())
+}
+
+/// Nodes that obey a store the scheduler knows nothing of.
+fn estranged(nodes: u64) -> Option<String> {
+    (nodes > 0).then(|| {
+        format!(
+            "{nodes} nodes obey another store: etcd was wiped or set back, and what runs there is left alone; restore a \
+             backup with `deployctl restore FILE`"
+        )
+    })
 }
 
 fn node_flaws(nodes: &[Node]) -> Vec<String> {

@@ -91,15 +91,25 @@ pub fn dead_letters(letters: &[Letter]) -> String {
     text(&table)
 }
 
+/// Whether a node is heard, and whether it takes new work.
+pub fn node_state(node: &Node) -> String {
+    if node.cordon.is_some() { format!("{},cordoned", node.state) } else { node.state.clone() }
+}
+
+/// The labels somebody gave a node.
+pub fn given_labels(node: &Node) -> BTreeMap<String, String> {
+    let given = node.labels.iter().filter(|(key, _)| !OF_THE_ENGINE.contains(&key.as_str()));
+    given.map(|(key, value)| (key.clone(), value.clone())).collect()
+}
+
 /// Nodes.
 pub fn nodes(nodes: &[Node]) -> String {
     let mut table = plain(&["node", "state", "engine", "containers", "memory", "cpus", "labels"]);
     for node in nodes {
-        let given = node.labels.iter().filter(|(key, _)| !OF_THE_ENGINE.contains(&key.as_str()));
-        let labels: Vec<String> = given.map(|(key, value)| format!("{key}={value}")).collect();
+        let labels: Vec<String> = given_labels(node).iter().map(|(key, value)| format!("{key}={value}")).collect();
         table.add_row([
             node.name.clone(),
-            node.state.clone(),
+            node_state(node),
             node.engine.clone(),
             node.containers.to_string(),
             format!("{}/{}", bytes(node.used_memory), bytes(node.memory)),

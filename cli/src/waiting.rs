@@ -115,7 +115,7 @@ pub async fn until_instances(
 }
 
 /// A fail-over or a restarted apiserver is over in seconds; the patience bounds it.
-async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
+pub async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
     match result {
         Err(error) if is_passing(&error) => {
             patience.pause(&error.to_string()).await?;

@@ -2,6 +2,7 @@
 //!
 //! A handler that panics or hangs still gives its client an answer.
 
+pub mod backups;
 pub mod body;
 pub mod cluster;
 pub mod constraints;
@@ -11,6 +12,7 @@ pub mod engine;
 pub mod events;
 pub mod form;
 pub mod history;
+pub mod node;
 pub mod nodes;
 pub mod notifies;
 pub mod operations;
@@ -78,6 +80,8 @@ pub struct Call {
     pub headers: HeaderMap,
     /// Body; empty for methods without one.
     pub body: Bytes,
+    /// The name in the path, for one of many.
+    pub rest: String,
     /// The body was read as parameters: nothing is left of it for a handler that asks for parameters first.
     pub consumed: bool,
 }
@@ -154,11 +158,13 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let form = if verb.has_body() { form::read(content_type, &body) } else { None };
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
-    let call = Call { verb, params, headers: parts.headers, body, consumed };
+    let rest = router::rest(parts.uri.path()).to_owned();
+    let call = Call { verb, params, headers: parts.headers, body, rest, consumed };
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
         Resource::Depends => depends::call(api, call).await,
         Resource::Nodes => nodes::call(api, call).await,
+        Resource::Node => node::call(api, &call).await,
         Resource::Status => status::call(api, call).await,
         Resource::EngineConfig => engine::config(api, call).await,
         Resource::Maintenance => engine::maintenance(api, call).await,
@@ -175,6 +181,8 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
         Resource::Rollouts => rollouts::rollouts(api, &call).await,
         Resource::Revisions => rollouts::revisions(api, &call).await,
         Resource::Plan => rollouts::plan(api, &call).await,
+        Resource::Backup => backups::backup(api, &call).await,
+        Resource::Restore => backups::restore(api, &call).await,
     }
 }
 

@@ -14,6 +14,8 @@ pub enum Resource {
     Depends,
     /// Nodes.
     Nodes,
+    /// One node.
+    Node,
     /// Started or stopped.
     Status,
     /// Callbacks.
@@ -46,14 +48,19 @@ pub enum Resource {
     Revisions,
     /// What a spec would do.
     Plan,
+    /// Everything stored.
+    Backup,
+    /// A backup that is put back.
+    Restore,
 }
 
 impl Resource {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 22] = [
         Self::PodGroups,
         Self::Depends,
         Self::Nodes,
+        Self::Node,
         Self::Status,
         Self::Notifies,
         Self::Operations,
@@ -70,14 +77,17 @@ impl Resource {
         Self::Rollouts,
         Self::Revisions,
         Self::Plan,
+        Self::Backup,
+        Self::Restore,
     ];
 
-    /// The one path.
+    /// The one path; for one of many, with what stands for its name.
     pub fn path(self) -> &'static str {
         match self {
             Self::PodGroups => "/api/podgroups",
             Self::Depends => "/api/depends",
             Self::Nodes => "/api/nodes",
+            Self::Node => "/api/nodes/{name}",
             Self::Status => "/api/status",
             Self::Notifies => "/api/notifies",
             Self::Operations => "/api/operations",
@@ -94,6 +104,8 @@ impl Resource {
             Self::Rollouts => "/api/rollouts",
             Self::Revisions => "/api/revisions",
             Self::Plan => "/api/podgroups/plan",
+            Self::Backup => "/api/backup",
+            Self::Restore => "/api/restore",
         }
     }
 }
@@ -159,7 +171,8 @@ pub enum Route {
 
 /// What `method` on `path` means.
 pub fn route(method: &Method, path: &str) -> Route {
-    let Some(resource) = Resource::ALL.into_iter().find(|resource| resource.path() == path) else {
+    let known = Resource::ALL.into_iter().find(|resource| resource.path() == path);
+    let Some(resource) = known.or_else(|| (!rest(path).is_empty()).then_some(Resource::Node)) else {
         let cleaned = clean(path);
         let meant = Resource::ALL.into_iter().map(Resource::path).find(|right| right.eq_ignore_ascii_case(&cleaned));
         return meant.map_or(Route::Unknown, Route::Redirect);
@@ -175,6 +188,13 @@ pub fn route(method: &Method, path: &str) -> Route {
         "HEAD" => Route::Head,
         _ => Route::NotAllowed(resource),
     }
+}
+
+/// The name at the end of a path that names one of many; empty for every other path.
+pub fn rest(path: &str) -> &str {
+    path.strip_prefix("/api/nodes/")
+        .filter(|name| !name.contains('/') && ![".", ".."].contains(name))
+        .unwrap_or_default()
 }
 
 /// The path without empty parts, `.` and `..`.
@@ -231,6 +251,18 @@ mod tests {
         {
             assert_eq!(route(&Method::GET, path), Route::Redirect("/api/podgroups"), "{path}");
         }
+    }
+
+    #[test]
+    fn a_node_is_named_by_the_end_of_its_path() {
+        assert_eq!(route(&Method::DELETE, "/api/nodes/node-1.example"), Route::Call(Resource::Node, Verb::Delete));
+        assert_eq!(
+            (rest("/api/nodes/node-1.example"), rest("/api/nodes"), rest("/api/nodes/a/b")),
+            ("node-1.example", "", "")
+        );
+        assert_eq!(route(&Method::GET, "/api/nodes/"), Route::Redirect("/api/nodes"));
+        assert_eq!(route(&Method::GET, "/api/nodes/../nodes"), Route::Redirect("/api/nodes"));
+        assert_eq!(route(&Method::GET, "/api/nodes/a/b"), Route::Unknown);
     }
 
     #[test]

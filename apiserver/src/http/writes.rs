@@ -116,6 +116,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         | Refusal::ReleaseUnknown { .. }
         | Refusal::RevisionUnknown { .. }
         | Refusal::DependencyUnknown
+        | Refusal::NodeUnknown { .. }
         | Refusal::CallbackUnknown
         | Refusal::ConstraintUnknown => StatusCode::NOT_FOUND,
         Refusal::ReadOnly => StatusCode::FORBIDDEN,
@@ -123,6 +124,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         Refusal::GroupRemoving => StatusCode::INTERNAL_SERVER_ERROR,
         Refusal::Locked { .. } => StatusCode::LOCKED,
         Refusal::ReleaseOver { .. } | Refusal::NotWaiting { .. } | Refusal::OtherGroup { .. } => StatusCode::CONFLICT,
+        Refusal::NodeBusy { .. } => StatusCode::CONFLICT,
         Refusal::Limit { .. } | Refusal::Malformed { .. } | Refusal::Unfit { .. } => StatusCode::BAD_REQUEST,
     }
 }
@@ -186,6 +188,12 @@ mod tests {
             (Refusal::DependencyUnknown, 404, "DependencyPod not existed"),
             (Refusal::DependencyExists, 405, "DependencyPod has already existed"),
             (Refusal::CallbackUnknown, 404, "Notify uri not existed"),
+            (
+                Refusal::NodeUnknown { node: "n9".parse().unwrap() },
+                404,
+                "Node n9 not existed; `deployctl node list` shows those that do",
+            ),
+            (Refusal::NodeBusy { reason: "n1 is heard".to_owned() }, 409, "n1 is heard"),
             (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
             (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),
             (Refusal::Limit { what: "instances".to_owned(), limit: 9 }, 400, "instances would pass the limit of 9"),

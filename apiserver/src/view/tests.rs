@@ -156,6 +156,8 @@ fn used_cores_are_rounded_up_and_nodes_sorted() {
         used_cpu_millis: 1001,
         used_memory: 0,
         containers: 0,
+        instances: 0,
+        cordon: None,
     };
     let rows = nodes(vec![view("b"), view("a")]);
     assert_eq!((rows[0].name.as_str(), rows[0].used_cpus, rows[0].cpus), ("a", 2, 4));
@@ -172,6 +174,8 @@ fn a_standby_is_not_called_leader() {
         running: 0,
         nodes_alive: 0,
         nodes: 0,
+        estranged: 0,
+        restored: None,
     };
     assert_eq!(cluster("a", view(Some(Term(3)))).leader, "s1");
     let standby = cluster("a", view(None));

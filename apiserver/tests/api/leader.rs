@@ -21,7 +21,7 @@ use contract::validate::{Flaw, sentence};
 use fabric::nats::Bus;
 use tokio::sync::oneshot;
 
-use crate::leader_releases;
+use crate::{backups, leader_releases, node_changes};
 
 /// How the stand-in behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,6 +189,8 @@ impl State {
                 None => Ok(()),
             },
             Verb::Evacuate { .. } => Ok(()),
+            Verb::Node { node, change } => node_changes::verdict(node, change),
+            Verb::Restore { step } => backups::verdict(step),
             Verb::CreateDependency { pod } if self.dependencies.contains_key(&pod.name) => {
                 Err(Refusal::DependencyExists)
             }
@@ -245,6 +247,7 @@ impl State {
                 Answer::Groups(lines.take(usize::try_from(*limit).unwrap()).map(line).collect())
             }
             Query::Nodes => Answer::Nodes(vec![node("n2"), node("n1")]),
+            Query::Node { name } => Answer::Node(node_changes::page(node(name.as_str()))),
             Query::Cluster => Answer::Cluster(ClusterView {
                 scheduler: "scheduler-1".to_owned(),
                 term: Some(Term(7)),
@@ -253,6 +256,8 @@ impl State {
                 running: 2,
                 nodes_alive: 2,
                 nodes: 2,
+                estranged: 0,
+                restored: None,
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
             Query::Engine => Answer::Engine(self.engine),
@@ -260,6 +265,7 @@ impl State {
             Query::Callbacks => Answer::Callbacks(self.callbacks.iter().cloned().collect()),
             Query::Ports => Answer::Ports(self.groups.values().flat_map(claims).collect()),
             Query::History { name, instance } => Answer::History(history(name.as_str(), *instance)),
+            Query::Backup { revision, after } => Answer::Backup(backups::page(*revision, after.as_deref())),
         }
     }
 }
@@ -352,5 +358,7 @@ fn node(name: &str) -> NodeView {
         used_cpu_millis: 1500,
         used_memory: 1 << 30,
         containers: 3,
+        instances: 2,
+        cordon: None,
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod backups;
 mod bodies;
 mod brakes;
 mod clients;
@@ -12,7 +13,9 @@ mod events;
 mod examples;
 mod leader;
 mod leader_releases;
+mod leaving;
 mod node;
+mod node_changes;
 mod outage;
 mod ports;
 mod reads;

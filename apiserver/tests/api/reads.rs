@@ -73,7 +73,8 @@ async fn nodes_are_listed_by_name_with_202() {
     assert_eq!(
         seen.json()[0],
         json!({"Name": "n1", "Address": "10.0.0.1:2375", "Containers": 3, "CPUs": 4, "UsedCPUs": 2,
-            "Memory": 8_589_934_592_u64, "UsedMemory": 1_073_741_824, "State": "alive", "Engine": "up", "Labels": {}})
+            "Memory": 8_589_934_592_u64, "UsedMemory": 1_073_741_824, "State": "alive", "Engine": "up", "Labels": {},
+            "Instances": 2, "EngineVersion": "", "AgentVersion": ""})
     );
     assert_eq!(seen.json()[1]["Name"], "n2");
 }

@@ -2,7 +2,7 @@
 
 use crate::world::{World, seen};
 
-const RESOURCES: [&str; 18] = [
+const RESOURCES: [&str; 20] = [
     "/api/podgroups",
     "/api/depends",
     "/api/events",
@@ -21,6 +21,8 @@ const RESOURCES: [&str; 18] = [
     "/api/rollouts",
     "/api/revisions",
     "/api/podgroups/plan",
+    "/api/backup",
+    "/api/restore",
 ];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,6 +32,7 @@ async fn methods_a_resource_lacks_are_refused_by_name() {
         ("/api/podgroups", &["PUT"][..]),
         ("/api/depends", &["PATCH"]),
         ("/api/nodes", &["POST", "PUT"]),
+        ("/api/nodes/n1", &["POST", "PUT"]),
         ("/api/events", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/deadletters", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/status", &["POST", "PUT", "DELETE"]),
@@ -45,6 +48,8 @@ async fn methods_a_resource_lacks_are_refused_by_name() {
         ("/api/rollouts", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/revisions", &["POST", "PUT", "PATCH", "DELETE"]),
         ("/api/podgroups/plan", &["GET", "PUT", "PATCH", "DELETE"]),
+        ("/api/backup", &["POST", "PUT", "PATCH", "DELETE"]),
+        ("/api/restore", &["GET", "PUT", "PATCH"]),
     ] {
         for method in methods {
             let seen = world.call(method, path, None).await;
@@ -126,7 +131,7 @@ async fn at_shutdown_a_request_in_flight_is_finished_and_no_new_one_is_taken() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_idle_connection_does_not_hold_up_a_shutdown() {
-    let world = World::start().await;
+    let world = World::start_with(&["--linger", "0s"]).await;
     let address = world.base.strip_prefix("http://").unwrap();
     let _silent = tokio::net::TcpStream::connect(address).await.unwrap();
     assert_eq!(world.get("/api/status").await.status, 200);

@@ -30,6 +30,10 @@ pub fn start(child: &Child, dir: &Path) -> io::Result<Running> {
         // etcd 3.4 refuses other architectures than amd64 unless told that one means it.
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
     }
+    if std::env::var_os("DEPLOYD_LINGER").is_none() {
+        // Nothing balances a local cluster: an apiserver that is told to stop need not wait until that was noticed.
+        command.env("DEPLOYD_LINGER", "0s");
+    }
     command
         .args(words)
         .stdin(Stdio::null())

@@ -18,6 +18,8 @@ pub(crate) const IMAGE: &str = "deployd-test/demo:1";
 
 pub(crate) struct Cluster {
     folder: TempDir,
+    /// Where its programs are.
+    programs: PathBuf,
     /// Settings of all processes of the cluster.
     environment: Vec<(&'static str, &'static str)>,
     id: String,
@@ -26,11 +28,15 @@ pub(crate) struct Cluster {
     client: reqwest::Client,
 }
 
-/// The program under test and its siblings: beside the folder this test binary lies in.
-pub(crate) fn program(name: &str) -> PathBuf {
+/// Where the programs under test are: in the folder above the one this test binary lies in.
+pub(crate) fn programs() -> PathBuf {
     let test = std::env::current_exe().expect("the test's own path");
-    let folder = test.parent().and_then(Path::parent).expect("target/debug");
-    let path = folder.join(name);
+    test.parent().and_then(Path::parent).expect("target/debug").to_owned()
+}
+
+/// One of them.
+pub(crate) fn program(name: &str) -> PathBuf {
+    let path = programs().join(name);
     assert!(path.exists(), "{} is missing: cargo build --workspace --bins", path.display());
     path
 }
@@ -47,6 +53,15 @@ impl Cluster {
 
     /// The same, with settings that all of its processes take from their environment.
     pub(crate) async fn start_with(environment: &[(&'static str, &'static str)], extra: &[&str]) -> Self {
+        Self::start_from(programs(), environment, extra).await
+    }
+
+    /// The same, with the programs of another folder.
+    pub(crate) async fn start_from(
+        programs: PathBuf,
+        environment: &[(&'static str, &'static str)],
+        extra: &[&str],
+    ) -> Self {
         let engine = Engine::connect().await;
         for repository in ["deployd-test/demo", "deployd/demo"] {
             Engine::ensure_image(repository, &self::repository().join("target/demo/demo")).await;
@@ -54,6 +69,7 @@ impl Cluster {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let mut cluster = Self {
             folder,
+            programs,
             environment: environment.to_vec(),
             id: String::new(),
             apis: Vec::new(),
@@ -71,7 +87,7 @@ impl Cluster {
     }
 
     pub(crate) async fn deployctl(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(program("deployctl"));
+        let mut command = Command::new(self.programs.join("deployctl"));
         command.current_dir(repository()).arg("--dir").arg(self.folder.path()).args(arguments).kill_on_drop(true);
         command.envs(self.environment.iter().copied());
         let ended = tokio::time::timeout(Duration::from_secs(180), command.output()).await;
@@ -120,9 +136,19 @@ impl Cluster {
 
     /// `kill -9` of the process that watches over the others; they live on.
     pub(crate) fn kill_supervisor(&self) {
+        self.signal_supervisor(rustix::process::Signal::KILL);
+    }
+
+    /// Sends a signal to the process that watches over the others.
+    pub(crate) fn signal_supervisor(&self, signal: rustix::process::Signal) {
         let pid = self.state()["supervisor"]["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.and_then(rustix::process::Pid::from_raw).expect("a supervisor");
-        rustix::process::kill_process(pid, rustix::process::Signal::KILL).expect("the signal is sent");
+        rustix::process::kill_process(pid, signal).expect("the signal is sent");
+    }
+
+    /// Where it keeps its state, logs and data.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     pub(crate) fn kill(&self, name: &str) {
@@ -214,7 +240,7 @@ impl Drop for Cluster {
         if std::thread::panicking() {
             self.show_logs();
         }
-        let mut down = std::process::Command::new(program("deployctl"));
+        let mut down = std::process::Command::new(self.programs.join("deployctl"));
         let ended = down.arg("--dir").arg(self.folder.path()).args(["down", "--purge"]).output();
         if let Ok(output) = ended
             && !output.status.success()

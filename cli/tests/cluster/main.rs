@@ -3,6 +3,7 @@
 //! Each test starts its own cluster with `deployctl up` in a temporary directory on free ports and takes it down
 //! again, containers included.
 
+mod backup;
 mod bad_input;
 mod brakes;
 mod cluster;
@@ -12,6 +13,7 @@ mod docker;
 mod failover;
 mod healing;
 mod node_loss;
+mod nodes;
 mod notices;
 mod operations;
 mod ports;

@@ -1,6 +1,9 @@
 //! The program `deployctl` itself against an API with canned answers: what it asks, what it prints and where, and the exit
 //! codes its help promises.
 
+mod alerts;
+mod backups;
+mod nodes;
 mod plans;
 mod releases;
 mod server;

@@ -44,3 +44,20 @@ async fn a_file_that_is_no_good_is_told_field_by_field_before_anything_is_asked(
     }
     assert_eq!(server.changes(), []);
 }
+
+#[tokio::test]
+async fn a_reader_that_went_away_is_no_failure_to_tell_of() {
+    let server = Server::start(&[("GET /api/nodes", 200, serde_json::json!([]))]).await;
+    for words in [["node", "list"].as_slice(), &["node", "list", "-o", "json"]] {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let mut command = server.command(words);
+        let child = command.stdout(writer).spawn().expect("deployctl runs");
+        let ended = child.wait_with_output().await.expect("deployctl ends");
+        assert_eq!(
+            (ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()),
+            (Some(141), ""),
+            "{words:?}"
+        );
+    }
+}

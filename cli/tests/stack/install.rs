@@ -174,7 +174,7 @@ async fn an_installed_agent_joins_runs_an_instance_and_is_upgraded_under_it() {
     cluster.accepted(Method::DELETE, &format!("/api/podgroups?name={name}"), None).await;
     cluster.exactly(&name, 0, Duration::from_secs(60)).await;
     let said = installed(root, &["--uninstall", "--api", cluster.api(0)]);
-    assert!(said.contains("rack-1 is evacuated"), "{said}");
+    assert!(said.contains("rack-1 is empty and stays cordoned"), "{said}");
     service.stop().await;
     assert_eq!(tree(root).keys().filter(|path| path.contains("bin/") || path.contains("systemd")).count(), 0);
 }

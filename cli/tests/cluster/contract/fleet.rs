@@ -12,10 +12,23 @@ pub(super) fn rows() -> Vec<Row> {
     [nodes(), drifts(), constraints(), evacuated(), ports(), histories()].concat()
 }
 
-/// GET is 202, as in the original; names are trimmed. The last three members are ours.
+/// GET is 202, as in the original; names are trimmed. What comes after `UsedMemory` is ours.
 fn nodes() -> Vec<Row> {
-    let members =
-        ["Name", "Address", "Containers", "CPUs", "UsedCPUs", "Memory", "UsedMemory", "State", "Engine", "Labels"];
+    let members = [
+        "Name",
+        "Address",
+        "Containers",
+        "CPUs",
+        "UsedCPUs",
+        "Memory",
+        "UsedMemory",
+        "State",
+        "Engine",
+        "Labels",
+        "Instances",
+        "EngineVersion",
+        "AgentVersion",
+    ];
     let row = |index: usize| {
         let pointers: [&'static str; 3] = ["/0/Name", "/1/Name", "/2/Name"];
         ask("1.5 GET, 2.6, Q-29", "GET /api/nodes").holds(202, pointers[index], format!("node-{}", index + 1))

@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 /// How long an answer may take to become right where the contract gives it time.
 const SOON: Duration = Duration::from_secs(60);
 /// Members whose values differ from run to run.
-const VOLATILE: [&str; 15] = [
+const VOLATILE: [&str; 16] = [
     "operation",
     "CreatedAt",
     "UpdatedAt",
@@ -28,6 +28,7 @@ const VOLATILE: [&str; 15] = [
     "NodePort",
     "IPs",
     "Containers",
+    "Instances",
     "UsedCPUs",
     "UsedMemory",
     "time",

@@ -1,0 +1,59 @@
+//! `/api/backup`: everything stored, page by page. `/api/restore`: puts such pages back, step by step (both ours).
+//!
+//! Who takes a backup asks for the next page at the revision of the first, so that all of it is from one moment. Who restores
+//! sends the parts of the file one by one, and then that they are all there.
+
+use axum::http::StatusCode;
+use contract::backup::Step;
+use contract::command::Verb as Change;
+use contract::query::{Answer as Told, Query};
+
+use super::respond::{self, Answer, Refused};
+use super::router::{Resource, Verb};
+use super::writes::{self, Promise};
+use super::{Api, Call};
+use crate::queries;
+
+/// Answers a request for a page.
+pub async fn backup(api: &Api, call: &Call) -> Answer {
+    match call.verb {
+        Verb::Get => page(api, call).await,
+        Verb::Post | Verb::Put | Verb::Patch | Verb::Delete => Err(Refused::unsupported(call.verb.word())),
+    }
+}
+
+/// Answers a step of a restore.
+pub async fn restore(api: &Api, call: &Call) -> Answer {
+    let step = match call.verb {
+        Verb::Post => serde_json::from_slice(&call.body)
+            .map_err(|error| Refused::bad_request(format!("the body is no step of a restore: {error}")))?,
+        Verb::Delete => Step::Abort,
+        Verb::Get | Verb::Put | Verb::Patch => return Err(Refused::unsupported(call.verb.word())),
+    };
+    let message = match &step {
+        Step::Stage { .. } => "the part is kept aside",
+        Step::Finish { .. } => "the backup will be put in place",
+        Step::Abort => "the parts are forgotten",
+    };
+    let promise = Promise { check_url: Resource::Cluster.path().to_owned(), message };
+    writes::change(api, &call.headers, Change::Restore { step }, promise).await
+}
+
+async fn page(api: &Api, call: &Call) -> Answer {
+    let revision = match call.params.text("revision") {
+        None => None,
+        Some(text) => match text.parse::<i64>() {
+            Ok(revision) if revision > 0 => Some(revision),
+            Ok(_) | Err(_) => return Err(Refused::bad_request("revision: must be a number above 0")),
+        },
+    };
+    let after = call.params.text("after").map(str::to_owned);
+    let reply = api.queries.ask(&Query::Backup { revision, after }).await?;
+    match reply.answer {
+        Told::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
+        // It may have been compacted away: the same page will never come.
+        Told::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
+        Told::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
+        _ => Err(queries::Error::Mismatch.into()),
+    }
+}

@@ -1,0 +1,172 @@
+//! `/api/nodes/{name}`: one node, and what operators change about it.
+
+use contract::command::{Refusal, Verb};
+use contract::name::NodeName;
+use contract::node::{Cordon, NodeChange, NodePage, NodePod, Twin};
+use contract::query::NodeView;
+use contract::state::{HealthState, RunState};
+use contract::time::Timestamp;
+use serde_json::json;
+
+use crate::leader::{Leader, Manner};
+use crate::world::World;
+
+const JSON: &str = "application/json";
+
+/// What the stand-in decides: `heard` cannot be removed, `nobody` does not exist.
+pub(crate) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
+    match (node.as_str(), change) {
+        ("nobody", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
+        ("heard", NodeChange::Remove { .. }) => {
+            Err(Refusal::NodeBusy { reason: "heard was heard 1.0 s ago: stop its agent first".to_owned() })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What the stand-in tells of a node.
+pub(crate) fn page(view: NodeView) -> Option<Box<NodePage>> {
+    if view.name.as_str() == "nobody" {
+        return None;
+    }
+    let cordon =
+        Cordon { by: "alice".to_owned(), at: Timestamp::from_millis(1_700_000_000_000), why: "disk".to_owned() };
+    let pod = NodePod {
+        pod: "hello.web.web.v0-i2-d1".parse().unwrap(),
+        state: RunState::Success,
+        health: HealthState::Healthy,
+        bound: true,
+        leaving: false,
+        why: String::new(),
+    };
+    Some(Box::new(NodePage {
+        node: NodeView { cordon: Some(cordon), instances: 1, ..view },
+        said: [("rack".to_owned(), Some("3".to_owned())), ("old".to_owned(), None)].into(),
+        identity: "01JCK0".to_owned(),
+        heard_at: Some(Timestamp::from_millis(1_700_000_001_000)),
+        removing: false,
+        pods: vec![pod],
+        twin: Some(Twin { identity: "01JCK1".to_owned(), address: "10.0.0.9".to_owned(), at: Timestamp::NEVER }),
+    }))
+}
+
+async fn started() -> (World, Leader) {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    (world, leader)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_node_is_told_with_everything_known_of_it() {
+    let (world, _leader) = started().await;
+    let seen = world.get("/api/nodes/n1").await;
+    let body = seen.json();
+    assert_eq!((seen.status, &body["Name"], &body["State"]), (200, &json!("n1"), &json!("alive")), "{}", seen.text);
+    assert_eq!(body["Cordon"], json!({"By": "alice", "At": "2023-11-14T22:13:20Z", "Why": "disk"}));
+    assert_eq!(body["SaidLabels"], json!({"rack": "3", "old": null}));
+    assert_eq!((&body["Identity"], &body["Twin"]["Identity"]), (&json!("01JCK0"), &json!("01JCK1")));
+    let pod = &body["Pods"][0];
+    assert_eq!(
+        (&pod["Name"], &pod["PodGroup"], &pod["Bound"]),
+        (&json!("hello.web.web.v0-i2-d1"), &json!("hello.web.web"), &json!(true))
+    );
+    let nobody = world.get("/api/nodes/nobody").await;
+    assert_eq!(nobody.status, 404);
+    assert!(nobody.message().contains("Node nobody not existed"), "{}", nobody.text);
+    let list = world.get("/api/nodes").await.json();
+    assert!(list[0]["Instances"].is_number() && list[0]["AgentVersion"].is_string(), "{list}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_becomes_its_command() {
+    let (world, leader) = started().await;
+    let label = Some((JSON, r#"{"rack": "3", "old": null}"#));
+    for (method, path, body) in [
+        ("PATCH", "/api/nodes/n1?cmd=cordon&why=disk+swap", None),
+        ("PATCH", "/api/nodes/n1?cmd=uncordon", None),
+        ("PATCH", "/api/nodes/n1?cmd=drain&force=true", None),
+        ("PATCH", "/api/nodes/n1?cmd=label", label),
+        ("DELETE", "/api/nodes/n1", None),
+        ("DELETE", "/api/nodes/n1?force=true", None),
+    ] {
+        let seen = world.call(method, path, body).await;
+        assert_eq!(
+            (seen.status, seen.json()["check_url"].as_str()),
+            (202, Some("/api/nodes/n1")),
+            "{path}: {}",
+            seen.text
+        );
+    }
+    let busy = world.call("DELETE", "/api/nodes/heard", None).await;
+    assert_eq!((busy.status, busy.message().contains("stop its agent first")), (409, true), "{}", busy.text);
+    assert_eq!(world.call("PATCH", "/api/nodes/nobody?cmd=uncordon", None).await.status, 404);
+    let changes: Vec<NodeChange> = leader
+        .stop()
+        .await
+        .into_iter()
+        .take(6)
+        .map(|command| match command.verb {
+            Verb::Node { node, change } if node.as_str() == "n1" => change,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let labels = [("rack".to_owned(), Some("3".to_owned())), ("old".to_owned(), None)].into();
+    assert_eq!(
+        changes,
+        [
+            NodeChange::Cordon { why: "disk swap".to_owned() },
+            NodeChange::Uncordon,
+            NodeChange::Drain { why: String::new(), force: true },
+            NodeChange::Label { labels },
+            NodeChange::Remove { force: false },
+            NodeChange::Remove { force: true },
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_sent() {
+    let (world, leader) = started().await;
+    let long = format!("/api/nodes/n1?cmd=drain&force=maybe&why={}", "x".repeat(1025));
+    let label = |body: &'static str| Some((JSON, body));
+    for (method, path, body, parts) in [
+        ("PATCH", "/api/nodes/n1", None, vec!["cmd", "cordon, uncordon, drain or label"]),
+        ("PATCH", "/api/nodes/n1?cmd=reboot", None, vec!["cmd", "reboot"]),
+        (
+            "PATCH",
+            "/api/nodes/n1?cmd=uncordon&why=x&force=true",
+            None,
+            vec!["why: it has no meaning", "force: it has no"],
+        ),
+        ("PATCH", &long, None, vec!["force: should be true or false", "why: at most 1024"]),
+        ("PATCH", "/api/nodes/n1?cmd=label", None, vec!["body: should be JSON"]),
+        ("PATCH", "/api/nodes/n1?cmd=label", label("{}"), vec!["labels: none are named"]),
+        (
+            "PATCH",
+            "/api/nodes/n1?cmd=label",
+            label(r#"{"node":"x","1":"a"}"#),
+            vec!["labels[\"node\"]", "labels[\"1\"]"],
+        ),
+        ("DELETE", "/api/nodes/n1?force=yes&why=x", None, vec!["force: should be", "why: it has no meaning"]),
+        ("PATCH", "/api/nodes/a%20b?cmd=cordon", None, vec!["name:"]),
+    ] {
+        let seen = world.call(method, path, body).await;
+        assert_eq!(seen.status, 400, "{path}: {}", seen.text);
+        let told = seen.message();
+        assert!(parts.iter().all(|part| told.contains(part)), "{path}: {parts:?} in {told}");
+    }
+    for method in ["POST", "PUT"] {
+        assert_eq!(world.call(method, "/api/nodes/n1", None).await.status, 405);
+    }
+    assert_eq!(leader.stop().await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_only_engine_changes_no_node_and_still_tells() {
+    let (world, _leader) = started().await;
+    let closed = Some((JSON, r#"{"readonly": true}"#));
+    assert_eq!(world.call("PATCH", "/api/engine/config", closed).await.status, 200);
+    assert_eq!(world.call("PATCH", "/api/nodes/n1?cmd=cordon", None).await.status, 403);
+    assert_eq!(world.call("DELETE", "/api/nodes/n1", None).await.status, 403);
+    assert_eq!(world.get("/api/nodes/n1").await.status, 200);
+}
