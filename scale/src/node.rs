@@ -73,6 +73,7 @@ impl Node {
         let name: NodeName = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
         let settings = Settings {
             owner: Owner { cluster: "scale".to_owned(), node: name.clone() },
+            identity: format!("{name}-disk"),
             incarnation: format!("{name}-1"),
             facts: workload::node_facts(number),
             heartbeat: Duration::from_secs(3),

@@ -69,7 +69,17 @@ pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
 fn host(number: u32) -> (NodeName, Host) {
     let name = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
     let facts = workload::node_facts(number);
-    (name, Host { facts, used: Need::default(), liveness: Liveness::Alive, engine: EngineState::Up })
+    (
+        name,
+        Host {
+            facts,
+            used: Need::default(),
+            liveness: Liveness::Alive,
+            engine: EngineState::Up,
+            cordon: None,
+            forsaken: false,
+        },
+    )
 }
 
 #[cfg(test)]

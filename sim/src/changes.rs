@@ -10,7 +10,7 @@ use contract::keys::{self, Key};
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::{InstanceKey, PodId};
 use contract::record::{GroupRecord, NodeRecord, Slot};
-use contract::spec::PodSpec;
+use contract::spec::{PodGroupSpec, PodSpec};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
@@ -76,6 +76,24 @@ impl Change {
     pub fn drifts(&self, by_force: bool) -> bool {
         let queued = self.was.record.drifts.iter().chain(&self.is.record.drifts);
         queued.chain(&self.drifts).any(|drift| drift.force || !by_force)
+    }
+    /// The readiness gate was added since the commit before.
+    pub fn is_added(&self, gate: &str) -> bool {
+        let has_it = |spec: &PodGroupSpec| spec.readiness_gates.iter().any(|known| known == gate);
+        !self.said.lately().iter().chain([&self.was.record.spec]).all(has_it)
+    }
+    /// The number was given up and taken again between two commits, and stands for another instance since: what happened to
+    /// the one before is no move of this one.
+    pub fn is_another(&self, stride: &Stride<'_>) -> bool {
+        let fewest = self.said.lately().iter().map(|spec| spec.num_instances).min().unwrap_or(0);
+        let fewest = usize::try_from(fewest).unwrap_or(0);
+        let is_fresh = (stride.is.starts_asked, stride.is.restarts_asked) == (0, 0);
+        if self.is.record.spec.is_conducted() {
+            // Which ones go is the conductor's to say; who comes under a name that may still be there has another drift.
+            let were = self.was.slots.iter().filter(|slot| is_instance(slot)).count();
+            return is_fresh && fewest < were && stride.is.drift > stride.was.drift;
+        }
+        is_fresh && usize::try_from(stride.instance.instance).unwrap_or(0) > fewest
     }
     /// What an instance of that version is.
     pub fn spec(&self, version: u32) -> Option<&PodSpec> {

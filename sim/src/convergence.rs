@@ -19,6 +19,7 @@ use crate::invariants::Invariant;
 use crate::machine::CLUSTER;
 use crate::model;
 use crate::needs;
+use crate::seat::settings;
 use crate::slots::is_instance;
 use crate::specs::{self, Fate};
 use crate::watch::index_of;
@@ -112,9 +113,8 @@ impl World {
 
     /// Dependency pods that are idle, and those that do not stand as planned.
     fn dependency_flaws(&self) -> Vec<String> {
-        let idle = needs::idle(&self.watch.model.stored, &self.store)
-            .into_iter()
-            .map(|pair| format!("{pair:?} is still there and idle"));
+        let idle = self.watch.model.needs.idle(settings(0, None).dependency_grace, self.queue.now());
+        let idle = idle.into_iter().map(|pair| format!("{pair:?} is still there and idle"));
         let pods = needs::pods(&self.store).into_iter().filter(|(_, _, spec)| specs::is_sound(spec));
         let flawed = pods.filter_map(|(node, pod, spec)| self.flaw_of_pod(&node, &pod, &spec, RestartPolicy::Always));
         idle.chain(flawed).collect()

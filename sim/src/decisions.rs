@@ -67,11 +67,7 @@ impl Watch {
         if change.is_stateful(stride) && stride.was.leaves.is_none() && !change.drifts(true) {
             self.broken(Invariant::StatefulStays, format!("{stride:?}"));
         }
-        // A number that was given up and taken again, all while nothing could be stored.
-        let asked = change.said.lately().iter().map(|spec| spec.num_instances);
-        let is_resized =
-            asked.min() < Some(change.was.record.spec.num_instances.max(change.is.record.spec.num_instances));
-        let wanted = is_resized
+        let wanted = change.is_another(stride)
             || change.drifts(false)
             || stride.was.version != stride.is.version
             || stride.was.unit != stride.is.unit
@@ -81,6 +77,8 @@ impl Watch {
         let mut ago = self.heard.get(&node).into_iter().flatten().map(|at| now.since(*at));
         let heard = ago.find(|ago| *ago > UNDER_WAY && *ago + UNDER_WAY < self.lost_after);
         let failed = stride.failed() || self.model.shaken.contains(from);
+        // While nothing can be stored a node may be lost and come back: nobody is told of either.
+        let failed = failed || now.since(self.stored_at.0) >= self.lost_after;
         if let Some(ago) = heard.filter(|_| !failed && !wanted) {
             let detail = format!("{} left {from}, which was heard {ago:?} ago", stride.instance);
             self.broken(Invariant::NothingMovesByFailover, detail);

@@ -131,6 +131,7 @@ pub fn command(command: &Command) -> String {
         Verb::Operate { name, act, instance } => format!("{act:?} {name} instance {instance}"),
         Verb::Drift { drift, group } => format!("{drift:?} of {group:?}"),
         Verb::Evacuate { node } => format!("evacuate {node}"),
+        Verb::Node { node, change } => format!("{change:?} of {node}"),
         Verb::CreateDependency { pod } => format!("create dependency {} {}", pod.name, self::pod(pod)),
         Verb::UpdateDependency { pod } => format!("update dependency {} {}", pod.name, self::pod(pod)),
         Verb::RemoveDependency { name, force } => format!("remove dependency {name} force {force}"),
@@ -141,6 +142,7 @@ pub fn command(command: &Command) -> String {
         Verb::Guard { working } => format!("guard {working}"),
         Verb::SetConstraint { constraint } => format!("set {}", constraint.expression()),
         Verb::RemoveConstraint { kind } => format!("remove constraint {kind}"),
+        Verb::Restore { step } => format!("restore {step:?}"),
     };
     format!("{} {what}", command.id)
 }
@@ -247,11 +249,13 @@ fn answer(answer: &contract::query::Answer) -> String {
         Answer::Dependency(view) => format!("{view:?}"),
         Answer::Groups(lines) => format!("{} groups", lines.len()),
         Answer::Nodes(nodes) => format!("{} nodes", nodes.len()),
+        Answer::Node(page) => format!("{page:?}"),
         Answer::Cluster(view) => format!("{view:?}"),
         Answer::Operation(outcome) => format!("{outcome:?}"),
         Answer::Callbacks(urls) => format!("{urls:?}"),
         Answer::Ports(claims) => format!("{claims:?}"),
         Answer::History(events) => format!("{events:?}"),
+        Answer::Backup(page) => format!("{page:?}"),
         Answer::Engine(engine) => format!("{engine:?}"),
         Answer::Constraints(constraints) => format!("{constraints:?}"),
     }

@@ -104,6 +104,7 @@ impl Machine {
         };
         Settings {
             owner: self.owner.clone(),
+            identity: format!("{}-disk", self.owner.node),
             incarnation: format!("{}-{}", self.owner.node, self.life),
             facts,
             heartbeat: HEARTBEAT,

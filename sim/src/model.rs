@@ -57,8 +57,8 @@ pub struct Model {
     pub needs: Needs,
     /// The engine's switches.
     pub switches: Switches,
-    /// Groups that were removed and the last version they had: whoever takes the name goes on from there.
-    departed: BTreeMap<GroupName, (u32, Removal)>,
+    /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
+    departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
     /// The versions of groups that were orphaned.
     orphans: BTreeMap<GroupName, Versions>,
     /// Groups that took over the instances of an orphan since the last commit.
@@ -109,15 +109,15 @@ impl Model {
         }
         self.cursor = cursor;
         self.compare()?;
-        self.switches.check(commit, store)?;
+        self.switches.check((commit, store), &before, &self.stored)?;
         if !before.is_empty() {
             self.claims.check(&self.stored)?;
         }
         if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
             self.needs.check(store)?;
-            self.needs.note_unmet(&self.stored, store, now);
+            self.needs.note(&self.stored, store, now);
         } else if !before.is_empty() && self.needs.are_any() {
-            self.needs.note_unmet(&self.stored, store, now);
+            self.needs.note(&self.stored, store, now);
         }
         self.observe_groups(before, now)
     }
@@ -231,6 +231,10 @@ impl Model {
             | Verb::Guard { .. }
             | Verb::SetConstraint { .. }
             | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
+            // No history asks for one: what it replaces is everything a model knows.
+            Verb::Restore { .. } => return Err(impossible()),
+            // Nor does one say anything of nodes yet.
+            Verb::Node { .. } => return Err(impossible()),
         }
         Ok(())
     }
@@ -239,7 +243,8 @@ impl Model {
     fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
         if let Verb::CreateGroup { spec } = verb {
             let name: GroupName = spec.name.parse().ok()?;
-            let mut versions = Versions::new(&spec.pod, self.departed.get(&name).map(|(version, _)| *version));
+            let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
+            let mut versions = Versions::new(&spec.pod, before);
             if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
                 self.adopted.insert(name.clone());
                 self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
@@ -251,9 +256,9 @@ impl Model {
         }
         if let Verb::RemoveGroup { name, removal } = verb {
             let wanted = self.groups.remove(name);
-            let orphan =
-                self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan).map(|(version, _)| *version);
-            let last = wanted.as_ref().map(|wanted| wanted.versions.highest()).or(orphan)?;
+            let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
+            let orphan = orphan.map(|(versions, _)| versions.clone());
+            let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
             self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
             self.departed.insert(name.clone(), (last, *removal));
             return Some(name.clone());
@@ -332,10 +337,14 @@ impl Model {
             let same_life = |was: &Stored| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
             let was = was.filter(same_life).unwrap_or_default();
             let mut drifts = Vec::new();
-            if let Some(wanted) = self.groups.get_mut(&group).filter(|_| !is_adopted) {
+            if let Some(wanted) = self.groups.get_mut(&group) {
                 drifts = wanted.asks.take_recent();
-                let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
-                checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
+                if is_adopted && was.record.removal != Removal::Orphan {
+                    wanted.asks.adopt(&is);
+                } else {
+                    let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
+                    checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
+                }
             }
             let said = self.groups.get_mut(&group).map(|wanted| {
                 let said = wanted.said.clone();

@@ -21,6 +21,8 @@ use crate::store::Store;
 
 /// A need that is not met for so long, while somebody leads and plans, was forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(20);
+/// A pair that had its time is taken away so soon when nothing goes wrong: clocks of schedulers are wrong by less.
+const TAKEN_AWAY: Duration = Duration::from_secs(5);
 
 /// A dependency pod at a place.
 type Need = (GroupName, Place);
@@ -30,6 +32,8 @@ type Need = (GroupName, Place);
 pub struct Needs {
     wanted: BTreeMap<GroupName, Wanted>,
     unmet: BTreeMap<Need, Timestamp>,
+    /// Since when nothing needs a pair that is there.
+    idle: BTreeMap<Need, Timestamp>,
     /// A command about them was accepted and not compared yet.
     asked: bool,
     /// Where they are planned, as last stored.
@@ -115,13 +119,17 @@ impl Needs {
         }
     }
 
-    /// Needs that are not met begin to count, others are forgotten.
-    pub fn note_unmet(&mut self, groups: &BTreeMap<GroupName, Stored>, store: &Store, now: Timestamp) {
-        let unmet = unmet(groups, store);
-        self.unmet.retain(|need, _| unmet.contains(need));
-        for need in unmet {
-            self.unmet.entry(need).or_insert(now);
-        }
+    /// Needs that are not met, and pairs nothing needs, begin to count; others are forgotten.
+    pub fn note(&mut self, groups: &BTreeMap<GroupName, Stored>, store: &Store, now: Timestamp) {
+        let (needed, planned) = (needed(groups, store), planned(store));
+        count(&mut self.unmet, needed.difference(&planned), now);
+        count(&mut self.idle, planned.difference(&needed), now);
+    }
+
+    /// Pairs that nothing needs and that had their time: an instance that fails again and again goes from node to node, and
+    /// leaves one behind each time.
+    pub fn idle(&self, grace: Duration, now: Timestamp) -> Vec<&Need> {
+        self.idle.iter().filter(|(_, since)| now.since(**since) > grace + TAKEN_AWAY).map(|(need, _)| need).collect()
     }
 
     /// A need that was forgotten; while nobody can plan the time does not count.
@@ -187,17 +195,17 @@ fn needed(groups: &BTreeMap<GroupName, Stored>, store: &Store) -> BTreeSet<Need>
     needed
 }
 
-fn unmet(groups: &BTreeMap<GroupName, Stored>, store: &Store) -> BTreeSet<Need> {
-    let met = |(name, place): &Need| places_of(name, store).iter().any(|(planned, _)| planned == place);
-    needed(groups, store).into_iter().filter(|need| !met(need)).collect()
-}
-
-/// Pairs nothing needs.
-pub fn idle(groups: &BTreeMap<GroupName, Stored>, store: &Store) -> Vec<Need> {
-    let needed = needed(groups, store);
+/// Every pair that is planned.
+fn planned(store: &Store) -> BTreeSet<Need> {
     let all = records(store).into_keys().flat_map(|name| {
         let places = places_of(&name, store);
         places.into_iter().map(move |(place, _)| (name.clone(), place))
     });
-    all.filter(|pair| !needed.contains(pair)).collect()
+    all.collect()
+}
+
+/// Keeps since when each of these is so.
+fn count<'a>(since: &mut BTreeMap<Need, Timestamp>, are: impl Iterator<Item = &'a Need>, now: Timestamp) {
+    let before = std::mem::take(since);
+    since.extend(are.map(|need| (need.clone(), before.get(need).copied().unwrap_or(now))));
 }

@@ -61,8 +61,9 @@ fn unsaid(change: &Change) -> Option<String> {
     for (instance, pod) in change.is.pods() {
         let before = change.was.pods().find(|(number, was)| *number == instance && identity(was) == identity(pod));
         let is_new = |gate: &str| !before.is_some_and(|(_, was)| was.gates.contains_key(gate));
-        // A gate that is added is true for a pod that is there, and since never.
-        let is_passed = |gate: &str| before.is_some() && pod.gates.get(gate).is_some_and(|since| !since.happened());
+        // A gate that is added is true, and since never, for a pod that was decided without it; both may be stored together.
+        let is_passed =
+            |gate: &str| change.is_added(gate) && pod.gates.get(gate).is_some_and(|since| !since.happened());
         let is_said = |gate: &str| change.said.is_opened(instance, gate) || is_passed(gate);
         if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_said(gate)) {
             return Some(format!("{} instance {instance}: nobody opened {gate}", change.group));

@@ -119,12 +119,21 @@ impl Asks {
         Ok(())
     }
 
+    /// Instances of a group that was there before the commit were orphaned and adopted with it: what was asked in between is
+    /// in effect, or still to be turned to, and what they were then is not known.
+    pub fn adopt(&mut self, is: &Stored) {
+        self.fresh = 0;
+        self.acts.retain(|number, acts| {
+            acts.drain(..acts.len().saturating_sub(1));
+            is_still_to_be_turned_to(&is.record, *number)
+        });
+    }
+
     fn check_acts(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
         let nothing = Slot::default();
-        if was.slots.is_empty() && !is.record.spec.is_conducted() {
-            // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed.
-            self.acts.clear();
-        }
+        // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed. It may
+        // have been deployed since the commit before, and asked then.
+        let is_deployed = was.slots.is_empty() && !is.record.spec.is_conducted();
         for (number, slot) in (1..).zip(&is.slots).filter(|(_, slot)| is_instance(slot)) {
             let index = usize::try_from(number - 1).unwrap_or(0);
             let before = was.slots.get(index).filter(|before| is_instance(before)).unwrap_or(&nothing);
@@ -140,7 +149,7 @@ impl Asks {
                 let is_late = *act == Act::Restart && now >= *at + limit;
                 // Where instances come one after the other, one may have come after it was asked of all.
                 let is_new = is.record.spec.is_conducted() && !was.slots.get(index).is_some_and(is_instance);
-                let skipped = if is_late || is_new { possible.clone() } else { Vec::new() };
+                let skipped = if is_late || is_new || is_deployed { possible.clone() } else { Vec::new() };
                 possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
             }
             if !possible.contains(&standing(slot)) {

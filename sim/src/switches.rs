@@ -6,10 +6,12 @@ use contract::brakes::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::Verb;
 use contract::keys::{self, Key};
 use contract::name::GroupName;
-use contract::record::CallbacksRecord;
+use contract::record::{CallbacksRecord, Draining, Slot};
+use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
 use crate::invariants::{Invariant, Violation};
+use crate::slots::Stored;
 use crate::store::Store;
 
 /// The switches as they must be stored.
@@ -21,8 +23,10 @@ pub struct Switches {
     callbacks: BTreeSet<String>,
     /// The engine ran at some moment since the commit before this one was stored.
     ran: bool,
-    /// Groups whose placement a command itself changed since then: gates and drains are kept there.
+    /// Groups whose placement a command itself may have changed since then: gates and drains are kept there.
     told: BTreeSet<GroupName>,
+    /// Groups that took the name of one that goes: nothing of that is placed any more.
+    made: BTreeSet<GroupName>,
 }
 
 impl Switches {
@@ -30,6 +34,7 @@ impl Switches {
     pub fn begin_commit(&mut self) {
         self.ran = self.engine.running;
         self.told.clear();
+        self.made.clear();
     }
 
     /// A command about a group was accepted.
@@ -39,7 +44,12 @@ impl Switches {
             Verb::SetGate { name, .. } | Verb::Drained { name, .. } | Verb::PatchStrategy { name, .. } => {
                 self.told.insert(name.clone());
             }
-            Verb::CreateGroup { spec } => self.told.extend(spec.name.parse::<GroupName>().ok()),
+            Verb::CreateGroup { spec } => {
+                // Who adopts an orphan may ask for gates its pods were made without.
+                let name = spec.name.parse::<GroupName>().ok();
+                self.told.extend(name.clone());
+                self.made.extend(name);
+            }
             _ => {}
         }
     }
@@ -81,6 +91,8 @@ impl Switches {
             | Verb::Drained { .. }
             | Verb::Operate { .. }
             | Verb::Drift { .. }
+            | Verb::Node { .. }
+            | Verb::Restore { .. }
             | Verb::CreateDependency { .. }
             | Verb::UpdateDependency { .. }
             | Verb::RemoveDependency { .. }
@@ -91,8 +103,14 @@ impl Switches {
         Some(())
     }
 
-    /// Compares with what is stored, and looks for plans a stopped engine made.
-    pub fn check(&self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+    /// Compares with what is stored, and looks for plans a stopped engine made; `before` and `stored` are the groups the
+    /// commit is about.
+    pub fn check(
+        &self,
+        (commit, store): (&Commit, &Store),
+        before: &BTreeMap<GroupName, Option<Stored>>,
+        stored: &BTreeMap<GroupName, Stored>,
+    ) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let engine: EngineRecord = store.read(keys::ENGINE).unwrap_or_default();
         let constraints: ConstraintsRecord = store.read(keys::CONSTRAINTS).unwrap_or_default();
@@ -105,7 +123,9 @@ impl Switches {
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
             let is_plan = match keys::parse(key) {
-                Key::Placement(name) => !self.told.contains(&name),
+                Key::Placement(name) => {
+                    !self.is_told(&name, before.get(&name).and_then(Option::as_ref), stored.get(&name))
+                }
                 key => matches!(key, Key::Pairs(_)),
             };
             if !self.ran && is_plan {
@@ -114,4 +134,23 @@ impl Switches {
         }
         Ok(())
     }
+
+    /// A command changed what is said of the pods of a group, and nothing else of them.
+    fn is_told(&self, name: &GroupName, before: Option<&Stored>, after: Option<&Stored>) -> bool {
+        let pods = |stored: Option<&Stored>| -> Vec<Slot> {
+            stored.map(|stored| stored.slots.iter().map(unsaid).collect()).unwrap_or_default()
+        };
+        let (before, after) = (pods(before), pods(after));
+        (self.told.contains(name) && before == after) || (self.made.contains(name) && after.is_empty())
+    }
+}
+
+/// An instance without what people say of its pods, and without what is only known of it: that is stored with whatever is
+/// stored next.
+fn unsaid(slot: &Slot) -> Slot {
+    let draining = slot.draining.clone().map(|draining| Draining { is_answered: false, ..draining });
+    let (gates, gates_closed_at) = (BTreeMap::new(), Timestamp::NEVER);
+    let next = slot.next.as_deref().map(|next| Box::new(unsaid(next)));
+    let (why, addresses) = (String::new(), Vec::new());
+    Slot { draining, gates, gates_closed_at, next, why, addresses, ..slot.clone() }
 }

@@ -45,7 +45,8 @@ impl Turns {
         for stride in change.strides() {
             let spec = change.spec(stride.is.version);
             let setup = Duration::from_secs(spec.map_or(0, |spec| spec.setup_time).max(0).unsigned_abs());
-            if stride.is.target == TargetState::Stop || stride.is.node.is_none() || stride.is_promoted() {
+            let is_over = stride.is_promoted() || change.is_another(&stride);
+            if stride.is.target == TargetState::Stop || stride.is.node.is_none() || is_over {
                 self.taken.remove(&stride.instance);
             } else if is_released(change, &stride) {
                 // Budgets say how many a release takes down, and no turn has to wait for it.

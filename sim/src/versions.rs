@@ -21,10 +21,11 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// A group was created. One whose name had containers of an earlier life goes on counting after `before`.
-    pub fn new(pod: &PodSpec, before: Option<u32>) -> Self {
-        let numbers = [Some(0), before.map(|before| before + 1)];
-        let possible = numbers.into_iter().flatten().map(|number| (number, pod.clone())).collect();
+    /// A group was created. One whose name had containers of an earlier life goes on counting after what that one may have
+    /// been `before`, unless nothing of it is left.
+    pub fn new(pod: &PodSpec, before: &[u32]) -> Self {
+        let numbers = [0].into_iter().chain(before.iter().map(|before| before + 1));
+        let possible = numbers.map(|number| (number, pod.clone())).collect();
         Self { possible, back: None, patches: 0, known: BTreeMap::new() }
     }
 
@@ -34,9 +35,9 @@ impl Versions {
         self.known.extend(orphan.possible.iter().cloned());
     }
 
-    /// The highest number there may be by now.
-    pub fn highest(&self) -> u32 {
-        self.possible.iter().map(|(number, _)| *number).max().unwrap_or(0)
+    /// The numbers it may have by now.
+    pub fn numbers(&self) -> Vec<u32> {
+        self.possible.iter().map(|(number, _)| *number).collect()
     }
 
     /// An undo was accepted: one more version, a copy of the revision named or of any that was, unless it is that already.

@@ -58,6 +58,8 @@ pub struct Watch {
     engines_dirty: bool,
     twice: BTreeMap<InstanceKey, Timestamp>,
     pub(crate) lost: Lost,
+    /// When the commit before the last was stored, and the last: what is decided in between is stored with it.
+    pub(crate) stored_at: (Timestamp, Timestamp),
     pub(crate) excused: Excused,
     pub(crate) turns: Turns,
     pub(crate) service: Service,
@@ -124,6 +126,7 @@ impl Watch {
             self.broken(violation.invariant, violation.detail);
         }
         self.lost.observe(commit, now);
+        self.stored_at = (self.stored_at.1, now);
         let ordered = self.model.ordered();
         self.placed_ever.extend(ordered);
     }

@@ -72,7 +72,7 @@ impl Malformed {
             let key = format!("{key}-{round}");
             for number in 0..5 {
                 let begun = Instant::now();
-                let path = format!("/api/constraints?type=good-{key}-{number}&value=on&equal=false&soft=true");
+                let path = format!("/api/constraints?type=good-{number}&value=on&equal=false&soft=true");
                 let request = Request { method: Method::PATCH, path, body: None };
                 command(cluster, &format!("good-{key}-{number}"), &request).await?;
                 self.findings.time(commands, None, begun.elapsed());
