@@ -5,24 +5,26 @@
 //! and an address that cannot be had, only at start.
 
 mod bodies;
+mod calls;
+mod images;
 mod networks;
+mod underway;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use bollard::Docker;
-use bollard::errors::Error as EngineError;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerUpdateBody, EndpointIpamConfig,
     EndpointSettings, HealthConfig, HostConfig, HostConfigLogConfig, Ipam, IpamConfig, Network, NetworkConnectRequest,
     NetworkCreateRequest, NetworkDisconnectRequest, NetworkingConfig, PortBinding, ThrottleDevice,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
-    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder,
+    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
 use contract::labels;
 use contract::runtime::ContainerDetail;
@@ -36,6 +38,7 @@ use crate::container::{Host, Plan, address, seen};
 use crate::core::io::{ContainerSeen, ImageTrouble, Phase};
 use crate::fault::{self, Error};
 use crate::pulse::Pulse;
+use underway::Underway;
 
 /// Inspect and list.
 const READ: Duration = Duration::from_secs(5);
@@ -43,10 +46,6 @@ const READ: Duration = Duration::from_secs(5);
 const CHANGE: Duration = Duration::from_secs(30);
 /// What a stop or removal gets beyond its grace.
 const STOP_SLACK: Duration = Duration::from_secs(10);
-/// A pull that takes longer is started again by the next attempt, and the engine keeps the layers it has.
-const PULL: Duration = Duration::from_secs(300);
-/// The library's own limit, above all of ours.
-const LIBRARY_LIMIT_SECONDS: u64 = 600;
 /// Reads at a time: they are cheap, and must not wait behind creates.
 const READS: usize = 8;
 /// Stops at a time: they mostly wait inside the engine.
@@ -77,6 +76,7 @@ pub struct Engine {
     reads: Semaphore,
     changes: Semaphore,
     stops: Semaphore,
+    underway: Underway,
     /// Networks known to be there, and the addresses of those that are split; held while one is made, so that this agent
     /// makes each once.
     networks: tokio::sync::Mutex<BTreeMap<String, Option<Subnet>>>,
@@ -95,6 +95,7 @@ impl Engine {
             reads: Semaphore::new(READS),
             changes: Semaphore::new(concurrency.max(1)),
             stops: Semaphore::new(STOPS),
+            underway: Underway::default(),
             networks: tokio::sync::Mutex::new(BTreeMap::new()),
             swappiness: AtomicBool::new(true),
         }
@@ -142,6 +143,11 @@ impl Engine {
         Ok(seen(&self.host.owner, &detail, phase))
     }
 
+    /// Whether a step works on the container and will tell what became of it.
+    pub fn is_at_work_on(&self, id: &str) -> bool {
+        self.underway.has(id)
+    }
+
     /// The inspect documents of one group's containers on this node.
     pub async fn details(&self, group: &str) -> Result<Vec<ContainerDetail>, Error> {
         let ids = self.list(Some(group)).await?;
@@ -173,10 +179,11 @@ impl Engine {
             }
             made => made?,
         };
+        let work = self.underway.begin(&id);
         if let Err(error) = self.start_made(&id).await {
             warn!(container = %plan.name, reason = %error, "made but not started");
         }
-        drop(place);
+        drop((work, place));
         self.look(&id).await
     }
 
@@ -190,21 +197,13 @@ impl Engine {
         }
     }
 
-    /// The image is on this node when this returns well.
-    pub async fn fetch(&self, image: &str) -> Result<(), Error> {
-        let place = self.reads.acquire().await;
-        let found = self.call(READ, async |docker| docker.inspect_image(image).await).await;
-        drop(place);
-        match found {
-            Err(missing @ Error::Refused { .. }) => self.pull(image, missing).await,
-            other => other.map(drop),
-        }
-    }
-
     /// Starts a container; none when it is gone.
     pub async fn start(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
         let _place = self.changes.acquire().await;
-        match self.start_made(id).await {
+        let work = self.underway.begin(id);
+        let started = self.start_made(id).await;
+        drop(work);
+        match started {
             Err(error) if error.status() == 404 && !error.says("network") => Ok(None),
             Err(error) => Err(error),
             Ok(()) => self.look(id).await,
@@ -214,27 +213,37 @@ impl Engine {
     /// Asks a container to end and kills it after the grace; none when it is gone.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<Option<ContainerSeen>, Error> {
         let _place = self.stops.acquire().await;
+        let work = self.underway.begin(id);
+        let is_there = self.end(id, grace).await?;
+        drop(work);
+        if is_there { self.look(id).await } else { Ok(None) }
+    }
+
+    /// Whether the container is still there after its end.
+    async fn end(&self, id: &str, grace: Duration) -> Result<bool, Error> {
         let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::new().t(seconds).build();
-        let stopped =
-            self.call(grace + STOP_SLACK, async |docker| docker.stop_container(id, Some(options)).await).await;
-        match stopped {
-            Err(error) if error.status() == 304 => self.look(id).await,
-            Err(error) if error.status() == 404 => Ok(None),
-            Err(error) => Err(error),
-            Ok(()) => self.look(id).await,
+        let limit = grace + STOP_SLACK;
+        match self.call(limit, async |docker| docker.stop_container(id, Some(options)).await).await {
+            // It had ended before.
+            Err(error) if error.status() == 304 => Ok(true),
+            Err(error) if error.status() == 404 => Ok(false),
+            ended => ended.map(|()| true),
         }
     }
 
     /// Removes a container, after a stop with grace. It is gone when this returns well.
     pub async fn remove(&self, id: &str, grace: Duration) -> Result<(), Error> {
-        match self.stop(id, grace).await {
-            Ok(None) => return Ok(()),
-            Ok(Some(_)) => {}
+        let place = self.stops.acquire().await;
+        let _work = self.underway.begin(id);
+        match self.end(id, grace).await {
+            Ok(false) => return Ok(()),
+            Ok(true) => {}
             // The engine refuses to stop it: removal by force is what is left.
             Err(refused @ Error::Refused { .. }) => warn!(container = %id, reason = %refused, "cannot stop"),
             Err(error) => return Err(error),
         }
+        drop(place);
         let _place = self.changes.acquire().await;
         let options = || RemoveContainerOptionsBuilder::new().force(true).v(false).build();
         let removed = self.call(CHANGE, async |docker| docker.remove_container(id, Some(options())).await).await;
@@ -365,93 +374,10 @@ impl Engine {
         }
     }
 
-    async fn pull(&self, image: &str, missing: Error) -> Result<(), Error> {
-        info!(%image, "the image is not here: pulling");
-        let tag = if image.contains('@') || tagged(image) { String::new() } else { "latest".to_owned() };
-        let options = CreateImageOptionsBuilder::new().from_image(image).tag(&tag).build();
-        let docker = self.docker()?;
-        let pulled = async {
-            let mut lines = docker.create_image(Some(options), None, None);
-            while let Some(line) = lines.next().await {
-                line?;
-            }
-            Ok::<(), EngineError>(())
-        };
-        let reason = match tokio::time::timeout(PULL, pulled).await {
-            Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => self.judge(&error),
-            Err(_) => Error::TimedOut(PULL),
-        };
-        let trouble = match &reason {
-            // The engine went away: that says nothing about the image.
-            Error::Unconnected(_) => return Err(reason),
-            Error::Refused { text, .. } | Error::NoImage { text, .. } => fault::image_trouble(text),
-            Error::TimedOut(_) | Error::Unreadable(_) => None,
-        };
-        let Error::Refused { status, text: first } = missing else { return Err(missing) };
-        let text = format!("{first}; and it cannot be pulled: {reason}");
-        Err(Error::NoImage { status, text, trouble: trouble.unwrap_or(ImageTrouble::Passing) })
-    }
-
     fn own_filters(&self) -> HashMap<String, Vec<String>> {
         let owner = &self.host.owner;
         let both = vec![format!("{}={}", labels::CLUSTER, owner.cluster), format!("{}={}", labels::NODE, owner.node)];
         [("label".to_owned(), both)].into()
-    }
-
-    fn docker(&self) -> Result<Docker, Error> {
-        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(docker) = &*client {
-            return Ok(docker.clone());
-        }
-        let path = self.socket.display().to_string();
-        let made = Docker::connect_with_unix(&path, LIBRARY_LIMIT_SECONDS, bollard::API_DEFAULT_VERSION);
-        let docker = made.map_err(|error| self.judge(&error))?;
-        *client = Some(docker.clone());
-        Ok(docker)
-    }
-
-    async fn call<T>(
-        &self,
-        limit: Duration,
-        ask: impl AsyncFnOnce(Docker) -> Result<T, EngineError>,
-    ) -> Result<T, Error> {
-        match tokio::time::timeout(limit, ask(self.docker()?)).await {
-            Ok(Ok(answer)) => {
-                self.pulse.note(Sign::Answered);
-                Ok(answer)
-            }
-            Ok(Err(error)) => Err(self.judge(&error)),
-            Err(_) => {
-                self.pulse.note(Sign::TimedOut);
-                Err(Error::TimedOut(limit))
-            }
-        }
-    }
-
-    /// What the library's error means, and what it shows of the engine.
-    fn judge(&self, error: &EngineError) -> Error {
-        match error {
-            EngineError::DockerResponseServerError { status_code, message } => {
-                self.pulse.note(Sign::Answered);
-                Error::Refused { status: *status_code, text: message.trim().to_owned() }
-            }
-            EngineError::DockerStreamError { error } => {
-                self.pulse.note(Sign::Answered);
-                Error::Refused { status: 500, text: error.trim().to_owned() }
-            }
-            EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => {
-                Error::Unreadable(error.to_string())
-            }
-            EngineError::RequestTimeoutError => {
-                self.pulse.note(Sign::TimedOut);
-                Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS))
-            }
-            transport => {
-                self.pulse.note(Sign::Unconnected);
-                Error::Unconnected(causes(transport))
-            }
-        }
     }
 }
 
@@ -465,19 +391,4 @@ fn phase(document: &ContainerInspectResponse) -> Phase {
         Some(ContainerStateStatusEnum::DEAD) => Phase::Dead,
         Some(ContainerStateStatusEnum::CREATED | ContainerStateStatusEnum::EMPTY) | None => Phase::Created,
     }
-}
-
-/// Whether an image reference names a tag: a colon after the last slash.
-fn tagged(image: &str) -> bool {
-    image.rsplit('/').next().is_some_and(|last| last.contains(':'))
-}
-
-fn causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(next) = cause {
-        text = format!("{text}: {next}");
-        cause = next.source();
-    }
-    text
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use contract::command::{Command, Outcome, Verb};
 use contract::name::CommandId;
 use contract::subjects;
+use contract::time::Timestamp;
 use fabric::clock::Clock;
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
 use tokio::time::{Instant, interval_at, timeout_at};
 
+use crate::absence::Absence;
 use crate::metrics::Metrics;
 use crate::queries::Queries;
 use crate::waiters::{Waiter, Waiters};
@@ -38,6 +40,14 @@ pub enum Error {
     /// The bus is away.
     #[error("the message bus cannot be reached, nothing was accepted; try again in a moment")]
     Unreachable,
+    /// The store is away.
+    #[error(
+        "the store (etcd) has not answered since {since}; of this request nothing was accepted; send it again in a moment"
+    )]
+    StoreAway {
+        /// Since when.
+        since: Timestamp,
+    },
     /// The bus did not confirm in time.
     #[error(
         "the outcome of operation {id} is unknown: the message bus did not confirm it in time; a retry with the header \
@@ -73,11 +83,12 @@ pub struct Commands {
     sender: Sender,
     waiters: Waiters,
     queries: Queries,
+    absence: Absence,
     clock: Clock,
 }
 
 impl Commands {
-    /// Subscribes the one inbox and listens to it until shutdown.
+    /// Subscribes the one inbox, and the words about the store, and listens to them until shutdown.
     pub async fn start(
         bus: Bus,
         queries: Queries,
@@ -87,6 +98,7 @@ impl Commands {
     ) -> Result<Self, fabric::nats::Error> {
         let inbox = bus.inbox();
         let mut outcomes = bus.subscribe(&inbox).await?;
+        let absence = Absence::start(&bus, queries.clone(), shutdown.clone()).await?;
         let table = waiters.clone();
         fabric::tasks::spawn("outcomes", async move {
             loop {
@@ -101,7 +113,7 @@ impl Commands {
                 }
             }
         });
-        Ok(Self { bus, inbox, sender, waiters, queries, clock: Clock::start() })
+        Ok(Self { bus, inbox, sender, waiters, queries, absence, clock: Clock::start() })
     }
 
     /// The command that asks for `verb`; who asked is this apiserver unless the client says.
@@ -117,6 +129,9 @@ impl Commands {
         // A disconnected client would keep the message and send it later, after we said that nothing was accepted.
         if !*self.bus.connected().borrow() {
             return Err(Error::Unreachable);
+        }
+        if let Some(since) = self.absence.since().await {
+            return Err(Error::StoreAway { since });
         }
         let duplicate = self.publish(command).await?;
         if duplicate && let Some(outcome) = self.queries.outcome(&command.id).await {

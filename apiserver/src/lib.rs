@@ -3,6 +3,7 @@
 //! It keeps nothing: any number of them may run, and any of them answers any request. A command is published and
 //! its outcome awaited, a question is asked of the leader. It speaks NATS and HTTP and nothing else.
 
+pub mod absence;
 pub mod app;
 pub mod commands;
 pub mod config;

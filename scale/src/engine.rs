@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use agent::core::io::{ContainerSeen, Phase, Step};
-use contract::digest::Digest;
 use contract::labels::Identity;
-use contract::pod_id::{InstanceKey, PodId, SpecKey};
-use contract::spec::PodSpec;
+use contract::pod_id::{InstanceKey, PodId};
 use contract::state::HealthState;
 use contract::time::Timestamp;
+
+use crate::specs::Specs;
 
 /// What is noted of a container.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ pub(crate) struct Engine {
     number: u32,
     made: u32,
     containers: BTreeMap<u32, Container>,
-    digests: BTreeMap<SpecKey, Arc<str>>,
+    specs: Arc<Specs>,
     /// Steps under way, by when they end.
     under_way: VecDeque<(Timestamp, InstanceKey, Step)>,
 }
@@ -41,8 +41,8 @@ pub(crate) struct Engine {
 pub(crate) type Done = (InstanceKey, Step, Option<ContainerSeen>);
 
 impl Engine {
-    pub(crate) fn new(number: u32) -> Self {
-        Self { number, ..Self::default() }
+    pub(crate) fn new(number: u32, specs: Arc<Specs>) -> Self {
+        Self { number, specs, ..Self::default() }
     }
 
     /// Begins a step that ends at `at`; steps end in the order they began.
@@ -74,7 +74,7 @@ impl Engine {
         match step {
             Step::Create { pod, index, spec, .. } => {
                 self.made += 1;
-                let spec_digest = self.digest(pod, spec);
+                let spec_digest = self.specs.digest(&pod.spec_key(), spec);
                 let (phase, finished_at) = (Phase::Running, Timestamp::NEVER);
                 let made =
                     Container { pod: pod.clone(), index: *index, phase, started_at: now, finished_at, spec_digest };
@@ -97,11 +97,6 @@ impl Engine {
                 None
             }
         }
-    }
-
-    fn digest(&mut self, pod: &PodId, spec: &PodSpec) -> Arc<str> {
-        let digest = self.digests.entry(pod.spec_key()).or_insert_with(|| Digest::of(spec).to_string().into());
-        Arc::clone(digest)
     }
 
     fn look(&self, number: u32) -> Option<ContainerSeen> {
@@ -140,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_container_is_made_ended_and_removed_when_its_time_has_come() {
-        let mut engine = Engine::new(7);
+        let mut engine = Engine::new(7, Arc::default());
         let pod: PodId = "a.v1-i1-d0".parse().unwrap();
         let create = Step::Create { pod: pod.clone(), index: 0, spec: Arc::default(), address: String::new() };
         engine.begin(pod.key(), create, Timestamp::from_millis(5));

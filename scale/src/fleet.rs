@@ -23,7 +23,7 @@ impl Fleet {
     /// Starts so many nodes. Their connections live on `lines`, a runtime of their own: a thousand nodes that all work at once
     /// would keep them from reading for so long that the server gives them up.
     pub(crate) async fn start(url: &str, nodes: u32, start_after: Duration, lines: &Handle) -> Result<Self, Error> {
-        let common = Common { clock: Clock::start(), start_after, counts: Arc::default() };
+        let common = Common { clock: Clock::start(), start_after, counts: Arc::default(), specs: Arc::default() };
         let mut tasks = Vec::new();
         let mut bus = None;
         for number in 0..nodes {

@@ -13,6 +13,7 @@ mod placement;
 mod process;
 mod run;
 mod settings;
+mod specs;
 mod stage;
 mod workload;
 

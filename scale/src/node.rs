@@ -19,6 +19,7 @@ use fabric::nats::{Bus, Error, Message, Subscription};
 use tokio::sync::watch;
 
 use crate::engine::Engine;
+use crate::specs::Specs;
 use crate::workload;
 
 /// Longest sleep; the core always wants a heartbeat before.
@@ -57,6 +58,7 @@ pub(crate) struct Node {
     clock: Clock,
     start_after: Duration,
     counts: Arc<Counts>,
+    specs: Arc<Specs>,
 }
 
 /// What all nodes of a run share.
@@ -65,6 +67,7 @@ pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) start_after: Duration,
     pub(crate) counts: Arc<Counts>,
+    pub(crate) specs: Arc<Specs>,
 }
 
 impl Node {
@@ -85,7 +88,7 @@ impl Node {
         };
         Ok(Self {
             core: Core::new(settings, Ledger::default()),
-            engine: Engine::new(number),
+            engine: Engine::new(number, Arc::clone(&common.specs)),
             orders: bus.subscribe(&subjects::order(&name)).await?,
             resyncs: bus.subscribe(&subjects::resync(&name)).await?,
             reports: subjects::report(&name),
@@ -95,6 +98,7 @@ impl Node {
             // No two engines are equally fast.
             start_after: common.start_after / 2 + common.start_after * (number % 100) / 100,
             counts: Arc::clone(&common.counts),
+            specs: Arc::clone(&common.specs),
         })
     }
 
@@ -126,7 +130,7 @@ impl Node {
         self.counts.order_bytes.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
         let reply = message.reply.clone().unwrap_or_default();
         match message.decode::<OrderMessage>() {
-            Ok(message) => vec![Input::Order { message, reply }],
+            Ok(message) => vec![Input::Order { message: self.specs.share(message), reply }],
             Err(_) => {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 Vec::new()

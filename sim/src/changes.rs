@@ -102,9 +102,12 @@ impl Change {
         let present = [is, was].into_iter().find(|record| of(record)).map(|record| &record.spec.pod);
         present.or_else(|| is.former.get(&version)).or_else(|| was.former.get(&version))
     }
-    /// Stateful before and after.
+    /// Stateful before and after, and at every moment in between: two patches may be stored with one commit, and nothing
+    /// binds what the first of them made stateless.
     pub fn is_stateful(&self, stride: &Stride<'_>) -> bool {
-        [stride.was, stride.is].iter().all(|slot| self.spec(slot.version).is_some_and(PodSpec::is_stateful))
+        let is_bound = |slot: &&Slot| self.spec(slot.version).is_some_and(PodSpec::is_stateful);
+        let mut lately = self.said.lately().iter().map(|spec| &spec.pod);
+        [stride.was, stride.is].iter().all(is_bound) && lately.all(PodSpec::is_stateful)
     }
 }
 

@@ -78,7 +78,7 @@ impl Watch {
         let heard = ago.find(|ago| *ago > UNDER_WAY && *ago + UNDER_WAY < self.lost_after);
         let failed = stride.failed() || self.model.shaken.contains(from);
         // While nothing can be stored a node may be lost and come back: nobody is told of either.
-        let failed = failed || now.since(self.stored_at.0) >= self.lost_after;
+        let failed = failed || now.since(self.decided_since) >= self.lost_after;
         if let Some(ago) = heard.filter(|_| !failed && !wanted) {
             let detail = format!("{} left {from}, which was heard {ago:?} ago", stride.instance);
             self.broken(Invariant::NothingMovesByFailover, detail);
@@ -87,7 +87,7 @@ impl Watch {
 
     /// Whoever is to be ordered somewhere now has been let go of by the node it leaves.
     fn arrived(&mut self, change: &Change, stride: &Stride<'_>, nodes: &Nodes<'_>, now: Timestamp) {
-        let Some(left) = stride.free_of().filter(|left| !self.lost.contains(left, now)) else { return };
+        let Some(left) = stride.free_of().filter(|left| !self.may_be_lost(left, now)) else { return };
         // What comes where everything old has to go first is looked at with that. Who surges, or goes to another unit, is
         // there before it is gone here; between two commits its second pod may have come and taken over.
         let is_surge = change.is.record.spec.strategy_type() == StrategyType::RollingUpdate

@@ -37,7 +37,7 @@ impl Watch {
         else {
             return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
         };
-        if let Some(detail) = disturbed(machine, step, &identity, store) {
+        if let Some(detail) = disturbed(machine, step, &identity, (store, self.has_forgotten(machine))) {
             return self.broken(Invariant::OrphansAreSpared, detail);
         }
         if matches!(step, Step::Update { .. }) {
@@ -103,8 +103,14 @@ impl Watch {
     }
 }
 
-/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod.
-fn disturbed(machine: &Machine, step: &Step, identity: &Identity, store: &Store) -> Option<String> {
+/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod, which an
+/// agent that lost its ledger cannot know before it is told again.
+fn disturbed(
+    machine: &Machine,
+    step: &Step,
+    identity: &Identity,
+    (store, has_forgotten): (&Store, bool),
+) -> Option<String> {
     let (pod, node) = (&identity.pod, &machine.owner.node);
     if machine.disk.order.spared.contains(&pod.group) {
         return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
@@ -114,7 +120,7 @@ fn disturbed(machine: &Machine, step: &Step, identity: &Identity, store: &Store)
         record.is_some_and(|record| record.removal == Removal::Orphan)
     };
     let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. });
-    if !is_end || !is_orphan() {
+    if !is_end || has_forgotten || !is_orphan() {
         return None;
     }
     let placed: PlacementRecord = store.read(&keys::placement(&pod.group)).unwrap_or_default();

@@ -137,7 +137,7 @@ impl World {
     /// A commit leaves a scheduler. Its answer is waited for only so long, and only by the leadership that sent it.
     pub fn send_commit(&mut self, seat: usize, commit: Commit) {
         let life = self.seats[seat].life;
-        self.watch.committing(seat, self.seats[seat].commit, &commit);
+        self.watch.committing(seat, self.seats[seat].commit, &commit, self.queue.now());
         self.attempts += 1;
         let attempt = self.attempts;
         self.seats[seat].commit = Some(Lane { id: commit.id, attempt });

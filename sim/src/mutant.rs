@@ -26,6 +26,8 @@ pub enum Mutant {
     NoDeduplication,
     /// A fresh leader calls silent nodes lost at once.
     NoFailoverGrace,
+    /// A leader that has not heard every node acts as if it had.
+    ActsBlind,
     /// A stopped engine plans, and a read-only one takes changes.
     NoBrakes,
     /// A group takes its stream ports, whoever has them.
@@ -66,7 +68,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NoFence,
         Self::NoLedger,
         Self::AcknowledgesFirst,
@@ -77,6 +79,7 @@ impl Mutant {
         Self::EffectsBeforeCommit,
         Self::NoDeduplication,
         Self::NoFailoverGrace,
+        Self::ActsBlind,
         Self::NoBrakes,
         Self::NoPortClaims,
         Self::NoLettingGo,
@@ -111,6 +114,7 @@ impl Mutant {
             | Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
+            | Self::ActsBlind
             | Self::NoBrakes
             | Self::NoPortClaims
             | Self::NoLettingGo
@@ -138,6 +142,7 @@ impl Mutant {
             Self::EffectsBeforeCommit => Some(scheduler_io::Mutant::EffectsBeforeCommit),
             Self::NoDeduplication => Some(scheduler_io::Mutant::NoDeduplication),
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
+            Self::ActsBlind => Some(scheduler_io::Mutant::ActsBlind),
             Self::NoBrakes => Some(scheduler_io::Mutant::NoBrakes),
             Self::NoPortClaims => Some(scheduler_io::Mutant::NoPortClaims),
             Self::NoLettingGo => Some(scheduler_io::Mutant::NoLettingGo),

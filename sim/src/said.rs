@@ -44,6 +44,7 @@ impl Said {
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
         match verb {
             Verb::Replica { num_instances, .. } => self.spec.num_instances = i64::from(*num_instances),
+            Verb::PatchSpec { pod, .. } => self.spec.pod.clone_from(pod),
             Verb::PatchStrategy { fields, .. } => self.spec = merged(&self.spec, fields)?,
             Verb::Rollout { release, action, .. } => self.steer(*release, action),
             Verb::SetGate { instance, gate, is_true: true, .. } => {

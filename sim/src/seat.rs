@@ -271,6 +271,8 @@ impl World {
                 self.watch.resolved(&outcome, &self.store);
                 self.deliver_from(seat, || Arrival::Outcome(outcome.clone()));
             }
+            // As in the real shell: a leader that stood still for longer than its lease may not know yet that it is none.
+            Effect::Answer { reply, .. } if !reply.stale && !self.seats[seat].leads(self.queue.now()) => {}
             Effect::Answer { inbox, reply } => {
                 if let Ok(number) = inbox.parse() {
                     self.deliver_from(seat, || Arrival::Answer { number, reply: reply.clone() });

@@ -180,7 +180,9 @@ impl Asks {
         let ended = under_way(&was.record).filter(|_| under_way(&was.record) != under_way(&is.record));
         if let Some((drift, (since, slots))) = before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended)) {
             let left = left_behind(drift, &slots, is);
-            if !left.is_empty() && is.record.last_error.is_empty() {
+            // What it ran into is shown until the next operation, which may have begun with the same commit.
+            let is_told = !is.record.last_error.is_empty() || is.record.operation.is_some();
+            if !left.is_empty() && !is_told {
                 return broken(format!("{drift:?} since {since} is over and left {left:?} behind"));
             }
         }

@@ -58,8 +58,14 @@ pub struct Watch {
     engines_dirty: bool,
     twice: BTreeMap<InstanceKey, Timestamp>,
     pub(crate) lost: Lost,
-    /// When the commit before the last was stored, and the last: what is decided in between is stored with it.
-    pub(crate) stored_at: (Timestamp, Timestamp),
+    /// When each commit was sent first, by term and id.
+    sendings: BTreeMap<(Term, u64), Timestamp>,
+    /// Since when what is stored with the last commit was decided: since the one before was sent, however long that took.
+    pub(crate) decided_since: Timestamp,
+    /// When each node was heard again that had been silent for long enough to be lost.
+    silences: BTreeMap<usize, Timestamp>,
+    /// The highest fence an agent had accepted before it lost its ledger.
+    forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
     pub(crate) turns: Turns,
     pub(crate) service: Service,
@@ -95,6 +101,9 @@ impl Watch {
     /// A node published a report.
     pub fn heard(&mut self, node: usize, now: Timestamp) {
         let heard = self.heard.entry(node).or_default();
+        if heard.back().is_some_and(|last| now.since(*last) >= self.lost_after) {
+            self.silences.insert(node, now);
+        }
         heard.push_back(now);
         while heard.front().is_some_and(|at| now.since(*at) > self.lost_after) {
             heard.pop_front();
@@ -102,7 +111,8 @@ impl Watch {
     }
 
     /// A scheduler lets a commit go while `before` may still be under way.
-    pub fn committing(&mut self, seat: usize, before: Option<Lane>, commit: &Commit) {
+    pub fn committing(&mut self, seat: usize, before: Option<Lane>, commit: &Commit, now: Timestamp) {
+        self.sendings.entry((commit.term, commit.id)).or_insert(now);
         if let Some(Lane { id, .. }) = before {
             self.broken(
                 Invariant::OneCommitAtATime,
@@ -126,7 +136,9 @@ impl Watch {
             self.broken(violation.invariant, violation.detail);
         }
         self.lost.observe(commit, now);
-        self.stored_at = (self.stored_at.1, now);
+        let before = commit.id.checked_sub(1).and_then(|id| self.sendings.get(&(commit.term, id)));
+        let first = self.sendings.get(&(commit.term, commit.id));
+        self.decided_since = before.or(first).copied().unwrap_or(now);
         let ordered = self.model.ordered();
         self.placed_ever.extend(ordered);
     }
@@ -202,10 +214,26 @@ impl Watch {
     /// An agent's disk is empty, or what it was some time ago: it has forgotten what it obeyed, what it was told to restart and
     /// what has moved since.
     pub fn forgotten(&mut self, machine: &Machine, node: usize) {
-        self.accepted.insert(node, machine.disk.order.fence);
+        let known = self.accepted.insert(node, machine.disk.order.fence);
+        let highest = self.forgotten.entry(node).or_default();
+        *highest = known.unwrap_or_default().max(*highest);
         self.restarted.retain(|(engine, _), _| *engine != machine.engine);
         self.excused.extend(machine.disk.order.pods.keys().map(PodId::key));
         self.model.shaken.insert(machine.owner.node.clone());
+    }
+
+    /// The agent obeys an older order than the last it accepted, because its disk was taken from it: nobody can hold it to
+    /// what it was told since.
+    pub(crate) fn has_forgotten(&self, machine: &Machine) -> bool {
+        let known = index_of(&machine.owner.node).and_then(|node| self.forgotten.get(&node));
+        known.is_some_and(|known| machine.disk.order.fence < *known)
+    }
+
+    /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long
+    /// and came back while the decision was on its way into the store, so that nobody is told of either.
+    pub(crate) fn may_be_lost(&self, node: &NodeName, now: Timestamp) -> bool {
+        let back_at = index_of(node).and_then(|node| self.silences.get(&node));
+        self.lost.contains(node, now) || back_at.is_some_and(|at| *at >= self.decided_since)
     }
 
     /// An engine changed a container.

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use contract::digest::Digest;
 use contract::fence::Fence;
 use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
@@ -61,6 +62,8 @@ struct Writing {
 #[derive(Debug)]
 struct Kept {
     order: Order,
+    /// Of the order, read once: it takes a look at everything in it.
+    digest: Digest,
     inbox: Inbox,
     /// When each pod it asks to start or restart was asked.
     asked: BTreeMap<PodId, Timestamp>,
@@ -174,7 +177,10 @@ impl Core {
         };
         let reply = match judgement {
             Judgement::Accept => match self.resulting_order(message) {
-                Ok(order) => return self.keep(order, inbox, now, out),
+                Ok((order, digest)) => {
+                    let asked = self.asked_anew(&order, now);
+                    return self.keep(Kept { order, digest, inbox, asked }, out);
+                }
                 Err(reply) => reply,
             },
             Judgement::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
@@ -192,21 +198,29 @@ impl Core {
         out.push(Effect::Reply { inbox, reply });
     }
 
-    fn resulting_order(&mut self, message: OrderMessage) -> Result<Order, OrderReply> {
+    fn resulting_order(&mut self, message: OrderMessage) -> Result<(Order, Digest), OrderReply> {
         let have = self.ledger.order.fence;
-        let order = match message {
-            // Whom it was meant for is no part of what is obeyed.
-            OrderMessage::Whole(order) => Order { agent: String::new(), ..order },
+        let (order, digest) = match message {
+            OrderMessage::Whole(order) => {
+                let digest = order.digest();
+                // Whom it was meant for is no part of what is obeyed.
+                (Order { agent: String::new(), ..order }, digest)
+            }
             OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
                 let mut order = Order { fence: delta.fence, ..self.ledger.order.clone() };
                 delta.pods.apply(&mut order.pods);
                 delta.specs.apply(&mut order.specs);
-                Order { spared: delta.spared, brakes: delta.brakes, ..order }
+                let order = Order { spared: delta.spared, brakes: delta.brakes, ..order };
+                let digest = order.digest();
+                (order, digest)
             }
-            OrderMessage::Delta(delta) => self.ledger.order.changed_by(&delta).ok_or(OrderReply::NeedWhole { have })?,
+            OrderMessage::Delta(delta) => {
+                let order = self.ledger.order.changed_by(self.order_digest, &delta);
+                (order.ok_or(OrderReply::NeedWhole { have })?, delta.digest)
+            }
         };
         match order.pods.keys().find(|pod| order.spec_of(pod).is_none()) {
-            None => Ok(order),
+            None => Ok((order, digest)),
             Some(pod) => {
                 self.desk.tally.failed += 1;
                 let reason = format!("the order names pod {pod} and holds no spec for it");
@@ -216,9 +230,7 @@ impl Core {
         }
     }
 
-    fn keep(&mut self, order: Order, inbox: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
-        let asked = self.asked_anew(&order, now);
-        let kept = Kept { order, inbox, asked };
+    fn keep(&mut self, kept: Kept, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::NoLedger) {
             return self.obey(kept, out);
         }
@@ -275,7 +287,7 @@ impl Core {
 
     /// The order is on disk: from now on it is the one that counts.
     fn obey(&mut self, kept: Kept, out: &mut Vec<Effect>) {
-        let Kept { order, inbox, asked } = kept;
+        let Kept { order, digest, inbox, asked } = kept;
         let first = self.ledger.order.fence == Fence::default();
         let pods = Changes::between(&self.ledger.order.pods, &order.pods);
         let specs = Changes::between(&self.ledger.order.specs, &order.specs);
@@ -298,7 +310,7 @@ impl Core {
         adopt(&mut self.ledger, order, &asked);
         self.images.keep_those_of(&self.ledger.order);
         self.forget_what_is_gone();
-        self.order_digest = self.ledger.order.digest();
+        self.order_digest = digest;
         self.reporter.head_changed();
         self.desk.tally.accepted += 1;
         let fence = self.ledger.order.fence;
@@ -308,7 +320,7 @@ impl Core {
 }
 
 /// Digest the message says its order has.
-fn promised_digest(message: &OrderMessage) -> contract::digest::Digest {
+fn promised_digest(message: &OrderMessage) -> Digest {
     match message {
         OrderMessage::Whole(order) => order.digest(),
         OrderMessage::Delta(delta) => delta.digest,

@@ -139,8 +139,15 @@ impl Core {
                 self.restart_refused(&pod, id);
                 self.stumble(key, format!("Cannot restart container, {text}"), now);
             }
-            (Step::Remove { .. }, _) if refused => self.stumble(key, format!("Fail to remove container, {text}"), now),
-            (Step::Stop { .. }, _) if refused => self.stumble(key, format!("Cannot stop container, {text}"), now),
+            (Step::Remove { .. }, _) if refused => {
+                // It may have ended before the refusal.
+                self.look_again = true;
+                self.stumble(key, format!("Fail to remove container, {text}"), now);
+            }
+            (Step::Stop { .. }, _) if refused => {
+                self.look_again = true;
+                self.stumble(key, format!("Cannot stop container, {text}"), now);
+            }
             (
                 Step::Create { .. }
                 | Step::Update { .. }

@@ -147,6 +147,9 @@ async fn look(engine: Arc<Engine>, mut ids: mpsc::Receiver<String>, inputs: mpsc
     let mut batch = Vec::new();
     while ids.recv_many(&mut batch, LOOKS).await > 0 {
         for id in batch.drain(..).collect::<BTreeSet<String>>() {
+            if engine.is_at_work_on(&id) {
+                continue;
+            }
             match engine.look(&id).await {
                 Ok(seen) => {
                     if inputs.send(Input::Looked { id, seen }).await.is_err() {

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use contract::store::StoreWord;
+use contract::subjects;
+use contract::time::Timestamp;
 use serde_json::json;
 
 use crate::bodies::spec_with;
@@ -116,4 +119,75 @@ async fn a_bus_that_lost_its_data_takes_commands_again_without_a_scheduler() {
         (seen.status == 202).then(|| seen.json())
     };
     assert_eq!(eventually("a change is stored", queued).await["queued"], true);
+}
+
+/// Says that etcd does not answer, or does again, as a scheduler would.
+async fn say(world: &World, away_since: Option<Timestamp>) {
+    let word = StoreWord { by: "scheduler-1".to_owned(), away_since };
+    world.bus.publish(subjects::STORE, &word).await.unwrap();
+    world.bus.flush().await.unwrap();
+}
+
+/// Says again and again that etcd does not answer, until a change is refused for it.
+async fn refused_for_the_store(world: &World) -> String {
+    let refused = async || {
+        say(world, Some(Timestamp::from_millis(1_794_794_639_000))).await;
+        let seen = world.call("DELETE", "/api/podgroups?name=refused", None).await;
+        (seen.status == 503 && seen.retry_after).then(|| seen.message())
+    };
+    eventually("a change is refused", refused).await
+}
+
+async fn stored(world: &World) -> u64 {
+    world.bus.stream_notes(subjects::COMMANDS_STREAM).await.unwrap().last_sequence
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_etcd_does_not_answer_a_change_is_refused_and_not_stored_until_it_is_said_to_be_back() {
+    let world = World::start_with(&QUICK).await;
+    let _standby = Leader::start(&world.bus, Manner::StandsBy).await;
+    let message = refused_for_the_store(&world).await;
+    for words in ["the store (etcd) has not answered since 2026-11-16T", "nothing was accepted", "send it again"] {
+        assert!(message.contains(words), "{message}");
+    }
+    // The first tries may have come before the word did; from now on it is known.
+    let before = stored(&world).await;
+    say(&world, Some(Timestamp::from_millis(1_794_794_639_000))).await;
+    assert_eq!(world.call("DELETE", "/api/podgroups?name=refused", None).await.status, 503);
+    assert_eq!(stored(&world).await, before, "nothing was stored");
+    let read = world.get("/api/nodes").await;
+    assert_eq!((read.status, read.stale), (202, true), "reads go on");
+    say(&world, None).await;
+    let queued = async || {
+        let seen = world.call("DELETE", "/api/podgroups?name=queued", None).await;
+        (seen.status == 202).then(|| seen.json())
+    };
+    assert_eq!(eventually("changes are queued again", queued).await["queued"], true);
+    assert_eq!(stored(&world).await, before + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_word_about_etcd_that_is_not_repeated_is_forgotten() {
+    let world = World::start_with(&QUICK).await;
+    refused_for_the_store(&world).await;
+    let said = Instant::now();
+    let queued = async || {
+        let seen = world.call("DELETE", "/api/podgroups?name=queued", None).await;
+        (seen.status == 202).then_some(())
+    };
+    eventually("changes are queued again", queued).await;
+    assert!(said.elapsed() > Duration::from_secs(1), "{:?}", said.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_scheduler_that_alone_lost_etcd_refuses_nothing_while_another_leads() {
+    let world = World::start_with(&QUICK).await;
+    refused_for_the_store(&world).await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    for _ in 0..5 {
+        say(&world, Some(Timestamp::from_millis(1))).await;
+        let seen = world.call("DELETE", "/api/podgroups?name=decided", None).await;
+        assert_eq!(seen.status, 404, "decided by the leader: {}", seen.text);
+    }
+    assert!(leader.stop().await.len() >= 5);
 }

@@ -194,9 +194,10 @@ impl Order {
         }
     }
 
-    /// The order `delta` describes, when it is a change of this one and comes out as its sender meant.
-    pub fn changed_by(&self, delta: &OrderDelta) -> Option<Self> {
-        if delta.base != self.fence {
+    /// The order `delta` describes, when it is a change of this one, whose digest is `digest`, and comes out as its sender
+    /// meant.
+    pub fn changed_by(&self, digest: Digest, delta: &OrderDelta) -> Option<Self> {
+        if delta.base != self.fence || self.digest_after(digest, delta) != delta.digest {
             return None;
         }
         let mut next = self.clone();
@@ -206,7 +207,13 @@ impl Order {
         next.spared.clone_from(&delta.spared);
         next.brakes = delta.brakes;
         next.stores.clone_from(&delta.stores);
-        (next.digest() == delta.digest).then_some(next)
+        Some(next)
+    }
+
+    fn digest_after(&self, digest: Digest, delta: &OrderDelta) -> Digest {
+        let work = delta.specs.digest_after(delta.pods.digest_after(digest, &self.pods), &self.specs);
+        let rest = work.without(Self::digest_of_spared(&self.spared)).without(Self::digest_of_brakes(self.brakes));
+        rest.with(Self::digest_of_spared(&delta.spared)).with(Self::digest_of_brakes(delta.brakes))
     }
 }
 

@@ -70,8 +70,8 @@ impl PodId {
 
 fn digits(text: &str) -> Option<u32> {
     // Only the one way of writing a number: the text must come back equal.
-    let number: u32 = text.parse().ok()?;
-    (number.to_string() == text).then_some(number)
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
+    text.parse().ok().filter(|_| is_plain)
 }
 
 impl FromStr for PodId {

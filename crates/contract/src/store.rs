@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::name::CommandId;
+use crate::time::Timestamp;
 
 /// The names a store goes by; none is said by a deployd from before stores had names, and fits every other.
 pub type Stores = BTreeSet<String>;
@@ -28,6 +29,17 @@ pub struct StoreRecord {
     /// The restore that made it what it is; none when it is as it grew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
+}
+
+/// What a scheduler says about the store while etcd does not answer it, every second, and once when it does again.
+///
+/// It may be alone with its trouble: whoever hears it looks whether somebody leads.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreWord {
+    /// Which scheduler says so.
+    pub by: String,
+    /// Since when etcd does not answer it; none when it answers again.
+    pub away_since: Option<Timestamp>,
 }
 
 impl StoreRecord {

@@ -31,6 +31,9 @@ pub const QUERY_STANDBY: &str = "deployd.query.standby";
 /// Queue group of the standbys.
 pub const STANDBY_QUEUE: &str = "standby";
 
+/// Whether the store answers, told by a scheduler that it does not answer.
+pub const STORE: &str = "deployd.store";
+
 /// Reports of all nodes.
 pub const ALL_REPORTS: &str = "deployd.report.*";
 

@@ -6,6 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
+
 /// The difference between two maps.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(bound(
@@ -43,6 +45,18 @@ impl<K: Ord + Clone, V: Clone + PartialEq> Changes<K, V> {
             map.remove(key);
         }
         map.extend(self.put.iter().map(|(k, v)| (k.clone(), v.clone())));
+    }
+
+    /// What the digest of a whole that holds `before` becomes with the change: only what changes is read.
+    pub fn digest_after(&self, digest: Digest, before: &BTreeMap<K, V>) -> Digest
+    where
+        K: Serialize,
+        V: Serialize,
+    {
+        let entry = |key: &K, value: &V| Digest::of(&(key, value));
+        let left = self.gone.iter().chain(self.put.keys()).filter_map(|key| before.get_key_value(key));
+        let rest = left.fold(digest, |sum, (key, value)| sum.without(entry(key, value)));
+        self.put.iter().fold(rest, |sum, (key, value)| sum.with(entry(key, value)))
     }
 
     /// True when nothing changed.

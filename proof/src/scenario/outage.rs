@@ -17,6 +17,8 @@ use crate::workload::Load;
 pub(crate) const STREAM_DELETED: &str = "command stream deleted";
 /// What is measured from: the store goes on.
 pub(crate) const STORE_BACK: &str = "store went on";
+/// What a refused command is told.
+const REASON: &str = "the store (etcd) has not answered since";
 /// A restart by the supervisor on a busy machine.
 const BACK: Duration = Duration::from_secs(60);
 /// Commands go on so long between two losses.
@@ -38,6 +40,7 @@ pub(crate) struct Heard {
     read: usize,
     queued: usize,
     refused: usize,
+    refused_otherwise: usize,
     silent: usize,
     unclear: Vec<String>,
 }
@@ -47,8 +50,13 @@ impl Heard {
         match answer {
             Answer::Said { status: 200, .. } => self.read += 1,
             Answer::Said { status: 202, body } if body["queued"] == true => self.queued += 1,
-            Answer::Said { status: 503, body } if body["message"].as_str().is_some_and(|text| !text.is_empty()) => {
+            Answer::Said { status: 503, body }
+                if body["message"].as_str().is_some_and(|text| text.contains(REASON)) =>
+            {
                 self.refused += 1;
+            }
+            Answer::Said { status: 503, body } if body["message"].as_str().is_some_and(|text| !text.is_empty()) => {
+                self.refused_otherwise += 1;
             }
             Answer::Said { status, body } => self.unclear.push(format!("{status} {body}")),
             Answer::Nothing { .. } => self.silent += 1,
@@ -100,10 +108,14 @@ impl Scenario for Outage {
         let mut findings = Findings::default();
         if let Self::StoreStop { heard, .. } = self {
             findings.count("store away: reads answered by a standby", None, heard.read);
-            findings.count("store away: commands queued (202)", None, heard.queued);
-            findings.count("store away: 503 with its reason", None, heard.refused);
+            findings.count("store away: commands queued (202)", Some("0"), heard.queued);
+            findings.count("store away: 503 with its reason", Some(">= 1"), heard.refused);
+            findings.count("store away: 503 for another reason", Some("0"), heard.refused_otherwise);
             findings.count("store away: no answer in 8 s", Some("0"), heard.silent);
             findings.count("store away: answers that are not clear", Some("0"), heard.unclear.len());
+            if heard.refused == 0 {
+                findings.broke(Promise::Kept, "no command was told that the store is away".to_owned());
+            }
             for what in &heard.unclear {
                 findings.broke(Promise::Kept, format!("an answer while the store was away: {what}"));
             }
@@ -176,12 +188,14 @@ mod tests {
         for answer in [
             said(200, json!({})),
             said(202, json!({"queued": true})),
-            said(503, json!({"message": "nobody leads"})),
+            said(503, json!({"message": format!("{REASON} 2026-11-16T00:00:00Z")})),
+            said(503, json!({"message": "no scheduler answered"})),
             Answer::Nothing { why: "deadline".to_owned() },
         ] {
             heard.note(&answer);
         }
         assert_eq!((heard.read, heard.queued, heard.refused, heard.silent, heard.unclear.len()), (1, 1, 1, 1, 0));
+        assert_eq!(heard.refused_otherwise, 1);
         for answer in
             [said(202, json!({})), said(503, json!({})), said(500, json!({"message": "?"})), said(404, json!({}))]
         {

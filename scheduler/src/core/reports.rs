@@ -30,8 +30,10 @@ pub(super) struct Ears {
     /// Agents under names that are taken.
     pub(super) twins: Twins,
     /// How many pods of which group which node reports.
-    sightings: BTreeMap<GroupName, BTreeMap<NodeName, u32>>,
+    sightings: Sightings,
 }
+
+type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
 
 /// What is heard from one node.
 #[derive(Debug, Default)]
@@ -146,8 +148,8 @@ impl Ears {
             ear.identity = message.stamp().identity.to_string();
         }
         let mut folded = match message {
-            ReportMessage::Whole(report) => ear.whole(report, now),
-            ReportMessage::Delta(delta) => ear.delta(delta, now),
+            ReportMessage::Whole(report) => ear.whole(report, &self.sightings, now),
+            ReportMessage::Delta(delta) => ear.delta(delta, &self.sightings, now),
             ReportMessage::Heartbeat(heartbeat) => ear.heartbeat(&heartbeat, now),
         };
         if folded.heard {
@@ -205,7 +207,7 @@ impl Ear {
         }
     }
 
-    fn whole(&mut self, report: Report, now: Timestamp) -> Folded {
+    fn whole(&mut self, report: Report, names: &Sightings, now: Timestamp) -> Folded {
         let stamp = &report.head.stamp;
         // A whole needs no base: only an older one is refused.
         match self.age(stamp, stamp.sequence, now) {
@@ -218,13 +220,13 @@ impl Ear {
         }
         let mut pods = before.map(|old| old.pods).unwrap_or_default();
         let changes = Changes::between(&pods, &report.pods);
-        let changed = self.apply(&mut pods, changes);
+        let changed = self.apply(&mut pods, changes, names);
         self.report = Some(Report { head: report.head, pods });
         self.asked_at = None;
         Folded { heard: true, ask: false, pods: changed }
     }
 
-    fn delta(&mut self, delta: ReportDelta, now: Timestamp) -> Folded {
+    fn delta(&mut self, delta: ReportDelta, names: &Sightings, now: Timestamp) -> Folded {
         match self.age(&delta.head.stamp, delta.base, now) {
             Age::Old => return Folded::default(),
             Age::Gap => return Folded { heard: true, ask: true, pods: Vec::new() },
@@ -232,7 +234,7 @@ impl Ear {
         }
         let Some(mut report) = self.report.take() else { return Folded::default() };
         report.head = delta.head;
-        let changed = self.apply(&mut report.pods, delta.pods);
+        let changed = self.apply(&mut report.pods, delta.pods, names);
         self.report = Some(report);
         Folded { heard: true, ask: false, pods: changed }
     }
@@ -245,12 +247,21 @@ impl Ear {
         }
     }
 
-    /// Makes the changes, keeps the sums, and says what was before.
-    fn apply(&mut self, pods: &mut BTreeMap<PodId, PodFacts>, changes: Changes<PodId, PodFacts>) -> Vec<PodChange> {
+    /// Makes the changes, keeps the sums, and says what was before. A group's name is in memory once, however many pods are
+    /// reported of it: every plan of the group looks all of them up, and names that are apart are slow to compare.
+    fn apply(
+        &mut self,
+        pods: &mut BTreeMap<PodId, PodFacts>,
+        changes: Changes<PodId, PodFacts>,
+        names: &Sightings,
+    ) -> Vec<PodChange> {
         let puts = changes.put.into_iter().map(|(pod, facts)| (pod, Some(facts)));
         let gone = changes.gone.into_iter().map(|pod| (pod, None));
         let mut changed = Vec::new();
-        for (pod, after) in gone.chain(puts) {
+        for (mut pod, after) in gone.chain(puts) {
+            if let Some((name, _)) = names.get_key_value(&pod.group) {
+                pod.group = name.clone();
+            }
             let before = match &after {
                 Some(facts) => pods.insert(pod.clone(), facts.clone()),
                 None => pods.remove(&pod),
@@ -272,4 +283,36 @@ impl Ear {
 /// Dependency pods are nobody's instance and not counted.
 fn runs(pod: &PodId, facts: &PodFacts) -> bool {
     pod.instance > 0 && facts.state == RunState::Success && !facts.leaving
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::fence::Fence;
+    use contract::report::{EngineState, NodeFacts, ReportHead};
+
+    use super::*;
+
+    fn report(node: &str, pod: &str) -> ReportMessage {
+        let stamp =
+            Stamp { node: node.parse().unwrap(), incarnation: "1".to_owned(), sequence: 1, identity: Box::default() };
+        let head = ReportHead {
+            stamp,
+            applied: Fence::default(),
+            order_digest: Digest::default(),
+            engine: EngineState::Up,
+            facts: NodeFacts::default(),
+        };
+        ReportMessage::Whole(Report { head, pods: BTreeMap::from([(pod.parse().unwrap(), PodFacts::default())]) })
+    }
+
+    #[test]
+    fn a_group_that_two_nodes_report_has_its_name_in_memory_once() {
+        let mut ears = Ears::default();
+        ears.fold(report("n1", "a.v1-i1-d0"), Timestamp::from_millis(1));
+        ears.fold(report("n2", "a.v1-i2-d0"), Timestamp::from_millis(1));
+        let names: Vec<&str> =
+            ears.reports().flat_map(|(_, report)| report.pods.keys()).map(|pod| pod.group.as_str()).collect();
+        assert_eq!(names, ["a", "a"]);
+        assert!(std::ptr::eq(names[0], names[1]));
+    }
 }

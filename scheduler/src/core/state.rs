@@ -180,9 +180,9 @@ pub(super) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> Rang
 
 /// Whether a slot's pods are placed as they were: same nodes, names and versions.
 fn is_as_placed(before: &Slot, after: &Slot) -> bool {
-    let placed = |slot: &Slot| -> (Option<NodeName>, u32, u32, u32) {
-        (slot.node.clone(), slot.version, slot.named_version(), slot.drift)
-    };
+    fn placed(slot: &Slot) -> (Option<&NodeName>, u32, u32, u32) {
+        (slot.node.as_ref(), slot.version, slot.named_version(), slot.drift)
+    }
     before.pods().map(placed).eq(after.pods().map(placed))
 }
 

@@ -238,7 +238,7 @@ impl Agent {
     fn obey(&mut self, message: &OrderMessage) -> OrderReply {
         let next = match message {
             OrderMessage::Whole(order) => Some(order.clone()),
-            OrderMessage::Delta(delta) => self.order.changed_by(delta),
+            OrderMessage::Delta(delta) => self.order.changed_by(self.order.digest(), delta),
         };
         if planner::fence::is_foreign(&self.order.stores, message.stores()) {
             return OrderReply::Foreign { have: self.order.fence, stores: self.order.stores.clone() };

@@ -3,6 +3,7 @@
 //! The loop never waits for a lane: it hands work over with `try_send`, and what a full lane cannot take comes back to
 //! the core as not done. Everything that only a leader does lives in `Leadership` and ends the moment it is dropped.
 
+mod absence;
 mod answers;
 mod backups;
 mod claim;
@@ -116,6 +117,7 @@ impl<'a> Shell<'a> {
             answers_task,
             backups_task,
             spawn_scoped("reports", hear),
+            spawn_scoped("absence of etcd", absence::tell(hands.clone())),
             spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
         tasks.extend(post_tasks);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use contract::keys;
+use contract::store::StoreWord;
+use contract::{keys, subjects};
 use fabric::etcd::Op;
 use rustix::process::Signal;
 use tokio::time::Instant;
 
-use crate::stage::Stage;
+use crate::stage::{LIMIT, Stage};
 
 #[tokio::test]
 async fn a_leader_that_is_told_to_stop_exits_with_zero_and_another_leads_within_a_second() {
@@ -50,6 +51,30 @@ async fn a_scheduler_without_its_servers_is_not_ready_and_comes_back_with_them()
     stage.nats.restart().await.unwrap();
     while scheduler.get("/readyz").await.unwrap().0 != 200 {
         assert!(started.elapsed() < Duration::from_secs(20));
+    }
+    stage.leader().await;
+}
+
+#[tokio::test]
+async fn a_scheduler_says_that_etcd_does_not_answer_and_when_it_does_again() {
+    let stage = Stage::set().await;
+    let mut words = stage.bus.subscribe(subjects::STORE).await.unwrap();
+    let _only = stage.scheduler("only").await;
+    stage.leader().await;
+    let etcd = rustix::process::Pid::from_raw(i32::try_from(stage.etcd.pid()).unwrap()).unwrap();
+    rustix::process::kill_process(etcd, Signal::STOP).unwrap();
+    let mut next = async || {
+        let message = tokio::time::timeout(LIMIT, words.next()).await.expect("a word in time").expect("open");
+        message.decode::<StoreWord>().unwrap()
+    };
+    let (first, second) = (next().await, next().await);
+    rustix::process::kill_process(etcd, Signal::CONT).unwrap();
+    assert_eq!(first.by, "only");
+    assert!(first.away_since.is_some());
+    assert_eq!(first, second, "said again, with the time it began");
+    let started = Instant::now();
+    while next().await.away_since.is_some() {
+        assert!(started.elapsed() < LIMIT, "its end is not said");
     }
     stage.leader().await;
 }

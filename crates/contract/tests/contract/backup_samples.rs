@@ -5,7 +5,7 @@ use contract::command::Verb;
 use contract::keys;
 use contract::order::{Order, OrderReply};
 use contract::query::{Answer, Query};
-use contract::store::{StoreRecord, Stores};
+use contract::store::{StoreRecord, StoreWord, Stores};
 
 use crate::samples;
 
@@ -55,4 +55,9 @@ pub(crate) fn store() -> StoreRecord {
 
 pub(crate) fn restore() -> RestoreRecord {
     RestoreRecord { restore: samples::name("deployctl-1"), parts: 4, at: samples::at(3) }
+}
+
+pub(crate) fn store_words() -> Vec<(&'static str, StoreWord)> {
+    let word = |away_since| StoreWord { by: "scheduler-1".to_owned(), away_since };
+    vec![("away", word(Some(samples::at(9)))), ("back", word(None))]
 }

@@ -89,6 +89,13 @@ fn presence() {
 }
 
 #[test]
+fn words_about_the_store() {
+    for (name, word) in backup_samples::store_words() {
+        check(&format!("store-word-{name}"), &word);
+    }
+}
+
+#[test]
 fn backups() {
     for (name, verb) in backup_samples::verbs() {
         check(&format!("command-{name}"), &samples::command(verb));

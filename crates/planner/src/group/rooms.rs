@@ -40,8 +40,8 @@ enum Shift {
 
 pub(super) struct Rooms<'a> {
     facts: &'a GroupFacts<'a>,
-    /// Instances per node before any shift.
-    siblings: BTreeMap<&'a NodeName, u32>,
+    /// The nodes of the instances before any shift, in their order: counted only for somebody who asks.
+    siblings: Vec<&'a NodeName>,
     /// What changed since, for batches that are made later.
     shifts: Vec<Shift>,
     batches: BTreeMap<Ask, Batch<'a>>,
@@ -49,12 +49,12 @@ pub(super) struct Rooms<'a> {
 
 impl<'a> Rooms<'a> {
     pub(super) fn new(facts: &'a GroupFacts<'a>) -> Self {
-        Self { facts, siblings: BTreeMap::new(), shifts: Vec::new(), batches: BTreeMap::new() }
+        Self { facts, siblings: Vec::new(), shifts: Vec::new(), batches: BTreeMap::new() }
     }
 
     /// One instance is on the node; only before anything is placed.
     pub(super) fn count(&mut self, node: &'a NodeName) {
-        *self.siblings.entry(node).or_default() += 1;
+        self.siblings.push(node);
     }
     /// An instance gives its room back.
     pub(super) fn release(&mut self, node: &NodeName, need: Need) {
@@ -89,7 +89,10 @@ impl<'a> Rooms<'a> {
     }
 
     fn open(&self, ask: &Ask, revision: &Revision) -> Batch<'a> {
-        let siblings = self.siblings.iter().map(|(node, count)| ((*node).clone(), *count)).collect();
+        let mut siblings: BTreeMap<NodeName, u32> = BTreeMap::new();
+        for node in &self.siblings {
+            *siblings.entry((*node).clone()).or_default() += 1;
+        }
         let filters = filters(&revision.pod.filters, ask, self.facts.constraints);
         let GroupFacts { hosts, standings, tenants, .. } = *self.facts;
         let mut batch = Batch::on(Site { hosts, standings, tenants }, &filters, revision.need, &siblings);

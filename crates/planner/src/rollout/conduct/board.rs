@@ -18,6 +18,8 @@ pub(super) struct Board<'a> {
     pub facts: &'a Facts,
     /// In the order of their numbers.
     pub slots: Vec<Slot>,
+    /// Pods on their way out of numbers that stand for no instance, those of instances that go by this decision included.
+    pub strays: i64,
     pub release: Release,
     pub actions: Vec<Action>,
     /// Slots whose main pod was taken and whose fate is open.
@@ -28,11 +30,12 @@ impl<'a> Board<'a> {
     pub(super) fn of(facts: &'a Facts) -> Self {
         let mut slots = facts.slots.clone();
         slots.sort_by_key(|slot| slot.number);
-        Self { facts, slots, release: facts.release.clone(), actions: Vec::new(), vacated: BTreeSet::new() }
+        let (strays, release) = (facts.strays, facts.release.clone());
+        Self { facts, slots, strays, release, actions: Vec::new(), vacated: BTreeSet::new() }
     }
 
     pub(super) fn perform(&mut self, action: Action) {
-        perform(&mut self.slots, self.facts.target, action);
+        self.strays += perform(&mut self.slots, self.facts.target, action);
         self.actions.push(action);
     }
 
@@ -116,7 +119,7 @@ impl<'a> Board<'a> {
             let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());
             (slot.leaving - i64::from(waits)).max(0)
         };
-        replacement.counted(sum(self.slots.iter().map(beyond).chain([self.facts.strays])))
+        replacement.counted(sum(self.slots.iter().map(beyond).chain([self.strays])))
     }
 
     /// Pods as progress counts them. Ready and available are those at the target revision only: they start from nothing, so
@@ -142,11 +145,12 @@ pub(super) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
     i64::try_from(items.count()).unwrap_or(i64::MAX)
 }
 
-/// Does to the slots what an action says, as far as orders go: pods that are ordered are not made by that.
-pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) {
+/// Does to the slots what an action says, as far as orders go: pods that are ordered are not made by that. Answers how many
+/// pods are on their way out of an instance that is no more.
+pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64 {
     match action {
         Action::Create { slot, unit, revision } => create(slots, slot, unit, revision),
-        Action::Remove(number) => slots.retain(|slot| slot.number != number),
+        Action::Remove(number) => return remove(slots, number),
         Action::Surge(number) => change(slots, number, |slot| {
             slot.next = Some(Next { unit: slot.unit, pod: Pod::ordered(target) });
         }),
@@ -186,6 +190,14 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) {
             leave(slot, next);
         }),
     }
+    0
+}
+
+/// What leaves an instance goes on leaving without it.
+fn remove(slots: &mut Vec<Slot>, number: u32) -> i64 {
+    let is_it = |slot: &mut Slot| slot.number == number;
+    let left = |slot: Slot| slot.leaving + count(pods(&slot).filter(|pod| pod.created.is_some()));
+    sum(slots.extract_if(.., is_it).map(left))
 }
 
 fn change(slots: &mut [Slot], number: u32, how: impl FnOnce(&mut Slot)) {

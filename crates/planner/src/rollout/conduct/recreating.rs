@@ -22,7 +22,7 @@ pub(super) fn recreate(board: &mut Board<'_>) {
 fn step(board: &mut Board<'_>) {
     let old = count(board.running().flat_map(pods).filter(|pod| board.is_old(pod)));
     let new = count(board.running().filter(|slot| board.is_updated(slot)));
-    let leaving = sum(board.slots.iter().map(|slot| slot.leaving).chain([board.facts.strays]));
+    let leaving = sum(board.slots.iter().map(|slot| slot.leaving).chain([board.strays]));
     let wanted = count(board.running());
     match recreate::step(wanted, (new > 0).then_some(new), &[OldSet { spec: old, actual: leaving }], &[]) {
         Step::ScaleOldToZero if !board.release.is_held() => retire(board),

@@ -10,6 +10,7 @@ use super::control::{Control, apply};
 use super::decision::{Action, Decision, Stand};
 use super::facts::{Facts, Pod, Slot};
 use crate::rollout::groups::Kind;
+use crate::rollout::numbers::sum;
 use crate::rollout::recreate::Phase;
 
 /// What becomes of an instance in a step.
@@ -83,7 +84,7 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
     for _ in 0..most {
         let decision = super::conduct(&facts);
         let before = std::mem::replace(&mut facts.release, decision.release.clone());
-        perform_all(&mut facts.slots, facts.target, &decision.actions);
+        facts.strays += perform_all(&mut facts.slots, facts.target, &decision.actions);
         if !decision.actions.is_empty() {
             let step = step(&facts, &decision);
             place(&step, &mut facts.slots);
@@ -102,9 +103,10 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
     Rehearsal { peak_extra, min_available: (0..units).map(least).collect(), steps, completes }
 }
 
-/// Does to slots what a decision says: orders change, and pods follow as the world pleases.
-pub fn perform_all(slots: &mut Vec<Slot>, target: u32, actions: &[Action]) {
-    actions.iter().for_each(|action| board::perform(slots, target, *action));
+/// Does to slots what a decision says: orders change, and pods follow as the world pleases. Answers how many pods are on
+/// their way out of instances that are no more.
+pub fn perform_all(slots: &mut Vec<Slot>, target: u32, actions: &[Action]) -> i64 {
+    sum(actions.iter().map(|action| board::perform(slots, target, *action)))
 }
 
 /// What one decision does, seen after its actions and before the world followed.

@@ -192,6 +192,23 @@ fn second_pods_are_fewer_when_instances_are() {
 }
 
 #[test]
+fn a_recreation_that_is_scaled_in_waits_for_what_the_lost_instances_leave_behind() {
+    let mut world = World::settled(Style::Recreate, &[4]);
+    world.end = 3;
+    assert_eq!(world.release(2).decide().actions, [1, 2, 3, 4].map(Action::Retire));
+    world.pass();
+    world.facts.slots.iter_mut().take(2).for_each(|slot| slot.leaving = 0);
+    world.facts.replicas = 2;
+    assert_eq!(world.decide().actions, [Action::Remove(4), Action::Remove(3)], "the pods of both still go");
+    world.pass();
+    assert_eq!(world.decide().actions, []);
+    world.pass();
+    world.pass();
+    let create = |slot| Action::Create { slot, unit: 0, revision: 2 };
+    assert_eq!(world.decide().actions, [create(1), create(2)]);
+}
+
+#[test]
 fn units_in_another_order_are_known_by_their_names() {
     let mut world = World::settled(Style::Groups(Grouped { needs_confirm: true, ..grouped(4, true) }), &[2, 6]);
     world.release(2).run(3);

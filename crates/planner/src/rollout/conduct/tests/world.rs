@@ -87,6 +87,8 @@ pub(super) struct World {
     pub room: Vec<Option<usize>>,
     /// Pods on their way out, by slot: the ticks each still takes.
     leaving: BTreeMap<u32, Vec<i64>>,
+    /// Pods on their way out of instances that are no more: the ticks each still takes.
+    strays: Vec<i64>,
     pub last: Option<Decision>,
     /// Decisions that did something.
     pub history: Vec<(u64, Vec<Action>)>,
@@ -123,6 +125,7 @@ impl World {
             end: 0,
             room: Vec::new(),
             leaving: BTreeMap::new(),
+            strays: Vec::new(),
             last: None,
             history: Vec::new(),
         };
@@ -173,7 +176,10 @@ impl World {
     /// How many more pods of each slot are on their way out.
     fn perform(&mut self, actions: &[Action]) -> Vec<(u32, usize)> {
         let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
-        perform_all(&mut self.facts.slots, self.facts.target, actions);
+        let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
+        self.facts.strays += left;
+        self.strays.extend(std::iter::repeat_n(self.end, usize::try_from(left).expect("none came back")));
+        self.leaving.retain(|number, _| self.facts.slots.iter().any(|slot| slot.number == *number));
         let more = |slot: &Slot| {
             let more = slot.leaving - before.get(&slot.number).copied().unwrap_or(0);
             (slot.number, usize::try_from(more).expect("none came back"))
@@ -187,6 +193,9 @@ impl World {
         let (now, start) = (self.facts.now, Duration::from_secs(u64::try_from(self.start).expect("not before")));
         let waits = self.facts.settings.replacement != Some(PodReplacement::Started);
         self.find_places();
+        self.strays.iter_mut().for_each(|left| *left -= 1);
+        self.strays.retain(|left| *left > 0);
+        self.facts.strays = i64::try_from(self.strays.len()).expect("few");
         for slot in &mut self.facts.slots {
             let leaving = self.leaving.entry(slot.number).or_default();
             leaving.iter_mut().for_each(|left| *left -= 1);

@@ -1,0 +1,81 @@
+//! Calls to the engine: each with its deadline, and each tells the pulse whether the engine lives.
+
+use std::sync::PoisonError;
+use std::time::Duration;
+
+use bollard::Docker;
+use bollard::errors::Error as EngineError;
+
+use super::Engine;
+use crate::circuit::Sign;
+use crate::fault::Error;
+
+/// The library's own limit, above all of ours.
+const LIBRARY_LIMIT_SECONDS: u64 = 600;
+
+impl Engine {
+    pub(super) fn docker(&self) -> Result<Docker, Error> {
+        let mut client = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(docker) = &*client {
+            return Ok(docker.clone());
+        }
+        let path = self.socket.display().to_string();
+        let made = Docker::connect_with_unix(&path, LIBRARY_LIMIT_SECONDS, bollard::API_DEFAULT_VERSION);
+        let docker = made.map_err(|error| self.judge(&error))?;
+        *client = Some(docker.clone());
+        Ok(docker)
+    }
+
+    pub(super) async fn call<T>(
+        &self,
+        limit: Duration,
+        ask: impl AsyncFnOnce(Docker) -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
+        match tokio::time::timeout(limit, ask(self.docker()?)).await {
+            Ok(Ok(answer)) => {
+                self.pulse.note(Sign::Answered);
+                Ok(answer)
+            }
+            Ok(Err(error)) => Err(self.judge(&error)),
+            Err(_) => {
+                self.pulse.note(Sign::TimedOut);
+                Err(Error::TimedOut(limit))
+            }
+        }
+    }
+
+    /// What the library's error means, and what it shows of the engine.
+    pub(super) fn judge(&self, error: &EngineError) -> Error {
+        match error {
+            EngineError::DockerResponseServerError { status_code, message } => {
+                self.pulse.note(Sign::Answered);
+                Error::Refused { status: *status_code, text: message.trim().to_owned() }
+            }
+            EngineError::DockerStreamError { error } => {
+                self.pulse.note(Sign::Answered);
+                Error::Refused { status: 500, text: error.trim().to_owned() }
+            }
+            EngineError::JsonDataError { .. } | EngineError::JsonSerdeError { .. } => {
+                Error::Unreadable(error.to_string())
+            }
+            EngineError::RequestTimeoutError => {
+                self.pulse.note(Sign::TimedOut);
+                Error::TimedOut(Duration::from_secs(LIBRARY_LIMIT_SECONDS))
+            }
+            transport => {
+                self.pulse.note(Sign::Unconnected);
+                Error::Unconnected(causes(transport))
+            }
+        }
+    }
+}
+
+fn causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        text = format!("{text}: {next}");
+        cause = next.source();
+    }
+    text
+}

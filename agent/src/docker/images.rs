@@ -1,0 +1,61 @@
+//! Images: whether one is here, and how it gets here.
+
+use std::time::Duration;
+
+use bollard::errors::Error as EngineError;
+use bollard::query_parameters::CreateImageOptionsBuilder;
+use futures_util::StreamExt as _;
+use tracing::info;
+
+use super::{Engine, READ};
+use crate::core::io::ImageTrouble;
+use crate::fault::{self, Error};
+
+/// A pull that takes longer is started again by the next attempt, and the engine keeps the layers it has.
+const PULL: Duration = Duration::from_secs(300);
+
+impl Engine {
+    /// The image is on this node when this returns well.
+    pub async fn fetch(&self, image: &str) -> Result<(), Error> {
+        let place = self.reads.acquire().await;
+        let found = self.call(READ, async |docker| docker.inspect_image(image).await).await;
+        drop(place);
+        match found {
+            Err(missing @ Error::Refused { .. }) => self.pull(image, missing).await,
+            other => other.map(drop),
+        }
+    }
+
+    pub(super) async fn pull(&self, image: &str, missing: Error) -> Result<(), Error> {
+        info!(%image, "the image is not here: pulling");
+        let tag = if image.contains('@') || tagged(image) { String::new() } else { "latest".to_owned() };
+        let options = CreateImageOptionsBuilder::new().from_image(image).tag(&tag).build();
+        let docker = self.docker()?;
+        let pulled = async {
+            let mut lines = docker.create_image(Some(options), None, None);
+            while let Some(line) = lines.next().await {
+                line?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        let reason = match tokio::time::timeout(PULL, pulled).await {
+            Ok(Ok(())) => return Ok(()),
+            Ok(Err(error)) => self.judge(&error),
+            Err(_) => Error::TimedOut(PULL),
+        };
+        let trouble = match &reason {
+            // The engine went away: that says nothing about the image.
+            Error::Unconnected(_) => return Err(reason),
+            Error::Refused { text, .. } | Error::NoImage { text, .. } => fault::image_trouble(text),
+            Error::TimedOut(_) | Error::Unreadable(_) => None,
+        };
+        let Error::Refused { status, text: first } = missing else { return Err(missing) };
+        let text = format!("{first}; and it cannot be pulled: {reason}");
+        Err(Error::NoImage { status, text, trouble: trouble.unwrap_or(ImageTrouble::Passing) })
+    }
+}
+
+/// Whether an image reference names a tag: a colon after the last slash.
+fn tagged(image: &str) -> bool {
+    image.rsplit('/').next().is_some_and(|last| last.contains(':'))
+}
