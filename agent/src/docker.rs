@@ -16,16 +16,17 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bollard::Docker;
+use bollard::errors::Error as EngineError;
 use bollard::models::{
     ContainerCreateBody, ContainerInspectResponse, ContainerStateStatusEnum, ContainerUpdateBody, EndpointIpamConfig,
     EndpointSettings, HealthConfig, HostConfig, HostConfigLogConfig, Ipam, IpamConfig, Network, NetworkConnectRequest,
     NetworkCreateRequest, NetworkDisconnectRequest, NetworkingConfig, PortBinding, ThrottleDevice,
 };
 use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder,
-    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
+    CreateContainerOptionsBuilder, CreateImageOptionsBuilder, EventsOptionsBuilder, ListContainersOptionsBuilder,
+    ListNetworksOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
+use bollard::{API_DEFAULT_VERSION, Docker};
 use contract::labels;
 use contract::runtime::ContainerDetail;
 use futures_util::StreamExt as _;

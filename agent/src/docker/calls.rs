@@ -3,10 +3,7 @@
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use bollard::Docker;
-use bollard::errors::Error as EngineError;
-
-use super::Engine;
+use super::{API_DEFAULT_VERSION, Docker, Engine, EngineError};
 use crate::circuit::Sign;
 use crate::fault::Error;
 
@@ -20,7 +17,7 @@ impl Engine {
             return Ok(docker.clone());
         }
         let path = self.socket.display().to_string();
-        let made = Docker::connect_with_unix(&path, LIBRARY_LIMIT_SECONDS, bollard::API_DEFAULT_VERSION);
+        let made = Docker::connect_with_unix(&path, LIBRARY_LIMIT_SECONDS, API_DEFAULT_VERSION);
         let docker = made.map_err(|error| self.judge(&error))?;
         *client = Some(docker.clone());
         Ok(docker)

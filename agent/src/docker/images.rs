@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use bollard::errors::Error as EngineError;
-use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt as _;
 use tracing::info;
 
-use super::{Engine, READ};
+use super::{CreateImageOptionsBuilder, Engine, EngineError, READ};
 use crate::core::io::ImageTrouble;
 use crate::fault::{self, Error};
 
