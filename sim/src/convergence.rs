@@ -88,7 +88,10 @@ impl World {
                 flaws.extend(flaw);
                 instances.iter().all(|(_, slot)| slot.leaves.is_none() || !specs::is_sound(&group.spec.pod))
             } else {
-                flaws.extend(instances.iter().filter_map(|(_, slot)| outdated(name, &group, slot)));
+                // An upgrade holds behind an instance that does not run at all.
+                if !pods.iter().any(|(node, pod)| self.is_left_to_a_person(node, pod, &group)) {
+                    flaws.extend(instances.iter().filter_map(|(_, slot)| outdated(name, &group, slot)));
+                }
                 instances.iter().all(|(_, slot)| fits(slot) && slot.leaves.is_none())
             };
             // A release that does not go on creates nothing more; whether it should is asked with it.
@@ -148,8 +151,7 @@ impl World {
         for index in 0..spec.containers.len() {
             let own: Vec<_> =
                 inventory.iter().filter(|c| c.identity.pod == *pod && c.identity.index == index).collect();
-            // A stateful instance whose container somebody removed is held for a person to decide.
-            if own.is_empty() && spec.stateful && self.watch.model.shaken.contains(node) {
+            if own.is_empty() && self.is_held(node, spec) {
                 return None;
             }
             let [container] = own[..] else {
@@ -164,6 +166,20 @@ impl World {
             }
         }
         None
+    }
+
+    /// A stateful instance whose container somebody removed is held for a person to decide.
+    fn is_held(&self, node: &NodeName, spec: &PodSpec) -> bool {
+        spec.stateful && self.watch.model.shaken.contains(node)
+    }
+
+    /// The pod is held, and one of its containers is not there.
+    fn is_left_to_a_person(&self, node: &NodeName, pod: &PodId, group: &GroupRecord) -> bool {
+        let spec = spec_of(group, pod.version);
+        let Some(machine) = index_of(node).map(|node| &self.machines[node]) else { return false };
+        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let stands = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
+        self.is_held(node, spec) && !(0..spec.containers.len()).all(stands)
     }
 
     /// The last start of every container that runs is in the stored history.
