@@ -26,8 +26,6 @@ pub enum Mutant {
     NoDeduplication,
     /// A fresh leader calls silent nodes lost at once.
     NoFailoverGrace,
-    /// A leader that has not heard every node acts as if it had.
-    ActsBlind,
     /// A stopped engine plans, and a read-only one takes changes.
     NoBrakes,
     /// A group takes its stream ports, whoever has them.
@@ -68,7 +66,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 28] = [
         Self::NoFence,
         Self::NoLedger,
         Self::AcknowledgesFirst,
@@ -79,7 +77,6 @@ impl Mutant {
         Self::EffectsBeforeCommit,
         Self::NoDeduplication,
         Self::NoFailoverGrace,
-        Self::ActsBlind,
         Self::NoBrakes,
         Self::NoPortClaims,
         Self::NoLettingGo,
@@ -114,7 +111,6 @@ impl Mutant {
             | Self::EffectsBeforeCommit
             | Self::NoDeduplication
             | Self::NoFailoverGrace
-            | Self::ActsBlind
             | Self::NoBrakes
             | Self::NoPortClaims
             | Self::NoLettingGo
@@ -142,7 +138,6 @@ impl Mutant {
             Self::EffectsBeforeCommit => Some(scheduler_io::Mutant::EffectsBeforeCommit),
             Self::NoDeduplication => Some(scheduler_io::Mutant::NoDeduplication),
             Self::NoFailoverGrace => Some(scheduler_io::Mutant::NoFailoverGrace),
-            Self::ActsBlind => Some(scheduler_io::Mutant::ActsBlind),
             Self::NoBrakes => Some(scheduler_io::Mutant::NoBrakes),
             Self::NoPortClaims => Some(scheduler_io::Mutant::NoPortClaims),
             Self::NoLettingGo => Some(scheduler_io::Mutant::NoLettingGo),

@@ -241,8 +241,6 @@ pub enum Mutant {
     NoDeduplication,
     /// A fresh leader calls silent nodes lost at once.
     NoFailoverGrace,
-    /// A leader that has not heard every node acts as if it had.
-    ActsBlind,
     /// What is reported of one pod of an instance is taken for true of each.
     CountsByName,
     /// A stopped engine plans, and a read-only one takes changes.

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use contract::brakes::Constraint;
-use contract::name::NodeName;
-use contract::query::Liveness;
 use contract::record::GroupRecord;
 use contract::time::Timestamp;
 use planner::group::GroupFacts;
-use planner::placement::{Host, Standings};
+use planner::placement::Standings;
 
-use super::io::{Mutant, Settings};
+use super::io::Settings;
 use super::planning::Sight;
 use super::state::{Group, State};
 use super::surplus::Surplus;
@@ -35,7 +33,6 @@ impl Scene<'_> {
     /// Looks at a group with this record as the planner does.
     pub(super) fn look<T>(&self, group: &Group, record: &GroupRecord, see: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let constraints: Vec<String> = self.state.constraints.values().map(Constraint::expression).collect();
-        let misheard = self.misheard();
         see(&GroupFacts {
             record,
             revisions: &group.revisions,
@@ -51,19 +48,9 @@ impl Scene<'_> {
             release: group.release.as_ref(),
             guarding: self.state.engine.guarding,
             constraints: &constraints,
-            hosts: misheard.as_ref().unwrap_or(&self.state.hosts),
+            hosts: &self.state.hosts,
             standings: self.standings,
             tenants: self.state,
         })
-    }
-    /// The nodes as if each had told what it has, for the simulator.
-    fn misheard(&self) -> Option<BTreeMap<NodeName, Host>> {
-        if self.settings.mutant != Some(Mutant::ActsBlind) {
-            return None;
-        }
-        let mut hosts = BTreeMap::clone(&self.state.hosts);
-        let unheard = hosts.values_mut().filter(|host| host.liveness == Liveness::Unknown);
-        unheard.for_each(|host| host.liveness = Liveness::Suspect);
-        Some(hosts)
     }
 }

@@ -134,11 +134,6 @@ fn a_fresh_leader_that_calls_silent_nodes_lost_is_found() {
 }
 
 #[test]
-fn a_leader_that_acts_before_it_has_heard_every_node_is_found() {
-    assert!(finds(Mutant::ActsBlind, Invariant::OldGoesFirst));
-}
-
-#[test]
 fn a_leader_that_plans_while_stopped_or_changes_what_is_read_only_is_found() {
     assert!(finds(Mutant::NoBrakes, Invariant::StoppedMeansStopped));
     assert!(finds(Mutant::NoBrakes, Invariant::CommandsHoldOnce));
