@@ -173,6 +173,15 @@ fn a_leaving_pod_is_told_until_it_is_gone() {
 }
 
 #[test]
+fn a_container_that_ended_before_its_removal_was_refused_is_seen_as_ended() {
+    let mut bench = running();
+    bench.engine.get_mut("m1").expect("made").phase = Phase::Exited;
+    bench.failures = [StepFailure::Refused("device busy".to_owned())].into();
+    bench.order(order(1, 2).whole());
+    assert_eq!((bench.told(A).leaving, bench.told(A).state), (true, RunState::Exit));
+}
+
+#[test]
 fn the_containers_of_a_pod_are_made_one_after_the_other() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod_with(A, 3, TargetState::Run, RestartPolicy::Always).whole());
