@@ -125,13 +125,10 @@ pub(crate) async fn run(
 
 /// What every side does in one round.
 fn tasks(race: &Race, round: usize) -> Vec<(Kind, Task)> {
-    let once = if round == 0 { race.paces_once.as_slice() } else { &[] };
     let updates = race
-        .paces
-        .iter()
-        .chain(once)
+        .paces(round)
         .zip(FIRST + 1..)
-        .map(|(pace, version)| (Kind::Update(*pace), Task::Update { count: race.count, version, pace: *pace }));
+        .map(|(pace, version)| (Kind::Update(pace), Task::Update { count: race.count, version, pace }));
     let grown = race.grown();
     std::iter::once((Kind::Start, Task::Start { count: race.count }))
         .chain(updates)
@@ -185,8 +182,8 @@ mod tests {
     use super::*;
 
     fn race() -> Race {
-        let (paces, paces_once) = (vec![Pace::new(First::Old, 10)], vec![Pace::new(First::New, 1)]);
-        Race { count: 50, rounds: 2, paces, paces_once }
+        let updates = vec![(Pace::new(First::Old, 10), 2), (Pace::new(First::New, 1), 1)];
+        Race { count: 50, rounds: 2, updates }
     }
 
     #[test]

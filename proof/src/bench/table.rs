@@ -15,12 +15,14 @@ pub(crate) fn tables(charts: &[Chart]) -> String {
 }
 
 fn race_table(charts: &[&Chart]) -> String {
-    let header = ["", "raw Docker", "Swarm mode", "deployd", "deployd : raw", "Swarm : deployd", "goal"];
+    let header = ["", "rounds", "raw Docker", "Swarm mode", "deployd", "deployd : raw", "Swarm : deployd", "goal"];
     let rows = charts.iter().map(|chart| {
-        let time = |side: Side| chart.value(side.label()).map_or_else(dash, |value| with_unit(value, chart.unit));
+        let bar = |side: Side| chart.bars.iter().find(|bar| bar.label == side.label());
+        let time = |side: Side| bar(side).map_or_else(dash, |bar| with_spread(bar, chart.unit));
         let times = |above, below| chart.compared(above, below).map_or_else(dash, |ratio| format!("{ratio:.2} x"));
         vec![
             chart.title.clone(),
+            bar(Side::Deployd).map_or_else(dash, |bar| bar.count.to_string()),
             time(Side::Raw),
             time(Side::Swarm),
             time(Side::Deployd),
@@ -76,6 +78,12 @@ pub(crate) fn with_unit(value: f64, unit: &str) -> String {
     format!("{} {unit}", number(value)).trim_end().to_owned()
 }
 
+/// The middle, and what lies around it where there is more than one.
+fn with_spread(bar: &Bar, unit: &str) -> String {
+    let value = with_unit(bar.value, unit);
+    if bar.count > 1 { format!("{value} ({} .. {})", number(bar.least), number(bar.most)) } else { value }
+}
+
 /// Aligned Markdown.
 pub(crate) fn markdown(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|word| (*word).to_owned()).collect();
@@ -117,14 +125,21 @@ mod tests {
         };
         let text = tables(&[race(10.0, 60.0, 10.0).with_update_goal(), alone]);
         let expected = "\
-|              | raw Docker | Swarm mode | deployd | deployd : raw | Swarm : deployd | goal                              |
-|--------------|------------|------------|---------|---------------|-----------------|-----------------------------------|
-| 50 instances | 10.0 s     | 60.0 s     | 10.0 s  | 1.00 x        | 6.00 x          | Swarm mode takes 5 x as long (met) |
+|              | rounds | raw Docker | Swarm mode | deployd | deployd : raw | Swarm : deployd | goal                              |
+|--------------|--------|------------|------------|---------|---------------|-----------------|-----------------------------------|
+| 50 instances | 1      | 10.0 s     | 60.0 s     | 10.0 s  | 1.00 x        | 6.00 x          | Swarm mode takes 5 x as long (met) |
 ";
         // The rule and the header are as wide as the widest cell.
         let squeeze = |text: &str| text.split_whitespace().filter(|word| !word.starts_with("|--")).collect::<String>();
         assert!(squeeze(&text).starts_with(&squeeze(expected)), "{text}");
         assert!(text.contains("| killed | p50 | 0.250 s  | 0.200 .. 0.300 of 9 | at most 0.5 s (met) |"), "{text}");
+    }
+
+    #[test]
+    fn several_rounds_show_how_far_they_lie_apart() {
+        let bar = Bar { label: "a".to_owned(), value: 6.1, least: 5.25, most: 12.04, count: 12 };
+        assert_eq!(with_spread(&bar, "s"), "6.10 s (5.25 .. 12.0)");
+        assert_eq!(with_spread(&Bar { count: 1, ..bar }, "s"), "6.10 s");
     }
 
     #[test]
