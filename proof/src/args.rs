@@ -56,7 +56,7 @@ pub(crate) struct Bench {
     /// Two minutes: everything on real containers once, and small
     #[arg(long)]
     pub(crate) short: bool,
-    /// The simulated agents in full sizes too, which takes many minutes
+    /// The simulated agents up to two million instances, which takes about ten minutes more and 16 GiB of memory
     #[arg(long)]
     pub(crate) scale: bool,
     /// Only this part

@@ -6,6 +6,7 @@
 mod chart;
 mod deployd;
 mod docker;
+mod growth;
 mod load;
 mod machine;
 mod output;
@@ -30,6 +31,7 @@ use crate::args::Bench;
 use crate::cluster::{self, Cluster, IMAGE};
 use deployd::{Deployd, ONE_NODE};
 use docker::{Hands, Stay};
+use growth::Measured;
 use machine::Machine;
 use output::Report;
 use progress::Progress;
@@ -169,11 +171,19 @@ async fn simulated(size: &Size, out: &Path, report: &mut Report, progress: &Prog
     if let Err(error) = std::fs::create_dir_all(out) {
         return report.notes.push(format!("simulated agents: not measured, {error}"));
     }
-    for (nodes, instances) in &size.scale {
-        progress.begin(&format!("{nodes} simulated agents with {instances} instances"));
-        match scale::run(*nodes, *instances, out).await {
-            Ok(figures) => report.scale.push(figures),
-            Err(why) => report.notes.push(format!("{nodes} simulated agents: not measured, {why}")),
+    if let Some(fleet) = &size.placement {
+        progress.begin(&format!("placement alone, {}", fleet.shown()));
+        match scale::placement(*fleet, out).await {
+            Ok(chart) => report.charts.push(chart),
+            Err(why) => report.notes.push(format!("placement alone: not measured, {why}")),
+        }
+        progress.done();
+    }
+    for fleet in &size.scale {
+        progress.begin(&format!("simulated agents, {}", fleet.shown()));
+        match scale::agents(*fleet, out).await {
+            Ok(figures) => report.scale.push(Measured { fleet: *fleet, figures }),
+            Err(why) => report.notes.push(format!("{}: not measured, {why}", fleet.shown())),
         }
         progress.done();
     }

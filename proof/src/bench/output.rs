@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::chart::Chart;
+use super::growth::{self, Measured};
 use super::machine::Machine;
-use super::{scale, svg, table};
+use super::{svg, table};
 
 /// Everything one run found out.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Report {
     /// Things a reader must know to judge the figures.
     pub(crate) notes: Vec<String>,
     pub(crate) charts: Vec<Chart>,
-    pub(crate) scale: Vec<Value>,
+    pub(crate) scale: Vec<Measured>,
 }
 
 /// Why nothing is left.
@@ -41,9 +42,8 @@ impl Report {
             text.push_str(&format!("{note}\n"));
         }
         text.push_str(&format!("\n{}", table::tables(&self.charts)));
-        let rows: Vec<Vec<String>> = self.scale.iter().flat_map(scale::rows).collect();
-        if !rows.is_empty() {
-            text.push_str(&format!("\n{}", table::markdown(&["simulated agents", "", "measured"], &rows)));
+        if !self.scale.is_empty() {
+            text.push_str(&format!("\n{}", growth::table(&self.scale)));
         }
         text
     }
@@ -53,7 +53,7 @@ impl Report {
             "machine": self.machine.json(),
             "notes": self.notes,
             "figures": self.charts.iter().map(Chart::json).collect::<Vec<_>>(),
-            "scale": self.scale,
+            "scale": self.scale.iter().map(Measured::json).collect::<Vec<_>>(),
         })
     }
 
@@ -61,7 +61,8 @@ impl Report {
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Error> {
         let failed = |path: &Path, source| Error { path: path.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-        let pictures = self.charts.iter().map(|chart| (format!("{}.svg", chart.name), svg::draw(chart)));
+        let grown = growth::charts(&self.scale);
+        let pictures = self.charts.iter().chain(&grown).map(|chart| (format!("{}.svg", chart.name), svg::draw(chart)));
         let texts = [("bench.json".to_owned(), format!("{:#}\n", self.json())), ("bench.md".to_owned(), self.text())];
         for (name, text) in texts.into_iter().chain(pictures) {
             let path = folder.join(name);
@@ -74,23 +75,24 @@ impl Report {
 #[cfg(test)]
 mod tests {
     use super::super::chart::tests::race;
+    use super::super::growth::tests::measured;
     use super::*;
 
     #[test]
     fn a_run_leaves_a_page_a_file_for_programs_and_a_picture_per_figure() {
         let machine = Machine::look(super::super::docker::EngineFacts::default());
         let notes = vec!["raw Docker: 8 at a time".to_owned()];
-        let scale = vec![json!({"nodes": 2, "instances": 10, "figures": {"seconds": 1.5}})];
+        let scale = vec![measured(2, 10, json!({"running_seconds": 1.5}))];
         let report = Report { machine, notes, charts: vec![race(1.0, 2.0, 1.0)], scale };
         let folder = tempfile::tempdir().unwrap();
         report.write(&folder.path().join("bench")).unwrap();
         let read = |name: &str| std::fs::read_to_string(folder.path().join("bench").join(name)).unwrap();
         let value: Value = serde_json::from_str(&read("bench.json")).unwrap();
         assert_eq!((&value["figures"][0]["name"], &value["scale"][0]["nodes"]), (&json!("start-50"), &json!(2)));
-        assert!(read("start-50.svg").contains("Swarm mode"));
+        assert!(read("start-50.svg").contains("Swarm mode") && read("agents-running.svg").contains("10 on 2 nodes"));
         let page = read("bench.md");
         assert!(
-            page.contains("8 at a time") && page.contains("| 50 instances |") && page.contains("| seconds | 1.50"),
+            page.contains("8 at a time") && page.contains("| 50 instances |") && page.contains("| 1.50 s"),
             "{page}"
         );
     }

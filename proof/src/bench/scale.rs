@@ -5,20 +5,49 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::process::Command;
+
+use super::chart::{Bar, Chart, Goal};
+use super::growth::Fleet;
 
 /// The largest size takes minutes.
 const WITHIN: Duration = Duration::from_secs(900);
+/// What nodes, servers and schedulers together need for one instance, and a little more.
+const EACH_BYTES: u64 = 8 * 1024;
+/// What the placement of the largest size may take.
+const PLACEMENT_GOAL: f64 = 2.0;
 
 /// Runs `sim agents` with so many nodes and instances; its figures, or why there are none.
-pub(crate) async fn run(nodes: u32, instances: u32, out: &Path) -> Result<Value, String> {
+pub(crate) async fn agents(fleet: Fleet, out: &Path) -> Result<Value, String> {
+    let need = u64::from(fleet.instances) * EACH_BYTES;
+    if super::machine::free_memory().is_some_and(|free| free < need) {
+        return Err(format!("it takes about {} GiB of free memory", need >> 30));
+    }
+    sim("agents", fleet, out).await
+}
+
+/// Runs `sim placement`; how long it took.
+pub(crate) async fn placement(fleet: Fleet, out: &Path) -> Result<Chart, String> {
+    let figures = sim("placement", fleet, out).await?;
+    let took = figures["placement_cpu_seconds"].as_f64().ok_or("sim placement tells no placement_cpu_seconds")?;
+    let bar = Bar { label: "planner".to_owned(), value: took, least: took, most: took, count: 1 };
+    Ok(Chart {
+        name: "placement".to_owned(),
+        title: format!("Placement alone, {}, one core", fleet.shown()),
+        unit: "s",
+        bars: vec![bar],
+        goals: vec![Goal::new("at most 2 s", took <= PLACEMENT_GOAL)],
+    })
+}
+
+async fn sim(what: &str, fleet: Fleet, out: &Path) -> Result<Value, String> {
     let here = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = here.with_file_name("sim");
-    let file = out.join(format!("scale-{nodes}-{instances}.json"));
-    let (count, all) = (nodes.to_string(), instances.to_string());
+    let file = out.join(format!("{what}-{}-{}.json", fleet.nodes, fleet.instances));
+    let (nodes, instances) = (fleet.nodes.to_string(), fleet.instances.to_string());
     let mut command = Command::new(&program);
-    command.args(["agents", "--nodes", &count, "--instances", &all, "--json"]).arg(&file);
+    command.args([what, "--nodes", &nodes, "--instances", &instances, "--json"]).arg(&file);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let cannot_run = |error| format!("cannot run {}: {error}", program.display());
     let child = command.spawn().map_err(cannot_run)?;
@@ -29,11 +58,10 @@ pub(crate) async fn run(nodes: u32, instances: u32, out: &Path) -> Result<Value,
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no reason given");
-        return Err(format!("sim agents: {}: {last}", output.status));
+        return Err(format!("sim {what}: {}: {last}", output.status));
     }
     let text = std::fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
-    let figures: Value = serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
-    Ok(json!({"nodes": nodes, "instances": instances, "figures": figures}))
+    serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// The program while it runs. It is asked to end when nobody waits for it any more: it has servers of its own to take down.
@@ -45,40 +73,5 @@ impl Drop for Running {
             // It may have ended by itself meanwhile.
             let _ = kill_process(pid, Signal::TERM);
         }
-    }
-}
-
-/// The figures of such a report as rows: name and value.
-pub(crate) fn rows(report: &Value) -> Vec<Vec<String>> {
-    let mut rows = Vec::new();
-    let size = format!("{} nodes, {} instances", report["nodes"], report["instances"]);
-    walk(&size, &report["figures"], String::new(), &mut rows);
-    rows
-}
-
-fn walk(size: &str, value: &Value, name: String, rows: &mut Vec<Vec<String>>) {
-    let below =
-        |key: &str| if name.is_empty() { key.replace('_', " ") } else { format!("{name}, {}", key.replace('_', " ")) };
-    match value {
-        Value::Object(fields) => fields.iter().for_each(|(key, value)| walk(size, value, below(key), rows)),
-        Value::Number(number) => {
-            let text = number.as_f64().map_or_else(|| number.to_string(), super::table::number);
-            let text = if number.is_f64() { text } else { number.to_string() };
-            rows.push(vec![size.to_owned(), name, text]);
-        }
-        Value::Null | Value::Bool(_) | Value::String(_) | Value::Array(_) => {}
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_become_rows_however_deep_they_are() {
-        let report =
-            json!({"nodes": 2, "instances": 10, "figures": {"seconds": 1.2345, "order": {"p99_ms": 7}, "build": "x"}});
-        let rows: Vec<String> = rows(&report).into_iter().map(|row| row.join(" | ")).collect();
-        assert_eq!(rows, ["2 nodes, 10 instances | order, p99 ms | 7", "2 nodes, 10 instances | seconds | 1.23"]);
     }
 }

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use super::growth::{CHALLENGE, Fleet};
 use super::side::{First, Pace};
 use crate::args::Part;
+
+const SMALL: Fleet = Fleet { nodes: 200, instances: 20_000 };
+const MIDDLE: Fleet = Fleet { nodes: 1_000, instances: 100_000 };
+const LARGE: Fleet = Fleet { nodes: 5_000, instances: 1_000_000 };
 
 /// How much is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,8 +26,10 @@ pub(crate) struct Size {
     pub(crate) orders: u32,
     /// How long the API is asked in each way.
     pub(crate) load: Duration,
-    /// Nodes and instances of the simulated agents.
-    pub(crate) scale: Vec<(u32, u32)>,
+    /// The simulated agents.
+    pub(crate) scale: Vec<Fleet>,
+    /// What is placed and nothing else.
+    pub(crate) placement: Option<Fleet>,
 }
 
 /// Rounds with so many instances.
@@ -71,7 +78,8 @@ impl Size {
             losses: 3,
             orders: 100,
             load: Duration::from_secs(5),
-            scale: vec![(200, 10_000)],
+            scale: vec![SMALL, MIDDLE],
+            placement: Some(CHALLENGE),
         }
     }
 
@@ -86,12 +94,13 @@ impl Size {
             orders: 10,
             load: Duration::from_secs(1),
             scale: Vec::new(),
+            placement: None,
         }
     }
 
     /// The same with the full sizes of the simulated agents.
     pub(crate) fn with_full_scale(self) -> Self {
-        Self { scale: vec![(200, 10_000), (1_000, 100_000)], ..self }
+        Self { scale: vec![SMALL, MIDDLE, LARGE, CHALLENGE], ..self }
     }
 
     /// Only one part, or all of it.
@@ -104,6 +113,7 @@ impl Size {
             orders: 0,
             load: Duration::ZERO,
             scale: Vec::new(),
+            placement: None,
             ..self
         };
         match part {
@@ -111,7 +121,7 @@ impl Size {
             Some(Part::Races) => Self { races: self.races, tried: self.tried, ..nothing },
             Some(Part::Reactions) => Self { kills: self.kills, losses: self.losses, orders: self.orders, ..nothing },
             Some(Part::Api) => Self { load: self.load, ..nothing },
-            Some(Part::Scale) => Self { scale: self.scale, ..nothing },
+            Some(Part::Scale) => Self { scale: self.scale, placement: self.placement, ..nothing },
         }
     }
 
@@ -126,7 +136,12 @@ impl Size {
         let one = |is_done: bool| usize::from(is_done);
         // Three sides start again what was killed; changes and reads go through one apiserver and through three.
         let reactions = 3 * one(self.kills > 0) + one(self.losses > 0) + one(self.orders > 0);
-        races + self.tried.len() + reactions + 4 * one(!self.load.is_zero()) + self.scale.len()
+        races
+            + self.tried.len()
+            + reactions
+            + 4 * one(!self.load.is_zero())
+            + self.scale.len()
+            + one(self.placement.is_some())
     }
 }
 
