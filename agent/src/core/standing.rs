@@ -18,10 +18,13 @@ impl Core {
         for (pod, count) in pods {
             let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
             let there: BTreeSet<usize> = of_pod().map(|seen| seen.identity.index).collect();
-            let running =
+            let running: BTreeSet<usize> =
                 of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
             let complete = (0..count).all(|index| there.contains(&index));
             let well = well(of_pod(), count);
+            if count > 0 && (0..count).all(|index| running.contains(&index)) {
+                self.note_all_run(&pod);
+            }
             self.note_origin(key, &pod);
             self.note_pod(&pod, complete, there.is_empty(), &running);
             self.note_well(&pod, well, now);
@@ -38,6 +41,16 @@ impl Core {
         let made_so = own().next().is_some() && own().all(|seen| digest_of(Some(memory), seen) == wanted);
         if made_so {
             self.memory_mut(pod).outdated = false;
+        }
+    }
+
+    /// What could not be made or started runs after all: the engine did it and its answer was lost.
+    fn note_all_run(&mut self, pod: &PodId) {
+        if self.ledger.memory.get(pod).is_some_and(|memory| memory.failures > 0) {
+            let memory = self.memory_mut(pod);
+            memory.failures = 0;
+            memory.retry_at = Timestamp::NEVER;
+            memory.last_error.clear();
         }
     }
 
