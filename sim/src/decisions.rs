@@ -25,6 +25,9 @@ impl Watch {
                 self.moved(&change, &stride, now);
                 self.arrived(&change, &stride, nodes, now);
             }
+            if let Some(wrong) = self.model.cordons.passed_by(&change) {
+                self.broken(Invariant::CordonsHold, wrong);
+            }
             self.excused.extend(change.dropped());
             let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
             let wrong = self.turns.observe(&change, settings(0, None).health_poll, tampered);

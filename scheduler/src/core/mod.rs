@@ -66,7 +66,7 @@ use planner::liveness::{self, Hearing, Limits};
 
 use self::alarms::Alarm;
 use self::assignments::assignments;
-use self::io::{Effect, Inbox, Input, Mirror, Settings};
+use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
 use self::queries::Library;
@@ -402,6 +402,11 @@ impl Leading<'_> {
                 self.effects.push(Effect::AskWhole { node: node.clone() });
             }
             self.judge_node(node);
+            if self.has_mutant(Mutant::ForgetsCordons)
+                && let Some(host) = self.state.hosts.get_mut(node)
+            {
+                host.cordon = None;
+            }
         }
         for (name, group) in &mut self.state.groups {
             self.lead.dirty.insert(name.clone());
