@@ -63,6 +63,8 @@ pub struct Model {
     pub cordons: Cordons,
     /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
     departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
+    /// What was said of groups that were removed since the last commit: their pods are stored once more.
+    parting: BTreeMap<GroupName, Said>,
     /// The versions of groups that were orphaned.
     orphans: BTreeMap<GroupName, Versions>,
     /// Groups that took over the instances of an orphan since the last commit.
@@ -276,6 +278,7 @@ impl Model {
             let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
             let orphan = orphan.map(|(versions, _)| versions.clone());
             let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
+            self.parting.extend(wanted.as_ref().map(|wanted| (name.clone(), wanted.said.clone())));
             self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
             self.departed.insert(name.clone(), (last, *removal));
             return Some(name.clone());
@@ -376,8 +379,10 @@ impl Model {
             for since in begun {
                 stored.entry(since).or_insert(now);
             }
-            self.changes.push(Change { group, was, is, drifts, said: said.unwrap_or_default(), hidden });
+            let said = said.or_else(|| self.parting.remove(&group)).unwrap_or_default();
+            self.changes.push(Change { group, was, is, drifts, said, hidden });
         }
+        self.parting.clear();
         Ok(())
     }
 
