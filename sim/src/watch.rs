@@ -26,6 +26,7 @@ use crate::invariants::{Invariant, Violation};
 use crate::machine::Machine;
 use crate::model::Model;
 use crate::seat::Lane;
+use crate::seat::settings;
 use crate::service::Service;
 use crate::slots::Stored;
 use crate::store::Store;
@@ -68,6 +69,8 @@ pub struct Watch {
     hearings: BTreeMap<(usize, usize), Timestamp>,
     /// When each scheduler heard a node again that had been silent to it for long enough to be lost.
     silences: BTreeMap<(usize, usize), Timestamp>,
+    /// The same for long enough to be suspect.
+    pauses: BTreeMap<(usize, usize), Timestamp>,
     /// The highest fence an agent had accepted before it lost its ledger.
     forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
@@ -116,8 +119,12 @@ impl Watch {
     pub fn hears(&mut self, seat: usize, node: &NodeName, now: Timestamp) {
         let Some(node) = index_of(node) else { return };
         let before = self.hearings.insert((seat, node), now);
-        if before.is_some_and(|before| now.since(before) >= self.lost_after) {
+        let silence = before.map_or(Duration::ZERO, |before| now.since(before));
+        if silence >= self.lost_after {
             self.silences.insert((seat, node), now);
+        }
+        if silence >= settings(seat, None).suspect_after {
+            self.pauses.insert((seat, node), now);
         }
     }
 
@@ -245,6 +252,13 @@ impl Watch {
     pub(crate) fn may_be_lost(&self, node: &NodeName, now: Timestamp) -> bool {
         let back_at = index_of(node).and_then(|node| self.silences.get(&(self.decided_by, node)));
         self.lost.contains(node, now) || back_at.is_some_and(|at| *at >= self.decided_since)
+    }
+
+    /// Whether a decision stored now may have been made while whoever made it had not heard the node for a while.
+    pub(crate) fn may_be_suspect(&self, node: &NodeName, now: Timestamp) -> bool {
+        let Some(heard) = index_of(node).map(|node| (self.decided_by, node)) else { return false };
+        let is_silent = |at: &Timestamp| now.since(*at) >= settings(self.decided_by, None).suspect_after;
+        self.hearings.get(&heard).is_none_or(is_silent) || self.pauses.get(&heard) >= Some(&self.decided_since)
     }
 
     /// An engine changed a container.
