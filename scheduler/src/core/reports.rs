@@ -31,6 +31,10 @@ pub(super) struct Ears {
     pub(super) twins: Twins,
     /// How many pods of which group which node reports.
     sightings: Sightings,
+    /// When any node was last heard.
+    anybody_at: Option<Timestamp>,
+    /// When somebody was heard again after nobody was for long enough to suspect oneself.
+    pub(super) deaf_until: Timestamp,
 }
 
 type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
@@ -128,6 +132,14 @@ impl Ears {
             ear.asked_at = Some(now);
         }
         may
+    }
+
+    /// Somebody is heard; who heard nobody for `pause` was deaf.
+    pub(super) fn listen(&mut self, now: Timestamp, pause: Duration) {
+        let before = self.anybody_at.replace(now);
+        if before.is_some_and(|before| now.since(before) >= pause) {
+            self.deaf_until = now;
+        }
     }
 
     /// Whatever the node said is forgotten.
