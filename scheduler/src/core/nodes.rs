@@ -166,6 +166,12 @@ impl Leading<'_> {
             let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
             return Judgement { liveness, ..judgement };
         }
+        let is_outdated = self.ears.get(node).is_some_and(|ear| ear.is_outdated);
+        let was_suspect = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
+        if judgement.liveness == Liveness::Alive && was_suspect && is_outdated {
+            // It is back and something happened there meanwhile: nobody acts on what it said before, its answer is under way.
+            return Judgement { liveness: Liveness::Suspect, ..judgement };
+        }
         if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
             return Judgement { liveness: Liveness::Suspect, again_at: Some(self.now + DEAF_CHECK) };
         }

@@ -48,6 +48,8 @@ pub(super) struct Ear {
     /// Sum of the report's pods, kept up to date entry by entry.
     digest: Digest,
     pub(super) heard_at: Option<Timestamp>,
+    /// What it last said does not fit what is known of it: its whole report is asked for.
+    pub(super) is_outdated: bool,
     /// When the node last told about itself, and not only that it is there.
     pub(super) told_at: Timestamp,
     asked_at: Option<Timestamp>,
@@ -166,6 +168,7 @@ impl Ears {
         };
         if folded.heard {
             ear.heard_at = Some(now);
+            ear.is_outdated = folded.ask;
         }
         if folded.heard && tells && !folded.ask {
             ear.told_at = now;
