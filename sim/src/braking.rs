@@ -16,7 +16,7 @@ use crate::random::Random;
 use crate::workload::{RETRY, Wish};
 
 /// All brakes are off so long after calm began: after the last try to publish anything earlier.
-const RELEASE_AFTER: Duration = Duration::from_secs(1).saturating_add(RETRY);
+pub const RELEASE_AFTER: Duration = Duration::from_secs(1).saturating_add(RETRY);
 
 /// The wishes of whoever puts brakes on; none in some histories.
 pub fn wishes(plan: &Plan) -> Vec<Wish> {

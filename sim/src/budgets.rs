@@ -17,7 +17,7 @@ use contract::time::Timestamp;
 
 use crate::changes::{Change, Stride, identity};
 use crate::service::{Service, is_in_service};
-use crate::slots::Stored;
+use crate::slots::{Stored, is_instance};
 use crate::world::Nodes;
 
 /// What is known while a decision is looked at.
@@ -28,6 +28,8 @@ pub struct Sight<'a> {
     pub service: &'a Service,
     /// The node is lost, or was tampered with.
     pub is_excused: &'a dyn Fn(&NodeName) -> bool,
+    /// Whoever decided had not heard the node for so long that nothing there counted as serving.
+    pub is_suspect: &'a dyn Fn(&NodeName) -> bool,
     /// The time.
     pub now: Timestamp,
 }
@@ -50,7 +52,9 @@ fn limits(spec: &PodGroupSpec, running: i64) -> (i64, i64) {
 
 /// The limits of every spec a decision may have known, the mildest of each.
 fn mildest(change: &Change) -> (i64, i64) {
-    let stopped = |stored: &Stored| stored.slots.iter().filter(|slot| slot.target == TargetState::Stop).count();
+    // A number that stands for nobody keeps what was last wanted of whoever had it.
+    let is_stopped = |slot: &&Slot| is_instance(slot) && slot.target == TargetState::Stop;
+    let stopped = |stored: &Stored| stored.slots.iter().filter(is_stopped).count();
     let counts = [&change.was, &change.is].map(|stored| i64::try_from(stopped(stored)).unwrap_or(0));
     let specs = change.said.lately().iter().chain([&change.is.record.spec]);
     let all: Vec<(i64, i64)> =
@@ -161,7 +165,8 @@ fn serves(change: &Change, instance: u32, pod: &Slot, sight: &Sight<'_>) -> bool
 fn is_taken(change: &Change, stride: &Stride<'_>, sight: &Sight<'_>) -> bool {
     let instance = stride.instance.instance;
     let gates = gates(change);
-    let is_free = |pod: &&Slot| !pod.node.as_ref().is_some_and(|node| (sight.is_excused)(node));
+    let is_known = |node: &NodeName| !(sight.is_excused)(node) && !(sight.is_suspect)(node);
+    let is_free = |pod: &&Slot| pod.node.as_ref().is_none_or(is_known);
     let is_kept = |pod: &Slot| {
         let still = |now: &Slot| identity(now) == identity(pod) && now.draining.is_none();
         stride.is.pods().any(still)

@@ -25,6 +25,9 @@ impl Watch {
                 self.moved(&change, &stride, now);
                 self.arrived(&change, &stride, nodes, now);
             }
+            if let Some(wrong) = self.model.cordons.passed_by(&change) {
+                self.broken(Invariant::CordonsHold, wrong);
+            }
             self.excused.extend(change.dropped());
             let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
             let wrong = self.turns.observe(&change, settings(0, None).health_poll, tampered);
@@ -41,7 +44,8 @@ impl Watch {
 
     fn released(&mut self, change: &Change, nodes: &Nodes<'_>, now: Timestamp) {
         let is_excused = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
-        let sight = Sight { nodes, service: &self.service, is_excused: &is_excused, now };
+        let is_suspect = |node: &NodeName| self.may_be_suspect(node, now);
+        let sight = Sight { nodes, service: &self.service, is_excused: &is_excused, is_suspect: &is_suspect, now };
         if let Some(Violation { invariant, detail }) = releases::check(change, &sight) {
             self.broken(invariant, detail);
         }
@@ -92,6 +96,9 @@ impl Watch {
         // there before it is gone here; between two commits its second pod may have come and taken over.
         let is_surge = change.is.record.spec.strategy_type() == StrategyType::RollingUpdate
             && stride.was.version != stride.is.version;
+        // The strategy may be another one since, and the pod that took over renewed where it is.
+        let took_over = stride.was.next.as_deref().is_some_and(|next| next.node == stride.is.node);
+        let is_surge = is_surge || took_over;
         let is_elsewhere = stride.was.filling == Filling::Retired || stride.was.unit != stride.is.unit;
         let is_released = (is_surge || is_elsewhere) && !change.is_stateful(stride);
         let failed =

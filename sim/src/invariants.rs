@@ -36,6 +36,8 @@ pub enum Invariant {
     WantedIsLeftAlone,
     /// A stopped engine places nothing and moves nothing.
     StoppedMeansStopped,
+    /// Nothing new is placed on a cordoned node, but for who is bound to it.
+    CordonsHold,
     /// Versions of groups and slots, and drift counts, never go down: clients and agents know containers by them.
     CountsGrow,
     /// Every version an instance or a dependency pod has is known: nobody could make it anew otherwise.

@@ -12,6 +12,7 @@ pub mod claims;
 pub mod concluding;
 pub mod conducted;
 pub mod convergence;
+pub mod cordoning;
 pub mod decisions;
 pub mod deeds;
 pub mod describe;

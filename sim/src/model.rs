@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::command::{Command, Drift, Operation, Outcome, Removal, RolloutAction, Verb, Verdict};
 use contract::keys::{self, Key};
 use contract::name::{CommandId, GroupName, NodeName};
+use contract::node::NodeChange;
 use contract::pod_id::PodId;
 use contract::record::{Cursor, GroupRecord, PlacementRecord};
 use contract::state::RestartPolicy;
@@ -16,6 +17,7 @@ use scheduler::core::io::{Commit, Write};
 
 use crate::changes::Change;
 use crate::claims::Claims;
+use crate::cordoning::Cordons;
 use crate::invariants::{Invariant, Violation};
 use crate::needs::{self, Needs};
 use crate::said::Said;
@@ -57,8 +59,12 @@ pub struct Model {
     pub needs: Needs,
     /// The engine's switches.
     pub switches: Switches,
+    /// What is said of nodes.
+    pub cordons: Cordons,
     /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
     departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
+    /// What was said of groups that were removed since the last commit: their pods are stored once more.
+    parting: BTreeMap<GroupName, Said>,
     /// The versions of groups that were orphaned.
     orphans: BTreeMap<GroupName, Versions>,
     /// Groups that took over the instances of an orphan since the last commit.
@@ -87,6 +93,7 @@ impl Model {
     pub fn observe(&mut self, commit: &Commit, store: &Store, now: Timestamp) -> Result<(), Violation> {
         self.check_outcomes(commit)?;
         self.switches.begin_commit();
+        self.cordons.begin_commit();
         let before = self.read_groups(commit, store)?;
         let cursor: Cursor = store.read(keys::CURSOR).unwrap_or_default();
         let same = cursor.stream == self.cursor.stream;
@@ -110,6 +117,7 @@ impl Model {
         self.cursor = cursor;
         self.compare()?;
         self.switches.check((commit, store), &before, &self.stored)?;
+        self.check_cordons(commit, store)?;
         if !before.is_empty() {
             self.claims.check(&self.stored)?;
         }
@@ -120,6 +128,13 @@ impl Model {
             self.needs.note(&self.stored, store, now);
         }
         self.observe_groups(before, now)
+    }
+
+    fn check_cordons(&self, commit: &Commit, store: &Store) -> Result<(), Violation> {
+        let written = commit.writes.iter().filter_map(node_of).collect::<BTreeSet<NodeName>>();
+        let differs = |node: &NodeName| self.cordons.differs(node, store);
+        let wrong = written.iter().chain(self.cordons.nodes()).find_map(differs);
+        wrong.map_or(Ok(()), |detail| Err(broken(Invariant::CommandsHoldOnce, detail)))
     }
 
     /// Reads the groups a commit is about; what they were before.
@@ -233,8 +248,12 @@ impl Model {
             | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
             // No history asks for one: what it replaces is everything a model knows.
             Verb::Restore { .. } => return Err(impossible()),
-            // Nor does one say anything of nodes yet.
-            Verb::Node { .. } => return Err(impossible()),
+            Verb::Node { node, change } => {
+                if let NodeChange::Drain { force, .. } = change {
+                    self.drift(&Drift { from: node.clone(), to: None, force: *force, instance: None }, None);
+                }
+                self.cordons.apply(node, change).ok_or_else(impossible)?;
+            }
         }
         Ok(())
     }
@@ -259,6 +278,7 @@ impl Model {
             let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
             let orphan = orphan.map(|(versions, _)| versions.clone());
             let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
+            self.parting.extend(wanted.as_ref().map(|wanted| (name.clone(), wanted.said.clone())));
             self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
             self.departed.insert(name.clone(), (last, *removal));
             return Some(name.clone());
@@ -359,8 +379,10 @@ impl Model {
             for since in begun {
                 stored.entry(since).or_insert(now);
             }
-            self.changes.push(Change { group, was, is, drifts, said: said.unwrap_or_default(), hidden });
+            let said = said.or_else(|| self.parting.remove(&group)).unwrap_or_default();
+            self.changes.push(Change { group, was, is, drifts, said, hidden });
         }
+        self.parting.clear();
         Ok(())
     }
 
@@ -405,6 +427,14 @@ fn group_of(write: &Write) -> Option<GroupName> {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
     match keys::parse(key) {
         Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn node_of(write: &Write) -> Option<NodeName> {
+    let (Write::Put { key, .. } | Write::Delete { key }) = write;
+    match keys::parse(key) {
+        Key::NodeIntent(node) => Some(node),
         _ => None,
     }
 }

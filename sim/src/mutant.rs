@@ -58,6 +58,8 @@ pub enum Mutant {
     SparesNobody,
     /// Nodes are not told to spare orphans.
     SweepsOrphans,
+    /// A new leader does not know which nodes are cordoned.
+    ForgetsCordons,
     /// etcd stores commits without looking at the term.
     NoGuard,
     /// etcd stores a late copy of an earlier commit over a later one of the same leader.
@@ -66,7 +68,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 28] = [
+    pub const ALL: [Self; 29] = [
         Self::NoFence,
         Self::NoLedger,
         Self::AcknowledgesFirst,
@@ -93,6 +95,7 @@ impl Mutant {
         Self::SkipsDrains,
         Self::SparesNobody,
         Self::SweepsOrphans,
+        Self::ForgetsCordons,
         Self::NoGuard,
         Self::NoOrder,
     ];
@@ -126,6 +129,7 @@ impl Mutant {
             | Self::SkipsDrains
             | Self::SparesNobody
             | Self::SweepsOrphans
+            | Self::ForgetsCordons
             | Self::NoGuard
             | Self::NoOrder => None,
         }
@@ -153,6 +157,7 @@ impl Mutant {
             Self::SkipsDrains => Some(scheduler_io::Mutant::SkipsDrains),
             Self::SparesNobody => Some(scheduler_io::Mutant::SparesNobody),
             Self::SweepsOrphans => Some(scheduler_io::Mutant::SweepsOrphans),
+            Self::ForgetsCordons => Some(scheduler_io::Mutant::ForgetsCordons),
             Self::NoFence
             | Self::NoLedger
             | Self::AcknowledgesFirst

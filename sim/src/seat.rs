@@ -218,6 +218,9 @@ impl World {
         let Some(core) = process.core.as_mut() else { return };
         let line = describe::scheduler_input(&input);
         self.trace.line(now, &format!("s{seat}"), &format!("<- {line}"));
+        if let Input::Report(message) = &input {
+            self.watch.hears(seat, &message.stamp().node, now);
+        }
         let effects = core.on(input, shifted(now, skew));
         let wake = core.wake_at().map(|at| shifted(at, -skew));
         self.plan_scheduler_wake(seat, wake);

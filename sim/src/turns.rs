@@ -88,9 +88,10 @@ impl Turns {
     }
 }
 
-/// A release brought it to another revision.
+/// A release brought it to another revision, or to the unit it belongs to: both are the conductor's, and cost its budget.
 fn is_released(change: &Change, stride: &Stride<'_>) -> bool {
-    let changed = stride.was.version != stride.is.version || stride.was.filling != stride.is.filling;
+    let (was, is) = (stride.was, stride.is);
+    let changed = was.version != is.version || was.filling != is.filling || was.unit != is.unit;
     changed && change.is.record.spec.is_conducted()
 }
 

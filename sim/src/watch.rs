@@ -26,6 +26,7 @@ use crate::invariants::{Invariant, Violation};
 use crate::machine::Machine;
 use crate::model::Model;
 use crate::seat::Lane;
+use crate::seat::settings;
 use crate::service::Service;
 use crate::slots::Stored;
 use crate::store::Store;
@@ -58,12 +59,18 @@ pub struct Watch {
     engines_dirty: bool,
     twice: BTreeMap<InstanceKey, Timestamp>,
     pub(crate) lost: Lost,
-    /// When each commit was sent first, by term and id.
-    sendings: BTreeMap<(Term, u64), Timestamp>,
+    /// When each commit was sent first and by whom, by term and id.
+    sendings: BTreeMap<(Term, u64), (usize, Timestamp)>,
     /// Since when what is stored with the last commit was decided: since the one before was sent, however long that took.
     pub(crate) decided_since: Timestamp,
-    /// When each node was heard again that had been silent for long enough to be lost.
-    silences: BTreeMap<usize, Timestamp>,
+    /// Whose decisions the last commit stored.
+    decided_by: usize,
+    /// When each scheduler last heard each node.
+    hearings: BTreeMap<(usize, usize), Timestamp>,
+    /// When each scheduler heard a node again that had been silent to it for long enough to be lost.
+    silences: BTreeMap<(usize, usize), Timestamp>,
+    /// The same for long enough to be suspect.
+    pauses: BTreeMap<(usize, usize), Timestamp>,
     /// The highest fence an agent had accepted before it lost its ledger.
     forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
@@ -101,18 +108,29 @@ impl Watch {
     /// A node published a report.
     pub fn heard(&mut self, node: usize, now: Timestamp) {
         let heard = self.heard.entry(node).or_default();
-        if heard.back().is_some_and(|last| now.since(*last) >= self.lost_after) {
-            self.silences.insert(node, now);
-        }
         heard.push_back(now);
         while heard.front().is_some_and(|at| now.since(*at) > self.lost_after) {
             heard.pop_front();
         }
     }
 
+    /// A report of a node reached a scheduler. Silence is what is not heard: what a node says while the leader is cut from the
+    /// bus, or what is lost on its way, is silence to whoever decides.
+    pub fn hears(&mut self, seat: usize, node: &NodeName, now: Timestamp) {
+        let Some(node) = index_of(node) else { return };
+        let before = self.hearings.insert((seat, node), now);
+        let silence = before.map_or(Duration::ZERO, |before| now.since(before));
+        if silence >= self.lost_after {
+            self.silences.insert((seat, node), now);
+        }
+        if silence >= settings(seat, None).suspect_after {
+            self.pauses.insert((seat, node), now);
+        }
+    }
+
     /// A scheduler lets a commit go while `before` may still be under way.
     pub fn committing(&mut self, seat: usize, before: Option<Lane>, commit: &Commit, now: Timestamp) {
-        self.sendings.entry((commit.term, commit.id)).or_insert(now);
+        self.sendings.entry((commit.term, commit.id)).or_insert((seat, now));
         if let Some(Lane { id, .. }) = before {
             self.broken(
                 Invariant::OneCommitAtATime,
@@ -138,7 +156,7 @@ impl Watch {
         self.lost.observe(commit, now);
         let before = commit.id.checked_sub(1).and_then(|id| self.sendings.get(&(commit.term, id)));
         let first = self.sendings.get(&(commit.term, commit.id));
-        self.decided_since = before.or(first).copied().unwrap_or(now);
+        (self.decided_by, self.decided_since) = before.or(first).copied().unwrap_or((self.decided_by, now));
         let ordered = self.model.ordered();
         self.placed_ever.extend(ordered);
     }
@@ -229,11 +247,18 @@ impl Watch {
         known.is_some_and(|known| machine.disk.order.fence < *known)
     }
 
-    /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long
-    /// and came back while the decision was on its way into the store, so that nobody is told of either.
+    /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long to
+    /// whoever decided and came back while the decision was on its way into the store, so that nobody is told of either.
     pub(crate) fn may_be_lost(&self, node: &NodeName, now: Timestamp) -> bool {
-        let back_at = index_of(node).and_then(|node| self.silences.get(&node));
+        let back_at = index_of(node).and_then(|node| self.silences.get(&(self.decided_by, node)));
         self.lost.contains(node, now) || back_at.is_some_and(|at| *at >= self.decided_since)
+    }
+
+    /// Whether a decision stored now may have been made while whoever made it had not heard the node for a while.
+    pub(crate) fn may_be_suspect(&self, node: &NodeName, now: Timestamp) -> bool {
+        let Some(heard) = index_of(node).map(|node| (self.decided_by, node)) else { return false };
+        let is_silent = |at: &Timestamp| now.since(*at) >= settings(self.decided_by, None).suspect_after;
+        self.hearings.get(&heard).is_none_or(is_silent) || self.pauses.get(&heard) >= Some(&self.decided_since)
     }
 
     /// An engine changed a container.

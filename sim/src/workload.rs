@@ -13,6 +13,7 @@ use contract::time::Timestamp;
 
 use crate::asking;
 use crate::braking;
+use crate::cordoning;
 use crate::faults::Fault;
 use crate::plan::Plan;
 use crate::queue::BEGINNING;
@@ -80,6 +81,7 @@ impl Workload {
             wishes.push(made);
         }
         wishes.extend(braking::wishes(plan));
+        wishes.extend(cordoning::wishes(plan));
         let (released, steered) = steering::wishes(plan);
         wishes.extend(steered);
         groups.extend(released.iter().cloned());

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use contract::digest::Digest;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
@@ -17,12 +18,39 @@ impl Core {
         for (pod, count) in pods {
             let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
             let there: BTreeSet<usize> = of_pod().map(|seen| seen.identity.index).collect();
-            let running =
+            let running: BTreeSet<usize> =
                 of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
             let complete = (0..count).all(|index| there.contains(&index));
             let well = well(of_pod(), count);
+            if count > 0 && (0..count).all(|index| running.contains(&index)) {
+                self.note_all_run(&pod);
+            }
+            self.note_origin(key, &pod);
             self.note_pod(&pod, complete, there.is_empty(), &running);
             self.note_well(&pod, well, now);
+        }
+    }
+
+    /// A pod is called outdated because the order before meant something else by its name. Who started from an old ledger
+    /// compares with an order that is long over: containers that were made of the present spec are what is wanted.
+    fn note_origin(&mut self, key: &InstanceKey, pod: &PodId) {
+        let Some(memory) = self.ledger.memory.get(pod).filter(|memory| memory.outdated) else { return };
+        let Some(spec) = self.ledger.order.spec_of(pod) else { return };
+        let wanted = Digest::of(spec.as_ref()).to_string();
+        let own = || self.world.containers(key).filter(|seen| seen.identity.pod == *pod);
+        let made_so = own().next().is_some() && own().all(|seen| digest_of(Some(memory), seen) == wanted);
+        if made_so {
+            self.memory_mut(pod).outdated = false;
+        }
+    }
+
+    /// What could not be made or started runs after all: the engine did it and its answer was lost.
+    fn note_all_run(&mut self, pod: &PodId) {
+        if self.ledger.memory.get(pod).is_some_and(|memory| memory.failures > 0) {
+            let memory = self.memory_mut(pod);
+            memory.failures = 0;
+            memory.retry_at = Timestamp::NEVER;
+            memory.last_error.clear();
         }
     }
 

@@ -1,7 +1,8 @@
 //! Decides whether a node is alive from when it was last heard.
 //!
-//! The surprise: silence proves something only to somebody who listens. A fresh leader, or one that heard nobody at all
-//! for a while, may be the deaf one, so it calls no node lost before it has listened for the grace.
+//! The surprise: silence proves something only to somebody who listens. A fresh leader calls no node lost before it has
+//! listened for the grace. One that heard nobody at all for a while may be the deaf one: what it did not hear then is no
+//! silence, and counts from when it hears again.
 
 use std::time::Duration;
 
@@ -28,6 +29,8 @@ pub struct Hearing {
     pub found_lost: bool,
     /// Since when this process listens without a break.
     pub listening_since: Timestamp,
+    /// When somebody was heard again after nobody was; never, if there was no such time.
+    pub deaf_until: Timestamp,
 }
 
 /// A judgement and when it may change by itself.
@@ -46,7 +49,8 @@ pub fn judge(hearing: Hearing, limits: &Limits, now: Timestamp) -> Judgement {
     if now < suspect_at {
         return Judgement { liveness: Liveness::Alive, again_at: Some(suspect_at) };
     }
-    let lost_at = (heard_at + limits.lost_after).max(hearing.listening_since + limits.grace);
+    let silent_since = heard_at.max(hearing.deaf_until);
+    let lost_at = (silent_since + limits.lost_after).max(hearing.listening_since + limits.grace);
     silent(Liveness::Suspect, lost_at, now)
 }
 
@@ -79,7 +83,8 @@ mod tests {
         Timestamp::from_millis(second * 1000)
     }
     fn hearing(heard: Option<i64>, since: i64) -> Hearing {
-        Hearing { heard_at: heard.map(at), found_lost: false, listening_since: at(since) }
+        let deaf_until = Timestamp::NEVER;
+        Hearing { heard_at: heard.map(at), found_lost: false, listening_since: at(since), deaf_until }
     }
 
     #[test]
@@ -96,6 +101,16 @@ mod tests {
         assert_eq!(judge(node, &LIMITS, at(1_001)).liveness, Liveness::Suspect);
         assert_eq!(judge(node, &LIMITS, at(1_001)).again_at, Some(at(1_030)));
         assert_eq!(judge(node, &LIMITS, at(1_030)).liveness, Liveness::Lost);
+    }
+
+    #[test]
+    fn what_was_not_heard_while_nobody_was_is_no_silence() {
+        let node = Hearing { deaf_until: at(1_000), ..hearing(Some(500), 0) };
+        assert_eq!(judge(node, &LIMITS, at(1_299)).liveness, Liveness::Suspect);
+        assert_eq!(judge(node, &LIMITS, at(1_299)).again_at, Some(at(1_300)));
+        assert_eq!(judge(node, &LIMITS, at(1_300)).liveness, Liveness::Lost);
+        let heard_since = Hearing { heard_at: Some(at(1_010)), ..node };
+        assert_eq!(judge(heard_since, &LIMITS, at(1_310)).liveness, Liveness::Lost);
     }
 
     #[test]

@@ -273,6 +273,8 @@ pub enum Mutant {
     SparesNobody,
     /// Nodes are not told to spare orphans.
     SweepsOrphans,
+    /// A new leader does not know which nodes are cordoned.
+    ForgetsCordons,
 }
 
 impl Default for Settings {

@@ -66,7 +66,7 @@ use planner::liveness::{self, Hearing, Limits};
 
 use self::alarms::Alarm;
 use self::assignments::assignments;
-use self::io::{Effect, Inbox, Input, Mirror, Settings};
+use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
 use self::queries::Library;
@@ -326,6 +326,9 @@ impl Core {
         }
         let node = message.stamp().node.clone();
         let folded = self.ears.fold(message, self.now);
+        if folded.heard {
+            self.ears.listen(self.now, self.settings.suspect_after);
+        }
         self.state.note_told(&node, &folded.pods);
         if let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()) {
             self.state.put_host(&node, &report.head.facts, report.head.engine);
@@ -366,7 +369,8 @@ impl Core {
         for name in names {
             let heard_at = self.ears.get(&name).and_then(|ear| ear.heard_at);
             let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
-            let hearing = Hearing { heard_at, found_lost, listening_since };
+            let deaf_until = self.ears.deaf_until;
+            let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
             if let Some(liveness) = self.state.hosts.hear(&name) {
                 *liveness = liveness::judge(hearing, &limits, self.now).liveness;
             }
@@ -402,6 +406,11 @@ impl Leading<'_> {
                 self.effects.push(Effect::AskWhole { node: node.clone() });
             }
             self.judge_node(node);
+            if self.has_mutant(Mutant::ForgetsCordons)
+                && let Some(host) = self.state.hosts.get_mut(node)
+            {
+                host.cordon = None;
+            }
         }
         for (name, group) in &mut self.state.groups {
             self.lead.dirty.insert(name.clone());

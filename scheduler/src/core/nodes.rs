@@ -1,7 +1,7 @@
 //! What follows from hearing a node, and from not hearing it.
 //!
 //! The surprise: when nobody at all is heard it is the leader who is cut off, so nobody is called lost meanwhile, and the
-//! grace starts again with the first report after the silence.
+//! silence of each node counts from the first report after that.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use contract::name::{GroupName, NodeName};
 use contract::query::Liveness;
 use contract::record::NodeRecord;
 use contract::report::{EngineState, ReportMessage};
+use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Judgement, Limits};
 
 use super::alarms::Alarm;
@@ -57,6 +58,7 @@ impl Leading<'_> {
             self.lead.listening_since = self.now;
         }
         self.lead.anybody_heard_at = self.now;
+        self.ears.listen(self.now, self.settings.suspect_after);
     }
 
     fn update_host(&mut self, node: &NodeName) {
@@ -147,10 +149,12 @@ impl Leading<'_> {
         };
         let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
         let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
-        let hearing = Hearing { heard_at, found_lost, listening_since: self.lead.listening_since };
+        let (listening_since, deaf_until) = (self.lead.listening_since, self.ears.deaf_until);
+        let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
             limits.grace = Duration::ZERO;
-            let hearing = Hearing { found_lost: found_lost || heard_at.is_none(), ..hearing };
+            let deaf_until = Timestamp::NEVER;
+            let hearing = Hearing { found_lost: found_lost || heard_at.is_none(), deaf_until, ..hearing };
             return liveness::judge(hearing, &limits, self.now);
         }
         let judgement = liveness::judge(hearing, &limits, self.now);
@@ -161,6 +165,12 @@ impl Leading<'_> {
             // It is there, and nobody knows yet what it has: that is not the same as having nothing.
             let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
             return Judgement { liveness, ..judgement };
+        }
+        let is_outdated = self.ears.get(node).is_some_and(|ear| ear.is_outdated);
+        let was_suspect = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
+        if judgement.liveness == Liveness::Alive && was_suspect && is_outdated {
+            // It is back and something happened there meanwhile: nobody acts on what it said before, its answer is under way.
+            return Judgement { liveness: Liveness::Suspect, ..judgement };
         }
         if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
             return Judgement { liveness: Liveness::Suspect, again_at: Some(self.now + DEAF_CHECK) };

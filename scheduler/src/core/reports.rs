@@ -31,6 +31,10 @@ pub(super) struct Ears {
     pub(super) twins: Twins,
     /// How many pods of which group which node reports.
     sightings: Sightings,
+    /// When any node was last heard.
+    anybody_at: Option<Timestamp>,
+    /// When somebody was heard again after nobody was for long enough to suspect oneself.
+    pub(super) deaf_until: Timestamp,
 }
 
 type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
@@ -44,6 +48,8 @@ pub(super) struct Ear {
     /// Sum of the report's pods, kept up to date entry by entry.
     digest: Digest,
     pub(super) heard_at: Option<Timestamp>,
+    /// What it last said does not fit what is known of it: its whole report is asked for.
+    pub(super) is_outdated: bool,
     /// When the node last told about itself, and not only that it is there.
     pub(super) told_at: Timestamp,
     asked_at: Option<Timestamp>,
@@ -130,6 +136,14 @@ impl Ears {
         may
     }
 
+    /// Somebody is heard; who heard nobody for `pause` was deaf.
+    pub(super) fn listen(&mut self, now: Timestamp, pause: Duration) {
+        let before = self.anybody_at.replace(now);
+        if before.is_some_and(|before| now.since(before) >= pause) {
+            self.deaf_until = now;
+        }
+    }
+
     /// Whatever the node said is forgotten.
     pub(super) fn forget(&mut self, node: &NodeName) {
         let ear = self.nodes.remove(node);
@@ -154,6 +168,7 @@ impl Ears {
         };
         if folded.heard {
             ear.heard_at = Some(now);
+            ear.is_outdated = folded.ask;
         }
         if folded.heard && tells && !folded.ask {
             ear.told_at = now;

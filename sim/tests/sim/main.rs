@@ -187,6 +187,11 @@ fn dependency_pods_that_only_stand_beside_what_runs_are_found() {
 }
 
 #[test]
+fn a_leader_that_forgets_who_is_cordoned_is_found() {
+    assert!(finds(Mutant::ForgetsCordons, Invariant::CordonsHold));
+}
+
+#[test]
 fn an_agent_that_restarts_twice_what_was_asked_for_once_is_found() {
     assert!(finds(Mutant::ForgetsRestarts, Invariant::RestartedOncePerAsk));
 }

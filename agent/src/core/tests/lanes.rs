@@ -274,6 +274,23 @@ fn what_the_engine_may_have_made_without_an_answer_is_told_until_it_was_looked_f
 }
 
 #[test]
+fn a_pod_that_was_refused_and_then_made_without_an_answer_is_well_once_it_is_found() {
+    let mut bench = Bench::new();
+    bench.failures = [
+        StepFailure::Refused("no space left on device".to_owned()),
+        StepFailure::Unreachable("no answer in time".to_owned()),
+    ]
+    .into();
+    let mut bench = bench.start();
+    bench.order(order(1, 1).pod(A).whole());
+    assert_eq!(bench.told(A).state, RunState::Error, "it is refused");
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.pass(secs(60));
+    assert_eq!((bench.told(A).state, bench.told(A).last_error.as_str()), (RunState::Success, ""));
+    assert_eq!((bench.disk.memory[&pod(A)].failures, bench.engine.len()), (0, 1));
+}
+
+#[test]
 fn of_two_containers_of_one_pod_one_is_removed() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).has(seen("y", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).whole());

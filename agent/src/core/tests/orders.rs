@@ -144,6 +144,23 @@ fn a_group_made_again_under_its_old_name_replaces_what_stands_there() {
 }
 
 #[test]
+fn an_old_ledger_costs_no_container_that_is_what_the_order_wants() {
+    let id = "a.v1-i1-d0";
+    let another_life = |generation| order(1, generation).pod(id).respecify(|spec| spec.annotation = "{}".to_owned());
+    let mut bench = Bench::new().start();
+    bench.order(order(1, 1).pod(id).whole());
+    let old = bench.disk.clone();
+    bench.order(another_life(2).whole());
+    bench.disk = old;
+    bench.restart("run-2");
+    bench.run(Input::Tick);
+    bench.take_steps();
+    bench.order(another_life(3).whole());
+    assert_eq!(bench.take_steps(), [], "it was made of this spec, whatever the ledger says of the name");
+    assert!(!bench.disk.memory[&pod(id)].outdated);
+}
+
+#[test]
 fn a_spec_that_only_gained_patience_replaces_nothing() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod("a.v1-i1-d0").whole());

@@ -175,6 +175,24 @@ fn the_reports_of_a_large_group_are_looked_at_together() {
 }
 
 #[test]
+fn what_a_node_said_before_a_silence_is_not_acted_on_when_it_says_that_it_is_not_true_any_more() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.pass(3);
+    rig.cut.insert(node("a"));
+    rig.pass(20);
+    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Exit);
+    agent.sequence += 1;
+    let changed = rig.heartbeat("a");
+    drop(rig.input(changed));
+    assert_eq!(liveness(&mut rig, "a"), Liveness::Suspect, "its answer is under way");
+    rig.cut.clear();
+    rig.report("a");
+    assert_eq!(liveness(&mut rig, "a"), Liveness::Alive);
+}
+
+#[test]
 fn a_node_that_only_says_it_is_there_is_not_taken_for_an_empty_one() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 2));

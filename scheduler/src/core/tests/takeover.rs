@@ -82,6 +82,21 @@ fn a_node_that_died_with_the_leader_is_lost_after_its_time() {
 }
 
 #[test]
+fn what_a_leader_that_was_cut_off_did_not_hear_is_no_silence_of_a_node() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create("web", 2));
+    rig.pass(3);
+    let is_on_a = |rig: &Rig| rig.places("web").iter().any(|(place, _)| place == "a");
+    rig.cut.extend(["a", "b"].map(node));
+    rig.pass(400);
+    rig.cut.remove(&node("b"));
+    rig.pass(290);
+    assert!(is_on_a(&rig), "it may have been silent for 290 s only");
+    rig.pass(20);
+    assert!(!is_on_a(&rig));
+}
+
+#[test]
 fn an_operation_goes_on_under_the_next_leader() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));

@@ -27,9 +27,6 @@ pub(super) fn shrink(board: &mut Board<'_>, parts: &[i64]) {
             }
         }
     }
-    if let Style::Rolling { .. } = board.facts.settings.style {
-        single(board);
-    }
 }
 
 fn remove(board: &mut Board<'_>, numbers: Vec<u32>) {
@@ -89,9 +86,9 @@ fn spare(board: &Board<'_>, order: &[u32], gone: &mut [u32]) {
     spared.zip(idle).for_each(|(number, idle)| *number = idle);
 }
 
-/// With fewer instances fewer second pods may be there: one of two goes. Where both serve, the old one does, but only while
-/// enough serve without it; the others become single as more pods do.
-fn single(board: &mut Board<'_>) {
+/// With fewer instances, or a smaller surge, fewer second pods may be there: one of two goes. Where both serve, the old one
+/// does, but only while enough serve without it; the others become single as more pods do.
+pub(super) fn single(board: &mut Board<'_>) {
     let limits = limits(board);
     let surplus = count(board.running().flat_map(pods)).saturating_sub(limits.max_total);
     let doubled = board.running().filter(|slot| slot.main.is_some() && is_surge(slot));

@@ -93,6 +93,9 @@ pub(super) fn scale(board: &mut Board<'_>) {
         let surplus: Vec<i64> = lacks.iter().map(|lack| -lack).collect();
         removing::shrink(board, &shares(-difference, &surplus));
     }
+    if difference != 0 && matches!(board.facts.settings.style, Style::Rolling { .. }) {
+        removing::single(board);
+    }
     board.release.sized = proportional::stored(&limits(board));
 }
 

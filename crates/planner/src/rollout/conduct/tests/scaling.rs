@@ -37,6 +37,18 @@ fn a_rolling_update_keeps_the_parts_of_its_sets() {
 }
 
 #[test]
+fn who_grows_under_a_smaller_surge_gives_up_a_second_pod_that_serves_nobody() {
+    let mut world = World::settled(rolling(1, 0), &[2]);
+    world.broken.insert(2);
+    world.release(2).run(3);
+    assert_eq!(world.mix(), BTreeMap::from([(1, 2), (2, 1)]));
+    world.facts.replicas = 6;
+    world.facts.settings.style = rolling(0, 1);
+    world.decide();
+    assert_eq!((world.pods().count(), world.facts.slots.len()), (6, 6));
+}
+
+#[test]
 fn in_a_pause_everything_that_comes_is_of_the_revision_there_is() {
     let mut world = World::settled(rolling(1, 0), &[3]);
     world.say(Control::Pause);
