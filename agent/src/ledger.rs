@@ -146,7 +146,7 @@ mod tests {
         let pod = "a.v1-i1-d0".parse().expect("a pod");
         let memory = PodMemory { created: true, restarts: 2, halted: [0, 1].into(), ..PodMemory::default() };
         Ledger {
-            order: Order { fence: Fence { term: Term(3), generation }, ..Order::default() },
+            order: Order { fence: Fence { term: Term(3), generation }, ..Order::default() }.into(),
             memory: [(pod, memory)].into(),
         }
     }

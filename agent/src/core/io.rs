@@ -231,7 +231,7 @@ pub enum ImageTrouble {
 #[serde(default)]
 pub struct Ledger {
     /// The order obeyed; its fence is the highest ever accepted.
-    pub order: Order,
+    pub order: Arc<Order>,
     /// What is remembered of pods in the order.
     pub memory: BTreeMap<PodId, PodMemory>,
 }

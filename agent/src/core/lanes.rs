@@ -117,14 +117,15 @@ impl Core {
 
     /// The ordered pods of a lane, and how many containers each has.
     pub(super) fn ordered(&self, key: &InstanceKey) -> impl Iterator<Item = (&PodId, usize)> {
-        let count = |pod: &PodId| self.ledger.order.spec_of(pod).map_or(0, |spec| spec.containers.len());
-        self.ledger.order.pods.range(lane_range(key)).map(move |(pod, _)| (pod, count(pod)))
+        let order = &self.ledger.order;
+        let count = |pod: &PodId, a: &Assignment| order.spec_for(pod, a).map_or(0, |spec| spec.containers.len());
+        order.pods.range(lane_range(key)).map(move |(pod, assignment)| (pod, count(pod, assignment)))
     }
 
     fn planned_lane(&self, key: &InstanceKey, now: Timestamp) -> Lane<'_> {
         let order = &self.ledger.order;
         let wanted = order.pods.range(lane_range(key)).filter_map(|(pod, assignment)| {
-            let spec = order.spec_of(pod)?;
+            let spec = order.spec_for(pod, assignment)?;
             let memory = self.ledger.memory.get(pod);
             Some(Wanted {
                 pod,
@@ -207,9 +208,11 @@ impl Core {
     }
 
     fn refresh_facts(&mut self, key: &InstanceKey, now: Timestamp) {
-        let mut pods: BTreeSet<PodId> = self.reporter.pods_of(key).cloned().collect();
-        pods.extend(self.ordered(key).map(|(pod, _)| pod.clone()));
+        let mut pods: Vec<PodId> = self.reporter.pods_of(key).cloned().collect();
+        pods.extend(self.ledger.order.pods.range(lane_range(key)).map(|(pod, _)| pod.clone()));
         pods.extend(self.world.containers(key).map(|seen| seen.identity.pod.clone()));
+        pods.sort_unstable();
+        pods.dedup();
         for pod in pods {
             let facts = self.facts_of(key, &pod, now);
             if facts.is_none() {
@@ -225,13 +228,14 @@ impl Core {
         if !self.ever_seen() {
             return self.ledger.order.pods.contains_key(pod).then(|| facts::unknown(memory));
         }
-        let spec = self.ledger.order.spec_of(pod);
+        let ordered = self.ledger.order.pods.get(pod);
+        let spec = ordered.and_then(|assignment| self.ledger.order.spec_for(pod, assignment));
         let mut containers: Vec<&ContainerSeen> =
             self.world.containers(key).filter(|seen| seen.identity.pod == *pod).collect();
         containers.sort_by_key(|seen| (seen.identity.index, seen.phase != Phase::Running, seen.started_at, &seen.id));
         containers.dedup_by_key(|seen| seen.identity.index);
         facts::of(&facts::Known {
-            ordered: self.ledger.order.pods.get(pod).zip(spec.map(Arc::as_ref)),
+            ordered: ordered.zip(spec.map(Arc::as_ref)),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
             making: self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),

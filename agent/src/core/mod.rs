@@ -214,7 +214,7 @@ impl Core {
     fn inventory_taken(&mut self, found: Vec<ContainerSeen>, now: Timestamp) {
         if self.engine != EngineState::Up {
             // It was asked for before the engine went away, and would pass for the look due after its return.
-            return;
+            return self.world.inventory_ends();
         }
         let excuse = self.excuse_since();
         self.world.inventory(found, excuse);
@@ -281,6 +281,9 @@ impl Core {
             return self.reporter.withhold();
         }
         let heartbeat_due = now >= self.next_beat();
+        if !self.reporter.is_due(heartbeat_due) {
+            return;
+        }
         let head = ReportHead {
             stamp: Stamp {
                 node: self.settings.owner.node.clone(),

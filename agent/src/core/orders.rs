@@ -3,12 +3,15 @@
 //! One write is under way at a time. What arrives meanwhile waits in one place, where a newer order takes the place
 //! of an older one; the older one's sender is told so and sends again what it still wants.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::digest::Digest;
 use contract::fence::Fence;
-use contract::order::{Order, OrderMessage, OrderReply};
+use contract::name::GroupName;
+use contract::order::{Order, OrderDelta, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::state::TargetState;
 use contract::time::Timestamp;
@@ -61,13 +64,18 @@ struct Writing {
 /// An order on its way to the disk.
 #[derive(Debug)]
 struct Kept {
-    order: Order,
+    order: Arc<Order>,
     /// Of the order, read once: it takes a look at everything in it.
     digest: Digest,
     inbox: Inbox,
     /// When each pod it asks to start or restart was asked.
     asked: BTreeMap<PodId, Timestamp>,
+    /// The pods it may change, of those there are; none when it may change any.
+    touched: Touched,
 }
+
+/// The pods a change of the order is about; none when it may be about any.
+type Touched = Option<BTreeSet<PodId>>;
 
 impl Desk {
     /// Something remembered changed.
@@ -177,9 +185,9 @@ impl Core {
         };
         let reply = match judgement {
             Judgement::Accept => match self.resulting_order(message) {
-                Ok((order, digest)) => {
-                    let asked = self.asked_anew(&order, now);
-                    return self.keep(Kept { order, digest, inbox, asked }, out);
+                Ok((order, digest, touched)) => {
+                    let asked = self.asked_anew(&order, touched.as_ref(), now);
+                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched }, out);
                 }
                 Err(reply) => reply,
             },
@@ -198,29 +206,36 @@ impl Core {
         out.push(Effect::Reply { inbox, reply });
     }
 
-    fn resulting_order(&mut self, message: OrderMessage) -> Result<(Order, Digest), OrderReply> {
+    fn resulting_order(&mut self, message: OrderMessage) -> Result<(Order, Digest, Touched), OrderReply> {
         let have = self.ledger.order.fence;
-        let (order, digest) = match message {
+        let (order, digest, touched) = match message {
             OrderMessage::Whole(order) => {
                 let digest = order.digest();
                 // Whom it was meant for is no part of what is obeyed.
-                (Order { agent: String::new(), ..order }, digest)
+                (Order { agent: String::new(), ..order }, digest, None)
             }
             OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
-                let mut order = Order { fence: delta.fence, ..self.ledger.order.clone() };
+                let mut order = Order { fence: delta.fence, ..(*self.ledger.order).clone() };
                 delta.pods.apply(&mut order.pods);
                 delta.specs.apply(&mut order.specs);
                 let order = Order { spared: delta.spared, brakes: delta.brakes, ..order };
                 let digest = order.digest();
-                (order, digest)
+                (order, digest, None)
             }
             OrderMessage::Delta(delta) => {
                 let order = self.ledger.order.changed_by(self.order_digest, &delta);
-                (order.ok_or(OrderReply::NeedWhole { have })?, delta.digest)
+                let order = order.ok_or(OrderReply::NeedWhole { have })?;
+                let touched = touched_by(&delta, &order);
+                (order, delta.digest, Some(touched))
             }
         };
-        match order.pods.keys().find(|pod| order.spec_of(pod).is_none()) {
-            None => Ok((order, digest)),
+        let lacks = |pod: &&PodId| order.pods.contains_key(*pod) && order.spec_of(pod).is_none();
+        let lacking = match &touched {
+            Some(touched) => touched.iter().find(lacks),
+            None => order.pods.keys().find(lacks),
+        };
+        match lacking {
+            None => Ok((order, digest, touched)),
             Some(pod) => {
                 self.desk.tally.failed += 1;
                 let reason = format!("the order names pod {pod} and holds no spec for it");
@@ -235,7 +250,7 @@ impl Core {
             return self.obey(kept, out);
         }
         let mut ledger = self.ledger.clone();
-        adopt(&mut ledger, kept.order.clone(), &kept.asked);
+        adopt(&mut ledger, &kept);
         if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
             self.obey(kept, out);
             return self.write(ledger, None, out);
@@ -245,9 +260,15 @@ impl Core {
 
     /// The pods `order` asks to start or restart once more, and when: at the last start of any of their containers, for
     /// the engine's clock need not be ours. Never, when there was nothing to restart.
-    fn asked_anew(&self, order: &Order, now: Timestamp) -> BTreeMap<PodId, Timestamp> {
+    fn asked_anew(
+        &self,
+        order: &Order,
+        touched: Option<&BTreeSet<PodId>>,
+        now: Timestamp,
+    ) -> BTreeMap<PodId, Timestamp> {
         let mut asked = BTreeMap::new();
-        for (pod, after) in &order.pods {
+        let some = touched.into_iter().flatten().filter_map(|pod| order.pods.get_key_value(pod));
+        for (pod, after) in order.pods.iter().filter(|_| touched.is_none()).chain(some) {
             let Some(before) = self.ledger.order.pods.get(pod) else { continue };
             if after.starts_asked > before.starts_asked || after.restarts_asked > before.restarts_asked {
                 let lane = pod.key();
@@ -279,6 +300,10 @@ impl Core {
     /// Forgets pods that are neither ordered nor there.
     fn forget_what_is_gone(&mut self) {
         let Ledger { order, memory } = &mut self.ledger;
+        if !memory.values().any(|memory| !memory.live.updated.is_empty()) {
+            // Of what left the order nothing else was kept.
+            return;
+        }
         let world = &self.world;
         let stands = |pod: &PodId| world.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
         let is_blind = !matches!(self.sight, Sight::Clear { .. });
@@ -287,27 +312,25 @@ impl Core {
 
     /// The order is on disk: from now on it is the one that counts.
     fn obey(&mut self, kept: Kept, out: &mut Vec<Effect>) {
-        let Kept { order, digest, inbox, asked } = kept;
-        let first = self.ledger.order.fence == Fence::default();
-        let pods = Changes::between(&self.ledger.order.pods, &order.pods);
-        let specs = Changes::between(&self.ledger.order.specs, &order.specs);
-        for pod in &pods.gone {
-            if let Some(spec) = self.ledger.order.spec_of(pod) {
+        let (order, before) = (Arc::clone(&kept.order), Arc::clone(&self.ledger.order));
+        let first = before.fence == Fence::default();
+        let touched = kept.touched.clone().unwrap_or_else(|| touched_between(&before, &order));
+        for pod in touched.iter().filter(|pod| !order.pods.contains_key(*pod)) {
+            if let Some(spec) = before.spec_of(pod) {
                 self.graces.insert(pod.clone(), spec.kill_grace());
             }
         }
-        let respecified = order.pods.iter().filter(|(pod, a)| specs.put.contains_key(&a.spec_key(pod)));
-        let changed = respecified.map(|(pod, _)| pod).chain(pods.put.keys()).chain(&pods.gone);
-        changed.for_each(|pod| self.world.mark(&pod.key()));
-        if first || order.spared != self.ledger.order.spared {
+        touched.iter().for_each(|pod| self.world.mark(&pod.key()));
+        if first || order.spared != before.spared {
             // What was left alone may have to go now.
             self.world.mark_all();
         }
-        if order.brakes != self.ledger.order.brakes {
+        if order.brakes != before.brakes {
             // What was held back may be done now.
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }
-        adopt(&mut self.ledger, order, &asked);
+        adopt(&mut self.ledger, &kept);
+        let Kept { digest, inbox, .. } = kept;
         self.images.keep_those_of(&self.ledger.order);
         self.forget_what_is_gone();
         self.order_digest = digest;
@@ -327,19 +350,48 @@ fn promised_digest(message: &OrderMessage) -> Digest {
     }
 }
 
-/// Puts `order` in the ledger and fits what is remembered to it; `asked` are the pods it asks to start or restart once
-/// more.
-fn adopt(ledger: &mut Ledger, order: Order, asked: &BTreeMap<PodId, Timestamp>) {
-    ledger.memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
-    for (pod, memory) in &mut ledger.memory {
-        if let (Some(before), Some(after)) = (ledger.order.spec_of(pod), order.spec_of(pod))
-            && before != after
-        {
-            // A new spec is worth a try of its own.
-            memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
-            let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
-            let is_live = version(&ledger.order).or_else(|| version(&order)).is_some();
-            memory.outdated |= makes_other_containers(before, after) && !(is_live && can_be_updated(before, after));
+/// The pods a change may be about: those it names, and those whose spec it names.
+fn touched_by(delta: &OrderDelta, order: &Order) -> BTreeSet<PodId> {
+    let specs = delta.specs.put.keys().chain(&delta.specs.gone);
+    let respecified = specs.flat_map(|key| {
+        let pods = order.pods.range(group_range(&key.group));
+        pods.filter(move |(pod, assignment)| assignment.spec_key(pod) == *key).map(|(pod, _)| pod)
+    });
+    respecified.chain(delta.pods.put.keys()).chain(&delta.pods.gone).cloned().collect()
+}
+
+/// The pods that are not the same in both orders, or not of the same spec.
+fn touched_between(before: &Order, after: &Order) -> BTreeSet<PodId> {
+    let pods = Changes::between(&before.pods, &after.pods);
+    let specs = Changes::between(&before.specs, &after.specs);
+    let respecified = after.pods.iter().filter(|(pod, a)| specs.put.contains_key(&a.spec_key(pod)));
+    respecified.map(|(pod, _)| pod).chain(pods.put.keys()).chain(&pods.gone).cloned().collect()
+}
+
+/// All pods of one group, in the order of pod ids.
+fn group_range(group: &GroupName) -> RangeInclusive<PodId> {
+    let pod = |number| PodId { group: group.clone(), instance: number, version: number, drift: number };
+    pod(0)..=pod(u32::MAX)
+}
+
+/// Puts the order in the ledger and fits what is remembered to it.
+fn adopt(ledger: &mut Ledger, kept: &Kept) {
+    let Kept { order, asked, touched, .. } = kept;
+    let before = std::mem::replace(&mut ledger.order, Arc::clone(order));
+    match touched {
+        None => {
+            ledger.memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
+            ledger.memory.iter_mut().for_each(|(pod, memory)| respecify(pod, memory, &before, order));
+        }
+        Some(touched) => {
+            for pod in touched {
+                let Some(memory) = ledger.memory.get_mut(pod) else { continue };
+                if order.pods.contains_key(pod) {
+                    respecify(pod, memory, &before, order);
+                } else if !is_worth_keeping(memory) {
+                    ledger.memory.remove(pod);
+                }
+            }
         }
     }
     for (pod, assignment) in &order.pods {
@@ -351,12 +403,24 @@ fn adopt(ledger: &mut Ledger, order: Order, asked: &BTreeMap<PodId, Timestamp>) 
         }
     }
     for (pod, asked_at) in asked {
-        let before = ledger.order.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
+        let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
         let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
         let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
         note_asked(ledger.memory.entry(pod.clone()).or_default(), *asked_at, starts.then_some(count));
     }
-    ledger.order = order;
+}
+
+/// A pod that stays may have another spec from now on.
+fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order) {
+    let (Some(was), Some(is)) = (before.spec_of(pod), after.spec_of(pod)) else { return };
+    if was == is {
+        return;
+    }
+    // A new spec is worth a try of its own.
+    memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
+    let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
+    let is_live = version(before).or_else(|| version(after)).is_some();
+    memory.outdated |= makes_other_containers(was, is) && !(is_live && can_be_updated(was, is));
 }
 
 /// What is left to remember of a pod that is not ordered any more: as long as its containers stand, that they are not what
@@ -382,4 +446,46 @@ fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>
     memory.last_error.clear();
     memory.asked_at = asked_at;
     memory.renewed.clear();
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::order::Assignment;
+    use contract::spec::PodSpec;
+
+    use super::*;
+
+    fn order(pods: &[(&str, u32)], specs: &[(&str, i64)]) -> Order {
+        let pod = |(pod, starts): &(&str, u32)| {
+            (pod.parse().expect("a pod"), Assignment { starts_asked: *starts, ..Assignment::default() })
+        };
+        let spec = |(key, setup_time): &(&str, i64)| {
+            let spec = PodSpec { setup_time: *setup_time, ..PodSpec::default() };
+            (key.parse().expect("a key"), Arc::new(spec))
+        };
+        Order { pods: pods.iter().map(pod).collect(), specs: specs.iter().map(spec).collect(), ..Order::default() }
+    }
+
+    #[test]
+    fn a_change_touches_what_the_whole_would() {
+        let before = order(&[("a.v1-i1-d0", 0), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]);
+        let afters = [
+            order(&[("a.v1-i1-d0", 1), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]),
+            order(&[("a.v1-i1-d0", 0), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 2), ("b.v1", 1)]),
+            order(&[("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]),
+            order(&[("a.v1-i1-d0", 0), ("a.v2-i2-d0", 0)], &[("a.v1", 1), ("a.v2", 1)]),
+            before.clone(),
+        ];
+        for after in &afters {
+            let touched = touched_by(&after.since(&before), after);
+            assert_eq!(touched, touched_between(&before, after), "{after:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_loses_its_spec_is_touched_though_nobody_names_it() {
+        let before = order(&[("a.v1-i1-d0", 0)], &[("a.v1", 1)]);
+        let after = order(&[("a.v1-i1-d0", 0)], &[]);
+        assert_eq!(touched_by(&after.since(&before), &after).len(), 1);
+    }
 }

@@ -51,18 +51,11 @@ impl Reporter {
     /// Notes what `pod` looks like now; facts equal but for their time are no change.
     pub(super) fn set(&mut self, pod: &PodId, facts: Option<PodFacts>, now: Timestamp) {
         let before = self.facts.get(pod);
-        let facts = facts.map(|facts| {
-            let updated_at = match before {
-                Some(before) if (PodFacts { updated_at: before.updated_at, ..facts.clone() }) == *before => {
-                    before.updated_at
-                }
-                Some(_) | None => now,
-            };
-            PodFacts { updated_at, ..facts }
-        });
+        let facts = facts.map(|facts| PodFacts { updated_at: before.map_or(now, |before| before.updated_at), ..facts });
         if before == facts.as_ref() {
             return;
         }
+        let facts = facts.map(|facts| PodFacts { updated_at: now, ..facts });
         if let Some(before) = before {
             self.digest = self.digest.without(Digest::of(&(pod, before)));
         }
@@ -89,6 +82,11 @@ impl Reporter {
     /// The next message must be whole.
     pub(super) fn ask_whole(&mut self) {
         self.whole_due = true;
+    }
+
+    /// Whether there is something to publish.
+    pub(super) fn is_due(&self, heartbeat_due: bool) -> bool {
+        heartbeat_due || self.whole_due || self.head_changed || !self.untold.is_empty()
     }
 
     /// What to publish now; `head` is the node as it stands, its sequence number is set here.

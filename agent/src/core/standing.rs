@@ -17,8 +17,8 @@ impl Core {
         let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
         for (pod, count) in pods {
             let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
-            let there: BTreeSet<usize> = of_pod().map(|seen| seen.identity.index).collect();
-            let running: BTreeSet<usize> =
+            let there: Vec<usize> = of_pod().map(|seen| seen.identity.index).collect();
+            let running: Vec<usize> =
                 of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();
             let complete = (0..count).all(|index| there.contains(&index));
             let well = well(of_pod(), count);
@@ -54,7 +54,7 @@ impl Core {
         }
     }
 
-    fn note_pod(&mut self, pod: &PodId, complete: bool, nothing: bool, running: &BTreeSet<usize>) {
+    fn note_pod(&mut self, pod: &PodId, complete: bool, nothing: bool, running: &[usize]) {
         let nobody = PodMemory::default();
         let memory = self.ledger.memory.get(pod).unwrap_or(&nobody);
         let wanted = self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
@@ -70,7 +70,7 @@ impl Core {
             self.memory_mut(pod).created = true;
         }
         let halted = self.ledger.memory.get(pod).map_or(&nobody.halted, |memory| &memory.halted);
-        if wanted && halted.intersection(running).next().is_some() {
+        if wanted && halted.iter().any(|index| running.contains(index)) {
             self.memory_mut(pod).halted.retain(|index| !running.contains(index));
         }
     }

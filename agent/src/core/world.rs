@@ -21,6 +21,8 @@ pub(super) struct World {
     dirty: BTreeSet<InstanceKey>,
     /// Lanes that moved since the inventory that is being taken was asked for.
     touched: BTreeSet<InstanceKey>,
+    /// Inventories that were asked for and are not there.
+    awaited: u32,
     /// Containers whose end was the engine's or the machine's doing.
     excused: BTreeSet<String>,
 }
@@ -28,10 +30,11 @@ pub(super) struct World {
 /// One lane's own state.
 #[derive(Debug, Default)]
 pub(super) struct Lane {
-    ids: BTreeSet<String>,
+    /// Its containers, in the order of their ids; hardly ever more than one or two.
+    ids: Vec<String>,
     wait: Option<Timestamp>,
     /// The step under way.
-    pub(super) busy: Option<Busy>,
+    pub(super) busy: Option<Box<Busy>>,
     /// Steps in a row that came to nothing for a reason outside the pod.
     pub(super) stumbles: u32,
     /// No step before this.
@@ -145,11 +148,12 @@ impl World {
     pub(super) fn begin(&mut self, lane: &InstanceKey, busy: Busy) {
         self.touch(lane);
         self.wait(lane, None);
-        self.lane_mut(lane).busy = Some(busy);
+        self.lane_mut(lane).busy = Some(Box::new(busy));
     }
 
     /// An inventory is being taken from now on.
     pub(super) fn inventory_begins(&mut self) {
+        self.awaited = self.awaited.saturating_add(1);
         self.touched = self.lanes.iter().filter(|(_, lane)| lane.busy.is_some()).map(|(key, _)| key.clone()).collect();
     }
 
@@ -177,6 +181,15 @@ impl World {
         for key in unsure.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.lane_mut(&key).unsure = None;
             self.mark(&key);
+        }
+        self.inventory_ends();
+    }
+
+    /// An inventory came, whatever became of it: lanes are noted only while another one is under way.
+    pub(super) fn inventory_ends(&mut self) {
+        self.awaited = self.awaited.saturating_sub(1);
+        if self.awaited == 0 {
+            self.touched.clear();
         }
     }
 
@@ -208,7 +221,11 @@ impl World {
             self.excused.remove(&seen.id);
         }
         self.mark(&key);
-        self.lane_mut(&key).ids.insert(seen.id.clone());
+        let ids = &mut self.lane_mut(&key).ids;
+        if let Err(place) = ids.binary_search(&seen.id) {
+            ids.reserve_exact(1);
+            ids.insert(place, seen.id.clone());
+        }
         self.containers.insert(seen.id.clone(), seen);
     }
 
@@ -217,7 +234,7 @@ impl World {
         self.excused.remove(id);
         if let Some(seen) = self.containers.remove(id) {
             let key = seen.identity.pod.key();
-            self.lane_mut(&key).ids.remove(id);
+            self.lane_mut(&key).ids.retain(|other| other != id);
             self.touch(&key);
             self.mark(&key);
         }
@@ -234,7 +251,9 @@ impl World {
 
     /// A lane moved: an inventory asked for earlier says nothing about it.
     pub(super) fn touch(&mut self, lane: &InstanceKey) {
-        self.touched.insert(lane.clone());
+        if self.awaited > 0 && !self.touched.contains(lane) {
+            self.touched.insert(lane.clone());
+        }
     }
 
     fn excuse(&mut self, seen: &ContainerSeen, since: Timestamp) {

@@ -62,6 +62,10 @@ impl Ring {
         if full && index == 0 {
             return false;
         }
+        // Most instances start once and never again.
+        if self.events.is_empty() {
+            self.events.reserve_exact(1);
+        }
         self.events.insert(index, event);
         if full {
             self.events.remove(0);

@@ -32,6 +32,7 @@ pub mod report;
 pub mod rollout;
 pub mod rollout_view;
 pub mod runtime;
+pub mod sparse;
 pub mod spec;
 pub mod state;
 pub mod store;

@@ -4,11 +4,13 @@
 //! a directory and a URL at the same time. A value of these types has passed the rule, so nobody
 //! downstream checks again.
 
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Longest name accepted: with version, instance and drift appended it still fits a file name.
 pub const LONGEST_NAME: usize = 128;
@@ -38,6 +40,9 @@ pub fn check(text: &str) -> Result<(), Error> {
     if text.is_empty() {
         return Err(Error::Empty);
     }
+    if is_plain(text.as_bytes()) {
+        return Ok(());
+    }
     let length = text.chars().count();
     if length > LONGEST_NAME {
         return Err(Error::TooLong(length));
@@ -55,12 +60,71 @@ pub fn check(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Whether the bytes are a name, in one look: names are read by the million, and hardly any is wrong.
+fn is_plain(bytes: &[u8]) -> bool {
+    let mut begins = true;
+    for byte in bytes {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => begins = false,
+            b'-' | b'_' if !begins => {}
+            b'.' if !begins => begins = true,
+            _ => return false,
+        }
+    }
+    !begins && bytes.len() <= LONGEST_NAME
+}
+
+/// Reads a text without keeping it: most are map keys that stand in the message as they are.
+pub(crate) struct Read<T>(pub(crate) std::marker::PhantomData<T>);
+
+impl<T: FromStr<Err: fmt::Display>> de::Visitor<'_> for Read<T> {
+    type Value = T;
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(try_from = "String", into = "String")]
+        #[derive(Clone)]
         pub struct $name(Arc<str>);
+
+        // Names that are shared in memory are equal without being read.
+        impl PartialEq for $name {
+            fn eq(&self, other: &Self) -> bool {
+                Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
+            }
+        }
+        impl Eq for $name {}
+        impl Hash for $name {
+            fn hash<H: Hasher>(&self, state: &mut H) {
+                self.0.hash(state);
+            }
+        }
+        impl Ord for $name {
+            fn cmp(&self, other: &Self) -> Ordering {
+                if Arc::ptr_eq(&self.0, &other.0) { Ordering::Equal } else { self.0.cmp(&other.0) }
+            }
+        }
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Read(std::marker::PhantomData))
+            }
+        }
 
         impl $name {
             /// The name as text.
@@ -120,6 +184,13 @@ mod tests {
         for name in ["hello.web.web", "resource.res.client.web.web", "a.portal.portal-b", "x.web.web_canary", "N1"] {
             assert_eq!(check(name), Ok(()), "{name}");
         }
+    }
+
+    #[test]
+    fn equal_names_are_equal_wherever_they_are_in_memory() {
+        let [a, again, b]: [GroupName; 3] = ["a.b", "a.b", "a.c"].map(|text| text.parse().expect("a name"));
+        assert_eq!((a.cmp(&a.clone()), a.cmp(&again), a.cmp(&b)), (Ordering::Equal, Ordering::Equal, Ordering::Less));
+        assert!(a == a.clone() && a == again && a != b);
     }
 
     #[test]

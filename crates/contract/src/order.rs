@@ -160,7 +160,12 @@ pub enum OrderReply {
 impl Order {
     /// The spec of a pod that is ordered.
     pub fn spec_of(&self, pod: &PodId) -> Option<&Arc<PodSpec>> {
-        self.specs.get(&self.pods.get(pod)?.spec_key(pod))
+        self.spec_for(pod, self.pods.get(pod)?)
+    }
+
+    /// The spec of a pod that is ordered so.
+    pub fn spec_for(&self, pod: &PodId, assignment: &Assignment) -> Option<&Arc<PodSpec>> {
+        self.specs.get(&assignment.spec_key(pod))
     }
 
     /// Digest of everything but the fence and the store.

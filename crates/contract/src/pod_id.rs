@@ -4,15 +4,15 @@
 //! and what lainctl parses, so it has one reader and one writer, here.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::name::GroupName;
+use crate::name::{GroupName, Read};
 
 /// One incarnation of one instance.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PodId {
     /// Group it belongs to.
     pub group: GroupName,
@@ -34,8 +34,7 @@ pub struct InstanceKey {
 }
 
 /// Version of a group's pod spec, written `<group>.v<version>`.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpecKey {
     /// Group.
     pub group: GroupName,
@@ -72,6 +71,14 @@ fn digits(text: &str) -> Option<u32> {
     // Only the one way of writing a number: the text must come back equal.
     let is_plain = text.bytes().all(|byte| byte.is_ascii_digit()) && (text.len() == 1 || !text.starts_with('0'));
     text.parse().ok().filter(|_| is_plain)
+}
+
+/// The number as text; one digit, most of the time.
+fn push_digits(text: &mut String, number: u32) {
+    if number >= 10 {
+        push_digits(text, number / 10);
+    }
+    text.extend(char::from_digit(number % 10, 10));
 }
 
 impl FromStr for PodId {
@@ -112,6 +119,24 @@ impl fmt::Debug for PodId {
         fmt::Display::fmt(self, f)
     }
 }
+impl Serialize for PodId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let group = self.group.as_str();
+        // Written by hand: it is the key of every entry of every order, report and digest.
+        let mut text = String::with_capacity(group.len() + 24);
+        text.push_str(group);
+        for (mark, number) in [(".v", self.version), ("-i", self.instance), ("-d", self.drift)] {
+            text.push_str(mark);
+            push_digits(&mut text, number);
+        }
+        serializer.serialize_str(&text)
+    }
+}
+impl<'de> Deserialize<'de> for PodId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Read(PhantomData))
+    }
+}
 impl fmt::Display for InstanceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.group, self.instance)
@@ -137,6 +162,21 @@ impl TryFrom<String> for SpecKey {
 impl From<SpecKey> for String {
     fn from(key: SpecKey) -> Self {
         key.to_string()
+    }
+}
+impl Serialize for SpecKey {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let group = self.group.as_str();
+        let mut text = String::with_capacity(group.len() + 8);
+        text.push_str(group);
+        text.push_str(".v");
+        push_digits(&mut text, self.version);
+        serializer.serialize_str(&text)
+    }
+}
+impl<'de> Deserialize<'de> for SpecKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Read(PhantomData))
     }
 }
 impl fmt::Display for SpecKey {
@@ -169,6 +209,17 @@ mod tests {
         {
             assert!(text.parse::<PodId>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn what_is_sent_is_what_is_shown() {
+        for (instance, version, drift) in [(1, 0, 0), (10, 99, 100), (u32::MAX, 1_000_000, 5_000)] {
+            let id = PodId { group: "a.b".parse().expect("a name"), instance, version, drift };
+            assert_eq!(serde_json::to_string(&id).expect("text"), format!("\"{id}\""));
+            assert_eq!(serde_json::to_string(&id.spec_key()).expect("text"), format!("\"{}\"", id.spec_key()));
+            assert_eq!(serde_json::from_str::<PodId>(&format!("\"{id}\"")).expect("an id"), id);
+        }
+        assert!(serde_json::from_str::<PodId>("\"a.v1\"").is_err());
     }
 
     #[test]

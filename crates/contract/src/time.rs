@@ -78,18 +78,32 @@ impl fmt::Debug for Timestamp {
 
 /// `#[serde(with = "time::rfc3339")]`: the API's form.
 pub mod rfc3339 {
-    use serde::{Deserialize, Deserializer, Serializer, de};
+    use serde::{Deserializer, Serializer, de};
 
     use super::Timestamp;
 
     /// Writes RFC 3339.
     pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(time)
+        // Most times of a spec have never been.
+        if time.happened() { serializer.collect_str(time) } else { serializer.serialize_str(NEVER) }
     }
     /// Reads RFC 3339.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Timestamp::parse(&text).map_err(de::Error::custom)
+        deserializer.deserialize_str(Text)
+    }
+
+    const NEVER: &str = "0001-01-01T00:00:00Z";
+
+    struct Text;
+
+    impl de::Visitor<'_> for Text {
+        type Value = Timestamp;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_str<E: de::Error>(self, text: &str) -> Result<Timestamp, E> {
+            if text == NEVER { Ok(Timestamp::NEVER) } else { Timestamp::parse(text).map_err(E::custom) }
+        }
     }
 }
 

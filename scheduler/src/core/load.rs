@@ -147,16 +147,19 @@ fn refresh_group(
         Ok(_) => drop(state.spared.remove(name)),
     }
     let is_gone = !stored.contains_key(&keys::group(name));
-    let Some(parts) = parts.as_ref().ok().filter(|_| !is_gone) else {
-        state.drop_group(name);
-        if parts.is_ok() {
-            state.histories.forget(name);
+    let parts = match parts {
+        Ok(parts) if !is_gone => parts,
+        parts => {
+            state.drop_group(name);
+            if parts.is_ok() {
+                state.histories.forget(name);
+            }
+            return parts.map(drop);
         }
-        return parts.map(drop);
     };
-    let Parts { record, placement, release, revisions } = parts.clone();
+    let Parts { record, placement, release, revisions } = parts;
     if let Some(record) = record {
-        state.put_group(name, record, quota_cores);
+        state.set_record(name, record, quota_cores);
     }
     if let Some(placement) = placement {
         state.set_slots(name, placement.slots);
@@ -172,7 +175,6 @@ fn refresh_group(
 }
 
 /// What a group is made of, as far as it was read.
-#[derive(Clone)]
 struct Parts {
     record: Option<GroupRecord>,
     placement: Option<PlacementRecord>,

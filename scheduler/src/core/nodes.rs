@@ -45,7 +45,7 @@ impl Leading<'_> {
         self.note_conditions(&node, &folded.pods);
         for change in folded.pods {
             self.dependency_reported(&node, &change.pod);
-            self.reported(change.pod.group);
+            self.pod_reported(&change);
         }
         self.register(&node);
         self.check_order(&node);
@@ -219,7 +219,7 @@ impl Leading<'_> {
         }
         desk.heard(now);
         let answered = desk.answered_by(&report.head, now);
-        desk.check(&report.head, ear.told_at, now);
+        desk.check(&report.head, ear.told_at, ear.renewed_at(), now);
         desk.note_obeyed(&report.head);
         if answered {
             return self.settled(node);

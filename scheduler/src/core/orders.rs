@@ -32,6 +32,9 @@ pub(super) const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
 const ESTRANGED_AGAIN: Duration = Duration::from_secs(30);
 /// Reports sent before the node took its order may arrive after its answer for so long.
 const QUIET: Duration = Duration::from_secs(2);
+/// As long as the agent has not started anew since it took its order it cannot have forgotten it: a report of an earlier one is
+/// old, and a leader that is behind with hearing may be so for long. It is believed after all after so long.
+const LATE: Duration = Duration::from_secs(30);
 
 /// The orders of one node.
 #[derive(Debug, Default)]
@@ -369,12 +372,22 @@ impl Desk {
         true
     }
 
-    /// Compares what the node said at `told_at` to obey with what it acknowledged. True when its order must go again.
-    pub(super) fn check(&mut self, head: &ReportHead, told_at: Timestamp, now: Timestamp) -> bool {
+    /// Compares what the node said at `told_at` to obey with what it acknowledged; its agent started anew at `renewed_at`, if
+    /// it did. True when its order must go again.
+    pub(super) fn check(
+        &mut self,
+        head: &ReportHead,
+        told_at: Timestamp,
+        renewed_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
         let Some((fence, digest)) = self.base.filter(|_| self.is_settled()) else { return false };
         let same = head.applied == fence && head.order_digest == digest;
+        let is_earlier = head.applied.term == fence.term && head.applied < fence;
+        let is_same_run = renewed_at.is_none_or(|at| at <= self.settled_at);
+        let quiet = if is_earlier && is_same_run { LATE } else { QUIET };
         // What it said before it took the order proves nothing, and neither does what was under way at that moment.
-        if same || told_at <= self.settled_at || now < self.settled_at + QUIET {
+        if same || told_at <= self.settled_at || now < self.settled_at + quiet {
             return false;
         }
         self.doubt(now);

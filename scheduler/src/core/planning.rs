@@ -5,20 +5,23 @@
 
 use std::borrow::Cow;
 use std::ops::Bound;
+use std::time::Duration;
 
+use contract::command::Operation;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
 use contract::report::PodFacts;
 use contract::rollout::Amount;
-use contract::state::TargetState;
+use contract::state::{RunState, TargetState};
+use contract::time::Timestamp;
 use planner::group::{GroupPlan, plan_group};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
 use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
-use super::reports::Ears;
+use super::reports::{Ears, PodChange};
 use super::revisions::Origin;
 use super::scene::Scene;
 use super::state::{Group, pod_id, pods_of};
@@ -27,6 +30,9 @@ use super::state::{Group, pod_id, pods_of};
 const MOST_PLANNED: usize = 8192;
 /// A group without instances takes a look, too.
 const LEAST: usize = 16;
+/// A group that is coming up is looked at so often, whatever is missing.
+const COMING_UP: Duration = Duration::from_secs(20);
+
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
     pub(super) fn plan_dirty(&mut self) {
@@ -51,6 +57,21 @@ impl Leading<'_> {
             Some(later) => self.lead.alarms.set_earlier(Alarm::Group(name), later),
             None => drop(self.lead.dirty.insert(name)),
         }
+    }
+
+    /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
+    /// them is there: a thousand instances are not all looked at for each of them.
+    pub(super) fn pod_reported(&mut self, change: &PodChange) {
+        let name = change.pod.group.clone();
+        match self.state.groups.get(&name) {
+            Some(group) if is_coming_up(group) && is_expected(change) => {
+                if self.ears.arrived(&name) < group.slots().len() {
+                    return self.lead.alarms.set_earlier(Alarm::Group(name), self.now + COMING_UP);
+                }
+            }
+            Some(_) | None => {}
+        }
+        self.reported(name);
     }
 
     /// Marks the next group of the slow sweep.
@@ -168,7 +189,9 @@ impl Leading<'_> {
             group.report = plan.report.take();
         }
         if plan.record.is_some() || plan.store {
-            let before = self.state.assignments(name);
+            let may_differ =
+                plan.store || plan.record.as_ref().is_some_and(|record| self.orders_otherwise(name, record));
+            let before = may_differ.then(|| self.state.assignments(name));
             if let Some(record) = plan.record {
                 if record.operation.is_none() && !record.drifts.is_empty() {
                     // The lock is free for who waited for it.
@@ -181,7 +204,7 @@ impl Leading<'_> {
                 self.room_appeared();
             }
             self.state.set_slots(name, plan.slots);
-            bundle.changes = before.changes_to(&self.state.assignments(name));
+            bundle.changes = before.map(|before| before.changes_to(&self.state.assignments(name))).unwrap_or_default();
             bundle.hides = self.hidden_now(name);
         } else if self.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
             self.state.set_slots(name, plan.slots);
@@ -198,6 +221,19 @@ impl Leading<'_> {
         if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
             self.decide(bundle);
         }
+    }
+
+    /// Whether the same slots mean other orders with this record.
+    fn orders_otherwise(&self, name: &GroupName, after: &GroupRecord) -> bool {
+        let Some(before) = self.state.groups.get(name).map(|group| &group.record) else { return true };
+        let ordered = |record: &GroupRecord| GroupRecord {
+            operation: record.operation.clone().filter(|operation| operation.kind == Operation::Removing),
+            updated_at: Timestamp::NEVER,
+            proven: None,
+            last_error: String::new(),
+            ..record.clone()
+        };
+        ordered(before) != ordered(after)
     }
 
     /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
@@ -243,6 +279,30 @@ impl<'a> Sight<'a> {
             beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
         }
     }
+}
+
+/// All its instances are made or scaled at once, and nothing of it waits for one of them.
+fn is_coming_up(group: &Group) -> bool {
+    let at_once = match group.record.operation.as_ref().map(|operation| operation.kind) {
+        Some(Operation::Deploying | Operation::Scheduling) => true,
+        Some(
+            Operation::Upgrading
+            | Operation::Drifting
+            | Operation::Starting
+            | Operation::Stopping
+            | Operation::Restarting
+            | Operation::Removing,
+        )
+        | None => false,
+    };
+    at_once && !group.record.spec.is_conducted()
+}
+
+/// A pod is to be made, or runs for the first time: no plan was waiting for that alone.
+fn is_expected(change: &PodChange) -> bool {
+    let is_new = change.before.as_ref().is_none_or(|before| before.state == RunState::Pending);
+    let is_well = |after: &PodFacts| matches!(after.state, RunState::Pending | RunState::Success);
+    is_new && change.after.as_ref().is_some_and(|after| is_well(after) && !after.leaving && after.last_error.is_empty())
 }
 
 /// The node each instance leaves.

@@ -35,6 +35,8 @@ pub(super) struct Ears {
     anybody_at: Option<Timestamp>,
     /// When somebody was heard again after nobody was for long enough to suspect oneself.
     pub(super) deaf_until: Timestamp,
+    /// How many of a group's pods have come to something, whatever that is.
+    arrived: BTreeMap<GroupName, usize>,
 }
 
 type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
@@ -147,10 +149,15 @@ impl Ears {
     /// Whatever the node said is forgotten.
     pub(super) fn forget(&mut self, node: &NodeName) {
         let ear = self.nodes.remove(node);
-        for pod in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods.into_keys()) {
-            self.uncount(node, &pod.group);
+        for (pod, facts) in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods) {
+            self.count(node, &[PodChange { pod, before: Some(facts), after: None }]);
         }
         self.twins.forget(node);
+    }
+
+    /// How many reported pods of the group are not pending, nor on their way out.
+    pub(super) fn arrived(&self, group: &GroupName) -> usize {
+        self.arrived.get(group).copied().unwrap_or(0)
     }
 
     /// Folds one message.
@@ -181,6 +188,19 @@ impl Ears {
     fn count(&mut self, node: &NodeName, changes: &[PodChange]) {
         for change in changes {
             let group = &change.pod.group;
+            match (change.before.as_ref().is_some_and(has_arrived), change.after.as_ref().is_some_and(has_arrived)) {
+                (false, true) => *self.arrived.entry(group.clone()).or_default() += 1,
+                (true, false) => {
+                    let left = self.arrived.get_mut(group).map_or(0, |count| {
+                        *count = count.saturating_sub(1);
+                        *count
+                    });
+                    if left == 0 {
+                        self.arrived.remove(group);
+                    }
+                }
+                (true, true) | (false, false) => {}
+            }
             if change.before.is_none() && change.after.is_some() {
                 *self.sightings.entry(group.clone()).or_default().entry(node.clone()).or_default() += 1;
             }
@@ -205,6 +225,11 @@ impl Ears {
 }
 
 impl Ear {
+    /// When the agent was last heard to have started anew.
+    pub(super) fn renewed_at(&self) -> Option<Timestamp> {
+        self.retired.as_ref().map(|(_, at)| *at)
+    }
+
     fn age(&self, stamp: &Stamp, base: u64, now: Timestamp) -> Age {
         let late = |(name, at): &(String, Timestamp)| *name == stamp.incarnation && now < *at + LATE;
         if self.retired.as_ref().is_some_and(late) {
@@ -273,10 +298,12 @@ impl Ear {
         let puts = changes.put.into_iter().map(|(pod, facts)| (pod, Some(facts)));
         let gone = changes.gone.into_iter().map(|pod| (pod, None));
         let mut changed = Vec::new();
-        for (mut pod, after) in gone.chain(puts) {
+        for (mut pod, mut after) in gone.chain(puts) {
             if let Some((name, _)) = names.get_key_value(&pod.group) {
                 pod.group = name.clone();
             }
+            // What was read has room for more, and is kept for long.
+            after.iter_mut().for_each(|facts| facts.containers.shrink_to_fit());
             let before = match &after {
                 Some(facts) => pods.insert(pod.clone(), facts.clone()),
                 None => pods.remove(&pod),
@@ -293,6 +320,11 @@ impl Ear {
         }
         changed
     }
+}
+
+/// It has come to something: it runs, or it failed, or it ended.
+fn has_arrived(facts: &PodFacts) -> bool {
+    facts.state != RunState::Pending && !facts.leaving
 }
 
 /// Dependency pods are nobody's instance and not counted.
@@ -318,6 +350,30 @@ mod tests {
             facts: NodeFacts::default(),
         };
         ReportMessage::Whole(Report { head, pods: BTreeMap::from([(pod.parse().unwrap(), PodFacts::default())]) })
+    }
+
+    fn with(message: ReportMessage, sequence: u64, state: RunState) -> ReportMessage {
+        let ReportMessage::Whole(mut report) = message else { return message };
+        report.head.stamp.sequence = sequence;
+        report.pods.values_mut().for_each(|facts| facts.state = state);
+        ReportMessage::Whole(report)
+    }
+
+    #[test]
+    fn who_has_arrived_is_counted_once_and_no_longer_when_its_node_is_forgotten() {
+        let (mut ears, group) = (Ears::default(), "a".parse().unwrap());
+        let mut hear = |node: &str, sequence, state| {
+            let pod = format!("a.v1-i{}-d0", &node[1..]);
+            ears.fold(with(report(node, &pod), sequence, state), Timestamp::from_millis(1));
+            ears.arrived(&group)
+        };
+        assert_eq!(hear("n1", 1, RunState::Pending), 0);
+        assert_eq!(hear("n1", 2, RunState::Success), 1);
+        assert_eq!(hear("n1", 3, RunState::Exit), 1);
+        assert_eq!(hear("n2", 1, RunState::Error), 2);
+        assert_eq!(hear("n2", 2, RunState::Pending), 1);
+        ears.forget(&"n1".parse().unwrap());
+        assert_eq!((ears.arrived(&group), ears.arrived.len()), (0, 0));
     }
 
     #[test]

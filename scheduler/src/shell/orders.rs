@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
+use contract::fence::Fence;
 use contract::name::NodeName;
 use contract::order::{OrderMessage, OrderReply};
+use contract::sparse::Texts;
 use contract::subjects;
 use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use crate::core::io::Input;
 use crate::metrics::Metrics;
 
-/// An agent answers once the order is on its disk.
-const DEADLINE: Duration = Duration::from_secs(3);
+/// An agent answers once the order is on its disk. An agent that is not there is known at once, so this is about busy ones:
+/// whoever is given up too soon is sent everything once more, and has more to do than before.
+const DEADLINE: Duration = Duration::from_secs(10);
 /// Orders under way at once.
 const AT_ONCE: usize = 256;
 /// Orders that wait: one per node of a large cluster, as after a takeover. What does not fit is answered as unanswered,
@@ -54,10 +58,14 @@ async fn run(
     replies: mpsc::Sender<Input>,
 ) {
     let mut under_way = FuturesUnordered::new();
+    let mut texts = Texts::default();
     loop {
         tokio::select! {
             order = orders.recv(), if under_way.len() < AT_ONCE => match order {
-                Some((node, message)) => under_way.push(send(&bus, &metrics, node, message)),
+                Some((node, message)) => {
+                    let (fence, text) = (message.fence(), texts.of(&message));
+                    under_way.push(send(&bus, &metrics, node, fence, text));
+                }
                 None => return,
             },
             Some(reply) = under_way.next() => {
@@ -69,10 +77,19 @@ async fn run(
     }
 }
 
-async fn send(bus: &Bus, metrics: &Metrics, node: NodeName, message: OrderMessage) -> Input {
+async fn send(
+    bus: &Bus,
+    metrics: &Metrics,
+    node: NodeName,
+    fence: Fence,
+    text: Result<Box<RawValue>, serde_json::Error>,
+) -> Input {
     metrics.orders.inc();
-    let fence = message.fence();
-    let reply = match bus.request::<_, OrderReply>(&subjects::order(&node), &message, DEADLINE).await {
+    let reply = match text {
+        Ok(text) => ask(bus, &node, &text).await,
+        Err(error) => Err(error.to_string()),
+    };
+    let reply = match reply {
         Ok(reply) => {
             count(&reply, metrics);
             Some(reply)
@@ -84,6 +101,10 @@ async fn send(bus: &Bus, metrics: &Metrics, node: NodeName, message: OrderMessag
         }
     };
     Input::OrderReplied { node, fence, reply }
+}
+
+async fn ask(bus: &Bus, node: &NodeName, text: &RawValue) -> Result<OrderReply, String> {
+    bus.request(&subjects::order(node), text, DEADLINE).await.map_err(|error| error.to_string())
 }
 
 fn count(reply: &OrderReply, metrics: &Metrics) {

@@ -77,7 +77,7 @@ fn a_delta_is_obeyed_when_it_fits_and_answered_with_need_whole_when_not() {
     assert_eq!(bench.order(OrderMessage::Delta(third.since(&second))), OrderReply::NeedWhole { have: fence(1, 1) });
     let reply = bench.order(OrderMessage::Delta(second.since(&first)));
     assert_eq!(reply, OrderReply::Accepted { fence: fence(1, 2), digest: second.digest() });
-    assert_eq!(bench.disk.order, second);
+    assert_eq!(*bench.disk.order, second);
 }
 
 #[test]

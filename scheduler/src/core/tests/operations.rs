@@ -127,3 +127,54 @@ fn a_stopped_engine_keeps_an_operation_until_it_starts() {
     rig.pass(5);
     assert_eq!((targets(&rig), rig.record("web").operation), (vec![TargetState::Stop; 3], None));
 }
+
+/// Three instances on two nodes that were told to make them and have not said anything since.
+fn coming_up() -> Rig {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c1", create("web", 3));
+    rig
+}
+fn addresses(rig: &Rig) -> usize {
+    rig.core.state.groups[&group("web")].slots().iter().filter(|slot| !slot.addresses.is_empty()).count()
+}
+
+#[test]
+fn a_group_that_comes_up_is_looked_at_when_the_last_instance_is_there() {
+    let mut rig = coming_up();
+    for name in ["a", "b"] {
+        for pod in rig.pods(name) {
+            let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
+            rig.agents.get_mut(&node(name)).expect("an agent").containers.insert(pod, vec![facts]);
+        }
+    }
+    rig.report("a");
+    assert_eq!((addresses(&rig), rig.record("web").operation.is_some()), (0, true), "nothing follows from the first");
+    rig.report("b");
+    assert_eq!((addresses(&rig), rig.record("web").operation), (3, None));
+}
+
+#[test]
+fn a_group_that_comes_up_is_looked_at_after_a_while_whoever_is_missing() {
+    let mut rig = coming_up();
+    let (there, missing) = (rig.pods("a"), rig.pods("b"));
+    for pod in there {
+        let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
+        rig.agents.get_mut(&node("a")).expect("an agent").containers.insert(pod, vec![facts]);
+    }
+    for pod in &missing {
+        rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod.clone(), RunState::Pending);
+    }
+    rig.report_all();
+    assert_eq!(addresses(&rig), 0);
+    rig.pass(25);
+    assert_eq!((addresses(&rig), rig.record("web").operation.is_some()), (3 - missing.len(), true));
+}
+
+#[test]
+fn an_instance_that_fails_while_its_group_comes_up_is_answered_at_once() {
+    let mut rig = coming_up();
+    let pod = rig.pods("b")[0].clone();
+    rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod, RunState::Error);
+    rig.report("b");
+    assert_eq!(rig.slots("web").iter().map(|slot| slot.failures).sum::<u32>(), 1);
+}

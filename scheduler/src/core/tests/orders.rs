@@ -67,6 +67,27 @@ fn a_node_that_obeys_something_else_gets_its_order_again() {
     assert_eq!((kinds(&rig), rig.pods("a").len()), (vec!["whole"], 1));
 }
 
+/// A node that took its second order and is then heard with what it said when it obeyed the first.
+fn heard_late(seconds: i64) -> Vec<&'static str> {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.pass(1);
+    let first = rig.agents[&node("a")].order.clone();
+    rig.command("c2", replica("web", 2));
+    rig.clear();
+    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    agent.order = first;
+    rig.now += seconds * 1_000;
+    rig.report("a");
+    kinds(&rig)
+}
+
+#[test]
+fn what_an_agent_said_before_it_took_its_order_may_be_heard_long_after() {
+    assert_eq!(heard_late(5), [""; 0], "the same run cannot have forgotten its order");
+    assert_eq!(heard_late(40), ["whole"], "and is believed after all");
+}
+
 #[test]
 fn an_unanswered_order_is_sent_again_whole_when_the_node_is_heard_or_after_a_while() {
     let (mut rig, fence) = under_way("c1");
