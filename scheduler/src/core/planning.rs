@@ -61,10 +61,10 @@ impl Leading<'_> {
 
     /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
     /// them is there: a thousand instances are not all looked at for each of them.
-    pub(super) fn pod_reported(&mut self, change: PodChange) {
+    pub(super) fn pod_reported(&mut self, change: &PodChange) {
         let name = change.pod.group.clone();
         match self.state.groups.get(&name) {
-            Some(group) if is_coming_up(group) && is_expected(&change) => {
+            Some(group) if is_coming_up(group) && is_expected(change) => {
                 if self.ears.arrived(&name) < group.slots().len() {
                     return self.lead.alarms.set_earlier(Alarm::Group(name), self.now + COMING_UP);
                 }
