@@ -43,7 +43,7 @@ impl Leading<'_> {
         self.judge_node(&node);
         self.look(Concern::Engine(node.clone()));
         self.note_conditions(&node, &folded.pods);
-        for change in folded.pods {
+        for change in &folded.pods {
             self.dependency_reported(&node, &change.pod);
             self.pod_reported(&change);
         }
