@@ -6,6 +6,7 @@
 
 pub mod io;
 
+mod adoption;
 mod facts;
 mod images;
 mod lanes;

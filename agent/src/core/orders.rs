@@ -4,23 +4,19 @@
 //! of an older one; the older one's sender is told so and sends again what it still wants.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
 use contract::digest::Digest;
 use contract::fence::Fence;
-use contract::name::GroupName;
-use contract::order::{Order, OrderDelta, OrderMessage, OrderReply};
+use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
-use contract::state::TargetState;
 use contract::time::Timestamp;
-use contract::travel::Changes;
 use planner::fence::{Judgement, is_foreign, judge};
-use planner::lane::{can_be_updated, makes_other_containers};
 use tracing::{error, info, warn};
 
-use super::io::{Effect, Inbox, Ledger, LiveMemory, Mutant, PodMemory};
+use super::adoption::{Touched, adopt, touched_between, touched_by};
+use super::io::{Effect, Inbox, Ledger, Mutant};
 use super::{Core, Sight};
 
 /// Until a memory that could not be written is written again.
@@ -73,9 +69,6 @@ struct Kept {
     /// The pods it may change, of those there are; none when it may change any.
     touched: Touched,
 }
-
-/// The pods a change of the order is about; none when it may be about any.
-type Touched = Option<BTreeSet<PodId>>;
 
 impl Desk {
     /// Something remembered changed.
@@ -250,7 +243,7 @@ impl Core {
             return self.obey(kept, out);
         }
         let mut ledger = self.ledger.clone();
-        adopt(&mut ledger, &kept);
+        adopt(&mut ledger, &kept.order, &kept.asked, kept.touched.as_ref());
         if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
             self.obey(kept, out);
             return self.write(ledger, None, out);
@@ -329,7 +322,7 @@ impl Core {
             // What was held back may be done now.
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }
-        adopt(&mut self.ledger, &kept);
+        adopt(&mut self.ledger, &kept.order, &kept.asked, kept.touched.as_ref());
         let Kept { digest, inbox, .. } = kept;
         self.images.keep_those_of(&self.ledger.order);
         self.forget_what_is_gone();
@@ -347,145 +340,5 @@ fn promised_digest(message: &OrderMessage) -> Digest {
     match message {
         OrderMessage::Whole(order) => order.digest(),
         OrderMessage::Delta(delta) => delta.digest,
-    }
-}
-
-/// The pods a change may be about: those it names, and those whose spec it names.
-fn touched_by(delta: &OrderDelta, order: &Order) -> BTreeSet<PodId> {
-    let specs = delta.specs.put.keys().chain(&delta.specs.gone);
-    let respecified = specs.flat_map(|key| {
-        let pods = order.pods.range(group_range(&key.group));
-        pods.filter(move |(pod, assignment)| assignment.spec_key(pod) == *key).map(|(pod, _)| pod)
-    });
-    respecified.chain(delta.pods.put.keys()).chain(&delta.pods.gone).cloned().collect()
-}
-
-/// The pods that are not the same in both orders, or not of the same spec.
-fn touched_between(before: &Order, after: &Order) -> BTreeSet<PodId> {
-    let pods = Changes::between(&before.pods, &after.pods);
-    let specs = Changes::between(&before.specs, &after.specs);
-    let respecified = after.pods.iter().filter(|(pod, a)| specs.put.contains_key(&a.spec_key(pod)));
-    respecified.map(|(pod, _)| pod).chain(pods.put.keys()).chain(&pods.gone).cloned().collect()
-}
-
-/// All pods of one group, in the order of pod ids.
-fn group_range(group: &GroupName) -> RangeInclusive<PodId> {
-    let pod = |number| PodId { group: group.clone(), instance: number, version: number, drift: number };
-    pod(0)..=pod(u32::MAX)
-}
-
-/// Puts the order in the ledger and fits what is remembered to it.
-fn adopt(ledger: &mut Ledger, kept: &Kept) {
-    let Kept { order, asked, touched, .. } = kept;
-    let before = std::mem::replace(&mut ledger.order, Arc::clone(order));
-    match touched {
-        None => {
-            ledger.memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
-            ledger.memory.iter_mut().for_each(|(pod, memory)| respecify(pod, memory, &before, order));
-        }
-        Some(touched) => {
-            for pod in touched {
-                let Some(memory) = ledger.memory.get_mut(pod) else { continue };
-                if order.pods.contains_key(pod) {
-                    respecify(pod, memory, &before, order);
-                } else if !is_worth_keeping(memory) {
-                    ledger.memory.remove(pod);
-                }
-            }
-        }
-    }
-    for (pod, assignment) in &order.pods {
-        if assignment.target == TargetState::Stop {
-            let memory = ledger.memory.entry(pod.clone()).or_default();
-            let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
-            memory.halted = (0..count).collect();
-            memory.let_go = false;
-        }
-    }
-    for (pod, asked_at) in asked {
-        let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
-        let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
-        let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
-        note_asked(ledger.memory.entry(pod.clone()).or_default(), *asked_at, starts.then_some(count));
-    }
-}
-
-/// A pod that stays may have another spec from now on.
-fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order) {
-    let (Some(was), Some(is)) = (before.spec_of(pod), after.spec_of(pod)) else { return };
-    if was == is {
-        return;
-    }
-    // A new spec is worth a try of its own.
-    memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
-    let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
-    let is_live = version(before).or_else(|| version(after)).is_some();
-    memory.outdated |= makes_other_containers(was, is) && !(is_live && can_be_updated(was, is));
-}
-
-/// What is left to remember of a pod that is not ordered any more: as long as its containers stand, that they are not what
-/// they were made as.
-fn is_worth_keeping(memory: &mut PodMemory) -> bool {
-    *memory = PodMemory { live: std::mem::take(&mut memory.live), ..PodMemory::default() };
-    !memory.live.updated.is_empty()
-}
-
-/// Somebody asks for a restart of a pod, or for a start of its containers, however many those are: what it did before
-/// is forgiven. A restart counts on, unless the pod was let go.
-fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>) {
-    if starts.is_some() || memory.let_go {
-        memory.restarts = 0;
-        memory.restarted_at = Timestamp::NEVER;
-    }
-    if let Some(count) = starts {
-        memory.halted = (0..count).collect();
-    }
-    memory.let_go = false;
-    memory.failures = 0;
-    memory.retry_at = Timestamp::NEVER;
-    memory.last_error.clear();
-    memory.asked_at = asked_at;
-    memory.renewed.clear();
-}
-
-#[cfg(test)]
-mod tests {
-    use contract::order::Assignment;
-    use contract::spec::PodSpec;
-
-    use super::*;
-
-    fn order(pods: &[(&str, u32)], specs: &[(&str, i64)]) -> Order {
-        let pod = |(pod, starts): &(&str, u32)| {
-            (pod.parse().expect("a pod"), Assignment { starts_asked: *starts, ..Assignment::default() })
-        };
-        let spec = |(key, setup_time): &(&str, i64)| {
-            let spec = PodSpec { setup_time: *setup_time, ..PodSpec::default() };
-            (key.parse().expect("a key"), Arc::new(spec))
-        };
-        Order { pods: pods.iter().map(pod).collect(), specs: specs.iter().map(spec).collect(), ..Order::default() }
-    }
-
-    #[test]
-    fn a_change_touches_what_the_whole_would() {
-        let before = order(&[("a.v1-i1-d0", 0), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]);
-        let afters = [
-            order(&[("a.v1-i1-d0", 1), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]),
-            order(&[("a.v1-i1-d0", 0), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 2), ("b.v1", 1)]),
-            order(&[("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]),
-            order(&[("a.v1-i1-d0", 0), ("a.v2-i2-d0", 0)], &[("a.v1", 1), ("a.v2", 1)]),
-            before.clone(),
-        ];
-        for after in &afters {
-            let touched = touched_by(&after.since(&before), after);
-            assert_eq!(touched, touched_between(&before, after), "{after:?}");
-        }
-    }
-
-    #[test]
-    fn a_pod_that_loses_its_spec_is_touched_though_nobody_names_it() {
-        let before = order(&[("a.v1-i1-d0", 0)], &[("a.v1", 1)]);
-        let after = order(&[("a.v1-i1-d0", 0)], &[]);
-        assert_eq!(touched_by(&after.since(&before), &after).len(), 1);
     }
 }

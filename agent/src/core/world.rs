@@ -22,7 +22,7 @@ pub(super) struct World {
     /// Lanes that moved since the inventory that is being taken was asked for.
     touched: BTreeSet<InstanceKey>,
     /// Inventories that were asked for and are not there.
-    awaited: u32,
+    expected: u32,
     /// Containers whose end was the engine's or the machine's doing.
     excused: BTreeSet<String>,
 }
@@ -153,7 +153,7 @@ impl World {
 
     /// An inventory is being taken from now on.
     pub(super) fn inventory_begins(&mut self) {
-        self.awaited = self.awaited.saturating_add(1);
+        self.expected = self.expected.saturating_add(1);
         self.touched = self.lanes.iter().filter(|(_, lane)| lane.busy.is_some()).map(|(key, _)| key.clone()).collect();
     }
 
@@ -187,8 +187,8 @@ impl World {
 
     /// An inventory came, whatever became of it: lanes are noted only while another one is under way.
     pub(super) fn inventory_ends(&mut self) {
-        self.awaited = self.awaited.saturating_sub(1);
-        if self.awaited == 0 {
+        self.expected = self.expected.saturating_sub(1);
+        if self.expected == 0 {
             self.touched.clear();
         }
     }
@@ -251,7 +251,7 @@ impl World {
 
     /// A lane moved: an inventory asked for earlier says nothing about it.
     pub(super) fn touch(&mut self, lane: &InstanceKey) {
-        if self.awaited > 0 && !self.touched.contains(lane) {
+        if self.expected > 0 && !self.touched.contains(lane) {
             self.touched.insert(lane.clone());
         }
     }
