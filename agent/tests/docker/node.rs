@@ -17,7 +17,7 @@ use contract::report::{PodFacts, Report, ReportMessage};
 use contract::state::{RestartPolicy, RunState, TargetState};
 use contract::subjects;
 use fabric::local::{NatsServer, free_port};
-use fabric::nats::{Bus, Subscription};
+use fabric::nats::{Bus, RequestError, Subscription};
 use fabric::shutdown::Shutdown;
 use tokio::task::JoinHandle;
 
@@ -57,8 +57,17 @@ impl Node {
         self.running.await.expect("ends").expect("nobody took its name");
     }
     pub(crate) async fn order(&self, order: &Order) -> OrderReply {
-        let message = OrderMessage::Whole(order.clone());
-        self.bus.request(&subjects::order(&self.name), &message, PATIENCE).await.expect("an answer")
+        let (message, subject) = (OrderMessage::Whole(order.clone()), subjects::order(&self.name));
+        let deadline = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            match self.bus.request(&subject, &message, PATIENCE).await {
+                // An agent that was started again may have reported by its former self only.
+                Err(RequestError::NoResponders { .. }) if tokio::time::Instant::now() < deadline => {
+                    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+                }
+                answer => return answer.expect("an answer"),
+            }
+        }
     }
     /// Folds reports until `done`.
     pub(crate) async fn until(&mut self, done: impl Fn(&Report) -> bool) -> &Report {
