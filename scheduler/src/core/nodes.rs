@@ -45,7 +45,7 @@ impl Leading<'_> {
         self.note_conditions(&node, &folded.pods);
         for change in &folded.pods {
             self.dependency_reported(&node, &change.pod);
-            self.pod_reported(&change);
+            self.pod_reported(change);
         }
         self.register(&node);
         self.check_order(&node);
