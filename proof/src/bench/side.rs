@@ -62,7 +62,7 @@ impl Side {
     }
 
     /// The sides in the order of a round. In three rounds each is first, second and last once, because an engine gets slower as it
-    /// works; in six each comes as often after the one as after the other, because one leaves it more to finish.
+    /// works; in six each comes as often after the one as after the other, because one may leave it more to finish.
     pub(crate) fn in_round(round: usize) -> [Self; 3] {
         let mut sides = Self::ALL;
         if round % 6 >= 3 {
