@@ -80,6 +80,13 @@ pub struct Plan {
     pub health: Option<HealthPlan>,
 }
 
+impl Plan {
+    /// Whether it takes over something from the one before it, which must have let go of it: its address, its data.
+    pub fn inherits(&self) -> bool {
+        !self.address.is_empty() || !self.binds.is_empty()
+    }
+}
+
 /// A health check, times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthPlan {

@@ -30,7 +30,7 @@ use bollard::{API_DEFAULT_VERSION, Docker};
 use contract::labels;
 use contract::runtime::ContainerDetail;
 use futures_util::StreamExt as _;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tracing::{info, warn};
 
 use crate::address::Subnet;
@@ -161,31 +161,80 @@ impl Engine {
     /// cannot be started is left for a start of its own.
     pub async fn create(&self, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
         let mut place = self.changes.acquire().await;
-        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
-        let is_wished = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
-        let address = if is_wished { Some(plan.address.clone()) } else { own };
-        let id = match self.make(plan, address.as_deref()).await {
-            Err(error) if error.status() == 409 => self.adopt(plan, error).await?,
+        let id = match self.prepare(plan).await {
             Err(error) if error.status() == 404 && error.says("o such image") => {
                 // A pull takes minutes and little of the engine: others go ahead meanwhile.
                 drop(place);
                 self.pull(&plan.image, error).await?;
                 place = self.changes.acquire().await;
-                self.make(plan, address.as_deref()).await?
-            }
-            // Newer engines say so here and not at start.
-            Err(error) if networks::is_about_address(&error) => self.make(plan, None).await?,
-            Err(Error::Refused { status, text }) if fault::image_trouble(&text) == Some(ImageTrouble::Denied) => {
-                return Err(Error::NoImage { status, text, trouble: ImageTrouble::Denied });
+                self.prepare(plan).await?
             }
             made => made?,
         };
         let work = self.underway.begin(&id);
-        if let Err(error) = self.start_made(&id).await {
-            warn!(container = %plan.name, reason = %error, "made but not started");
-        }
+        self.start_or_warn(&id, plan).await;
         drop((work, place));
         self.look(&id).await
+    }
+
+    /// Makes a container while another one ends, then starts the one while the other is removed. When any of that fails
+    /// nothing is undone: whoever looks finds what is left to do.
+    pub async fn replace(&self, old: &str, grace: Duration, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
+        let leaving = self.underway.begin(old);
+        let (ended, has_ended) = oneshot::channel();
+        let goes = async {
+            let place = self.stops.acquire().await;
+            let is_there = self.end(old, grace).await?;
+            drop(place);
+            ended.send(()).ok();
+            if is_there { self.discard(old).await } else { Ok(()) }
+        };
+        let comes = async {
+            let id = self.prepare_in_turn(plan).await?;
+            let coming = self.underway.begin(&id);
+            let may_start = tokio::select! {
+                told = has_ended => told.is_ok(),
+                () = leaving.died(), if !plan.inherits() => true,
+            };
+            if may_start {
+                let _place = self.changes.acquire().await;
+                self.start_or_warn(&id, plan).await;
+            }
+            drop(coming);
+            Ok::<String, Error>(id)
+        };
+        let (gone, made) = tokio::join!(goes, comes);
+        drop(leaving);
+        gone?;
+        self.look(&made?).await
+    }
+
+    async fn prepare_in_turn(&self, plan: &Plan) -> Result<String, Error> {
+        let _place = self.changes.acquire().await;
+        self.prepare(plan).await
+    }
+
+    /// A container that cannot be started is left for a start of its own.
+    async fn start_or_warn(&self, id: &str, plan: &Plan) {
+        if let Err(error) = self.start_made(id).await {
+            warn!(container = %plan.name, reason = %error, "made but not started");
+        }
+    }
+
+    /// Makes a container and does not start it; one of that name that is ours is taken as it is.
+    async fn prepare(&self, plan: &Plan) -> Result<String, Error> {
+        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
+        let is_wished = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
+        let address = if is_wished { Some(plan.address.clone()) } else { own };
+        match self.make(plan, address.as_deref()).await {
+            Err(error) if error.status() == 409 => self.adopt(plan, error).await,
+            // Newer engines say so here and not at start.
+            Err(error) if networks::is_about_address(&error) => self.make(plan, None).await,
+            Err(Error::Refused { status, text }) if fault::image_trouble(&text) == Some(ImageTrouble::Denied) => {
+                Err(Error::NoImage { status, text, trouble: ImageTrouble::Denied })
+            }
+            made => made,
+        }
     }
 
     /// Gives a container the limits of `plan`, running or not; none when it is gone.
@@ -245,6 +294,11 @@ impl Engine {
             Err(error) => return Err(error),
         }
         drop(place);
+        self.discard(id).await
+    }
+
+    /// Removes a container that has ended, or whatever it does.
+    async fn discard(&self, id: &str) -> Result<(), Error> {
         let _place = self.changes.acquire().await;
         let options = || RemoveContainerOptionsBuilder::new().force(true).v(false).build();
         let removed = self.call(CHANGE, async |docker| docker.remove_container(id, Some(options())).await).await;
@@ -272,6 +326,9 @@ impl Engine {
             let event = event.map_err(|error| self.judge(&error))?;
             *since = event.time_nano.or(*since);
             let Some(id) = event.actor.and_then(|actor| actor.id) else { continue };
+            if event.action.as_deref() == Some("die") {
+                self.underway.note_death(&id, event.time_nano.unwrap_or(0));
+            }
             if changed.send(id).await.is_err() {
                 return Ok(());
             }

@@ -63,6 +63,7 @@ impl Metrics {
     pub fn stepped(&self, step: &Step, result: &Result<Option<ContainerSeen>, StepFailure>) {
         let kind = match step {
             Step::Create { .. } => "create",
+            Step::Replace { .. } => "replace",
             Step::Update { .. } => "update",
             Step::Start { .. } => "start",
             Step::Stop { .. } => "stop",

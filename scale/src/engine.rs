@@ -9,6 +9,7 @@ use std::sync::Arc;
 use agent::core::io::{ContainerSeen, Phase, Step};
 use contract::labels::Identity;
 use contract::pod_id::{InstanceKey, PodId};
+use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
@@ -72,14 +73,10 @@ impl Engine {
 
     fn perform(&mut self, step: &Step, now: Timestamp) -> Option<ContainerSeen> {
         match step {
-            Step::Create { pod, index, spec, .. } => {
-                self.made += 1;
-                let spec_digest = self.specs.digest(&pod.spec_key(), spec);
-                let (phase, finished_at) = (Phase::Running, Timestamp::NEVER);
-                let made =
-                    Container { pod: pod.clone(), index: *index, phase, started_at: now, finished_at, spec_digest };
-                self.containers.insert(self.made, made);
-                self.look(self.made)
+            Step::Create { pod, index, spec, .. } => self.make(pod, *index, spec, now),
+            Step::Replace { old, pod, index, spec, .. } => {
+                self.containers.remove(&number(old)?);
+                self.make(pod, *index, spec, now)
             }
             Step::Update { id, .. } => self.look(number(id)?),
             Step::Start { id } => {
@@ -97,6 +94,15 @@ impl Engine {
                 None
             }
         }
+    }
+
+    fn make(&mut self, pod: &PodId, index: usize, spec: &Arc<PodSpec>, now: Timestamp) -> Option<ContainerSeen> {
+        self.made += 1;
+        let spec_digest = self.specs.digest(&pod.spec_key(), spec);
+        let (phase, finished_at) = (Phase::Running, Timestamp::NEVER);
+        let made = Container { pod: pod.clone(), index, phase, started_at: now, finished_at, spec_digest };
+        self.containers.insert(self.made, made);
+        self.look(self.made)
     }
 
     fn look(&self, number: u32) -> Option<ContainerSeen> {

@@ -145,6 +145,10 @@ impl Node {
         for (lane, step, seen) in ended {
             match &step {
                 Step::Create { .. } => drop(self.counts.made.fetch_add(1, Ordering::Relaxed)),
+                Step::Replace { .. } => {
+                    self.counts.made.fetch_add(1, Ordering::Relaxed);
+                    self.counts.removed.fetch_add(1, Ordering::Relaxed);
+                }
                 Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
                 Step::Update { .. } | Step::Start { .. } | Step::Stop { .. } => {}
             }
@@ -175,7 +179,7 @@ impl Node {
                 None
             }
             Effect::Perform { lane, step } => {
-                let creates = matches!(step, Step::Create { .. });
+                let creates = matches!(step, Step::Create { .. } | Step::Replace { .. });
                 self.counts.begun.fetch_add(u64::from(creates), Ordering::Relaxed);
                 self.engine.begin(lane, step, now + self.start_after);
                 None

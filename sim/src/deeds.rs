@@ -26,11 +26,15 @@ impl Watch {
             machine.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
         };
         let id = match step {
-            Step::Create { pod, .. } if is_to_stop(pod) => {
+            Step::Create { pod, .. } | Step::Replace { pod, .. } if is_to_stop(pod) => {
                 return self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?}"));
             }
             Step::Create { .. } => return,
-            Step::Update { id, .. } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => id,
+            Step::Replace { old: id, .. }
+            | Step::Update { id, .. }
+            | Step::Start { id }
+            | Step::Stop { id, .. }
+            | Step::Remove { id, .. } => id,
         };
         let Some(container) = engine.containers.get(id) else { return };
         let Some(identity) = labels::identify(&machine.owner, |key| container.labels.get(key).map(String::as_str))
@@ -65,7 +69,11 @@ impl Watch {
         let same = container.limits_of == Digest::of(spec.as_ref()).to_string();
         let is_live = order.pods.get(pod).is_some_and(|assignment| assignment.updated_to.is_some());
         let is_running = order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
-        if matches!(step, Step::Remove { .. }) && is_live && is_running && spec.containers.len() == 1 {
+        if matches!(step, Step::Remove { .. } | Step::Replace { .. })
+            && is_live
+            && is_running
+            && spec.containers.len() == 1
+        {
             let detail = format!("{node}: {step:?} on {pod}, which is updated live");
             return self.broken(Invariant::LiveUpdatesKeepContainers, detail);
         }
@@ -89,7 +97,7 @@ impl Watch {
     pub fn worked(&mut self, machine: &Machine, step: &Step, id: &str) {
         let place = (machine.engine, id.to_owned());
         let pod = match step {
-            Step::Create { pod, .. } => {
+            Step::Create { pod, .. } | Step::Replace { pod, .. } => {
                 self.pods_by_container.insert(place.clone(), pod.clone());
                 Some(pod)
             }
@@ -119,7 +127,7 @@ fn disturbed(
         let record: Option<GroupRecord> = store.read(&keys::group(&pod.group));
         record.is_some_and(|record| record.removal == Removal::Orphan)
     };
-    let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. });
+    let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. } | Step::Replace { .. });
     if !is_end || has_forgotten || !is_orphan() {
         return None;
     }

@@ -94,6 +94,7 @@ pub fn step(step: &agent_io::Step) -> String {
     use agent_io::Step;
     match step {
         Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
+        Step::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
         Step::Update { id, pod, spec, .. } => format!("update {id} of {pod} to version {}", spec.version),
         Step::Start { id } => format!("start {id}"),
         Step::Stop { id, .. } => format!("stop {id}"),

@@ -1,4 +1,4 @@
-//! Simulated Docker: containers with labels, limits and a fate, and the five steps an agent may ask for.
+//! Simulated Docker: containers with labels, limits and a fate, and the steps an agent may ask for.
 //!
 //! Several nodes may share one engine, and containers of strangers live there too, some dressed like ours. The
 //! engine does what it is told to anybody; the invariants watch who was touched.
@@ -81,6 +81,28 @@ pub struct Done {
     pub touched: Option<String>,
 }
 
+/// How far a replacement gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// The new one stands there and was not started, the old one runs.
+    Made,
+    /// The old one has ended.
+    Ended,
+    /// The new one runs, and the old one cannot be removed.
+    Started,
+    /// The old one is gone.
+    All,
+}
+
+impl Reach {
+    fn of(answer_lost: bool, refuses: u64, random: &mut Random) -> Self {
+        if answer_lost {
+            return random.pick(&[Self::Made, Self::Ended, Self::Started, Self::All]).copied().unwrap_or(Self::All);
+        }
+        if random.chance(refuses) { Self::Started } else { Self::All }
+    }
+}
+
 impl Engine {
     /// A container the engine had before us.
     pub fn add_foreign(&mut self, name: &str, labels: BTreeMap<String, String>, now: Timestamp) {
@@ -150,6 +172,10 @@ impl Engine {
                 self.cut_short = answer_lost && random.chance(50);
                 self.create(owner, (pod, *index), spec, now)
             }
+            Step::Replace { old, pod, index, spec, .. } => {
+                let reach = Reach::of(answer_lost, self.refuses, random);
+                self.replace(owner, (old, reach), (pod, *index, spec), now)
+            }
             Step::Update { id, spec, .. } => self.update(owner, id, spec),
             Step::Start { id } => self.start(owner, id, now),
             Step::Stop { id, .. } => self.stop(owner, id, now),
@@ -196,16 +222,56 @@ impl Engine {
     }
 
     fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
+        let id = match self.make(owner, (pod, index), spec) {
+            Ok(id) => id,
+            Err(failure) => return Done { result: Err(failure), touched: None },
+        };
+        if std::mem::take(&mut self.cut_short) {
+            return Done { result: Ok(None), touched: Some(id) };
+        }
+        // Made but not started: the agent's hands leave it for a start of its own.
+        let done = self.start(owner, &id, now);
+        if done.result.is_err() { Done { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
+    }
+
+    /// The new one is made while the old one ends, and started while that is removed, as far as it gets.
+    fn replace(
+        &mut self,
+        owner: &Owner,
+        (old, reach): (&str, Reach),
+        (pod, index, spec): (&PodId, usize, &PodSpec),
+        now: Timestamp,
+    ) -> Done {
+        let made = self.make(owner, (pod, index), spec);
+        if reach == Reach::Made {
+            return Done { result: Ok(None), touched: made.ok() };
+        }
+        // Also when the new one could not be made: nobody waits for the other to know.
+        self.end(old, 143, now);
+        let id = match made {
+            Err(failure) => return Done { result: Err(failure), touched: Some(old.to_owned()) },
+            Ok(id) if reach == Reach::Ended => return Done { result: Ok(None), touched: Some(id) },
+            Ok(id) => id,
+        };
+        // Made but not started: the agent's hands leave it for a start of its own.
+        drop(self.start(owner, &id, now));
+        let refused = || Err(StepFailure::Refused("device or resource busy".to_owned()));
+        let result = if reach == Reach::Started { refused() } else { Ok(self.look(owner, &id)) };
+        if reach == Reach::All {
+            self.containers.remove(old);
+        }
+        Done { result, touched: Some(id) }
+    }
+
+    /// Makes a container, or finds the one of that name.
+    fn make(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec) -> Result<String, StepFailure> {
         let name = pod.container_name(index, spec.containers.len());
         let image = spec.containers.get(index).map(|container| container.image.clone()).unwrap_or_default();
-        if let Err(failure) = self.find_image(&image) {
-            return Done { result: Err(failure), touched: None };
-        }
+        self.find_image(&image)?;
         let found = self.containers.iter().find(|(_, c)| c.name == name).map(|(id, _)| id.clone());
         let id = match found {
             Some(id) if self.look(owner, &id).is_none() => {
-                let conflict = format!("the name {name} is taken by {id}");
-                return Done { result: Err(StepFailure::Refused(conflict)), touched: None };
+                return Err(StepFailure::Refused(format!("the name {name} is taken by {id}")));
             }
             Some(id) => id,
             None => {
@@ -231,12 +297,7 @@ impl Engine {
                 id
             }
         };
-        if std::mem::take(&mut self.cut_short) {
-            return Done { result: Ok(None), touched: Some(id) };
-        }
-        // Made but not started: the agent's hands leave it for a start of its own.
-        let done = self.start(owner, &id, now);
-        if done.result.is_err() { Done { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
+        Ok(id)
     }
 
     fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {

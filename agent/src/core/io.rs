@@ -167,6 +167,22 @@ pub enum Step {
         /// The address it shall have if that can be done; empty when any will do.
         address: String,
     },
+    /// Make the container and start it in the place of another, which is stopped with its grace and removed. The new one
+    /// may be made meanwhile, and is not started before the old one has ended.
+    Replace {
+        /// The engine's id of the one that goes.
+        old: String,
+        /// Its grace.
+        grace: Duration,
+        /// Which pod comes.
+        pod: PodId,
+        /// Which of its containers.
+        index: usize,
+        /// What it is.
+        spec: Arc<PodSpec>,
+        /// The address it shall have if that can be done; empty when any will do.
+        address: String,
+    },
     /// Give a container that is there, running or not, the limits of its spec.
     Update {
         /// The engine's id.

@@ -71,6 +71,7 @@ impl Core {
                 next @ (Next::Nothing
                 | Next::WaitUntil(_)
                 | Next::Create(_)
+                | Next::Replace { .. }
                 | Next::Update { .. }
                 | Next::Start { .. }
                 | Next::Stop { .. }
@@ -98,10 +99,12 @@ impl Core {
             }
             Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
             Next::Create(Identity { pod, index }) => {
-                let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
-                let addresses = self.ledger.order.pods.get(&pod).map(|assignment| &assignment.addresses);
-                let address = addresses.and_then(|all| all.get(index)).cloned().unwrap_or_default();
+                let Some((spec, address)) = self.makings(&pod, index) else { return };
                 (Step::Create { pod, index, spec, address }, None)
+            }
+            Next::Replace { old, grace, new: Identity { pod, index } } => {
+                let Some((spec, address)) = self.makings(&pod, index) else { return };
+                (Step::Replace { old, grace, pod, index, spec, address }, None)
             }
             Next::Update { id, identity: Identity { pod, index } } => {
                 let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
@@ -113,6 +116,13 @@ impl Core {
         };
         self.world.begin(key, Busy { step: step.clone(), history });
         out.push(Effect::Perform { lane: key.clone(), step });
+    }
+
+    /// What a container of an ordered pod is made of, and the address that is meant for it.
+    fn makings(&self, pod: &PodId, index: usize) -> Option<(Arc<PodSpec>, String)> {
+        let addresses = self.ledger.order.pods.get(pod).map(|assignment| &assignment.addresses);
+        let address = addresses.and_then(|all| all.get(index)).cloned().unwrap_or_default();
+        Some((self.ledger.order.spec_of(pod)?.clone(), address))
     }
 
     /// The ordered pods of a lane, and how many containers each has.

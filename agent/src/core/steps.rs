@@ -80,13 +80,16 @@ impl Core {
             Some(seen) => self.world.put(seen),
             None => step_target(step).into_iter().for_each(|id| self.world.gone(id)),
         }
-        if let Step::Create { spec, index, .. } = step {
+        if let Step::Replace { old, .. } = step {
+            self.world.gone(old);
+        }
+        if let Step::Create { spec, index, .. } | Step::Replace { spec, index, .. } = step {
             spec.containers.get(*index).into_iter().for_each(|container| self.images.used(&container.image, now));
         }
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
         match step {
             Step::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
-            Step::Create { .. } | Step::Start { .. } => {
+            Step::Create { .. } | Step::Replace { .. } | Step::Start { .. } => {
                 let asked = self.is_asked(&pod);
                 let memory = self.memory_mut(&pod);
                 memory.failures = 0;
@@ -139,6 +142,12 @@ impl Core {
                 self.restart_refused(&pod, id);
                 self.stumble(key, format!("Cannot restart container, {text}"), now);
             }
+            (Step::Replace { .. }, _) => {
+                // Whatever it was that failed, it is tried again step by step, and counts against nobody before.
+                self.look_again = true;
+                let trouble = if refused { format!("Cannot replace container, {text}") } else { String::new() };
+                self.stumble(key, trouble, now);
+            }
             (Step::Remove { .. }, _) if refused => {
                 // It may have ended before the refusal.
                 self.look_again = true;
@@ -160,9 +169,16 @@ impl Core {
         if !refused {
             // Nobody knows what the step left behind.
             self.look_again = true;
-            if let Step::Create { pod, .. } = step {
-                self.world.lane_mut(key).unsure = Some(pod.clone());
-            }
+        }
+        match step {
+            Step::Create { pod, .. } if !refused => self.world.lane_mut(key).unsure = Some(pod.clone()),
+            // Made, perhaps, before something else was refused.
+            Step::Replace { pod, .. } => self.world.lane_mut(key).unsure = Some(pod.clone()),
+            Step::Create { .. }
+            | Step::Update { .. }
+            | Step::Start { .. }
+            | Step::Stop { .. }
+            | Step::Remove { .. } => {}
         }
     }
 
@@ -180,7 +196,7 @@ impl Core {
     }
 
     fn image_lacked(&mut self, step: &Step, text: &str, trouble: ImageTrouble, now: Timestamp) {
-        if let Step::Create { spec, index, .. } = step
+        if let Step::Create { spec, index, .. } | Step::Replace { spec, index, .. } = step
             && let Some(container) = spec.containers.get(*index)
         {
             self.images.lacked(&container.image, text, trouble, now);
@@ -234,7 +250,7 @@ impl Core {
 
     fn pod_of(&self, step: &Step) -> Option<PodId> {
         match step {
-            Step::Create { pod, .. } | Step::Update { pod, .. } => Some(pod.clone()),
+            Step::Create { pod, .. } | Step::Replace { pod, .. } | Step::Update { pod, .. } => Some(pod.clone()),
             Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
                 self.world.container(id).map(|seen| seen.identity.pod.clone())
             }
@@ -244,7 +260,7 @@ impl Core {
 
 fn step_target(step: &Step) -> Option<&str> {
     match step {
-        Step::Create { .. } => None,
+        Step::Create { .. } | Step::Replace { .. } => None,
         Step::Update { id, .. } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
     }
 }

@@ -61,7 +61,7 @@ impl Lane {
             return true;
         }
         match self.busy.as_ref().map(|busy| &busy.step) {
-            Some(Step::Create { pod, .. }) => pod == wanted,
+            Some(Step::Create { pod, .. } | Step::Replace { pod, .. }) => pod == wanted,
             Some(Step::Update { .. } | Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }) | None => false,
         }
     }

@@ -2,47 +2,79 @@
 //!
 //! The engine tells of what a step does while it does it, and the step looks at the container at its end anyhow: an event
 //! within a step asks for no look of its own. The guard ends before the step's look begins, so that whatever happens from then on
-//! is looked at.
+//! is looked at. One event is passed on to the step: the end of the container, which the engine tells of well before it has
+//! tidied up and answers.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Ids of the containers that are worked on. A lane has one step at a time, so each is here once.
+use tokio::sync::Notify;
+
+/// The containers that are worked on, by id. A lane has one step at a time, so each is here once.
 #[derive(Debug, Default)]
-pub(super) struct Underway(Mutex<BTreeSet<String>>);
+pub(super) struct Underway(Mutex<BTreeMap<String, Arc<Watched>>>);
 
 /// A container is worked on until this is dropped.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     underway: &'a Underway,
     id: &'a str,
+    watched: Arc<Watched>,
+}
+
+#[derive(Debug)]
+struct Watched {
+    /// In nanoseconds since 1970. The engine shares the machine and so the clock: what it tells of an earlier time is an end
+    /// before the step, of which the news comes late.
+    since: i64,
+    died: Notify,
 }
 
 impl Underway {
     /// A step begins to work on a container.
     pub(super) fn begin<'a>(&'a self, id: &'a str) -> Work<'a> {
-        self.ids().insert(id.to_owned());
-        Work { underway: self, id }
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
+        let watched = Arc::new(Watched { since, died: Notify::new() });
+        self.containers().insert(id.to_owned(), Arc::clone(&watched));
+        Work { underway: self, id, watched }
     }
 
     /// Whether a step will look at the container, or remove it.
     pub(super) fn has(&self, id: &str) -> bool {
-        self.ids().contains(id)
+        self.containers().contains_key(id)
     }
 
-    fn ids(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    /// The engine tells that a container ended at that time.
+    pub(super) fn note_death(&self, id: &str, at: i64) {
+        if let Some(watched) = self.containers().get(id).filter(|watched| at >= watched.since) {
+            watched.died.notify_one();
+        }
+    }
+
+    fn containers(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Watched>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Work<'_> {
+    /// Waits until the engine tells that the container ended. That may be never: who asked for the end is also answered.
+    pub(super) async fn died(&self) {
+        self.watched.died.notified().await;
     }
 }
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        self.underway.ids().remove(self.id);
+        self.underway.containers().remove(self.id);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use futures_util::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -53,5 +85,16 @@ mod tests {
         assert_eq!((underway.has("one"), underway.has("two")), (false, true));
         drop(two);
         assert!(!underway.has("two"));
+    }
+
+    #[test]
+    fn an_end_is_told_to_the_step_even_if_it_listens_later_and_an_earlier_one_is_not() {
+        let underway = Underway::default();
+        let work = underway.begin("one");
+        underway.note_death("one", work.watched.since - 1);
+        underway.note_death("two", i64::MAX);
+        assert_eq!(work.died().now_or_never(), None);
+        underway.note_death("one", work.watched.since);
+        assert_eq!(work.died().now_or_never(), Some(()));
     }
 }

@@ -90,6 +90,10 @@ async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<Con
             Ok(plan) => engine.create(&Plan { address: address.clone(), ..plan }).await,
             Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
         },
+        Step::Replace { old, grace, pod, index, spec, address } => match plan(host, pod, spec, *index) {
+            Ok(plan) => engine.replace(old, *grace, &Plan { address: address.clone(), ..plan }).await,
+            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
+        },
         Step::Update { id, pod, index, spec } => match plan(host, pod, spec, *index) {
             Ok(plan) => engine.update(id, &plan).await,
             Err(reason) => return Err(StepFailure::Refused(reason.to_string())),

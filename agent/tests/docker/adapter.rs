@@ -9,10 +9,11 @@ use agent::container::Host;
 use agent::core::io::{ImageTrouble, Phase, StepFailure};
 use agent::device::Device;
 use contract::labels;
+use contract::pod_id::PodId;
 use contract::spec::{ContainerSpec, PodSpec};
 use serde_json::json;
 
-use super::docker::{Cluster, in_cluster};
+use super::docker::{Cluster, engine_time, in_cluster};
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -37,6 +38,30 @@ async fn a_container_is_made_stopped_started_and_removed() {
         assert_eq!(engine.look(&made.id).await.expect("looks"), None);
         engine.remove(&made.id, GRACE).await.expect("removing what is gone is no error");
         assert_eq!(engine.start(&made.id).await.expect("starting what is gone is no error"), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_container_takes_the_place_of_another_which_ends_before_it_starts() {
+    in_cluster(async |cluster: &Cluster| {
+        let engine = cluster.engine("n1");
+        let old = engine.create(&cluster.plan(&cluster.spec(1), 0)).await.expect("creates").expect("is there");
+        let (since, successor) = (engine_time(), PodId { version: 2, ..cluster.pod(1) });
+        let plan = agent::container::plan(&cluster.host("n1"), &successor, &cluster.spec(1), 0).expect("a plan");
+        let new = engine.replace(&old.id, GRACE, &plan).await.expect("replaces").expect("is there");
+        assert_eq!((new.phase, &new.identity.pod), (Phase::Running, &successor));
+        assert_eq!(cluster.containers().await, std::slice::from_ref(&new.id), "the old one is gone");
+        let died = cluster.when(&old.id, &since, "die").await;
+        assert!(died < cluster.when(&new.id, &since, "start").await, "they do not run side by side");
+
+        // The name is taken by one that is not ours: nothing is made, and the one that was to go has ended.
+        let third = PodId { version: 3, ..successor };
+        cluster.foreign(&third.to_string(), HashMap::new()).await;
+        let plan = agent::container::plan(&cluster.host("n1"), &third, &cluster.spec(1), 0).expect("a plan");
+        assert!(engine.replace(&new.id, GRACE, &plan).await.is_err());
+        let left = engine.look(&new.id).await.expect("looks").expect("is there");
+        assert_eq!(left.phase, Phase::Exited, "what is left to do is left to whoever looks");
     })
     .await;
 }

@@ -97,6 +97,14 @@ impl Cluster {
         let options = EventsOptionsBuilder::new().since(since).until(&engine_time());
         self.events(options, id).filter(|action| std::future::ready(action == "start")).count().await
     }
+    /// The engine's time of something that happened to a container between `since` and now, in nanoseconds.
+    pub(crate) async fn when(&self, id: &str, since: &str, action: &str) -> i64 {
+        let filters = HashMap::from([("container", vec![id.to_owned()]), ("event", vec![action.to_owned()])]);
+        let options = EventsOptionsBuilder::new().since(since).until(&engine_time()).filters(&filters).build();
+        let events: Vec<_> = self.raw.events(Some(options)).collect().await;
+        let first = events.into_iter().next().expect("it happened").expect("the stream goes on");
+        first.time_nano.expect("a time")
+    }
     fn events(&self, options: EventsOptionsBuilder, id: &str) -> impl Stream<Item = String> + use<> {
         let filters = HashMap::from([("container", vec![id.to_owned()])]);
         let events = self.raw.events(Some(options.filters(&filters).build()));

@@ -1,8 +1,10 @@
 //! Decides the next step in one lane: one instance of one group on one node.
 //!
 //! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
-//! as ordered". What is not in the order goes first: two versions of an instance stand side by side only while both
+//! as ordered". What is not in the order goes first: two versions of an instance run side by side only while both
 //! are ordered, or while the images of the new one are fetched: what runs is not touched for one that cannot be made.
+//! Where one container takes the place of one other, that is one step, so that the engine can make the new one while the
+//! old one ends (`Replace`).
 //! Usually they are on the node before the new one is ordered, because the old one's order asked for them (`ahead`). A
 //! container that was made once and vanished is *missing*: of an instance that is the scheduler's to answer, and the
 //! lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the node's own business.
@@ -154,6 +156,15 @@ pub enum Next {
     Fetch(String),
     /// Make and start this container.
     Create(Identity),
+    /// Make and start this container in the place of another, which has ended before the new one starts.
+    Replace {
+        /// The engine's id of the one that goes.
+        old: String,
+        /// What it gets before the kill.
+        grace: Duration,
+        /// Which container comes.
+        new: Identity,
+    },
     /// Give the container that is there the limits of its pod's spec.
     Update {
         /// The engine's id.
@@ -208,7 +219,8 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
     }
     let mut surplus = lane.seen.iter().filter(|seen| is_surplus(lane, seen));
     if let Some(surplus) = surplus.find(|seen| !serves_on(lane, seen)) {
-        return Next::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
+        let remove = || Next::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
+        return replacement(lane, surplus, now).unwrap_or_else(remove);
     }
     for wanted in &lane.wanted {
         match next_of_pod(lane, wanted, now) {
@@ -216,6 +228,7 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
             Next::WaitUntil(time) => wait = earlier(wait, time),
             step @ (Next::Fetch(_)
             | Next::Create(_)
+            | Next::Replace { .. }
             | Next::Update { .. }
             | Next::Start { .. }
             | Next::Stop { .. }
@@ -236,6 +249,19 @@ fn is_surplus(lane: &Lane<'_>, seen: &Seen<'_>) -> bool {
     let Some(wanted) = lane.wanted.iter().find(|wanted| *wanted.pod == seen.identity.pod) else { return true };
     let out_of_range = seen.identity.index >= wanted.spec.containers.len();
     out_of_range || wanted.memory.outdated || best(lane, seen.identity).is_some_and(|kept| kept.id != seen.id)
+}
+
+/// The one container that runs gives way to the only one that is ordered. Anything else, pods of several containers, one
+/// that was made from another spec under the same name, goes step by step.
+fn replacement(lane: &Lane<'_>, surplus: &Seen<'_>, now: Timestamp) -> Option<Next> {
+    let ([_], [wanted]) = (lane.seen.as_slice(), lane.wanted.as_slice()) else { return None };
+    let is_plain = surplus.activity == Activity::Running && wanted.spec.containers.len() == 1;
+    if !is_plain || surplus.identity.pod == *wanted.pod {
+        return None;
+    }
+    let identity = Identity { pod: wanted.pod.clone(), index: 0 };
+    let Next::Create(new) = next_of_absent(lane, wanted, identity, now) else { return None };
+    Some(Next::Replace { old: surplus.id.to_owned(), grace: surplus.grace, new })
 }
 
 /// Not ordered any more, but it runs, and none of its successors can be made yet.
@@ -286,6 +312,7 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
             Next::WaitUntil(time) => wait = earlier(wait, time),
             step @ (Next::Fetch(_)
             | Next::Create(_)
+            | Next::Replace { .. }
             | Next::Update { .. }
             | Next::Start { .. }
             | Next::Stop { .. }
@@ -364,6 +391,7 @@ fn next_of_standing(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: 
         Next::WaitUntil(time) => Next::WaitUntil(time.min(live.retry_at)),
         step @ (Next::Fetch(_)
         | Next::Create(_)
+        | Next::Replace { .. }
         | Next::Update { .. }
         | Next::Start { .. }
         | Next::Stop { .. }

@@ -274,6 +274,11 @@ impl Bench {
                 self.engine.insert(container.id.clone(), container.clone());
                 Some(container)
             }
+            Step::Replace { old, pod, index, spec, address, .. } => {
+                self.engine.remove(old);
+                let (pod, index, spec, address) = (pod.clone(), *index, Arc::clone(spec), address.clone());
+                self.step(&Step::Create { pod, index, spec, address })
+            }
             Step::Update { id, .. } => self.engine.get(id).cloned(),
             Step::Start { id } => {
                 let container = self.engine.get_mut(id)?;

@@ -27,6 +27,10 @@ fn refused(text: &str) -> StepFailure {
 fn remove(id: &str) -> Step {
     Step::Remove { id: id.to_owned(), grace: secs(10) }
 }
+/// The container that goes, and the pod that comes.
+fn replaced(step: &Step) -> Option<(&str, String)> {
+    if let Step::Replace { old, pod, .. } = step { Some((old.as_str(), pod.to_string())) } else { None }
+}
 fn made(steps: &[Step]) -> Vec<String> {
     let name = |step: &Step| if let Step::Create { pod, .. } = step { Some(pod.to_string()) } else { None };
     steps.iter().filter_map(name).collect()
@@ -53,8 +57,30 @@ fn the_image_of_the_new_pod_is_fetched_before_the_old_one_goes() {
     bench.order(order(1, 2).pod(NEW).whole());
     assert_eq!(bench.fetches, ["i"]);
     let steps = bench.take_steps();
-    assert_eq!((&steps[0], made(&steps)), (&remove("m1"), vec![NEW.to_owned()]));
+    let both: Vec<_> = steps.iter().filter_map(replaced).collect();
+    assert_eq!((both, steps.len()), (vec![("m1", NEW.to_owned())], 1));
     assert_eq!(bench.told(NEW).state, RunState::Success);
+    assert_eq!(bench.facts(OLD), None, "the old one is gone with the same step");
+}
+
+#[test]
+fn a_replacement_that_fails_is_tried_again_step_by_step_and_counts_against_nobody() {
+    let failures = [refused("device or resource busy"), StepFailure::Unreachable("no answer".to_owned())];
+    for failure in failures {
+        let mut bench = running();
+        bench.failures = [failure].into();
+        // What the agent finds when it looks: the engine has made the new one, and the old one has ended.
+        bench.end("m1", 143);
+        bench.engine.insert("m2".to_owned(), seen("m2", NEW, Phase::Created));
+        bench.order(order(1, 2).pod(NEW).whole());
+        assert_eq!(bench.take_steps().iter().filter_map(replaced).count(), 1);
+        bench.pass(secs(5));
+        let steps = bench.take_steps();
+        assert_eq!(steps, [remove("m1"), Step::Start { id: "m2".to_owned() }]);
+        let facts = bench.told(NEW);
+        assert_eq!((facts.state, facts.restarts, facts.last_error.as_str()), (RunState::Success, 0, ""));
+        assert_eq!(bench.facts(OLD), None);
+    }
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn what_runs_is_not_removed_before_the_images_of_its_successor_are_here() {
         "it could not be had: the old one serves on"
     );
     assert_eq!(lane().lacks("web:2", 160).next_at(at(160)), fetch("web:2"));
-    assert_eq!(lane().next(), remove("x"));
+    assert_eq!(lane().next(), replace("x", NEW));
 }
 
 #[test]
