@@ -7,6 +7,7 @@ use contract::time::Timestamp;
 
 use crate::budgets::Sight;
 use crate::changes::{Change, Stride, has_of};
+use crate::counts;
 use crate::invariants::{Invariant, Violation};
 use crate::releases;
 use crate::seat::settings;
@@ -24,6 +25,9 @@ impl Watch {
             for stride in change.strides().filter(|stride| !stride.is_promoted()) {
                 self.moved(&change, &stride, now);
                 self.arrived(&change, &stride, nodes, now);
+            }
+            if let Some(wrong) = counts::decline(&change) {
+                self.broken(Invariant::CountsGrow, wrong);
             }
             if let Some(wrong) = self.model.cordons.passed_by(&change) {
                 self.broken(Invariant::CordonsHold, wrong);

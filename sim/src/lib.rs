@@ -13,6 +13,7 @@ pub mod concluding;
 pub mod conducted;
 pub mod convergence;
 pub mod cordoning;
+pub mod counts;
 pub mod decisions;
 pub mod deeds;
 pub mod describe;

@@ -349,6 +349,10 @@ impl World {
             self.watch.touched(engine_index, touched, &line);
             self.watch.worked(&self.machines[node], &step, touched);
             self.expect_fate(engine_index, touched);
+            if self.machines[node].life != life {
+                // Nobody waits for the answer any more, but engines tell everybody who listens what they did.
+                self.look(engine_index, touched);
+            }
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
         let input = Box::new(Input::Stepped { lane, step, result: done.result });

@@ -193,7 +193,7 @@ impl World {
     }
 
     /// The engine's event makes agents look again; one in four is lost, and the periodic look must do.
-    fn look(&mut self, engine: usize, id: &str) {
+    pub fn look(&mut self, engine: usize, id: &str) {
         for node in 0..self.machines.len() {
             if self.machines[node].engine == engine && self.random.chance(75) {
                 let seen = self.engines[engine].look(&self.machines[node].owner, id);

@@ -263,13 +263,14 @@ impl Model {
         if let Verb::CreateGroup { spec } = verb {
             let name: GroupName = spec.name.parse().ok()?;
             let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
-            let mut versions = Versions::new(&spec.pod, before);
+            let (mut versions, mut said) = (Versions::new(&spec.pod, before), Said::new(spec));
             if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
                 self.adopted.insert(name.clone());
                 self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
+                // All three may be stored together: a gate that was opened, the orphan and who adopts it.
+                self.parting.get(&name).into_iter().for_each(|orphan| said.inherit(orphan));
             }
-            let (instances, policy) = (spec.num_instances, spec.restart_policy);
-            let (asks, said) = (Asks::default(), Said::new(spec));
+            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, Asks::default());
             let before = self.groups.insert(name.clone(), Wanted { instances, policy, versions, asks, said });
             return before.is_none().then_some(name);
         }
@@ -295,6 +296,9 @@ impl Model {
         };
         let wanted = self.groups.get_mut(name)?;
         wanted.said.apply(verb)?;
+        if clears_errors(verb) {
+            wanted.asks.begin();
+        }
         if let Verb::Rollout { action: RolloutAction::Undo { revision, .. }, .. } = verb {
             wanted.versions.undone(*revision);
         }
@@ -400,6 +404,12 @@ impl Model {
         let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
         self.stored.iter().flat_map(settled).chain(pairs).collect()
     }
+}
+
+/// Something begins with the command, and what was run into before is not shown any longer.
+fn clears_errors(verb: &Verb) -> bool {
+    let is_undo = matches!(verb, Verb::Rollout { action: RolloutAction::Undo { .. }, .. });
+    is_undo || matches!(verb, Verb::Replica { .. } | Verb::PatchSpec { .. } | Verb::Operate { .. })
 }
 
 fn is_removing(record: &GroupRecord) -> bool {

@@ -40,6 +40,13 @@ impl Said {
         Self { spec: spec.clone(), lately: vec![spec.clone()], ..Self::default() }
     }
 
+    /// The pods of an orphan are adopted: what was said of them is still said of them.
+    pub fn inherit(&mut self, orphan: &Self) {
+        self.opened.extend(orphan.opened.iter().cloned());
+        self.drained.extend(&orphan.drained);
+        self.lately_drained.extend(&orphan.lately_drained);
+    }
+
     /// An accepted command about the group; none when it cannot have been accepted.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
         match verb {

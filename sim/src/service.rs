@@ -13,6 +13,8 @@ use contract::record::Slot;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
+use crate::engine::Engine;
+use crate::machine::Machine;
 use crate::world::Nodes;
 
 /// A leader may count on what it last heard until the node is lost; a report takes its time on top of that.
@@ -41,13 +43,9 @@ impl Service {
         self.pods.retain(|_, up| now.since(up.last) <= LATELY);
         let before = std::mem::replace(&mut self.looked, now);
         for machine in nodes.machines {
-            for seen in nodes.engines[machine.engine].inventory(&machine.owner) {
-                let is_well = matches!(seen.health, HealthState::None | HealthState::Healthy);
-                if seen.phase == Phase::Running && is_well {
-                    let up = self.pods.entry((machine.owner.node.clone(), seen.identity.pod));
-                    let up = up.or_insert(Up { since: now, last: now });
-                    *up = Up { since: if up.last < before { now } else { up.since }, last: now };
-                }
+            for pod in serving(machine, &nodes.engines[machine.engine]) {
+                let up = self.pods.entry((machine.owner.node.clone(), pod)).or_insert(Up { since: now, last: now });
+                *up = Up { since: if up.last < before { now } else { up.since }, last: now };
             }
         }
     }
@@ -61,6 +59,21 @@ impl Service {
     pub fn was_up(&self, pod: &(NodeName, PodId)) -> bool {
         self.pods.contains_key(pod)
     }
+}
+
+/// The pods of a node all of whose containers run and are well: one that ended alone takes its pod out of service.
+fn serving(machine: &Machine, engine: &Engine) -> Vec<PodId> {
+    let mut containers: BTreeMap<PodId, BTreeMap<usize, bool>> = BTreeMap::new();
+    for seen in engine.inventory(&machine.owner) {
+        let is_well = matches!(seen.health, HealthState::None | HealthState::Healthy);
+        let up = containers.entry(seen.identity.pod).or_default().entry(seen.identity.index).or_default();
+        *up |= seen.phase == Phase::Running && is_well;
+    }
+    let is_whole = |(pod, up): &(PodId, BTreeMap<usize, bool>)| {
+        let count = machine.disk.order.spec_of(pod).map_or(1, |spec| spec.containers.len());
+        up.len() >= count && up.values().all(|up| *up)
+    };
+    containers.into_iter().filter(is_whole).map(|(pod, _)| pod).collect()
 }
 
 /// Nothing but its containers could keep the pod from serving.

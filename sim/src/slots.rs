@@ -12,7 +12,6 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
 
-use crate::changes::identity;
 use crate::invariants::{Invariant, Violation};
 
 /// What was asked of the instances of one group and not seen in its slots yet.
@@ -25,6 +24,8 @@ pub struct Asks {
     recent: Vec<Drift>,
     /// Commands accepted since the last commit.
     fresh: usize,
+    /// Something began since the last commit that clears what was run into before.
+    begun: bool,
     /// The drift under way began with these slots.
     drifting: Option<(Timestamp, Vec<Slot>)>,
 }
@@ -55,6 +56,11 @@ impl Asks {
         self.fresh += 1;
     }
 
+    /// A command was accepted that begins something: with the lock, or without it where releases have no need of one.
+    pub fn begin(&mut self) {
+        self.begun = true;
+    }
+
     /// No more than one command was accepted since the last commit.
     pub fn is_one_command(&self) -> bool {
         self.fresh <= 1
@@ -72,6 +78,7 @@ impl Asks {
     pub fn drift(&mut self, drift: &Drift) {
         self.drifts.push(drift.clone());
         self.recent.push(drift.clone());
+        self.begin();
     }
 
     /// Drifts that may explain what the last commit changed.
@@ -82,21 +89,6 @@ impl Asks {
     /// A commit that may concern the group is stored.
     pub fn check(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
-        for (index, slot) in is.slots.iter().enumerate() {
-            let before = was.slots.get(index).filter(|before| is_instance(before) && is_instance(slot));
-            // A pod of a higher version has a name of its own, whatever its drift count.
-            let has_own_name = |before: &Slot| is.record.spec.is_conducted() && slot.version > before.version;
-            // Nor has one that stood beside the one before: it keeps the name it was made with when it takes over, while the one
-            // before may have been made anew meanwhile.
-            let was_beside =
-                |before: &Slot| before.next.as_deref().is_some_and(|next| identity(next) == identity(slot));
-            let is_named = |before: &Slot| has_own_name(before) || was_beside(before);
-            let is_less =
-                |before: &Slot| slot.version < before.version || (slot.drift < before.drift && !is_named(before));
-            if before.is_some_and(is_less) {
-                return broken(Invariant::CountsGrow, format!("slot {index}: {before:?} became {slot:?}"));
-            }
-        }
         let unknown =
             |pod: &Slot| pod.version != is.record.spec.version && !is.record.former.contains_key(&pod.version);
         if let Some((instance, pod)) = is.pods().find(|(_, pod)| unknown(pod)) {
@@ -115,14 +107,14 @@ impl Asks {
         if cleared && std::mem::take(&mut self.fresh) == 0 && !upgrade {
             return broken(Invariant::ErrorsStick, format!("{:?} was forgotten", was.record.last_error));
         }
-        self.fresh = 0;
+        (self.fresh, self.begun) = (0, false);
         Ok(())
     }
 
     /// Instances of a group that was there before the commit were orphaned and adopted with it: what was asked in between is
     /// in effect, or still to be turned to, and what they were then is not known.
     pub fn adopt(&mut self, is: &Stored) {
-        self.fresh = 0;
+        (self.fresh, self.begun) = (0, false);
         self.acts.retain(|number, acts| {
             acts.drain(..acts.len().saturating_sub(1));
             is_still_to_be_turned_to(&is.record, *number)
@@ -180,8 +172,9 @@ impl Asks {
         let ended = under_way(&was.record).filter(|_| under_way(&was.record) != under_way(&is.record));
         if let Some((drift, (since, slots))) = before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended)) {
             let left = left_behind(drift, &slots, is);
-            // What it ran into is shown until the next operation, which may have begun with the same commit.
-            let is_told = !is.record.last_error.is_empty() || is.record.operation.is_some();
+            // What it ran into is shown until something else begins, which may be stored with the same commit; a release does so
+            // without a lock.
+            let is_told = !is.record.last_error.is_empty() || is.record.operation.is_some() || self.begun;
             if !left.is_empty() && !is_told {
                 return broken(format!("{drift:?} since {since} is over and left {left:?} behind"));
             }

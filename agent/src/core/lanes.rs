@@ -221,6 +221,7 @@ impl Core {
         let mut pods: Vec<PodId> = self.reporter.pods_of(key).cloned().collect();
         pods.extend(self.ledger.order.pods.range(lane_range(key)).map(|(pod, _)| pod.clone()));
         pods.extend(self.world.containers(key).map(|seen| seen.identity.pod.clone()));
+        pods.extend(self.heritage.pods_of(key).cloned());
         pods.sort_unstable();
         pods.dedup();
         for pod in pods {
@@ -248,7 +249,7 @@ impl Core {
             ordered: ordered.zip(spec.map(Arc::as_ref)),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
-            making: self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),
+            making: self.heritage.contains(pod) || self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),
             memory,
             images: &self.images,
             trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),

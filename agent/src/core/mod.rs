@@ -8,6 +8,7 @@ pub mod io;
 
 mod adoption;
 mod facts;
+mod heritage;
 mod images;
 mod lanes;
 mod orders;
@@ -55,6 +56,8 @@ pub struct Core {
     reporter: reports::Reporter,
     /// What pods that left the order get between the request to end and the kill.
     graces: BTreeMap<PodId, Duration>,
+    /// What an earlier run may have left under way.
+    heritage: heritage::Heritage,
     engine: EngineState,
     /// Whether the containers are known.
     sight: Sight,
@@ -91,6 +94,7 @@ impl Core {
             images: images::Images::default(),
             reporter: reports::Reporter::new(),
             graces: BTreeMap::new(),
+            heritage: heritage::Heritage::default(),
             engine: EngineState::Up,
             sight: Sight::Blind { asked_at: None, excuse: Timestamp::NEVER, ever: false },
             look_again: false,
@@ -113,6 +117,7 @@ impl Core {
         if !self.begun {
             self.begun = true;
             self.last_word = now;
+            self.heritage = heritage::Heritage::of(&self.ledger.order, now);
         }
         for input in inputs {
             self.take(input, now, &mut out);
@@ -224,7 +229,20 @@ impl Core {
             lanes.iter().for_each(|lane| self.world.mark(lane));
             self.world.mark_all();
         }
+        self.settle_heritage();
         self.sight = Sight::Clear { asked_at: None, taken_at: now };
+    }
+
+    /// The containers are known as of now: so is some of what an earlier run may have left.
+    fn settle_heritage(&mut self) {
+        let (Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. }) = self.sight;
+        let Self { heritage, world, ledger, .. } = self;
+        let is_there = |pod: &PodId| {
+            let count = ledger.order.spec_of(pod).map_or(usize::MAX, |spec| spec.containers.len());
+            world.containers(&pod.key()).filter(|seen| seen.identity.pod == *pod).count() >= count
+        };
+        let concerned = heritage.looked(asked_at.unwrap_or(Timestamp::NEVER), is_there);
+        concerned.iter().for_each(|lane| world.mark(lane));
     }
 
     /// Since when ends are not counted; none while the containers are known.
@@ -248,7 +266,10 @@ impl Core {
             }
             Sight::Clear { asked_at: None, .. } if self.look_again => Timestamp::NEVER,
             Sight::Clear { asked_at: None, taken_at } if self.look_asked => taken_at + LOOK_GAP,
-            Sight::Clear { asked_at: None, taken_at } => taken_at + self.settings.reread,
+            Sight::Clear { asked_at: None, taken_at } => {
+                let usual = taken_at + self.settings.reread;
+                self.heritage.look_at().map_or(usual, |at| at.min(usual))
+            }
         })
     }
 

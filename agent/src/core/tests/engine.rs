@@ -135,6 +135,35 @@ fn a_crash_between_create_and_memory_makes_no_second_container() {
 }
 
 #[test]
+fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_more() {
+    let mut bench = Bench::new().start();
+    let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
+    let Some(persisted) = effects.into_iter().find_map(|effect| bench.perform(effect)) else { panic!("a write") };
+    bench.feed(persisted);
+    // It ended before the engine had made the container, and is told at once that nobody wants it.
+    bench.restart("run-2");
+    let listing = bench.feed(Input::Order { message: order(1, 2).whole(), reply: "r".to_owned() });
+    bench.settle(listing);
+    bench.pass(secs(5));
+    assert!(bench.told(A).leaving, "it may still come");
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.pass(secs(10));
+    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+}
+
+#[test]
+fn what_did_not_come_from_an_earlier_run_in_time_is_gone() {
+    let mut bench = running();
+    bench.engine.clear();
+    bench.restart("run-2");
+    bench.order(order(1, 2).whole());
+    bench.pass(secs(5));
+    assert!(bench.told(A).leaving);
+    bench.pass(secs(10));
+    assert_eq!(bench.facts(A), None);
+}
+
+#[test]
 fn before_the_first_inventory_nothing_is_called_missing() {
     let mut bench = running();
     bench.restart("run-2");

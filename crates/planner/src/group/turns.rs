@@ -81,12 +81,10 @@ impl Planning<'_> {
         self.is_rested(&turned_to) && turned_to.into_iter().all(|index| self.is_over(index))
     }
 
-    /// Whether all others are up, or had their time: an upgrade that lost its lock may have taken one down a moment ago. What
-    /// a release takes down is counted by its own budgets.
+    /// Whether all others are up, or had their time: whoever had the lock before may have lost it at its limit a moment after it
+    /// took one down. That is so of a group that names a strategy too: its budgets count what a release takes, and no release
+    /// goes on while somebody has the lock.
     fn is_rested(&mut self, turned_to: &[usize]) -> bool {
-        if self.record.spec.is_conducted() {
-            return true;
-        }
         let others = (0..self.plan.slots.len()).filter(|index| turned_to.binary_search(index).is_err());
         let Some(until) = others.filter_map(|index| self.comes_up_until(index)).min() else { return true };
         self.wake(until);

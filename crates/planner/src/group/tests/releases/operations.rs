@@ -65,6 +65,33 @@ fn both_pods_of_an_instance_leave_a_node_by_a_drift() {
 }
 
 #[test]
+fn a_drift_waits_for_whom_one_that_ended_at_its_limit_took_down() {
+    let mut world = world(3, &["a", "b", "c"]);
+    world.record.spec.strategy = Some(rolling(0, 1));
+    world.constraints = vec!["constraint:node==a".to_owned()];
+    let mut world = world.all_healthy();
+    world.constraints.clear();
+    let drift = |instance| Drift { from: name("a"), to: None, force: false, instance };
+    world.record.drifts = vec![drift(None), drift(Some(3))];
+    world.settle(210);
+    world.clinging.clear();
+    world.settle(211);
+    let limit = 210 + 600;
+    world.seen[0] = healthy(limit - 2);
+    world.settle(limit - 1);
+    assert_eq!((world.leaves(1), world.slots[1].since), (Some("a"), at(limit - 1)));
+    world.settle(limit);
+    let plan = world.settle(limit + 1);
+    assert_eq!((world.record.drifts.len(), world.operation()), (1, Some(Operation::Drifting)), "the next has its turn");
+    assert_eq!((world.leaves(2), plan.wake_at.is_some()), (None, true), "two would be down");
+    world.clinging.clear();
+    world.settle(limit + 2);
+    world.seen[1] = healthy(limit + 3);
+    world.settle(limit + 3);
+    assert_eq!(world.leaves(2), Some("a"), "it goes on");
+}
+
+#[test]
 fn nothing_moves_in_a_frozen_group_and_what_dies_is_made_anew_at_its_version() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.say(Control::Freeze);
