@@ -1,6 +1,7 @@
 //! What must be true at the end of a history, after everything has been calm for a while.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use agent::core::io::Phase;
 use contract::command::Removal;
@@ -27,6 +28,9 @@ use crate::world::World;
 
 /// So much memory may not be had on any node.
 pub(crate) const MUCH: u64 = 1 << 30;
+
+/// An order takes 3 s per try, a stop and a removal up to 5 s each.
+const GOING: Duration = Duration::from_secs(15);
 
 impl World {
     /// Everything that is not as users asked.
@@ -218,7 +222,7 @@ impl World {
                     let node = &machine.owner.node;
                     labels::identify(&machine.owner, label).is_some_and(|identity| {
                         let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
-                        is_placed || self.serves_on(node, &identity.pod, placed)
+                        is_placed || self.serves_on(node, &identity.pod, placed) || self.is_just_renewed(&identity.pod)
                     })
                 });
                 if ours && !wanted {
@@ -237,6 +241,16 @@ impl World {
             spec.is_some_and(|spec| spec.containers.iter().any(|one| Fate::of(&one.image) == Fate::Broken))
         };
         placed.iter().any(|(at, other)| at == node && other.key() == pod.key() && is_broken(other))
+    }
+
+    /// A release of an image that never gets well goes from deadline to deadline and need not be at its end with the history: the
+    /// pod it replaced a moment ago is still going.
+    fn is_just_renewed(&self, pod: &PodId) -> bool {
+        let stored = self.watch.model.stored.get(&pod.group);
+        let stored = stored.filter(|stored| !specs::is_sound(&stored.record.spec.pod));
+        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
+        let slot = stored.zip(index).and_then(|(stored, index)| stored.slots.get(index));
+        slot.is_some_and(|slot| slot.version > pod.version && self.queue.now().since(slot.since) < GOING)
     }
 
     fn is_orphan(&self, group: &str) -> bool {
