@@ -278,7 +278,7 @@ impl Core {
 
     fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
-            for memory in ledger.memory.values_mut().filter(|memory| memory.asked_at.happened()) {
+            for memory in Arc::make_mut(&mut ledger.memory).values_mut().filter(|memory| memory.asked_at.happened()) {
                 (memory.restarts_answered, memory.renewed) = Default::default();
                 memory.asked_at = Timestamp::from_millis(i64::MAX);
             }
@@ -300,7 +300,7 @@ impl Core {
         let world = &self.world;
         let stands = |pod: &PodId| world.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
         let is_blind = !matches!(self.sight, Sight::Clear { .. });
-        memory.retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
+        Arc::make_mut(memory).retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
     }
 
     /// The order is on disk: from now on it is the one that counts.
