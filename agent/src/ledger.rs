@@ -147,7 +147,7 @@ mod tests {
         let memory = PodMemory { created: true, restarts: 2, halted: [0, 1].into(), ..PodMemory::default() };
         Ledger {
             order: Order { fence: Fence { term: Term(3), generation }, ..Order::default() }.into(),
-            memory: [(pod, memory)].into(),
+            memory: std::sync::Arc::new([(pod, memory)].into()),
         }
     }
 

@@ -32,6 +32,8 @@ const REREAD: Duration = Duration::from_secs(3600);
 pub(crate) struct Counts {
     /// Orders that arrived.
     pub(crate) orders: AtomicU64,
+    /// Those of them that said everything again.
+    pub(crate) wholes: AtomicU64,
     /// Bytes of them.
     pub(crate) order_bytes: AtomicU64,
     /// Containers that orders led to: begun, and perhaps made.
@@ -130,7 +132,10 @@ impl Node {
         self.counts.order_bytes.fetch_add(message.payload.len() as u64, Ordering::Relaxed);
         let reply = message.reply.clone().unwrap_or_default();
         match message.decode::<OrderMessage>() {
-            Ok(message) => vec![Input::Order { message: self.specs.share(message), reply }],
+            Ok(message) => {
+                self.counts.wholes.fetch_add(u64::from(matches!(message, OrderMessage::Whole(_))), Ordering::Relaxed);
+                vec![Input::Order { message: self.specs.share(message), reply }]
+            }
             Err(_) => {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
                 Vec::new()

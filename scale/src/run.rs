@@ -168,6 +168,8 @@ impl Run<'_> {
         }
         let orders = fleet.counts.orders.load(Ordering::Relaxed);
         self.note(figures::count("orders", "orders sent", orders));
+        let wholes = fleet.counts.wholes.load(Ordering::Relaxed);
+        self.note(figures::count("whole_orders", "orders that said everything", wholes));
         let bytes = fleet.counts.order_bytes.load(Ordering::Relaxed);
         self.note(figures::each(
             "order_bytes_per_instance",

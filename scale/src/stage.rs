@@ -7,10 +7,11 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use contract::keys::{self, Key};
-use contract::record::PlacementRecord;
 use fabric::etcd::{Change, Store};
 use fabric::local::{EtcdServer, NatsServer, free_port};
 use fabric::tasks::{Scoped, spawn_scoped};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,7 +142,19 @@ async fn watch(store: Store, stored: Arc<Stored>) {
     }
 }
 
+/// As much of a [`contract::record::PlacementRecord`] as is counted.
+#[derive(Default, Deserialize)]
+struct Places {
+    slots: Vec<Place>,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    #[serde(default)]
+    node: Option<IgnoredAny>,
+}
+
 fn places(value: &[u8]) -> u64 {
-    let record: PlacementRecord = serde_json::from_slice(value).unwrap_or_default();
+    let record: Places = serde_json::from_slice(value).unwrap_or_default();
     record.slots.iter().filter(|slot| slot.node.is_some()).count() as u64
 }

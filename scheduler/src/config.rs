@@ -112,6 +112,7 @@ impl Config {
             losses_within: self.losses_within,
             engine_away_after: self.engine_away_after,
             quota_cores: self.quota_cores,
+            orders_at_once: io::Settings::default().orders_at_once,
             mutant: None,
         }
     }

@@ -53,23 +53,29 @@ pub(super) fn adopt(
     let before = std::mem::replace(&mut ledger.order, Arc::clone(order));
     match touched {
         None => {
-            ledger.memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
-            ledger.memory.iter_mut().for_each(|(pod, memory)| respecify(pod, memory, &before, order));
+            let memory = Arc::make_mut(&mut ledger.memory);
+            memory.retain(|pod, memory| order.pods.contains_key(pod) || is_worth_keeping(memory));
+            memory.iter_mut().for_each(|(pod, memory)| respecify(pod, memory, &before, order));
         }
         Some(touched) => {
             for pod in touched {
-                let Some(memory) = ledger.memory.get_mut(pod) else { continue };
+                // Looked at before it is changed: most changes are about pods nothing is remembered of.
+                if !ledger.memory.contains_key(pod) {
+                    continue;
+                }
+                let all = Arc::make_mut(&mut ledger.memory);
+                let Some(memory) = all.get_mut(pod) else { continue };
                 if order.pods.contains_key(pod) {
                     respecify(pod, memory, &before, order);
                 } else if !is_worth_keeping(memory) {
-                    ledger.memory.remove(pod);
+                    all.remove(pod);
                 }
             }
         }
     }
     for (pod, assignment) in &order.pods {
         if assignment.target == TargetState::Stop {
-            let memory = ledger.memory.entry(pod.clone()).or_default();
+            let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
             let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
             memory.halted = (0..count).collect();
             memory.let_go = false;
@@ -79,7 +85,8 @@ pub(super) fn adopt(
         let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
         let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
         let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
-        note_asked(ledger.memory.entry(pod.clone()).or_default(), *asked_at, starts.then_some(count));
+        let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
+        note_asked(memory, *asked_at, starts.then_some(count));
     }
 }
 

@@ -248,8 +248,9 @@ pub enum ImageTrouble {
 pub struct Ledger {
     /// The order obeyed; its fence is the highest ever accepted.
     pub order: Arc<Order>,
-    /// What is remembered of pods in the order.
-    pub memory: BTreeMap<PodId, PodMemory>,
+    /// What is remembered of pods in the order. Shared with the copy that is on its way to the disk: a copy of everything for
+    /// each write would cost a node with hundreds of pods more than its orders do.
+    pub memory: Arc<BTreeMap<PodId, PodMemory>>,
 }
 
 /// What is remembered of one pod.

@@ -204,12 +204,12 @@ impl Core {
     /// What is remembered of `pod`, to change it; the ledger will be written.
     pub(super) fn memory_mut(&mut self, pod: &PodId) -> &mut PodMemory {
         self.desk.remember();
-        self.ledger.memory.entry(pod.clone()).or_default()
+        Arc::make_mut(&mut self.ledger.memory).entry(pod.clone()).or_default()
     }
 
     /// Takes restarts back that were counted while the engine was already going down.
     pub(super) fn forgive_restarts_since(&mut self, since: Timestamp) {
-        for memory in self.ledger.memory.values_mut() {
+        for memory in Arc::make_mut(&mut self.ledger.memory).values_mut() {
             if memory.restarts > 0 && memory.restarted_at >= since {
                 memory.restarts -= 1;
                 self.desk.remember();

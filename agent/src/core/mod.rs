@@ -136,8 +136,9 @@ impl Core {
             return Some(Timestamp::NEVER);
         }
         let heartbeat = self.can_report().then(|| self.next_beat());
+        let untold = self.reporter.waits_until().filter(|_| self.can_report());
         let reread = self.inventory_due();
-        [heartbeat, reread, self.world.next_wait(), self.desk.wake_at()].into_iter().flatten().min()
+        [heartbeat, untold, reread, self.world.next_wait(), self.desk.wake_at()].into_iter().flatten().min()
     }
 
     /// Orders counted by what became of them, for the metrics.
@@ -303,7 +304,7 @@ impl Core {
             return self.reporter.withhold();
         }
         let heartbeat_due = now >= self.next_beat();
-        if !self.reporter.is_due(heartbeat_due) {
+        if !self.reporter.is_due(heartbeat_due, now) {
             return;
         }
         let head = ReportHead {

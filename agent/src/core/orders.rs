@@ -19,6 +19,9 @@ use super::adoption::{Touched, adopt, touched_between, touched_by};
 use super::io::{Effect, Inbox, Ledger, Mutant};
 use super::{Core, Sight};
 
+/// An order that makes more pods than this is told of with what becomes of them.
+const FEW: usize = 8;
+
 /// Until a memory that could not be written is written again.
 const WRITE_AGAIN: Duration = Duration::from_secs(5);
 
@@ -116,7 +119,7 @@ impl Core {
     pub(super) fn written(&mut self, id: u64, result: Result<(), String>, now: Timestamp, out: &mut Vec<Effect>) {
         match self.desk.writing.take() {
             Some(writing) if writing.id == id => match (writing.order, result) {
-                (Some(kept), Ok(())) => self.obey(kept, out),
+                (Some(kept), Ok(())) => self.obey(kept, now, out),
                 (None, Ok(())) => {}
                 (kept, Err(reason)) => self.not_written(kept.map(|kept| kept.inbox), reason, now, out),
             },
@@ -180,7 +183,7 @@ impl Core {
             Judgement::Accept => match self.resulting_order(message) {
                 Ok((order, digest, touched)) => {
                     let asked = self.asked_anew(&order, touched.as_ref(), now);
-                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched }, out);
+                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched }, now, out);
                 }
                 Err(reply) => reply,
             },
@@ -238,14 +241,14 @@ impl Core {
         }
     }
 
-    fn keep(&mut self, kept: Kept, out: &mut Vec<Effect>) {
+    fn keep(&mut self, kept: Kept, now: Timestamp, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::NoLedger) {
-            return self.obey(kept, out);
+            return self.obey(kept, now, out);
         }
         let mut ledger = self.ledger.clone();
         adopt(&mut ledger, &kept.order, &kept.asked, kept.touched.as_ref());
         if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
-            self.obey(kept, out);
+            self.obey(kept, now, out);
             return self.write(ledger, None, out);
         }
         self.write(ledger, Some(kept), out);
@@ -278,7 +281,7 @@ impl Core {
 
     fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
-            for memory in ledger.memory.values_mut().filter(|memory| memory.asked_at.happened()) {
+            for memory in Arc::make_mut(&mut ledger.memory).values_mut().filter(|memory| memory.asked_at.happened()) {
                 (memory.restarts_answered, memory.renewed) = Default::default();
                 memory.asked_at = Timestamp::from_millis(i64::MAX);
             }
@@ -300,11 +303,11 @@ impl Core {
         let world = &self.world;
         let stands = |pod: &PodId| world.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
         let is_blind = !matches!(self.sight, Sight::Clear { .. });
-        memory.retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
+        Arc::make_mut(memory).retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
     }
 
     /// The order is on disk: from now on it is the one that counts.
-    fn obey(&mut self, kept: Kept, out: &mut Vec<Effect>) {
+    fn obey(&mut self, kept: Kept, now: Timestamp, out: &mut Vec<Effect>) {
         let (order, before) = (Arc::clone(&kept.order), Arc::clone(&self.ledger.order));
         let first = before.fence == Fence::default();
         let touched = kept.touched.clone().unwrap_or_else(|| touched_between(&before, &order));
@@ -327,7 +330,12 @@ impl Core {
         self.images.keep_those_of(&self.ledger.order);
         self.forget_what_is_gone();
         self.order_digest = digest;
-        self.reporter.head_changed();
+        let is_made = |pod: &PodId| order.pods.contains_key(pod) && !before.pods.contains_key(pod);
+        if touched.len() > FEW && touched.iter().all(is_made) {
+            self.reporter.head_changed_in_passing(now);
+        } else {
+            self.reporter.head_changed();
+        }
         self.desk.tally.accepted += 1;
         let fence = self.ledger.order.fence;
         info!(%fence, pods = self.ledger.order.pods.len(), "order accepted");

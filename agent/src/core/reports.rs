@@ -1,17 +1,23 @@
 //! Keeps what this node tells the schedulers, and turns changes of it into the smallest message that tells them.
 //!
 //! Every change raises the sequence number, published or not: a scheduler that missed one sees the gap and asks for
-//! the whole. All changes of one input travel in one delta.
+//! the whole. All changes of one input travel in one delta. That many pods are about to be made is nothing anybody waits for, and
+//! is told with what becomes of them: it would be half of everything that is reported while a cluster is filled.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use contract::digest::Digest;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportHead, ReportMessage, Stamp};
+use contract::state::RunState;
 use contract::time::Timestamp;
 use contract::travel::Changes;
 
 use super::lane_range;
+
+/// What nobody waits for is told after so long: most containers are made within it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The report as it stands and what was not told yet.
 #[derive(Debug)]
@@ -22,6 +28,10 @@ pub(super) struct Reporter {
     untold: Changes<PodId, PodFacts>,
     head_changed: bool,
     whole_due: bool,
+    /// Since when there is something untold that can wait.
+    can_wait_since: Option<Timestamp>,
+    /// Something untold cannot wait.
+    presses: bool,
     told_at: Timestamp,
 }
 
@@ -34,6 +44,8 @@ impl Reporter {
             untold: Changes::default(),
             head_changed: true,
             whole_due: true,
+            can_wait_since: None,
+            presses: true,
             told_at: Timestamp::NEVER,
         }
     }
@@ -54,6 +66,12 @@ impl Reporter {
         let facts = facts.map(|facts| PodFacts { updated_at: before.map_or(now, |before| before.updated_at), ..facts });
         if before == facts.as_ref() {
             return;
+        }
+        let is_to_be_made = |facts: &PodFacts| facts.state == RunState::Pending && facts.last_error.is_empty();
+        if before.is_none() && facts.as_ref().is_some_and(is_to_be_made) {
+            self.can_wait_since.get_or_insert(now);
+        } else {
+            self.presses = true;
         }
         let facts = facts.map(|facts| PodFacts { updated_at: now, ..facts });
         if let Some(before) = before {
@@ -77,6 +95,13 @@ impl Reporter {
     /// The node itself changed: order, engine.
     pub(super) fn head_changed(&mut self) {
         self.head_changed = true;
+        self.presses = true;
+    }
+
+    /// The node obeys an order that only makes pods, and many: nobody waits to hear of that before they are made.
+    pub(super) fn head_changed_in_passing(&mut self, now: Timestamp) {
+        self.head_changed = true;
+        self.can_wait_since.get_or_insert(now);
     }
 
     /// The next message must be whole.
@@ -85,8 +110,13 @@ impl Reporter {
     }
 
     /// Whether there is something to publish.
-    pub(super) fn is_due(&self, heartbeat_due: bool) -> bool {
-        heartbeat_due || self.whole_due || self.head_changed || !self.untold.is_empty()
+    pub(super) fn is_due(&self, heartbeat_due: bool, now: Timestamp) -> bool {
+        heartbeat_due || self.whole_due || self.presses || self.waits_until().is_some_and(|until| until <= now)
+    }
+
+    /// When what can wait has waited long enough.
+    pub(super) fn waits_until(&self) -> Option<Timestamp> {
+        self.can_wait_since.map(|since| since + PATIENCE)
     }
 
     /// What to publish now; `head` is the node as it stands, its sequence number is set here.
@@ -124,6 +154,8 @@ impl Reporter {
 
     fn advance(&mut self) -> Option<Changes<PodId, PodFacts>> {
         let pods = std::mem::take(&mut self.untold);
+        self.can_wait_since = None;
+        self.presses = false;
         if pods.is_empty() && !std::mem::take(&mut self.head_changed) {
             return None;
         }

@@ -18,6 +18,8 @@ pub(super) enum Alarm {
     Dependency(GroupName),
     /// A node's order that was not answered.
     Order(NodeName),
+    /// The orders that wait for others to be answered.
+    Line,
     /// Something that stands and may have to be told.
     Condition(Concern),
     /// The nodes that went silent.

@@ -61,7 +61,7 @@ impl Leading<'_> {
         }
         for (node, desk) in &mut self.lead.desks {
             desk.brake(brakes);
-            self.lead.due.insert(node.clone());
+            self.lead.line.insert(node.clone());
         }
     }
 

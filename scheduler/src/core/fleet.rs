@@ -192,7 +192,7 @@ impl Leading<'_> {
         }
         self.lead.alarms.set(Alarm::Condition(Concern::Engine(node.clone())), None);
         self.came_back(node);
-        self.lead.due.remove(node);
+        self.lead.line.remove(node);
         self.lead.dirty.extend(self.lead.draining.remove(node).into_iter().flatten());
         for (name, group) in &mut self.state.groups {
             if group.draining.remove(node) {

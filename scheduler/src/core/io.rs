@@ -221,6 +221,8 @@ pub struct Settings {
     pub engine_away_after: Duration,
     /// Cores a CPU level is a share of (deployd's `resources.cpu`).
     pub quota_cores: u32,
+    /// Orders that are under way at once; whoever else has to be told waits for an answer to one of them.
+    pub orders_at_once: usize,
     /// Switches off one guard, to show that the simulator would notice. Never set outside it.
     pub mutant: Option<Mutant>,
 }
@@ -292,6 +294,9 @@ impl Default for Settings {
             losses_within: Duration::from_secs(180),
             engine_away_after: Duration::from_secs(30),
             quota_cores: 8,
+            // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
+            // them waits long for its node when the nodes are busy.
+            orders_at_once: 64,
             mutant: None,
         }
     }

@@ -9,10 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Brakes;
-use contract::fence::{Fence, Term};
+use contract::fence::Term;
 use contract::name::{GroupName, NodeName};
-use contract::order::OrderReply;
-use contract::query::Liveness;
 use contract::store::Stores;
 use contract::time::Timestamp;
 
@@ -24,9 +22,10 @@ use super::io::{CommitResult, Effect, Mutant, Settings, Write};
 use super::journal::Journal;
 use super::load::Stored;
 use super::losses::Losses;
-use super::orders::{Conclusion, Desk, FORGOTTEN_AFTER, SpecDigests};
+use super::orders::{Desk, SpecDigests};
 use super::pace::Pace;
 use super::reports::Ears;
+use super::sending::Line;
 use super::state::State;
 
 /// One group of the slow sweep is planned so often, whatever happens.
@@ -51,7 +50,7 @@ pub(super) struct Leader {
     /// The stored brakes, as every order carries them.
     pub(super) brakes: Brakes,
     /// Nodes whose desk may have something to send.
-    pub(super) due: BTreeSet<NodeName>,
+    pub(super) line: Line,
     /// Groups that wait for a node to let go of something.
     pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
@@ -99,7 +98,7 @@ impl Leader {
             floor,
             spared: Arc::new(state.untouchable()),
             brakes: state.engine.brakes(),
-            due: BTreeSet::new(),
+            line: Line::default(),
             draining: BTreeMap::new(),
             outbox: Outbox::default(),
             undelivered: BTreeMap::new(),
@@ -202,6 +201,8 @@ impl Leading<'_> {
             Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
             Alarm::Dependency(name) => self.wake_dependency(name),
             Alarm::Order(node) => self.wake_desk(&node),
+            // Whoever waits for others' answers is told by what follows every input.
+            Alarm::Line => {}
             Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
             Alarm::Condition(concern) => self.look(concern),
             Alarm::Losses => self.judge_losses(),
@@ -270,7 +271,7 @@ impl Leading<'_> {
 
     fn hand_over(&mut self, change: &OrderChange) {
         self.lead.put_on_desk(change);
-        self.lead.due.insert(change.node.clone());
+        self.lead.line.insert(change.node.clone());
         if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
@@ -283,71 +284,9 @@ impl Leading<'_> {
     fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
         for (node, desk) in &mut self.lead.desks {
             desk.spare(&spared);
-            self.lead.due.insert(node.clone());
+            self.lead.line.insert(node.clone());
         }
         self.lead.spared = spared;
-    }
-
-    fn send_orders(&mut self) {
-        for node in std::mem::take(&mut self.lead.due) {
-            // A lost node is told when it is heard again.
-            let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
-            let Some(desk) = self.lead.desks.get_mut(&node).filter(|_| !lost) else { continue };
-            let Some(message) = desk.next(self.lead.term, self.now) else { continue };
-            self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
-            let message = message.meant_for(self.ears.identity(&node).to_owned());
-            self.effects.push(Effect::SendOrder { node, message });
-        }
-    }
-
-    /// A node answered its order, or did not.
-    pub(super) fn order_replied(&mut self, node: &NodeName, fence: Fence, reply: Option<&OrderReply>) {
-        if fence.term != self.lead.term {
-            return;
-        }
-        let Some(desk) = self.lead.desks.get_mut(node) else { return };
-        match desk.replied(fence, reply, self.now) {
-            Conclusion::Settled => self.settled(node),
-            Conclusion::Again(at) => self.lead.alarms.set(Alarm::Order(node.clone()), Some(at)),
-            Conclusion::Disagreement(at) => {
-                *self.disagreements += 1;
-                self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
-            }
-            // Whoever was elected after such an order was heard of leads a store that was set back.
-            Conclusion::Deposed(have) if have.term <= self.lead.overtaken => {
-                let at = desk.estrange(self.now);
-                self.estranged(node, have, at);
-            }
-            Conclusion::Estranged(have, at) => self.estranged(node, have, at),
-            Conclusion::Deposed(have) => {
-                self.lead.overtaken = have.term;
-                self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));
-            }
-            Conclusion::Nothing => {}
-        }
-    }
-
-    pub(super) fn settled(&mut self, node: &NodeName) {
-        self.reconciled(node);
-        self.lead.alarms.set(Alarm::Order(node.clone()), None);
-        if self.lead.desks.get(node).is_some_and(|desk| !desk.is_settled()) {
-            self.lead.due.insert(node.clone());
-            return;
-        }
-        self.look_at_vacancies(node);
-    }
-
-    fn wake_desk(&mut self, node: &NodeName) {
-        let now = self.now;
-        let Some(desk) = self.lead.desks.get_mut(node) else { return };
-        if let Some(fence) = desk.forgotten(now) {
-            return self.order_replied(node, fence, None);
-        }
-        if desk.not_before() > now {
-            let at = desk.not_before();
-            self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
-        }
-        self.lead.due.insert(node.clone());
     }
 }
 

@@ -44,6 +44,7 @@ mod restores;
 mod revisions;
 mod rollouts;
 mod scene;
+mod sending;
 mod state;
 mod strategy;
 mod surplus;
@@ -401,7 +402,7 @@ impl Leading<'_> {
         for node in &nodes {
             let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
             self.lead.desk(node).begin(report.map(|report| &report.head));
-            self.lead.due.insert(node.clone());
+            self.lead.line.insert(node.clone());
             if report.is_none() {
                 self.effects.push(Effect::AskWhole { node: node.clone() });
             }

@@ -101,7 +101,7 @@ impl Leading<'_> {
         match judgement.liveness {
             Liveness::Alive => {
                 self.room_appeared();
-                self.lead.due.insert(node.clone());
+                self.lead.line.insert(node.clone());
                 self.heard_again(node, before);
             }
             Liveness::Lost => self.lost(node),
@@ -226,7 +226,7 @@ impl Leading<'_> {
         }
         if !desk.is_settled() {
             let at = desk.not_before();
-            self.lead.due.insert(node.clone());
+            self.lead.line.insert(node.clone());
             if at > now {
                 self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
             }

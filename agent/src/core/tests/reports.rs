@@ -102,3 +102,28 @@ fn an_unchanged_look_is_no_news() {
     let effects = bench.feed(Input::Looked { id: "x".to_owned(), seen: Some(seen("x", A, Phase::Running)) });
     assert_eq!(effects, Vec::<Effect>::new());
 }
+
+#[test]
+fn many_pods_to_be_made_are_told_after_a_moment_and_a_few_at_once() {
+    let told_of = |count: u32| {
+        let mut bench = Bench::new().start();
+        kinds(&mut bench);
+        let wanted = (1..=count).fold(order(1, 1), |order, n| order.pod(&format!("a.v1-i{n}-d0")));
+        let effects = bench.feed(Input::Order { message: wanted.whole(), reply: "inbox".to_owned() });
+        bench.settle_but_steps(effects);
+        let at_once = kinds(&mut bench);
+        bench.pass(secs(1));
+        (at_once, kinds(&mut bench), bench.copy.as_ref().expect("told").pods.len())
+    };
+    assert_eq!(told_of(8), ("D".to_owned(), String::new(), 8));
+    assert_eq!(told_of(20), (String::new(), "D".to_owned(), 20));
+}
+
+#[test]
+fn what_becomes_of_many_pods_is_told_at_once() {
+    let mut bench = Bench::new().start();
+    kinds(&mut bench);
+    bench.order((1..=20).fold(order(1, 1), |order, n| order.pod(&format!("a.v1-i{n}-d0"))).whole());
+    assert_eq!(bench.copy.as_ref().expect("told").pods.len(), 20);
+    assert!(bench.copy.as_ref().expect("told").pods.values().all(|facts| !facts.containers.is_empty()));
+}

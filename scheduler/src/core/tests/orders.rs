@@ -237,3 +237,15 @@ fn a_spec_that_changes_under_its_number_is_sent_to_who_runs_it() {
     assert_eq!(changes(&group_of("one"), &group_of("one")), 0);
     assert_eq!(changes(&group_of("one"), &group_of("two")), 1);
 }
+
+#[test]
+fn who_waits_for_others_to_be_answered_is_told_of_everything_at_once() {
+    let mut rig = rig_with(Settings { orders_at_once: 1, ..Settings::default() }, &["a", "b"]);
+    let effects = decided(&mut rig, "c1", create("web", 2));
+    assert_eq!(sent(&effects).len(), 1, "one is under way: {effects:?}");
+    assert_eq!(sent(&decided(&mut rig, "c2", create("api", 2))), []);
+    rig.now += 1_000;
+    let effects = rig.input(Input::Tick);
+    let [Effect::SendOrder { message: OrderMessage::Delta(delta), .. }] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!(delta.pods.put.len(), 2, "who does not answer holds up nobody for long");
+}
