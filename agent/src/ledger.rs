@@ -148,6 +148,7 @@ mod tests {
         Ledger {
             order: Order { fence: Fence { term: Term(3), generation }, ..Order::default() }.into(),
             memory: std::sync::Arc::new([(pod, memory)].into()),
+            ..Ledger::default()
         }
     }
 

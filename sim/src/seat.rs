@@ -149,6 +149,8 @@ pub fn settings(seat: usize, mutant: Option<Mutant>) -> Settings {
         dependency_grace: Duration::from_secs(30),
         // Cut nodes are the simulator's daily bread.
         losses_stop: 0,
+        // Fewer than there are nodes, so that orders wait for each other here too.
+        orders_at_once: 2,
         mutant,
         ..Settings::default()
     }

@@ -1,16 +1,16 @@
 //! Knows what an earlier run of this agent may have left under way with the engine.
 //!
-//! An engine finishes what it was asked for although nobody waits for the answer any more. So a pod of the order this run began
-//! with that is not there may still come, and is told of until a look that began late enough does not show it: whoever takes it
+//! An engine finishes what it was asked for although nobody waits for the answer any more. So a pod this run began with, in
+//! its order or lately withdrawn, that is not there may still come, and is told of until a look that began late enough does not show it: whoever takes it
 //! for gone before would let it run somewhere else beside.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use contract::order::Order;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::time::Timestamp;
 
+use super::io::Ledger;
 use super::lane_range;
 
 /// An engine that is at something for longer is found to hang, and nothing is concluded from what it shows.
@@ -25,9 +25,10 @@ pub(super) struct Heritage {
 }
 
 impl Heritage {
-    /// A run begins with this order.
-    pub(super) fn of(order: &Order, now: Timestamp) -> Self {
-        Self { pods: order.pods.keys().cloned().collect(), shown_from: now + UNDER_WAY }
+    /// A run begins with this ledger.
+    pub(super) fn of(ledger: &Ledger, now: Timestamp) -> Self {
+        let pods = ledger.order.pods.keys().chain(&ledger.coming);
+        Self { pods: pods.cloned().collect(), shown_from: now + UNDER_WAY }
     }
     /// The pod may still come.
     pub(super) fn contains(&self, pod: &PodId) -> bool {

@@ -251,6 +251,9 @@ pub struct Ledger {
     /// What is remembered of pods in the order. Shared with the copy that is on its way to the disk: a copy of everything for
     /// each write would cost a node with hundreds of pods more than its orders do.
     pub memory: Arc<BTreeMap<PodId, PodMemory>>,
+    /// Pods that left the order while the engine was asked to make them: they may still come, also after a restart.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub coming: BTreeSet<PodId>,
 }
 
 /// What is remembered of one pod.

@@ -117,7 +117,7 @@ impl Core {
         if !self.begun {
             self.begun = true;
             self.last_word = now;
-            self.heritage = heritage::Heritage::of(&self.ledger.order, now);
+            self.heritage = heritage::Heritage::of(&self.ledger, now);
         }
         for input in inputs {
             self.take(input, now, &mut out);

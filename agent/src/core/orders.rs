@@ -71,6 +71,8 @@ struct Kept {
     asked: BTreeMap<PodId, Timestamp>,
     /// The pods it may change, of those there are; none when it may change any.
     touched: Touched,
+    /// Pods outside of it that the engine was asked to make.
+    coming: BTreeSet<PodId>,
 }
 
 impl Desk {
@@ -183,7 +185,8 @@ impl Core {
             Judgement::Accept => match self.resulting_order(message) {
                 Ok((order, digest, touched)) => {
                     let asked = self.asked_anew(&order, touched.as_ref(), now);
-                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched }, now, out);
+                    let coming = self.coming_beside(&order, touched.as_ref());
+                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched, coming }, now, out);
                 }
                 Err(reply) => reply,
             },
@@ -247,11 +250,23 @@ impl Core {
         }
         let mut ledger = self.ledger.clone();
         adopt(&mut ledger, &kept.order, &kept.asked, kept.touched.as_ref());
+        ledger.coming.clone_from(&kept.coming);
         if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
             self.obey(kept, now, out);
             return self.write(ledger, None, out);
         }
         self.write(ledger, Some(kept), out);
+    }
+
+    /// The pods that leave the order, or left it before, while the engine may still make them.
+    fn coming_beside(&self, order: &Order, touched: Option<&BTreeSet<PodId>>) -> BTreeSet<PodId> {
+        // A change names whom it takes away; a whole order is compared with the one before.
+        let before = self.ledger.order.pods.keys().filter(|_| touched.is_none());
+        let leaving = before.chain(touched.into_iter().flatten());
+        let is_making = |pod: &PodId| self.world.lane(&pod.key()).is_some_and(|lane| lane.is_making(pod));
+        let may_come = |pod: &PodId| is_making(pod) || self.heritage.contains(pod);
+        let outside = leaving.chain(&self.ledger.coming).filter(|pod| !order.pods.contains_key(*pod));
+        outside.filter(|pod| may_come(pod)).cloned().collect()
     }
 
     /// The pods `order` asks to start or restart once more, and when: at the last start of any of their containers, for
@@ -295,7 +310,7 @@ impl Core {
 
     /// Forgets pods that are neither ordered nor there.
     fn forget_what_is_gone(&mut self) {
-        let Ledger { order, memory } = &mut self.ledger;
+        let Ledger { order, memory, .. } = &mut self.ledger;
         if !memory.values().any(|memory| !memory.live.updated.is_empty()) {
             // Of what left the order nothing else was kept.
             return;
@@ -326,7 +341,8 @@ impl Core {
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }
         adopt(&mut self.ledger, &kept.order, &kept.asked, kept.touched.as_ref());
-        let Kept { digest, inbox, .. } = kept;
+        let Kept { digest, inbox, coming, .. } = kept;
+        self.ledger.coming = coming;
         self.images.keep_those_of(&self.ledger.order);
         self.forget_what_is_gone();
         self.order_digest = digest;

@@ -18,8 +18,7 @@ use crate::core::io::Input;
 use crate::metrics::Metrics;
 
 /// An agent answers once the order is on its disk. One that is busy for longer says in its report what it obeys, which is an
-/// answer too. Ten seconds were tried, and send less to ten thousands of busy nodes; but a lost order is then noticed as late, and the
-/// simulator finds histories in which that matters.
+/// answer too. Longer would send less to nodes that are very busy, and notice a lost order as late for all others.
 const DEADLINE: Duration = Duration::from_secs(3);
 /// Orders under way at once.
 const AT_ONCE: usize = 256;

@@ -152,6 +152,23 @@ fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_mo
 }
 
 #[test]
+fn what_was_withdrawn_while_it_was_being_made_is_told_of_by_the_next_run_too() {
+    let mut bench = Bench::new().start();
+    for order in [order(1, 1).pod(A), order(1, 2)] {
+        let effects = bench.feed(Input::Order { message: order.whole(), reply: "r".to_owned() });
+        let Some(persisted) = effects.into_iter().find_map(|effect| bench.perform(effect)) else { panic!("a write") };
+        // The step that follows from the first is with the engine and does not come back.
+        bench.feed(persisted);
+    }
+    bench.restart("run-2");
+    bench.pass(secs(5));
+    assert!(bench.told(A).leaving, "it may still come");
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.pass(secs(10));
+    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+}
+
+#[test]
 fn what_did_not_come_from_an_earlier_run_in_time_is_gone() {
     let mut bench = running();
     bench.engine.clear();
