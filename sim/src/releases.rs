@@ -117,7 +117,8 @@ fn unspared(change: &Change) -> Option<String> {
         let (was, is) = (stride.was.version, stride.is.version);
         record.equals.contains(&was) && is == record.spec.version && was != is && stride.was.filling == Filling::Pod
     };
-    let stride = change.strides().find(is_touched)?;
+    // Who took a number that was given up since the commit before never ran at the version of the one before.
+    let stride = change.strides().find(|stride| is_touched(stride) && !change.is_another(stride))?;
     Some(format!("{} ran {} and goes to {}", stride.instance, stride.was.version, stride.is.version))
 }
 

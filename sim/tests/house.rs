@@ -188,3 +188,12 @@ fn unsafe_is_forbidden_everywhere() {
     let workspace = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace manifest");
     assert!(workspace.contains("unsafe_code = \"forbid\""));
 }
+
+#[test]
+fn a_build_finds_its_protoc_though_nobody_has_put_it_on_the_path() {
+    let setting = fs::read_to_string(root().join(".cargo/config.toml")).expect("settings of cargo");
+    assert!(setting.contains(r#"PROTOC = { value = "deploy/protoc", relative = true }"#), "{setting}");
+    let mut protoc = std::process::Command::new(root().join("deploy/protoc"));
+    let said = protoc.arg("--version").env("PATH", "/usr/local/bin:/usr/bin:/bin").output().expect("it runs");
+    assert!(String::from_utf8_lossy(&said.stdout).starts_with("libprotoc"), "{said:?}");
+}

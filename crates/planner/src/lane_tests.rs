@@ -163,9 +163,6 @@ fn answered(of: &str, restarts: u32, restarted_at: Timestamp) -> Next {
 fn create(id: &str, index: usize) -> Next {
     Next::Create(Identity { pod: pod(id), index })
 }
-fn replace(old: &str, new: &str) -> Next {
-    Next::Replace { old: old.to_owned(), grace: GRACE, new: Identity { pod: pod(new), index: 0 } }
-}
 fn remove(id: &str) -> Next {
     Next::Remove { id: id.to_owned(), grace: GRACE }
 }
@@ -338,35 +335,6 @@ fn what_is_not_ordered_goes_before_anything_is_created() {
     let upgrade = facts().want("a.v2-i1-d0", 2).see("old", "a.v1-i1-d0", 0, Activity::Running);
     assert_eq!(upgrade.next(), remove("old"));
     assert_eq!(facts().see("old", "a.v1-i1-d0", 0, Activity::Exited).next(), remove("old"));
-}
-
-#[test]
-fn one_container_takes_the_place_of_one_other_in_one_step() {
-    let (old, new) = ("a.v1-i1-d0", "a.v2-i1-d0");
-    let upgrade = || facts().want(new, 1).see("x", old, 0, Activity::Running);
-    assert_eq!(upgrade().next(), replace("x", new));
-    assert_eq!(upgrade().stateful().next(), replace("x", new), "it starts when the old one has ended");
-    assert_eq!(upgrade().brake(|brakes| brakes.paused = true).next(), replace("x", new), "it is ordered all the same");
-}
-
-#[test]
-fn what_is_not_one_for_one_goes_step_by_step() {
-    let (old, new) = ("a.v1-i1-d0", "a.v2-i1-d0");
-    let upgrade = || facts().want(new, 1).see("x", old, 0, Activity::Running);
-    assert_eq!(upgrade().stopped().next(), remove("x"), "nothing takes its place");
-    assert_eq!(upgrade().see("y", new, 0, Activity::Created).next(), remove("x"), "the other is made already");
-    assert_eq!(upgrade().see("y", "a.v0-i1-d0", 0, Activity::Running).next(), remove("x"), "there are two to go");
-    assert_eq!(upgrade().want("a.v3-i1-d0", 1).next(), remove("x"), "there are two to come");
-    assert_eq!(
-        upgrade().remember(|memory| memory.retry_at = at(160)).next(),
-        remove("x"),
-        "the other may not come yet"
-    );
-    assert_eq!(upgrade().remember(|memory| memory.created = true).next(), remove("x"), "the other is missing");
-    let ended = facts().want(new, 1).see("x", old, 0, Activity::Exited);
-    assert_eq!(ended.next(), remove("x"), "it has ended before");
-    let same_name = facts().want(new, 1).remember(|memory| memory.outdated = true).see("x", new, 0, Activity::Running);
-    assert_eq!(same_name.next(), remove("x"), "two cannot have one name");
 }
 
 #[test]

@@ -29,8 +29,8 @@ pub(super) struct Line {
     due: BTreeSet<NodeName>,
     /// Who was told last: everybody else comes before it.
     last: Option<NodeName>,
-    /// Whose answer is awaited, and since when.
-    awaited: BTreeMap<NodeName, Timestamp>,
+    /// Whose answer is open, and since when.
+    unanswered: BTreeMap<NodeName, Timestamp>,
 }
 
 impl Line {
@@ -41,14 +41,14 @@ impl Line {
     /// The node is forgotten.
     pub(super) fn remove(&mut self, node: &NodeName) {
         self.due.remove(node);
-        self.awaited.remove(node);
+        self.unanswered.remove(node);
     }
-    /// Who may be told now, with at most so many awaited.
+    /// Who may be told now, with at most so many unanswered.
     fn next(&mut self, most: usize, now: Timestamp) -> Option<NodeName> {
-        if self.awaited.len() >= most {
-            self.awaited.retain(|_, sent_at| now < *sent_at + HOLDS_UP);
+        if self.unanswered.len() >= most {
+            self.unanswered.retain(|_, sent_at| now < *sent_at + HOLDS_UP);
         }
-        if self.awaited.len() >= most {
+        if self.unanswered.len() >= most {
             return None;
         }
         let after = self.last.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
@@ -60,7 +60,7 @@ impl Line {
     }
     /// When the next may be told though nobody answers.
     fn free_at(&self) -> Option<Timestamp> {
-        let first = self.awaited.values().min().filter(|_| !self.due.is_empty());
+        let first = self.unanswered.values().min().filter(|_| !self.due.is_empty());
         first.map(|sent_at| *sent_at + HOLDS_UP)
     }
 }
@@ -73,7 +73,7 @@ impl Leading<'_> {
             let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
             let Some(desk) = self.lead.desks.get_mut(&node).filter(|_| !lost) else { continue };
             let Some(message) = desk.next(self.lead.term, self.now) else { continue };
-            self.lead.line.awaited.insert(node.clone(), self.now);
+            self.lead.line.unanswered.insert(node.clone(), self.now);
             self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
             let message = message.meant_for(self.ears.identity(&node).to_owned());
             self.effects.push(Effect::SendOrder { node, message });
@@ -93,7 +93,7 @@ impl Leading<'_> {
         let Some(desk) = self.lead.desks.get_mut(node) else { return };
         let conclusion = desk.replied(fence, reply, self.now);
         if conclusion != Conclusion::Nothing {
-            self.lead.line.awaited.remove(node);
+            self.lead.line.unanswered.remove(node);
         }
         match conclusion {
             Conclusion::Settled => self.settled(node),
@@ -118,7 +118,7 @@ impl Leading<'_> {
 
     /// The node has what it was sent.
     pub(super) fn settled(&mut self, node: &NodeName) {
-        self.lead.line.awaited.remove(node);
+        self.lead.line.unanswered.remove(node);
         self.reconciled(node);
         self.lead.alarms.set(Alarm::Order(node.clone()), None);
         if self.lead.desks.get(node).is_some_and(|desk| !desk.is_settled()) {
@@ -156,7 +156,7 @@ mod tests {
         let mut told = Vec::new();
         while let Some(node) = line.next(most, now) {
             told.push(node.to_string());
-            line.awaited.insert(node, now);
+            line.unanswered.insert(node, now);
         }
         told
     }
@@ -167,9 +167,9 @@ mod tests {
         ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
         assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);
         line.insert(node("a"));
-        line.awaited.remove(&node("b"));
+        line.unanswered.remove(&node("b"));
         assert_eq!(tell(&mut line, 2, NOW), ["c"]);
-        line.awaited.clear();
+        line.unanswered.clear();
         assert_eq!(tell(&mut line, 2, NOW), ["a"]);
     }
 

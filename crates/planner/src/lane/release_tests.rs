@@ -8,6 +8,9 @@ const NEW: &str = "a.v2-i1-d0";
 fn fetch(image: &str) -> Next {
     Next::Fetch(image.to_owned())
 }
+fn replace(old: &str, new: &str) -> Next {
+    Next::Replace { old: old.to_owned(), grace: GRACE, new: Identity { pod: pod(new), index: 0 } }
+}
 fn update(id: &str, of: &str) -> Next {
     Next::Update { id: id.to_owned(), identity: Identity { pod: pod(of), index: 0 } }
 }
@@ -124,4 +127,31 @@ fn only_other_limits_can_be_given_to_standing_containers() {
     assert_eq!(change(|spec| spec.version = 2), (false, true));
     assert_eq!(change(|spec| spec.containers[0].image = "web:2".to_owned()), (true, false));
     assert_eq!(change(|spec| spec.containers.push(ContainerSpec::default())), (true, false));
+}
+
+#[test]
+fn one_container_takes_the_place_of_one_other_in_one_step() {
+    let upgrade = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
+    assert_eq!(upgrade().next(), replace("x", NEW));
+    assert_eq!(upgrade().stateful().next(), replace("x", NEW), "it starts when the old one has ended");
+    assert_eq!(upgrade().brake(|brakes| brakes.paused = true).next(), replace("x", NEW), "it is ordered all the same");
+}
+
+#[test]
+fn what_is_not_one_for_one_goes_step_by_step() {
+    let upgrade = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
+    assert_eq!(upgrade().stopped().next(), remove("x"), "nothing takes its place");
+    assert_eq!(upgrade().see("y", NEW, 0, Activity::Created).next(), remove("x"), "the other is made already");
+    assert_eq!(upgrade().see("y", "a.v0-i1-d0", 0, Activity::Running).next(), remove("x"), "there are two to go");
+    assert_eq!(upgrade().want("a.v3-i1-d0", 1).next(), remove("x"), "there are two to come");
+    assert_eq!(
+        upgrade().remember(|memory| memory.retry_at = at(160)).next(),
+        remove("x"),
+        "the other may not come yet"
+    );
+    assert_eq!(upgrade().remember(|memory| memory.created = true).next(), remove("x"), "the other is missing");
+    let ended = facts().want(NEW, 1).see("x", OLD, 0, Activity::Exited);
+    assert_eq!(ended.next(), remove("x"), "it has ended before");
+    let same_name = facts().want(NEW, 1).remember(|memory| memory.outdated = true).see("x", NEW, 0, Activity::Running);
+    assert_eq!(same_name.next(), remove("x"), "two cannot have one name");
 }
