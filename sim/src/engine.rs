@@ -248,6 +248,9 @@ impl Engine {
         }
         // Also when the new one could not be made: nobody waits for the other to know.
         self.end(old, 143, now);
+        if reach == Reach::All {
+            self.containers.remove(old);
+        }
         let id = match made {
             Err(failure) => return Done { result: Err(failure), touched: Some(old.to_owned()) },
             Ok(id) if reach == Reach::Ended => return Done { result: Ok(None), touched: Some(id) },
@@ -257,9 +260,6 @@ impl Engine {
         drop(self.start(owner, &id, now));
         let refused = || Err(StepFailure::Refused("device or resource busy".to_owned()));
         let result = if reach == Reach::Started { refused() } else { Ok(self.look(owner, &id)) };
-        if reach == Reach::All {
-            self.containers.remove(old);
-        }
         Done { result, touched: Some(id) }
     }
 
