@@ -134,6 +134,14 @@ fn a_crash_between_create_and_memory_makes_no_second_container() {
     assert_eq!((bench.engine.len(), bench.told(A).state), (1, RunState::Success));
 }
 
+/// What an earlier run asked for comes when nobody wants it any more.
+fn comes_late_and_is_removed(bench: &mut Bench) {
+    assert!(bench.told(A).leaving, "it may still come");
+    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
+    bench.pass(secs(10));
+    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+}
+
 #[test]
 fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_more() {
     let mut bench = Bench::new().start();
@@ -145,10 +153,7 @@ fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_mo
     let listing = bench.feed(Input::Order { message: order(1, 2).whole(), reply: "r".to_owned() });
     bench.settle(listing);
     bench.pass(secs(5));
-    assert!(bench.told(A).leaving, "it may still come");
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
-    bench.pass(secs(10));
-    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+    comes_late_and_is_removed(&mut bench);
 }
 
 #[test]
@@ -162,10 +167,7 @@ fn what_was_withdrawn_while_it_was_being_made_is_told_of_by_the_next_run_too() {
     }
     bench.restart("run-2");
     bench.pass(secs(5));
-    assert!(bench.told(A).leaving, "it may still come");
-    bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
-    bench.pass(secs(10));
-    assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
+    comes_late_and_is_removed(&mut bench);
 }
 
 #[test]
