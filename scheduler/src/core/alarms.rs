@@ -14,6 +14,8 @@ pub(super) enum Alarm {
     Node(NodeName),
     /// A group whose plan waits for a time.
     Group(GroupName),
+    /// A group that is coming up, and may not get on.
+    ComingUp(GroupName),
     /// A dependency pod whose plan waits for a time.
     Dependency(GroupName),
     /// A node's order that was not answered.

@@ -15,6 +15,7 @@ use contract::store::Stores;
 use contract::time::Timestamp;
 
 use super::alarms::{Alarm, Alarms};
+use super::coming_up::ComingUp;
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
 use super::conditions::Conditions;
 use super::hidden::Hidden;
@@ -61,6 +62,8 @@ pub(super) struct Leader {
     pub(super) dirty: BTreeSet<GroupName>,
     /// How soon they are planned for reports.
     pub(super) pace: Pace,
+    /// Groups that were coming up when they were last to be looked at.
+    pub(super) coming_up: ComingUp,
     /// Groups with an instance that found no place.
     pub(super) waiting: BTreeSet<GroupName>,
     /// The group the slow sweep looked at last.
@@ -105,6 +108,7 @@ impl Leader {
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
             pace: Pace::default(),
+            coming_up: ComingUp::new(),
             waiting: BTreeSet::new(),
             swept: None,
             ports_freed: true,
@@ -199,6 +203,7 @@ impl Leading<'_> {
         match alarm {
             Alarm::Node(node) => self.judge_node(&node),
             Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
+            Alarm::ComingUp(group) => self.look_at_coming(group),
             Alarm::Dependency(name) => self.wake_dependency(name),
             Alarm::Order(node) => self.wake_desk(&node),
             // Whoever waits for others' answers is told by what follows every input.

@@ -8,6 +8,7 @@ mod alarms;
 mod assignments;
 mod brakes;
 mod bulk;
+mod coming_up;
 mod commands;
 mod commit;
 mod conditions;

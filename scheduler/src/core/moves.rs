@@ -1,4 +1,7 @@
-//! Tells where instances went: one event each, or one per node when there are many.
+//! Tells where instances went: one event each, one per node when there are many, and one in all when the nodes are many too.
+//!
+//! An event is stored with an fsync of its own. Where each instance is can be asked at any time; a thousand events of one
+//! deployment would only push out what explains something.
 
 use std::collections::BTreeMap;
 
@@ -12,8 +15,8 @@ use super::io::Effect;
 
 /// More changed places of one group than this are told node by node.
 const MOST_MOVES: usize = 50;
-/// Nodes told of one by one.
-const MOST_NODES: usize = 200;
+/// Changed places on more nodes than this are told as a sum.
+const MOST_NODES: usize = 50;
 
 /// Which pod of an instance.
 #[derive(PartialEq, Eq)]
@@ -122,14 +125,29 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
             }
         }
     }
-    let more = nodes.len().saturating_sub(MOST_NODES);
-    let told = nodes.iter().take(MOST_NODES).map(|(node, traffic)| {
+    if nodes.len() > MOST_NODES {
+        return vec![Effect::Record(of_group(Kind::Placed, group, sum(nodes.values()), now))];
+    }
+    let told = nodes.iter().map(|(node, traffic)| {
         let event = of_group(Kind::Placed, group, traffic.sentence(), now);
         Effect::Record(Event { node: Some((*node).clone()), ..event })
     });
-    let rest = (more > 0).then(|| format!("instances were placed on or left {more} more nodes"));
-    let rest = rest.map(|message| Effect::Record(of_group(Kind::Placed, group, message, now)));
-    told.chain(rest).collect()
+    told.collect()
+}
+
+/// What changed, and on how many nodes.
+fn sum<'a>(nodes: impl Iterator<Item = &'a Traffic> + Clone) -> String {
+    let part = |count: fn(&Traffic) -> u32, word: &str| {
+        let counts = nodes.clone().map(count).filter(|count| *count > 0);
+        let (sum, on) = (counts.clone().sum::<u32>(), counts.count());
+        (sum > 0).then(|| format!("{sum} {word} {on} nodes"))
+    };
+    let parts = [
+        part(|traffic| traffic.came, "placed on"),
+        part(|traffic| traffic.left, "leave"),
+        part(|traffic| traffic.anew, "made anew or upgraded on"),
+    ];
+    format!("instances: {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
 impl Traffic {

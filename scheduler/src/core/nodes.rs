@@ -90,7 +90,11 @@ impl Leading<'_> {
     /// Judges whether a node is alive and does what follows when that changed.
     pub(super) fn judge_node(&mut self, node: &NodeName) {
         let judgement = self.judgement(node);
-        self.lead.alarms.set(Alarm::Node(node.clone()), judgement.again_at);
+        match judgement.again_at {
+            // With each report it is later; whoever looks at the earlier time finds that, and nothing is moved before.
+            Some(at) => self.lead.alarms.set_earlier(Alarm::Node(node.clone()), at),
+            None => self.lead.alarms.set(Alarm::Node(node.clone()), None),
+        }
         let Some(liveness) = self.state.hosts.hear(node) else { return };
         let before = std::mem::replace(liveness, judgement.liveness);
         if before == judgement.liveness {

@@ -5,7 +5,6 @@
 
 use std::borrow::Cow;
 use std::ops::Bound;
-use std::time::Duration;
 
 use contract::command::Operation;
 use contract::keys;
@@ -13,7 +12,7 @@ use contract::name::{GroupName, NodeName};
 use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
 use contract::report::PodFacts;
 use contract::rollout::Amount;
-use contract::state::{RunState, TargetState};
+use contract::state::TargetState;
 use contract::time::Timestamp;
 use planner::group::{GroupPlan, plan_group};
 
@@ -21,7 +20,7 @@ use super::alarms::Alarm;
 use super::commit::{self, Bundle};
 use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
-use super::reports::{Ears, PodChange};
+use super::reports::Ears;
 use super::revisions::Origin;
 use super::scene::Scene;
 use super::state::{Group, pod_id, pods_of};
@@ -30,8 +29,6 @@ use super::state::{Group, pod_id, pods_of};
 const MOST_PLANNED: usize = 8192;
 /// A group without instances takes a look, too.
 const LEAST: usize = 16;
-/// A group that is coming up is looked at so often, whatever is missing.
-const COMING_UP: Duration = Duration::from_secs(20);
 
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
@@ -57,21 +54,6 @@ impl Leading<'_> {
             Some(later) => self.lead.alarms.set_earlier(Alarm::Group(name), later),
             None => drop(self.lead.dirty.insert(name)),
         }
-    }
-
-    /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
-    /// them is there: a thousand instances are not all looked at for each of them.
-    pub(super) fn pod_reported(&mut self, change: &PodChange) {
-        let name = change.pod.group.clone();
-        match self.state.groups.get(&name) {
-            Some(group) if is_coming_up(group) && is_expected(change) => {
-                if self.ears.arrived(&name) < group.slots().len() {
-                    return self.lead.alarms.set_earlier(Alarm::Group(name), self.now + COMING_UP);
-                }
-            }
-            Some(_) | None => {}
-        }
-        self.reported(name);
     }
 
     /// Marks the next group of the slow sweep.
@@ -279,30 +261,6 @@ impl<'a> Sight<'a> {
             beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
         }
     }
-}
-
-/// All its instances are made or scaled at once, and nothing of it waits for one of them.
-fn is_coming_up(group: &Group) -> bool {
-    let at_once = match group.record.operation.as_ref().map(|operation| operation.kind) {
-        Some(Operation::Deploying | Operation::Scheduling) => true,
-        Some(
-            Operation::Upgrading
-            | Operation::Drifting
-            | Operation::Starting
-            | Operation::Stopping
-            | Operation::Restarting
-            | Operation::Removing,
-        )
-        | None => false,
-    };
-    at_once && !group.record.spec.is_conducted()
-}
-
-/// A pod is to be made, or runs for the first time: no plan was waiting for that alone.
-fn is_expected(change: &PodChange) -> bool {
-    let is_new = change.before.as_ref().is_none_or(|before| before.state == RunState::Pending);
-    let is_well = |after: &PodFacts| matches!(after.state, RunState::Pending | RunState::Success);
-    is_new && change.after.as_ref().is_some_and(|after| is_well(after) && !after.leaving && after.last_error.is_empty())
 }
 
 /// The node each instance leaves.

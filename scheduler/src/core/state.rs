@@ -267,17 +267,18 @@ impl State {
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
     pub(super) fn put_host(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
         let facts = self.labelled(name, facts);
+        if self.hosts.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
+            // As with nearly every report: the order of the nodes is not touched.
+            return false;
+        }
+        let facts = facts.into_owned();
         if let Some(host) = self.hosts.get_mut(name) {
-            let changed = host.facts != *facts || host.engine != engine;
-            if changed {
-                host.facts = facts.into_owned();
-                host.engine = engine;
-            }
-            return changed;
+            (host.facts, host.engine) = (facts, engine);
+            return true;
         }
         let (cordon, forsaken) = self.standing_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
-        let host = Host { facts: facts.into_owned(), used, liveness, engine, cordon, forsaken };
+        let host = Host { facts, used, liveness, engine, cordon, forsaken };
         self.hosts.insert(name.clone(), host);
         true
     }

@@ -121,6 +121,15 @@ fn many_moves_are_told_node_by_node() {
 }
 
 #[test]
+fn moves_on_many_nodes_are_told_once() {
+    let names: Vec<String> = (0..60).map(|number| format!("n{number:02}")).collect();
+    let mut rig = rig(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    rig.command("c1", create("web", 120));
+    let placed: Vec<String> = rig.recorded().into_iter().filter(|line| line.starts_with("Placed")).collect();
+    assert_eq!(placed, ["Placed web: instances: 120 placed on 60 nodes"]);
+}
+
+#[test]
 fn nodes_and_leaders_come_and_go_in_words() {
     let mut rig = rig(&["a", "b"]);
     rig.agents.insert(node("c"), Agent::new());
