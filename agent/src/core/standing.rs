@@ -17,6 +17,10 @@ impl Core {
         let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
         for (pod, count) in pods {
             let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
+            if count > 0 && of_pod().next().is_none() && !self.ledger.memory.contains_key(&pod) {
+                // It is to be made: nothing follows from that.
+                continue;
+            }
             let there: Vec<usize> = of_pod().map(|seen| seen.identity.index).collect();
             let running: Vec<usize> =
                 of_pod().filter(|seen| seen.phase == Phase::Running).map(|seen| seen.identity.index).collect();

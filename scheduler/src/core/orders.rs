@@ -171,14 +171,21 @@ impl Desk {
         self.withdrawn.remove(&change.pod);
         // The new reference first: a spec that stays is not sent again.
         self.refer(assignment.spec_key(&change.pod), spec, digests);
-        self.drop_pod(&change.pod);
         self.digest = self.digest.with(Digest::of(&(&change.pod, assignment)));
-        self.pods.insert(change.pod.clone(), assignment.clone());
+        if let Some(before) = self.pods.insert(change.pod.clone(), assignment.clone()) {
+            self.uncount(&change.pod, &before);
+        }
     }
 
     fn drop_pod(&mut self, pod: &PodId) {
-        let Some(before) = self.pods.remove(pod) else { return };
-        self.digest = self.digest.without(Digest::of(&(pod, &before)));
+        if let Some(before) = self.pods.remove(pod) {
+            self.uncount(pod, &before);
+        }
+    }
+
+    /// What was ordered of the pod is not any more.
+    fn uncount(&mut self, pod: &PodId, before: &Assignment) {
+        self.digest = self.digest.without(Digest::of(&(pod, before)));
         let key = before.spec_key(pod);
         let Some(reference) = self.specs.get_mut(&key) else { return };
         reference.pods -= 1;
