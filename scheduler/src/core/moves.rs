@@ -126,7 +126,7 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
         }
     }
     if nodes.len() > MOST_NODES {
-        return vec![Effect::Record(of_group(Kind::Placed, group, sum(nodes.values()), now))];
+        return vec![Effect::Record(of_group(Kind::Placed, group, sum(&nodes), now))];
     }
     let told = nodes.iter().map(|(node, traffic)| {
         let event = of_group(Kind::Placed, group, traffic.sentence(), now);
@@ -136,9 +136,9 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
 }
 
 /// What changed, and on how many nodes.
-fn sum<'a>(nodes: impl Iterator<Item = &'a Traffic> + Clone) -> String {
+fn sum(nodes: &BTreeMap<&NodeName, Traffic>) -> String {
     let part = |count: fn(&Traffic) -> u32, word: &str| {
-        let counts = nodes.clone().map(count).filter(|count| *count > 0);
+        let counts = nodes.values().map(count).filter(|count| *count > 0);
         let (sum, on) = (counts.clone().sum::<u32>(), counts.count());
         (sum > 0).then(|| format!("{sum} {word} {on} nodes"))
     };
