@@ -1,7 +1,7 @@
 //! The hands on the Docker engine, and the only file that knows its client library.
 //!
-//! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and stops have their own
-//! places in line, so a stop that waits for its grace holds nobody up. The surprise: the engine names a missing network,
+//! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and ends have their own
+//! places in line, so an end that waits for its grace holds nobody up. The surprise: the engine names a missing network,
 //! and an address that cannot be had, only at start.
 
 mod bodies;
@@ -9,6 +9,7 @@ mod calls;
 mod images;
 mod making;
 mod networks;
+mod pace;
 mod underway;
 
 use std::collections::{BTreeMap, HashMap};
@@ -40,7 +41,8 @@ use crate::container::{Host, Plan, address, seen};
 use crate::core::io::{ContainerSeen, Phase};
 use crate::fault::Error;
 use crate::pulse::Pulse;
-use underway::Underway;
+use pace::{Pace, Place};
+use underway::{Underway, Work};
 
 /// Inspect and list.
 const READ: Duration = Duration::from_secs(5);
@@ -50,8 +52,6 @@ const CHANGE: Duration = Duration::from_secs(30);
 const STOP_SLACK: Duration = Duration::from_secs(10);
 /// Reads at a time: they are cheap, and must not wait behind creates.
 const READS: usize = 8;
-/// Stops at a time: they mostly wait inside the engine.
-const STOPS: usize = 64;
 /// Between two looks at something another process of this engine is finishing.
 const POLL: Duration = Duration::from_millis(100);
 
@@ -77,7 +77,7 @@ pub struct Engine {
     client: Mutex<Option<Docker>>,
     reads: Semaphore,
     changes: Semaphore,
-    stops: Semaphore,
+    ends: Pace,
     underway: Underway,
     /// Networks known to be there, and the addresses of those that are split; held while one is made, so that this agent
     /// makes each once.
@@ -96,7 +96,7 @@ impl Engine {
             client: Mutex::new(None),
             reads: Semaphore::new(READS),
             changes: Semaphore::new(concurrency.max(1)),
-            stops: Semaphore::new(STOPS),
+            ends: Pace::default(),
             underway: Underway::default(),
             networks: tokio::sync::Mutex::new(BTreeMap::new()),
             swappiness: AtomicBool::new(true),
@@ -183,19 +183,20 @@ impl Engine {
 
     /// Asks a container to end and kills it after the grace; none when it is gone.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<Option<ContainerSeen>, Error> {
-        let _place = self.stops.acquire().await;
+        let mut place = self.ends.place().await;
         let work = self.underway.begin(id);
-        let is_there = self.end(id, grace).await?;
-        drop(work);
+        let is_there = self.end(&work, grace, &mut place).await?;
+        drop((work, place));
         if is_there { self.look(id).await } else { Ok(None) }
     }
 
     /// Whether the container is still there after its end.
-    async fn end(&self, id: &str, grace: Duration) -> Result<bool, Error> {
+    async fn end(&self, work: &Work<'_>, grace: Duration, place: &mut Place<'_>) -> Result<bool, Error> {
         let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::new().t(seconds).build();
         let limit = grace + STOP_SLACK;
-        match self.call(limit, async |docker| docker.stop_container(id, Some(options)).await).await {
+        let answer = self.call(limit, async |docker| docker.stop_container(work.id(), Some(options)).await);
+        match place.hold(work.died(), answer).await {
             // It had ended before.
             Err(error) if error.status() == 304 => Ok(true),
             Err(error) if error.status() == 404 => Ok(false),
@@ -205,9 +206,9 @@ impl Engine {
 
     /// Removes a container, after a stop with grace. It is gone when this returns well.
     pub async fn remove(&self, id: &str, grace: Duration) -> Result<(), Error> {
-        let place = self.stops.acquire().await;
-        let _work = self.underway.begin(id);
-        match self.end(id, grace).await {
+        let mut place = self.ends.place().await;
+        let work = self.underway.begin(id);
+        match self.end(&work, grace, &mut place).await {
             Ok(false) => return Ok(()),
             Ok(true) => {}
             // The engine refuses to stop it: removal by force is what is left.

@@ -39,8 +39,8 @@ impl Engine {
         let leaving = self.underway.begin(old);
         let (ended, has_ended) = oneshot::channel();
         let goes = async {
-            let place = self.stops.acquire().await;
-            let is_there = self.end(old, grace).await?;
+            let mut place = self.ends.place().await;
+            let is_there = self.end(&leaving, grace, &mut place).await?;
             drop(place);
             ended.send(()).ok();
             if is_there { self.discard(old).await } else { Ok(()) }

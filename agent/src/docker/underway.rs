@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 
 /// The containers that are worked on, by id. A lane has one step at a time, so each is here once.
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Watched {
     /// In nanoseconds since 1970. The engine shares the machine and so the clock: what it tells of an earlier time is an end
     /// before the step, of which the news comes late.
     since: i64,
-    died: Notify,
+    died: SetOnce<()>,
 }
 
 impl Underway {
@@ -36,7 +36,7 @@ impl Underway {
     pub(super) fn begin<'a>(&'a self, id: &'a str) -> Work<'a> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        let watched = Arc::new(Watched { since, died: Notify::new() });
+        let watched = Arc::new(Watched { since, died: SetOnce::new() });
         self.containers().insert(id.to_owned(), Arc::clone(&watched));
         Work { underway: self, id, watched }
     }
@@ -49,7 +49,8 @@ impl Underway {
     /// The engine tells that a container ended at that time.
     pub(super) fn note_death(&self, id: &str, at: i64) {
         if let Some(watched) = self.containers().get(id).filter(|watched| at >= watched.since) {
-            watched.died.notify_one();
+            // Once is enough: a step that ends a container does not start it.
+            watched.died.set(()).ok();
         }
     }
 
@@ -59,9 +60,14 @@ impl Underway {
 }
 
 impl Work<'_> {
+    /// The container that is worked on.
+    pub(super) fn id(&self) -> &str {
+        self.id
+    }
+
     /// Waits until the engine tells that the container ended. That may be never: who asked for the end is also answered.
     pub(super) async fn died(&self) {
-        self.watched.died.notified().await;
+        self.watched.died.wait().await;
     }
 }
 

@@ -7,6 +7,7 @@ mod adapter;
 mod asks;
 mod away;
 mod docker;
+mod ends;
 mod names;
 mod node;
 mod process;
