@@ -52,6 +52,8 @@ pub enum Mutant {
     ForgetsReleases,
     /// A release surges by two more than it may.
     SurgesMore,
+    /// A release takes two more out of service than it may.
+    TakesMore,
     /// A pod is touched without being taken out of service.
     SkipsDrains,
     /// A way back renews every instance, those that run what it goes back to too.
@@ -68,7 +70,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// All of them.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::NoFence,
         Self::NoLedger,
         Self::AcknowledgesFirst,
@@ -92,6 +94,7 @@ impl Mutant {
         Self::ConfirmsItself,
         Self::ForgetsReleases,
         Self::SurgesMore,
+        Self::TakesMore,
         Self::SkipsDrains,
         Self::SparesNobody,
         Self::SweepsOrphans,
@@ -126,6 +129,7 @@ impl Mutant {
             | Self::ConfirmsItself
             | Self::ForgetsReleases
             | Self::SurgesMore
+            | Self::TakesMore
             | Self::SkipsDrains
             | Self::SparesNobody
             | Self::SweepsOrphans
@@ -154,6 +158,7 @@ impl Mutant {
             Self::ConfirmsItself => Some(scheduler_io::Mutant::ConfirmsItself),
             Self::ForgetsReleases => Some(scheduler_io::Mutant::ForgetsReleases),
             Self::SurgesMore => Some(scheduler_io::Mutant::SurgesMore),
+            Self::TakesMore => Some(scheduler_io::Mutant::TakesMore),
             Self::SkipsDrains => Some(scheduler_io::Mutant::SkipsDrains),
             Self::SparesNobody => Some(scheduler_io::Mutant::SparesNobody),
             Self::SweepsOrphans => Some(scheduler_io::Mutant::SweepsOrphans),

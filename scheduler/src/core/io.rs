@@ -269,6 +269,8 @@ pub enum Mutant {
     ForgetsReleases,
     /// A release surges by two more than it may.
     SurgesMore,
+    /// A release takes two more out of service than it may.
+    TakesMore,
     /// A pod is touched without being taken out of service.
     SkipsDrains,
     /// A way back renews every instance, those that run what it goes back to too.

@@ -126,6 +126,12 @@ impl Leading<'_> {
             let surge = strategy.max_surge.unwrap_or(Amount::Count(0));
             strategy.max_surge = Some(Amount::Count(surge.rounded_up(record.spec.num_instances) + 2));
         }
+        if self.has_mutant(Mutant::TakesMore)
+            && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        {
+            let missing = strategy.max_unavailable.unwrap_or(Amount::Count(0));
+            strategy.max_unavailable = Some(Amount::Count(missing.rounded_down(record.spec.num_instances) + 2));
+        }
         if self.has_mutant(Mutant::SkipsDrains) {
             misread.to_mut().spec.drain = None;
         }

@@ -212,6 +212,11 @@ fn a_release_that_surges_more_than_it_may_is_found() {
 }
 
 #[test]
+fn a_release_that_takes_more_out_of_service_than_it_may_is_found() {
+    assert!(finds(Mutant::TakesMore, Invariant::MinimumServes));
+}
+
+#[test]
 fn a_pod_that_is_touched_while_it_serves_is_found() {
     assert!(finds(Mutant::SkipsDrains, Invariant::DrainedBeforeTouched));
 }

@@ -5,6 +5,7 @@
 //! backwards. The surprise: a rolling update gives all that up where it would take what serves below its minimum.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use super::board::{Board, count, pods};
 use super::decision::Action;
@@ -17,16 +18,21 @@ use crate::rollout::split::{self, Split};
 
 /// Removes so many instances of each unit.
 pub(super) fn shrink(board: &mut Board<'_>, parts: &[i64]) {
-    for (unit, part) in parts.iter().enumerate().filter(|(_, part)| **part > 0) {
-        match board.facts.settings.style {
-            Style::Groups(_) => shrink_groups(board, unit, *part),
-            Style::Rolling { .. } => shrink_sets(board, unit, *part),
-            Style::Recreate => {
-                let gone = order(board, unit).into_iter().take(usize::try_from(*part).unwrap_or(0)).collect();
+    let parts: Vec<(usize, i64)> = parts.iter().copied().enumerate().filter(|(_, part)| *part > 0).collect();
+    match board.facts.settings.style {
+        Style::Groups(_) => parts.into_iter().for_each(|(unit, part)| shrink_groups(board, unit, part)),
+        Style::Rolling { .. } => shrink_sets(board, &parts),
+        Style::Recreate => {
+            for (unit, part) in parts {
+                let gone = first(&order(board, unit), part);
                 remove(board, gone);
             }
         }
     }
+}
+
+fn first(order: &[u32], part: i64) -> Vec<u32> {
+    order.iter().copied().take(usize::try_from(part).unwrap_or(0)).collect()
 }
 
 fn remove(board: &mut Board<'_>, numbers: Vec<u32>) {
@@ -58,32 +64,43 @@ fn shrink_groups(board: &mut Board<'_>, unit: usize, part: i64) {
     commit(board, unit, (before - losses.updated).max(0));
 }
 
-fn shrink_sets(board: &mut Board<'_>, unit: usize, part: i64) {
-    let order = order(board, unit);
-    let mut gone = if has_units(board) {
-        chosen(board, &order, losses(board, unit, part))
-    } else {
-        order.iter().copied().take(usize::try_from(part).unwrap_or(0)).collect()
+fn shrink_sets(board: &mut Board<'_>, parts: &[(usize, i64)]) {
+    let of_unit = |&(unit, part): &(usize, i64)| {
+        let order = order(board, unit);
+        if has_units(board) { chosen(board, &order, losses(board, unit, part)) } else { first(&order, part) }
     };
-    let is_mixed = board.running().any(|slot| board.is_updated(slot))
-        && board.running().flat_map(pods).any(|pod| board.is_old(pod));
-    if is_mixed {
-        spare(board, &order, &mut gone);
+    let mut gone: Vec<u32> = parts.iter().flat_map(of_unit).collect();
+    if is_mixed(board) {
+        spare(board, &mut gone);
     }
     remove(board, gone);
 }
 
-/// Lets instances that serve nobody go in place of some that serve, until as many serve as must.
-fn spare(board: &Board<'_>, order: &[u32], gone: &mut [u32]) {
+/// In the middle of a release, or between two of which the first reached only some: nothing of the second may be there yet.
+fn is_mixed(board: &Board<'_>) -> bool {
+    let kind = |pod: &Pod| board.is_old(pod).then_some(pod.revision);
+    let kinds: BTreeSet<Option<u32>> = board.running().flat_map(pods).map(kind).collect();
+    kinds.len() > 1 || board.running().any(|slot| slot.main.is_none())
+}
+
+/// Lets instances that serve nobody go in place of some that serve, until as many serve as must: of the same unit if there
+/// is one, else of another, and where each unit has its share then is for the division to make good.
+fn spare(board: &Board<'_>, gone: &mut [u32]) {
     let serves = |number: &u32| board.slot(*number).is_some_and(|slot| !slot.is_stopped && board.is_available(slot));
     let serving = count(board.running().filter(|slot| board.is_available(slot)));
     let least = serving.min(limits(board).min_available);
     let lost = count(gone.iter().filter(|number| serves(number)));
-    let idle: Vec<u32> = order.iter().copied().filter(|number| !gone.contains(number) && !serves(number)).collect();
     let short = usize::try_from(least.saturating_sub(serving.saturating_sub(lost))).unwrap_or(0);
+    let all = (0..board.units()).flat_map(|unit| order(board, unit));
+    let mut idle: Vec<u32> = all.filter(|number| !gone.contains(number) && !serves(number)).collect();
+    let unit_of = |number: u32| board.slot(number).map(|slot| slot.unit);
     // The last in the order are those one would rather keep.
-    let spared = gone.iter_mut().rev().filter(|number| serves(number)).take(short);
-    spared.zip(idle).for_each(|(number, idle)| *number = idle);
+    for number in gone.iter_mut().rev().filter(|number| serves(number)).take(short) {
+        let own = idle.iter().position(|other| unit_of(*other) == unit_of(*number));
+        if let Some(at) = own.or_else(|| (!idle.is_empty()).then_some(0)) {
+            *number = idle.remove(at);
+        }
+    }
 }
 
 /// With fewer instances, or a smaller surge, fewer second pods may be there: one of two goes. Where both serve, the old one

@@ -192,6 +192,38 @@ fn a_broken_update_that_is_scaled_in_keeps_those_that_serve() {
 }
 
 #[test]
+fn between_two_updates_those_that_serve_are_kept_too() {
+    let half = Some(Amount::Percent(50));
+    let mut world = World::settled(Style::Rolling { surge: None, unavailable: half }, &[10]);
+    world.facts.units[0].name.clear();
+    world.broken.insert(2);
+    world.release(2).run(3);
+    assert_eq!((world.mix(), world.available()), (BTreeMap::from([(1, 5), (2, 5)]), 5));
+    world.release(3).facts.replicas = 5;
+    world.decide();
+    assert_eq!(
+        (world.facts.slots.len(), world.available()),
+        (5, 3),
+        "nothing is updated yet, and three of five must serve"
+    );
+}
+
+#[test]
+fn who_serves_in_one_unit_is_kept_rather_than_who_serves_nobody_in_another() {
+    let mut world = World::settled(Style::Rolling { surge: None, unavailable: Some(Amount::Count(2)) }, &[2, 2]);
+    world.release(2).kill(0);
+    world.kill(1);
+    world.broken.insert(2);
+    world.run(2);
+    assert_eq!((world.revisions(), world.available()), (vec![2, 2, 1, 1], 2));
+    world.facts.settings.style = rolling(0, 1);
+    world.facts.replicas = 3;
+    let actions = world.decide().actions;
+    assert!(actions.contains(&Action::Remove(2)), "the second unit has one too many, and both serve: {actions:?}");
+    assert_eq!((world.facts.slots.len(), world.available()), (3, 2), "two of three must serve");
+}
+
+#[test]
 fn second_pods_are_fewer_when_instances_are() {
     let mut world = World::settled(Style::Rolling { surge: Some(Amount::Percent(30)), unavailable: None }, &[10]);
     world.facts.units[0].name.clear();
