@@ -90,7 +90,11 @@ pub(crate) async fn run(asked: &Bench, shutdown: &Shutdown) -> ExitCode {
         println!("figures, tables and pictures are in {}", asked.out.display());
     }
     let Some(ended) = ended else {
-        eprintln!("proof: interrupted; everything was taken down");
+        match &tidied {
+            Ok(()) => eprintln!("proof: interrupted; everything was taken down"),
+            // An engine that hangs keeps what it has: whoever ended the run must know.
+            Err(error) => eprintln!("proof: interrupted; not everything is gone: {}", crate::chaos::with_causes(error)),
+        }
         return ExitCode::from(INTERRUPTED);
     };
     let mut code = ExitCode::SUCCESS;
