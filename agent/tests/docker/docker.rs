@@ -57,6 +57,24 @@ impl Cluster {
     pub(crate) fn engine(&self, node: &str) -> Engine {
         Engine::new(PathBuf::from(SOCKET), self.host(node), 6, Pulse::new().0)
     }
+    /// Containers of the node that are asked to end with this signal. The kernel keeps from process 1 whatever it has no handler for.
+    pub(crate) async fn ending_with(&self, signal: &str, count: usize) -> Vec<String> {
+        let mut made = Vec::new();
+        for number in 0..count {
+            let body = ContainerCreateBody {
+                image: Some(IMAGE.to_owned()),
+                labels: Some(self.plan(&self.spec(1), 0).labels.into_iter().collect()),
+                stop_signal: Some(signal.to_owned()),
+                host_config: Some(HostConfig { network_mode: Some("none".to_owned()), ..Default::default() }),
+                ..Default::default()
+            };
+            let options = CreateContainerOptionsBuilder::new().name(&format!("{}-{signal}-{number}", self.id)).build();
+            let id = self.raw.create_container(Some(options), body).await.expect("creates").id;
+            self.raw.start_container(&id, None).await.expect("starts");
+            made.push(id);
+        }
+        made
+    }
     /// A group name nobody else uses: container names are shared by all clusters of an engine.
     pub(crate) fn pod(&self, instance: u32) -> PodId {
         PodId { group: self.id.parse().expect("a name"), instance, version: 1, drift: 0 }
