@@ -62,7 +62,7 @@ pub enum Verdict {
 
 /// Decides about one end.
 pub fn judge(wish: Wish, end: End, history: History, limits: Limits, now: Timestamp) -> Verdict {
-    if !is_wanted(wish, end) {
+    if wish.target == TargetState::Stop || !is_wanted(wish.policy, end.exit_code, end.engine_error) {
         return Verdict::Stay;
     }
     if end.excused {
@@ -81,11 +81,12 @@ pub fn counted(history: History, limits: Limits, now: Timestamp) -> History {
     History { restarts: if fresh { 1 } else { history.restarts.saturating_add(1) }, restarted_at: now }
 }
 
-fn is_wanted(wish: Wish, end: End) -> bool {
-    match (wish.target, wish.policy) {
-        (TargetState::Stop, _) | (TargetState::Run, RestartPolicy::Never) => false,
-        (TargetState::Run, RestartPolicy::Always) => true,
-        (TargetState::Run, RestartPolicy::OnFail) => end.exit_code != 0 || end.engine_error,
+/// Whether who shall run is to be started again after it ended like this.
+pub fn is_wanted(policy: RestartPolicy, exit_code: i64, engine_error: bool) -> bool {
+    match policy {
+        RestartPolicy::Never => false,
+        RestartPolicy::Always => true,
+        RestartPolicy::OnFail => exit_code != 0 || engine_error,
     }
 }
 

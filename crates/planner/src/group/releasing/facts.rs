@@ -16,6 +16,7 @@ use super::super::readiness::setup_of;
 use super::super::{Bucket, Planning, number};
 use super::settings::{self, Doubling};
 use crate::placement::{Host, Need};
+use crate::restart;
 use crate::rollout::availability::is_available;
 use crate::rollout::conduct::{self, Facts, Next, Pod, Release, Unit};
 use crate::rollout::failure::Signs;
@@ -89,7 +90,7 @@ impl Planning<'_> {
         Pod {
             revision: slot.version,
             node: slot.node.as_ref().map(ToString::to_string).unwrap_or_default(),
-            phase: phase(bucket, seen),
+            phase: self.phase(bucket, seen),
             ready: self.ready(slot, seen),
             created: is_made(bucket).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
             follows: bucket == Bucket::Leaving,
@@ -102,6 +103,24 @@ impl Planning<'_> {
             fetch: self.fetch_facts(slot, seen),
             unschedulable_since: Some(slot.unplaced_since).filter(|since| since.happened()).map(Moment::from),
         }
+    }
+
+    fn phase(&self, bucket: Bucket, seen: Option<&PodFacts>) -> Phase {
+        match bucket {
+            Bucket::Waiting | Bucket::Leaving | Bucket::Pending | Bucket::Failed | Bucket::Missing => Phase::Pending,
+            Bucket::Running => Phase::Running,
+            Bucket::Ended if seen.is_some_and(|seen| seen.let_go) => Phase::Failed,
+            Bucket::Ended if seen.is_some_and(|seen| self.stays_down(seen)) => Phase::Succeeded,
+            Bucket::Ended => Phase::Pending,
+            Bucket::Lost | Bucket::Held | Bucket::Unheard => Phase::Unknown,
+        }
+    }
+
+    /// A container of it ended as its policy wants it: the pod is not whole again by itself.
+    fn stays_down(&self, seen: &PodFacts) -> bool {
+        let policy = self.record.spec.restart_policy;
+        let mut ended = seen.containers.iter().filter(|it| !it.running && it.finished_at.happened());
+        ended.any(|container| !restart::is_wanted(policy, container.exit_code, !container.error.is_empty()))
     }
 
     fn signs(&self, slot: &Slot, seen: Option<&PodFacts>) -> Signs {
@@ -233,15 +252,5 @@ fn is_made(bucket: Bucket) -> bool {
         | Bucket::Lost
         | Bucket::Held
         | Bucket::Unheard => true,
-    }
-}
-
-fn phase(bucket: Bucket, seen: Option<&PodFacts>) -> Phase {
-    match bucket {
-        Bucket::Waiting | Bucket::Leaving | Bucket::Pending | Bucket::Failed | Bucket::Missing => Phase::Pending,
-        Bucket::Running => Phase::Running,
-        Bucket::Ended if seen.is_some_and(|seen| seen.let_go) => Phase::Failed,
-        Bucket::Ended => Phase::Pending,
-        Bucket::Lost | Bucket::Held | Bucket::Unheard => Phase::Unknown,
     }
 }

@@ -164,7 +164,7 @@ pub(super) fn rebalance(board: &mut Board<'_>) {
     if !is_quiet(board) || board.release.is_held() || sum(targets.iter().copied()) != board.facts.replicas {
         return;
     }
-    let running = count(board.running());
+    let running = awaited(board);
     // Until nothing moves: what is ordered in one round may let what serves nobody go in the next.
     for _ in 0..=board.slots.len() {
         let before = board.actions.len();
@@ -181,6 +181,12 @@ pub(super) fn rebalance(board: &mut Board<'_>) {
             break;
         }
     }
+}
+
+/// Instances that serve or may: who ended for good serves nobody, and nobody waits for it.
+fn awaited(board: &Board<'_>) -> i64 {
+    let is_over = |slot: &Slot| slot.main.is_some() && pods(slot).all(|pod| pod.phase.is_finished());
+    count(board.running().filter(|slot| !is_over(slot)))
 }
 
 fn serves(board: &Board<'_>, slot: &Slot, pod: &Pod) -> bool {
@@ -246,7 +252,7 @@ fn follower(board: &Board<'_>, at: usize) -> Option<u32> {
 
 fn crossed(board: &Board<'_>) -> Option<u32> {
     let serving = |slot: &Slot| count(pods(slot).filter(|pod| serves(board, slot, pod)));
-    let is_spare = sum(board.slots.iter().map(serving)) > count(board.running());
+    let is_spare = sum(board.slots.iter().map(serving)) > awaited(board);
     let may_follow = |slot: &&Slot| {
         let next = slot.next.as_ref().filter(|next| next.unit != slot.unit);
         next.is_some_and(|next| board.facts.is_available(&next.pod))

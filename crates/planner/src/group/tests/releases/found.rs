@@ -1,6 +1,8 @@
 //! What the simulator found, as small as it gets.
 
+use contract::report::ContainerFacts;
 use contract::rollout::{Drain, FailureAction, PodReplacement};
+use contract::state::RestartPolicy;
 
 use super::*;
 
@@ -122,5 +124,32 @@ fn a_release_that_counts_what_goes_waits_for_nodes_that_have_not_told_what_they_
         cluster.world.host(free.as_str()).liveness = Liveness::Alive;
         cluster.told().run(20);
         assert_eq!(cluster.versions(), all(1, 2));
+    }
+}
+
+#[test]
+fn who_ended_and_is_not_started_again_by_its_policy_is_known_to_be_down_for_good() {
+    let ended = |exit_code, let_go| {
+        let containers = vec![ContainerFacts { exit_code, finished_at: at(1), ..Default::default() }];
+        PodFacts { state: RunState::Exit, containers, let_go, ..Default::default() }
+    };
+    let cases = [
+        (RestartPolicy::Never, ended(1, false), true),
+        (RestartPolicy::OnFail, ended(0, false), true),
+        (RestartPolicy::OnFail, ended(1, false), false),
+        (RestartPolicy::OnFail, ended(1, true), true),
+        (RestartPolicy::Always, ended(0, false), false),
+        (RestartPolicy::Always, ended(0, true), true),
+    ];
+    for (policy, seen, is_finished) in cases {
+        let mut cluster = cluster(2, &["a"], rolling(0, 1));
+        cluster.world.record.spec.restart_policy = policy;
+        cluster.world.seen[0] = Some(seen);
+        let phase = cluster.world.look(|facts| {
+            let mut planning = Planning::new(facts, at(cluster.now));
+            planning.enroll();
+            planning.conductor_facts().0.slots[0].main.as_ref().map(|main| main.phase)
+        });
+        assert_eq!(phase.map(|phase| phase.is_finished()), Some(is_finished), "{policy:?}");
     }
 }

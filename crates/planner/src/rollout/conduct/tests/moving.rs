@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::world::{World, grouped, rolling};
+use super::world::{World, grouped, healthy, rolling};
 use crate::rollout::conduct::{Action, AutoReschedule, Cause, Control, FailBack, Grouped, Stand, Style, Unit};
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
+use crate::rollout::recreate::Phase;
 
 fn sizes(world: &World) -> Vec<usize> {
     (0..world.facts.units.len()).map(|at| world.facts.slots.iter().filter(|slot| slot.unit == at).count()).collect()
@@ -34,6 +35,20 @@ fn an_instance_that_serves_nobody_follows_at_once() {
     world.facts.units[0].wish = Some(Amount::Count(3));
     let decision = world.decide();
     assert_eq!(decision.actions, [Action::Move { slot: 3, unit: 0 }, Action::Promote(3)]);
+}
+
+#[test]
+fn an_instance_that_ended_for_good_does_not_hold_up_those_that_move() {
+    for style in [rolling(1, 0), Style::Groups(grouped(4, true))] {
+        let mut world = World::settled(style, &[2, 2]);
+        world.kill(0);
+        world.facts.units[0].wish = Some(Amount::Count(3));
+        assert_eq!(world.decide().actions, [Action::Move { slot: 4, unit: 0 }]);
+        world.facts.slots[3].next.as_mut().expect("it moves").pod = healthy(1);
+        assert_eq!(world.decide().actions, [], "the first may come back");
+        world.facts.slots[0].main.as_mut().expect("a pod").phase = Phase::Failed;
+        assert_eq!((world.decide().actions, sizes(&world)), (vec![Action::Promote(4)], vec![3, 1]));
+    }
 }
 
 #[test]
