@@ -221,8 +221,9 @@ impl World {
                 let wanted = self.machines.iter().any(|machine| {
                     let node = &machine.owner.node;
                     labels::identify(&machine.owner, label).is_some_and(|identity| {
-                        let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
-                        is_placed || self.serves_on(node, &identity.pod, placed) || self.is_just_renewed(&identity.pod)
+                        let pod = &identity.pod;
+                        let is_placed = placed.contains(&(node.clone(), pod.clone()));
+                        is_placed || self.serves_on(node, pod, placed) || self.is_going(node, pod)
                     })
                 });
                 if ours && !wanted {
@@ -241,6 +242,12 @@ impl World {
             spec.is_some_and(|spec| spec.containers.iter().any(|one| Fate::of(&one.image) == Fate::Broken))
         };
         placed.iter().any(|(at, other)| at == node && other.key() == pod.key() && is_broken(other))
+    }
+
+    /// It was taken away so shortly before the end that its node may still be at it.
+    fn is_going(&self, node: &NodeName, pod: &PodId) -> bool {
+        let (needs, now) = (&self.watch.model.needs, self.queue.now());
+        self.is_just_renewed(pod) || needs.is_just_left(node, pod, GOING, now)
     }
 
     /// A release of an image that never gets well goes from deadline to deadline and need not be at its end with the history: the
