@@ -122,7 +122,7 @@ impl World {
             beside: &beside.iter().map(Option::as_ref).collect::<Vec<_>>(),
             leaving: &vec![0; self.slots.len()],
             strays: 0,
-            hidden: &BTreeMap::new(),
+            stored: &BTreeMap::new(),
             release: self.release.as_ref(),
             guarding: true,
             constraints: &[],

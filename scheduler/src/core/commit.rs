@@ -14,10 +14,10 @@ use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
-use contract::time::Timestamp;
 use serde::Serialize;
 
 use super::io::{Commit, Effect, Write};
+use super::known::Decided;
 
 /// A commit whose end is not known is sent again after so long.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -39,8 +39,8 @@ pub(super) struct Bundle {
     pub(super) brakes: Option<Brakes>,
     /// Which groups every node leaves alone from now on.
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
-    /// A group of which pods are taken out of service, and when that was decided.
-    pub(super) hides: Option<(GroupName, Timestamp)>,
+    /// What time is counted from once it is stored.
+    pub(super) decided: Option<Decided>,
     /// Why this leadership ends with it.
     pub(super) leaves: Option<String>,
 }
@@ -60,7 +60,7 @@ pub(super) struct Released {
     pub(super) changes: Vec<OrderChange>,
     pub(super) brakes: Option<Brakes>,
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
-    pub(super) hides: Option<(GroupName, Timestamp)>,
+    pub(super) decided: Option<Decided>,
     pub(super) leaves: Option<String>,
 }
 
@@ -101,9 +101,10 @@ impl Outbox {
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
     }
-    /// Something that is not on its way yet hides the same pods.
-    pub(super) fn hides(&self, what: &(GroupName, Timestamp)) -> bool {
-        self.waiting.iter().any(|bundle| bundle.hides.as_ref() == Some(what))
+    /// Something that is not on its way yet was decided of the same group in the same moment.
+    pub(super) fn decides_again(&self, decided: &Decided) -> bool {
+        let is_so = |other: &Decided| (&other.group, other.at) == (&decided.group, decided.at);
+        self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_so))
     }
     pub(super) fn push(&mut self, bundle: Bundle) {
         self.waiting.push_back(bundle);
@@ -127,8 +128,8 @@ impl Outbox {
             // A key may be written once in a transaction: the later decision stands.
             writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            let Bundle { effects, changes, brakes, spared, hides, leaves, .. } = bundle;
-            to.push(Released { effects, changes, brakes, spared, hides, leaves });
+            let Bundle { effects, changes, brakes, spared, decided, leaves, .. } = bundle;
+            to.push(Released { effects, changes, brakes, spared, decided, leaves });
         }
         if writes.is_empty() {
             return (released, None);

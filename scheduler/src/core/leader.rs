@@ -18,9 +18,9 @@ use super::alarms::{Alarm, Alarms};
 use super::coming_up::ComingUp;
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
 use super::conditions::Conditions;
-use super::hidden::Hidden;
 use super::io::{CommitResult, Effect, Mutant, Settings, Write};
 use super::journal::Journal;
+use super::known::Known;
 use super::load::Stored;
 use super::losses::Losses;
 use super::orders::{Desk, SpecDigests};
@@ -76,8 +76,8 @@ pub(super) struct Leader {
     pub(super) conditions: Conditions,
     /// Nodes that went silent.
     pub(super) losses: Losses,
-    /// Since when drains are known to be stored.
-    pub(super) hidden: Hidden,
+    /// Since when decisions are known to be stored.
+    pub(super) known: Known,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
     /// Why it leads no longer than this: what it said stands, unlike that of one who resigned.
@@ -115,7 +115,7 @@ impl Leader {
             journal: Journal::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
-            hidden: Hidden::of_stored(state, now),
+            known: Known::of_stored(state, now),
             resigned: None,
             leaves: None,
             swaps: state.restore.is_some(),
@@ -170,8 +170,8 @@ impl Leading<'_> {
         bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            let (brakes, spared, hides) = (bundle.brakes.take(), bundle.spared.take(), bundle.hides.take());
-            self.release(Released { effects, changes, brakes, spared, hides, leaves: None });
+            let (brakes, spared, decided) = (bundle.brakes.take(), bundle.spared.take(), bundle.decided.take());
+            self.release(Released { effects, changes, brakes, spared, decided, leaves: None });
         }
         self.lead.outbox.push(bundle);
     }
@@ -255,12 +255,12 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, brakes, spared, hides, leaves }: Released) {
+    fn release(&mut self, Released { effects, changes, brakes, spared, decided, leaves }: Released) {
         if leaves.is_some() {
             self.lead.leaves = leaves;
         }
-        if let Some(what) = hides {
-            self.note_hidden(what);
+        if let Some(decided) = decided {
+            self.note_stored(decided);
         }
         self.effects.extend(effects);
         for change in changes {

@@ -93,7 +93,7 @@ impl Leading<'_> {
             surplus: &surplus,
             vacated: self.vacated(name, group.slots()),
             lingers: self.lingers(name, group),
-            hidden: self.lead.hidden.of(name),
+            known: self.lead.known.of(name),
             standings: Some(&self.state.hosts.standings),
         };
         let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
@@ -193,7 +193,7 @@ impl Leading<'_> {
             }
             self.state.set_slots(name, plan.slots);
             bundle.changes = before.map(|before| before.changes_to(&self.state.assignments(name))).unwrap_or_default();
-            bundle.hides = self.hidden_now(name);
+            bundle.decided = self.decided_now(name);
         } else if self.state.groups.get(name).is_some_and(|group| group.slots() != plan.slots) {
             self.state.set_slots(name, plan.slots);
         }

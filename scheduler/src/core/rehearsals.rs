@@ -82,7 +82,7 @@ impl Library<'_> {
             surplus: &surplus,
             vacated: group.slots().iter().map(|slot| slot.leaves.is_none()).collect(),
             lingers: false,
-            hidden: &BTreeMap::new(),
+            known: &BTreeMap::new(),
             standings: None,
         };
         scene.look(group, &group.record, look)

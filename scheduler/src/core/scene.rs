@@ -23,8 +23,8 @@ pub(super) struct Scene<'a> {
     pub(super) vacated: Vec<bool>,
     /// Something of the group that must go is still there.
     pub(super) lingers: bool,
-    /// Since when drains are known to be stored.
-    pub(super) hidden: &'a BTreeMap<Timestamp, Timestamp>,
+    /// Since when decisions are known to be stored.
+    pub(super) known: &'a BTreeMap<Timestamp, Timestamp>,
     /// The nodes' order, if one is kept.
     pub(super) standings: Option<&'a Standings>,
 }
@@ -44,7 +44,7 @@ impl Scene<'_> {
             beside: &self.sight.beside,
             leaving: &self.surplus.leaving,
             strays: self.surplus.strays,
-            hidden: self.hidden,
+            stored: self.known,
             release: group.release.as_ref(),
             guarding: self.state.engine.guarding,
             constraints: &constraints,

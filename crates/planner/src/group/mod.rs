@@ -16,6 +16,7 @@ mod releasing;
 mod repair;
 mod rollback;
 mod rooms;
+mod storing;
 mod turns;
 mod upgrade;
 
@@ -38,6 +39,7 @@ pub use self::bucket::Bucket;
 pub use self::releasing::{limits, readiness};
 pub use self::repair::wait_after;
 use self::rooms::Rooms;
+pub use self::storing::decided;
 use crate::placement::{Host, Need, Standings, Tenants, Unplaceable};
 use crate::rollout::conduct::{Release, Report};
 
@@ -93,8 +95,8 @@ pub struct GroupFacts<'a> {
     pub leaving: &'a [u32],
     /// Such pods of instances that are no more.
     pub strays: u32,
-    /// Since when a drain that began at a time is known to be stored; one that is not in here is not stored yet.
-    pub hidden: &'a BTreeMap<Timestamp, Timestamp>,
+    /// Since when something decided at a time ([`decided`]) is known to be stored; what is not in here is not stored yet.
+    pub stored: &'a BTreeMap<Timestamp, Timestamp>,
     /// What earlier decisions on its release left behind.
     pub release: Option<&'a Release>,
     /// The guard works: missing instances are made anew.

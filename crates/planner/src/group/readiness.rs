@@ -47,8 +47,7 @@ pub(super) enum Condition {
 
 impl Planning<'_> {
     pub(super) fn condition(&self, index: usize) -> Condition {
-        let slot = &self.plan.slots[index];
-        let limit = slot.since + self.patience(index);
+        let limit = self.turned_at(index) + self.patience(index);
         match self.bucket(index) {
             Bucket::Waiting | Bucket::Held => Condition::Idle,
             Bucket::Leaving | Bucket::Pending => Condition::Busy,

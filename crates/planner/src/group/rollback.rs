@@ -50,8 +50,9 @@ impl Planning<'_> {
             Condition::Busy if slot.leaves.is_some() => return false,
             // Its agent is at it: pulling an image may take long.
             Condition::Busy => {
-                let begun = self.record.operation.as_ref().map_or(slot.since, |operation| operation.since);
-                begun.max(slot.since) + self.facts.patience.operation
+                let turned = self.turned_at(first);
+                let begun = self.record.operation.as_ref().map_or(turned, |operation| operation.since);
+                begun.max(turned) + self.facts.patience.operation
             }
         };
         if self.now < limit {

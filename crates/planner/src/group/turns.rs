@@ -138,7 +138,7 @@ impl Planning<'_> {
         }
     }
 
-    fn has_restarted(&self, index: usize) -> bool {
+    pub(super) fn has_restarted(&self, index: usize) -> bool {
         self.seen(index).is_some_and(|seen| seen.restarts_answered >= self.plan.slots[index].restarts_asked)
     }
 

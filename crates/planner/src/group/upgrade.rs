@@ -72,13 +72,17 @@ impl Planning<'_> {
     /// Until when an instance that was taken down is waited for; none when it is up.
     pub(super) fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[index];
-        let until = slot.since + self.patience(index);
+        let until = self.turned_at(index) + self.patience(index);
         if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {
             return None;
         }
         match self.condition(index) {
+            // What it is to be restarted from does not count as up.
+            Condition::Ready if !self.has_restarted(index) => Some(until),
             Condition::Ready | Condition::Idle => None,
             Condition::Busy | Condition::Down { .. } | Condition::Silent { .. } => Some(until),
+            // It had its time from when it started, whenever that it was turned to is known to be stored.
+            Condition::Unready { limit, .. } if self.now >= limit => None,
             Condition::Unready { look_at, .. } => Some(look_at.min(until)),
         }
     }

@@ -151,3 +151,62 @@ fn versions_in_use_at_once_are_bounded_by_what_one_transaction_holds() {
     assert_eq!(verdicts[..2], ["Accepted", "Accepted"]);
     assert!(verdicts[4].starts_with("Refused(Limit"), "{verdicts:?}");
 }
+
+/// A leader whose store takes no writes since it turned to the second of three instances, and a patch since.
+fn unstored_upgrade() -> (Rig, Commit) {
+    let mut rig = web(3);
+    rig.command("c2", patch("web", image("web", "v1")));
+    let commit = rig.unperformed().expect("the second instance is upgraded");
+    assert_eq!(versions(&rig, "web"), [1, 0, 0]);
+    let delivery = rig.delivery("c3", patch("web", image("web", "v2")));
+    assert_eq!(rig.input(Input::Command(delivery)), [], "nothing is told before it is stored");
+    // Longer than others wait for an instance.
+    for _ in 0..150 {
+        rig.now += 1_000;
+        assert_eq!(rig.unperformed(), None);
+    }
+    (rig, commit)
+}
+
+impl Rig {
+    /// Every node reports, and nothing that follows is performed; what would be stored first.
+    fn unperformed(&mut self) -> Option<Commit> {
+        let names: Vec<NodeName> = self.agents.keys().cloned().collect();
+        let reports = names.iter().map(|name| {
+            let agent = self.agents.get_mut(name).expect("an agent");
+            agent.sequence += 1;
+            Input::Report(ReportMessage::Whole(agent.whole(name)))
+        });
+        let inputs: Vec<Input> = reports.chain([Input::Tick]).collect();
+        let effects = inputs.into_iter().flat_map(|input| self.input(input)).collect::<Vec<_>>();
+        effects.into_iter().find_map(|effect| match effect {
+            Effect::Commit(commit) => Some(commit),
+            _ => None,
+        })
+    }
+}
+
+#[test]
+fn two_instances_are_never_taken_down_by_one_commit_however_long_the_store_was_full() {
+    let (mut rig, commit) = unstored_upgrade();
+    let stored = rig.store(commit);
+    rig.run(stored);
+    assert_eq!(versions(&rig, "web"), [1, 1, 0], "the others wait for the second one");
+    assert!(settle(&mut rig, 300), "{:?}", rig.record("web"));
+    assert_eq!(versions(&rig, "web"), [2, 2, 2]);
+}
+
+#[test]
+fn whoever_takes_over_gives_an_instance_its_time_anew() {
+    let (mut rig, commit) = unstored_upgrade();
+    rig.store(commit);
+    for agent in rig.agents.values_mut() {
+        agent.states.insert("web.v1-i2-d0".to_owned(), RunState::Pending);
+    }
+    rig.take_over();
+    rig.command("c4", patch("web", image("web", "v2")));
+    rig.pass(90);
+    assert_eq!(versions(&rig, "web"), [1, 1, 0], "the others wait for the second one");
+    rig.pass(20);
+    assert_eq!(versions(&rig, "web"), [2, 1, 0]);
+}

@@ -120,8 +120,8 @@ impl Planning<'_> {
             self.set_draining(index, which, Some(Draining { is_final: leave.is_final, ..draining }));
         }
         // Nobody outside sees a drain before it is stored; whoever stores it plans the group again.
-        let Some(hidden) = self.facts.hidden.get(&draining.since) else { return false };
-        let (rested, patience) = (*hidden + farewell.grace, draining.since + farewell.timeout);
+        let Some(stored) = self.facts.stored.get(&draining.since) else { return false };
+        let (rested, patience) = (*stored + farewell.grace, draining.since + farewell.timeout);
         let is_answered = !farewell.needs_answer || draining.is_answered;
         let may_do_without = leave.is_final || leave.is_skipped || !leave.is_released;
         let has_answer = is_answered || (may_do_without && self.now >= patience);

@@ -23,8 +23,10 @@ pub(super) struct World {
     pub(super) beside: Vec<Option<PodFacts>>,
     pub(super) leaving: Vec<u32>,
     pub(super) strays: u32,
-    /// Drains are not stored yet.
+    /// What was decided is not stored yet.
     pub(super) is_unstored: bool,
+    /// When it was stored; at once when nothing is said.
+    pub(super) stored_at: Option<i64>,
     pub(super) release: Option<Release>,
     pub(super) guarding: bool,
     pub(super) constraints: Vec<String>,
@@ -81,6 +83,7 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         leaving: Vec::new(),
         strays: 0,
         is_unstored: false,
+        stored_at: None,
         release: None,
         guarding: true,
         constraints: Vec::new(),
@@ -109,8 +112,8 @@ impl World {
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
         let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
         let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.clinging.contains(&index)).collect();
-        let drains = self.slots.iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
-        let hidden = drains.filter(|_| !self.is_unstored).map(|drain| (drain.since, drain.since)).collect();
+        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_unstored);
+        let stored = decisions.map(|at_once| (at_once, self.stored_at.map_or(at_once, at))).collect();
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions(),
@@ -122,7 +125,7 @@ impl World {
             beside: &beside,
             leaving: &self.leaving,
             strays: self.strays,
-            hidden: &hidden,
+            stored: &stored,
             release: self.release.as_ref(),
             guarding: self.guarding,
             constraints: &self.constraints,
