@@ -16,6 +16,7 @@ mod releasing;
 mod repair;
 mod rollback;
 mod rooms;
+mod saying;
 mod storing;
 mod turns;
 mod upgrade;

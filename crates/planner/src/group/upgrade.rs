@@ -16,7 +16,8 @@ use contract::time::Timestamp;
 
 use super::readiness::Condition;
 use super::rooms::{Ask, Extra};
-use super::{Bucket, Planning, forget_pod, number};
+use super::saying::{may_be_replaced, stuck_at};
+use super::{Bucket, Planning, forget_pod};
 use crate::placement::Wish;
 
 impl Planning<'_> {
@@ -208,18 +209,14 @@ impl Planning<'_> {
         }
     }
 
-    /// The instance keeps its version, and the group says so.
+    /// The instance keeps its version, and the group says so, unless it has to say what became of a command: the instance says it too.
     pub(super) fn stuck(&mut self, index: usize, sentence: &str) {
         let version = self.record.spec.version;
         self.stuck.insert(index, format!("it is not upgraded to version {version}: {sentence}"));
         // The reasons change with every byte of free memory; the first ones are kept.
-        let start = stuck_at(index);
-        if !self.record.last_error.starts_with(&start) {
+        let (start, said) = (stuck_at(index), &self.record.last_error);
+        if !said.starts_with(&start) && may_be_replaced(said) {
             self.record.to_mut().last_error = format!("{start} to version {version}: {sentence}");
         }
     }
-}
-
-fn stuck_at(index: usize) -> String {
-    format!("instance {} is not upgraded", number(index))
 }

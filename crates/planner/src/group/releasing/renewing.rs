@@ -11,6 +11,7 @@ use contract::time::Timestamp;
 
 use super::super::inplace::{Way, update_way};
 use super::super::rooms::{Ask, Extra};
+use super::super::saying::is_about_stuck;
 use super::super::{Bucket, Planning};
 use crate::placement::Wish;
 
@@ -99,8 +100,7 @@ impl Planning<'_> {
         for (_, slot) in placed.filter(|(index, _)| !stuck.contains_key(index)) {
             slot.unplaced_since = Timestamp::NEVER;
         }
-        let said = &self.record.last_error;
-        if self.stuck.is_empty() && said.starts_with("instance ") && said.contains(" is not upgraded to version ") {
+        if self.stuck.is_empty() && is_about_stuck(&self.record.last_error) {
             self.record.to_mut().last_error.clear();
         }
     }

@@ -4,11 +4,9 @@ use contract::record::Slot;
 use contract::report::PodFacts;
 
 use super::super::Planning;
+use super::super::saying::{HELD, is_about_held, is_about_stuck};
 use super::settings::farewell;
 use crate::rollout::conduct::{Cause, Failure, Release};
-
-/// How every text about a release that is held starts: by that it is known again when the failure is over.
-const HELD: &str = "the release is held: ";
 
 impl Planning<'_> {
     /// Adds to a failure what is known of it now: later it may not be known any more.
@@ -47,7 +45,7 @@ impl Planning<'_> {
 
     /// Why it finds no place; a leader that has made no plan yet knows what the group says of who is not upgraded.
     fn homeless_words(&self, pod: &Slot) -> String {
-        let stuck = Some(self.record.last_error.as_str()).filter(|said| said.contains(" is not upgraded "));
+        let stuck = Some(self.record.last_error.as_str()).filter(|said| is_about_stuck(said));
         if pod.why.is_empty() { stuck.unwrap_or_default().to_owned() } else { pod.why.clone() }
     }
 
@@ -69,7 +67,7 @@ impl Planning<'_> {
 
     /// The failure is over: so is what was said about it.
     pub(super) fn say_not_held(&mut self) {
-        if self.record.last_error.starts_with(HELD) {
+        if is_about_held(&self.record.last_error) {
             self.record.to_mut().last_error.clear();
         }
     }

@@ -153,3 +153,18 @@ fn who_ended_and_is_not_started_again_by_its_policy_is_known_to_be_down_for_good
         assert_eq!(phase.map(|phase| phase.is_finished()), Some(is_finished), "{policy:?}");
     }
 }
+
+#[test]
+fn what_was_answered_to_a_patch_that_cannot_be_is_not_lost_to_who_is_stuck_for_a_moment() {
+    let mut cluster = cluster(2, &["a"], rolling(0, 1));
+    cluster.world.host("a").facts.memory = 160 * MIB;
+    cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(3);
+    assert!(cluster.world.record.last_error.contains("is not upgraded to version 1"));
+    let said = "port 9001 is taken by another group";
+    said.clone_into(&mut cluster.world.record.last_error);
+    cluster.told().tick();
+    assert_eq!(cluster.world.record.last_error, said);
+    cluster.world.host("a").facts.memory = 1024 * MIB;
+    cluster.told().run(60);
+    assert_eq!((cluster.versions(), cluster.world.record.last_error.as_str()), (all(1, 2), said));
+}

@@ -1,0 +1,29 @@
+//! Tells apart what a group's last error is about: the planner's own sentences are known by how they begin, so that they can be
+//! taken back when they are over. Anything else is the answer to a command, and stays until the next one.
+
+use super::number;
+
+/// How every text about a release that is held starts.
+pub(super) const HELD: &str = "the release is held: ";
+
+const NOT_UPGRADED: &str = " is not upgraded";
+
+/// How a text about an instance that is not upgraded starts.
+pub(super) fn stuck_at(index: usize) -> String {
+    format!("instance {}{NOT_UPGRADED}", number(index))
+}
+
+/// Somebody is not upgraded.
+pub(super) fn is_about_stuck(said: &str) -> bool {
+    said.starts_with("instance ") && said.contains(NOT_UPGRADED)
+}
+
+/// The release is held.
+pub(super) fn is_about_held(said: &str) -> bool {
+    said.starts_with(HELD)
+}
+
+/// There is nothing, or nothing but the planner's own words.
+pub(super) fn may_be_replaced(said: &str) -> bool {
+    said.is_empty() || is_about_stuck(said) || is_about_held(said)
+}
