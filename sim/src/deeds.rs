@@ -98,8 +98,9 @@ impl Watch {
         let place = (machine.engine, id.to_owned());
         let pod = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } => {
-                self.pods_by_container.insert(place.clone(), pod.clone());
-                Some(pod)
+                // Asked for by an agent that is no more, and done late: it finds what is there and makes nothing.
+                let is_new = self.pods_by_container.insert(place.clone(), pod.clone()).is_none();
+                is_new.then_some(pod)
             }
             Step::Stop { .. } => self.pods_by_container.get(&place),
             Step::Update { .. } | Step::Start { .. } | Step::Remove { .. } => None,
