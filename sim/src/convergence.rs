@@ -1,7 +1,6 @@
 //! What must be true at the end of a history, after everything has been calm for a while.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use agent::core::io::Phase;
 use contract::command::Removal;
@@ -16,7 +15,6 @@ use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
 use planner::rollout::conduct::Release;
 
-use crate::invariants::Invariant;
 use crate::machine::CLUSTER;
 use crate::model;
 use crate::needs;
@@ -29,12 +27,9 @@ use crate::world::World;
 /// So much memory may not be had on any node.
 pub(crate) const MUCH: u64 = 1 << 30;
 
-/// An order takes 3 s per try, a stop and a removal up to 5 s each.
-const GOING: Duration = Duration::from_secs(15);
-
 impl World {
     /// Everything that is not as users asked.
-    pub fn check_convergence(&mut self) {
+    pub fn flaws(&mut self) -> Vec<String> {
         let now = self.queue.now();
         let mut flaws = Vec::new();
         match self.store.leader(now) {
@@ -53,9 +48,7 @@ impl World {
         flaws.extend(placed.iter().filter_map(|(node, pod)| self.forgotten_start(node, pod)));
         flaws.extend(self.unacknowledged_orders(&placed));
         flaws.extend(self.unanswered_commands());
-        if !flaws.is_empty() {
-            self.watch.broken(Invariant::Converges, flaws.join("; "));
-        }
+        flaws
     }
 
     fn unsettled_groups(&self) -> Vec<String> {
@@ -221,9 +214,8 @@ impl World {
                 let wanted = self.machines.iter().any(|machine| {
                     let node = &machine.owner.node;
                     labels::identify(&machine.owner, label).is_some_and(|identity| {
-                        let pod = &identity.pod;
-                        let is_placed = placed.contains(&(node.clone(), pod.clone()));
-                        is_placed || self.serves_on(node, pod, placed) || self.is_going(node, pod)
+                        let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
+                        is_placed || self.serves_on(node, &identity.pod, placed)
                     })
                 });
                 if ours && !wanted {
@@ -242,22 +234,6 @@ impl World {
             spec.is_some_and(|spec| spec.containers.iter().any(|one| Fate::of(&one.image) == Fate::Broken))
         };
         placed.iter().any(|(at, other)| at == node && other.key() == pod.key() && is_broken(other))
-    }
-
-    /// It was taken away so shortly before the end that its node may still be at it.
-    fn is_going(&self, node: &NodeName, pod: &PodId) -> bool {
-        let (needs, now) = (&self.watch.model.needs, self.queue.now());
-        self.is_just_renewed(pod) || needs.is_just_left(node, pod, GOING, now)
-    }
-
-    /// A release of an image that never gets well goes from deadline to deadline and need not be at its end with the history: the
-    /// pod it replaced a moment ago is still going.
-    fn is_just_renewed(&self, pod: &PodId) -> bool {
-        let stored = self.watch.model.stored.get(&pod.group);
-        let stored = stored.filter(|stored| !specs::is_sound(&stored.record.spec.pod));
-        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
-        let slot = stored.zip(index).and_then(|(stored, index)| stored.slots.get(index));
-        slot.is_some_and(|slot| slot.version > pod.version && self.queue.now().since(slot.since) < GOING)
     }
 
     fn is_orphan(&self, group: &str) -> bool {

@@ -122,7 +122,7 @@ impl Model {
             self.claims.check(&self.stored)?;
         }
         if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
-            self.needs.check(store, now)?;
+            self.needs.check(store)?;
             self.needs.note(&self.stored, store, now);
         } else if !before.is_empty() && self.needs.are_any() {
             self.needs.note(&self.stored, store, now);

@@ -38,8 +38,6 @@ pub struct Needs {
     asked: bool,
     /// Where they are planned, as last stored.
     pub planned: Vec<(NodeName, PodId, PodSpec)>,
-    /// Since when pods that were planned are not any more.
-    left: BTreeMap<(NodeName, PodId), Timestamp>,
 }
 
 #[derive(Debug, Clone)]
@@ -88,7 +86,7 @@ impl Needs {
     }
 
     /// Compares with what is stored.
-    pub fn check(&mut self, store: &Store, now: Timestamp) -> Result<(), Violation> {
+    pub fn check(&mut self, store: &Store) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
         self.asked = false;
@@ -114,24 +112,11 @@ impl Needs {
                 }
             }
         }
-        self.note_planned(pods(store), now);
+        self.planned = pods(store);
         match self.wanted.keys().find(|name| !stored.contains_key(*name)) {
             Some(name) => broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")),
             None => Ok(()),
         }
-    }
-
-    fn note_planned(&mut self, planned: Vec<(NodeName, PodId, PodSpec)>, now: Timestamp) {
-        for (node, pod, _) in std::mem::replace(&mut self.planned, planned) {
-            if !self.planned.iter().any(|(at, other, _)| (at, other) == (&node, &pod)) {
-                self.left.insert((node, pod), now);
-            }
-        }
-    }
-
-    /// The pod was taken away less than that long ago: its node may still be at it.
-    pub fn is_just_left(&self, node: &NodeName, pod: &PodId, within: Duration, now: Timestamp) -> bool {
-        self.left.get(&(node.clone(), pod.clone())).is_some_and(|since| now.since(*since) < within)
     }
 
     /// Needs that are not met, and pairs nothing needs, begin to count; others are forgotten.
@@ -223,25 +208,4 @@ fn planned(store: &Store) -> BTreeSet<Need> {
 fn count<'a>(since: &mut BTreeMap<Need, Timestamp>, are: impl Iterator<Item = &'a Need>, now: Timestamp) {
     let before = std::mem::take(since);
     since.extend(are.map(|need| (need.clone(), before.get(need).copied().unwrap_or(now))));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pod_that_was_taken_away_is_excused_for_as_long_as_that_takes_and_no_longer() {
-        let place = |node: &str| Place { node: node.parse().expect("a name"), namespace: "web".to_owned() };
-        let pod = |node: &str| place(node).pod_id(&"dep".parse().expect("a name"), 0).expect("an id");
-        let planned = |node: &str| (place(node).node, pod(node), PodSpec::default());
-        let (going, at) = (Duration::from_secs(15), |second: i64| Timestamp::from_millis(second * 1_000));
-        let mut needs = Needs::default();
-        needs.note_planned(vec![planned("a"), planned("b")], at(1));
-        needs.note_planned(vec![planned("a")], at(100));
-        let is_just_left =
-            |needs: &Needs, node: &str, now| needs.is_just_left(&place(node).node, &pod(node), going, at(now));
-        assert!(is_just_left(&needs, "b", 114), "its node may still be at it");
-        assert!(!is_just_left(&needs, "b", 115));
-        assert!(!is_just_left(&needs, "a", 101), "it is wanted");
-    }
 }

@@ -11,6 +11,7 @@ use scheduler::core::io as scheduler_io;
 use crate::bus::Bus;
 use crate::engine::Engine;
 use crate::event::{Arrival, AtMachine, AtScheduler, AtUser, Event};
+use crate::invariants::Invariant;
 use crate::machine::Machine;
 use crate::mutant::Mutant;
 use crate::plan::Plan;
@@ -22,6 +23,11 @@ use crate::trace::Trace;
 use crate::users::Users;
 use crate::watch::Watch;
 use crate::workload::Workload;
+
+/// How often it is looked whether everything is as users asked.
+const LOOKS: u32 = 3;
+/// What is under way is done within so long: an order takes 3 s per try, a stop and a removal up to 5 s each.
+const UNDER_WAY: Duration = Duration::from_secs(15);
 
 /// Everything.
 pub struct World {
@@ -119,14 +125,24 @@ impl World {
         (0..self.seats.len()).for_each(|seat| self.start_scheduler(seat));
     }
 
-    /// Lets everything happen, until the end or the first breach.
+    /// Lets everything happen, until the end or the first breach. What is under way at the end is given its time: what is wrong is
+    /// still wrong when it is looked at again.
     pub fn run(&mut self) {
+        let (mut end, mut looks) = (self.plan.end, LOOKS);
         while self.watch.violation.is_none() {
             let Some(event) = self.queue.pop() else { break };
             let now = self.queue.now();
-            if now > self.plan.end {
-                self.check_convergence();
-                break;
+            if now > end {
+                let flaws = self.flaws();
+                looks -= 1;
+                if flaws.is_empty() {
+                    break;
+                }
+                if looks == 0 {
+                    self.watch.broken(Invariant::Converges, flaws.join("; "));
+                    break;
+                }
+                end = now + UNDER_WAY;
             }
             self.happen(event);
             let led = self.somebody_leads(now);

@@ -71,8 +71,8 @@ impl Leading<'_> {
         let Decided { group: name, decisions: stored, .. } = decided;
         let Some(group) = self.state.groups.get(&name) else { return drop(self.lead.known.groups.remove(&name)) };
         let present: BTreeSet<Timestamp> = decisions(group).collect();
-        let drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
-        if drains.into_iter().any(|drain| stored.contains(&drain.since)) {
+        let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
+        if drains.any(|drain| stored.contains(&drain.since)) {
             self.lead.dirty.insert(name.clone());
         }
         let known = self.lead.known.groups.entry(name).or_default();
