@@ -60,7 +60,7 @@ pub fn fields(random: &mut Random) -> PodGroupSpec {
         progress_deadline_seconds: Some(i64::try_from(random.between(40, 120)).unwrap_or(60)),
         pod_replacement: random.chance(20).then_some(PodReplacement::Complete),
         update_policy: if is_recreated { UpdatePolicy::ReCreate } else { in_place },
-        failure_action: *random.pick(&actions).unwrap_or(&actions[0]),
+        failure_action: random.chance(80).then(|| *random.pick(&actions).unwrap_or(&actions[0])),
         readiness_gates: if is_gated { vec![GATE.to_owned()] } else { Vec::new() },
         drain: random.chance(20).then(|| drain(random)),
         ..PodGroupSpec::default()

@@ -73,6 +73,7 @@ fn standing(stand: RolloutStand) -> &'static str {
     match stand {
         RolloutStand::Progressing => "under way",
         RolloutStand::Complete => "complete",
+        RolloutStand::Degraded => "degraded",
         RolloutStand::Stuck => "stuck",
         RolloutStand::Held => "held by a failure",
         RolloutStand::WaitingForConfirm => "waiting to be confirmed",

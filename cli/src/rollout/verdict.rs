@@ -25,7 +25,11 @@ pub fn judge(view: &RolloutView) -> Verdict {
         (RolloutStand::Held | RolloutStand::Stuck | RolloutStand::Aborted, _)
         | (RolloutStand::Frozen, RolloutPhase::Aborted) => failed(),
         (
-            RolloutStand::Progressing | RolloutStand::WaitingForConfirm | RolloutStand::Paused | RolloutStand::Frozen,
+            RolloutStand::Progressing
+            | RolloutStand::Degraded
+            | RolloutStand::WaitingForConfirm
+            | RolloutStand::Paused
+            | RolloutStand::Frozen,
             _,
         ) => Verdict::GoesOn,
     }
@@ -80,7 +84,7 @@ pub fn advice(view: &RolloutView) -> Vec<String> {
         RolloutStand::Paused => vec![resume()],
         RolloutStand::Frozen => vec![says(&format!("unfreeze {name}"), "goes on")],
         RolloutStand::Held => [undo(), resume()].into_iter().chain(skip()).collect(),
-        RolloutStand::Stuck => vec![undo()],
+        RolloutStand::Stuck | RolloutStand::Degraded => vec![undo()],
         RolloutStand::Aborted => vec![undo(), "another `deployctl apply` goes forward".to_owned()],
     }
 }
@@ -96,7 +100,8 @@ mod tests {
 
     #[test]
     fn what_needs_somebody_is_not_over_and_what_failed_is() {
-        use RolloutStand::{Aborted, Complete, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
+        use RolloutStand::{Aborted, Complete, Degraded, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
+        assert_eq!(judge(&standing(Degraded, RolloutPhase::Completed)), Verdict::GoesOn, "its instances may come back");
         for stand in [Progressing, WaitingForConfirm, Paused, Frozen] {
             assert_eq!(judge(&standing(stand, RolloutPhase::Running)), Verdict::GoesOn, "{stand:?}");
         }

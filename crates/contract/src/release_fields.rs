@@ -33,7 +33,16 @@ const FIELDS: [(&str, Take); 13] = [
 const INSIDE: [(&str, &[&str]); 4] = [
     (
         "Strategy",
-        &["Type", "MaxSurge", "MaxUnavailable", "BatchSize", "NeedWaitingForConfirm", "Window", "UpgradePause"],
+        &[
+            "Type",
+            "MaxSurge",
+            "MaxUnavailable",
+            "BatchSize",
+            "NeedWaitingForConfirm",
+            "ConfirmFirstDeployment",
+            "Window",
+            "UpgradePause",
+        ],
     ),
     ("Topology", &["UnitType", "UnitLabel", "Values", "UnitReplicas", "AutoReschedule", "Spread"]),
     ("Topology.AutoReschedule", &["Enable", "InitialDelaySeconds", "FailBack"]),
@@ -273,7 +282,7 @@ mod tests {
             flaws(json!({"strategy": {"type": "Beta", "MaxSurg": 1}, "Topology": {"AutoReschedule": {"Delay": 1}}}));
         let expected = [
             "Strategy.MaxSurg: is not a field of Strategy; there are Type, MaxSurge, MaxUnavailable, BatchSize, \
-             NeedWaitingForConfirm, Window, UpgradePause",
+             NeedWaitingForConfirm, ConfirmFirstDeployment, Window, UpgradePause",
             "Topology.AutoReschedule.Delay: is not a field of Topology.AutoReschedule; there are Enable, \
              InitialDelaySeconds, FailBack",
         ];

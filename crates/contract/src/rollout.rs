@@ -117,9 +117,13 @@ pub struct Strategy {
     /// Batch and Beta: pods of a group; a percentage is of the replicas. 1 unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<Amount>,
-    /// Batch and Beta: somebody says after each group but the last whether to go on.
+    /// Batch and Beta: the rollout waits for a confirmation after each batch but the last. The first deployment of a group
+    /// does not wait, because nothing serves yet that a wait could protect.
     #[serde(skip_serializing_if = "is_default")]
     pub need_waiting_for_confirm: bool,
+    /// Batch and Beta: with `NeedWaitingForConfirm`, the first deployment waits for confirmations too, as CafeDeployment's does.
+    #[serde(skip_serializing_if = "is_default")]
+    pub confirm_first_deployment: bool,
     /// Batch and Beta: at most so many pods of a unit are under way at a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<i64>,
@@ -175,15 +179,14 @@ pub enum UpdatePolicy {
     InPlaceOnly,
 }
 
-/// What a failed group of a release leads to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What a failed rollout leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FailureAction {
-    /// Nothing more is touched until somebody says so.
-    #[default]
+    /// The rollout pauses until an operator resumes, skips, aborts or undoes it.
     Hold,
-    /// The release goes back to what completed last.
+    /// The group returns to the last revision that completed. A first deployment has none and pauses instead.
     Rollback,
-    /// The failed pods are left behind.
+    /// The rollout continues without the failed pods.
     Continue,
 }
 

@@ -78,6 +78,8 @@ pub enum RolloutStand {
     Progressing,
     /// Every instance is at the target revision and available.
     Complete,
+    /// The rollout completed, but instances are not available now.
+    Degraded,
     /// No progress for too long.
     Stuck,
     /// A failure waits for an answer.

@@ -4,12 +4,18 @@
 //! present, because the Python clients index without asking.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UpdatePolicy};
 use crate::state::{DependencyPolicy, RestartPolicy};
 use crate::time::{Timestamp, rfc3339};
+
+/// `MinReadySeconds` of a group with a strategy that does not write it.
+pub const DEFAULT_MIN_READY_SECONDS: i64 = 10;
+/// `ProgressDeadlineSeconds` of a group that does not write it.
+pub const DEFAULT_PROGRESS_DEADLINE_SECONDS: i64 = 600;
 
 /// N numbered instances of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +45,7 @@ pub struct PodGroupSpec {
     /// The deployment units it is spread over.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology: Option<Topology>,
-    /// An instance counts after it has been ready for so many seconds; 0 unless said.
+    /// An instance counts as available after it has been ready for this many seconds. See [`PodGroupSpec::min_ready`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ready_seconds: Option<i64>,
     /// How long a release may go without progress; 600 unless said.
@@ -57,9 +63,9 @@ pub struct PodGroupSpec {
     /// Whether a change may be made without another pod.
     #[serde(skip_serializing_if = "is_default")]
     pub update_policy: UpdatePolicy,
-    /// What a failed group of a release leads to.
-    #[serde(skip_serializing_if = "is_default")]
-    pub failure_action: FailureAction,
+    /// What a failed rollout leads to. See [`PodGroupSpec::on_failure`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure_action: Option<FailureAction>,
     /// How many pods may be missing at the deadline, count or percent of those committed; none unless said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_threshold: Option<Amount>,
@@ -83,6 +89,24 @@ impl PodGroupSpec {
     /// Its spec changes are releases of the conductor; otherwise they are the serial upgrade.
     pub fn is_conducted(&self) -> bool {
         self.strategy_type() != StrategyType::Serial
+    }
+
+    /// How long an instance must be ready before it counts as available. Groups with a strategy wait 10 s unless the spec
+    /// says otherwise, so that a program that exits a few seconds after its start never counts. The default is at most half
+    /// of the progress deadline: with `ProgressDeadlineSeconds: 8` it is 4 s. A serial group has no such wait.
+    pub fn min_ready(&self) -> Duration {
+        let default = if self.is_conducted() { DEFAULT_MIN_READY_SECONDS.min(self.progress_deadline() / 2) } else { 0 };
+        Duration::from_secs(u64::try_from(self.min_ready_seconds.unwrap_or(default)).unwrap_or(0))
+    }
+
+    /// Seconds a rollout may go without progress.
+    pub fn progress_deadline(&self) -> i64 {
+        self.progress_deadline_seconds.unwrap_or(DEFAULT_PROGRESS_DEADLINE_SECONDS)
+    }
+
+    /// What a failed rollout leads to: a rollback unless the spec says otherwise.
+    pub fn on_failure(&self) -> FailureAction {
+        self.failure_action.unwrap_or(FailureAction::Rollback)
     }
 }
 

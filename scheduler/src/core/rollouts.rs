@@ -3,7 +3,6 @@
 //! A group without a strategy is answered for as well: its serial upgrade is a release of one unit without groups.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use contract::name::GroupName;
 use contract::record::{Filling, Slot};
@@ -68,7 +67,7 @@ impl Library<'_> {
     fn instances(&self, name: &GroupName, group: &Group, facts: &GroupFacts<'_>) -> Vec<RolloutInstance> {
         let sight = Sight::of(self.ears, name, group);
         let spec = &group.record.spec;
-        let min_ready = Duration::from_secs(u64::try_from(spec.min_ready_seconds.unwrap_or(0)).unwrap_or(0));
+        let min_ready = spec.min_ready();
         let pod = |slot: &Slot, seen: Option<&PodFacts>| {
             let ready = readiness(facts, slot, seen, self.now);
             let gates = spec.readiness_gates.iter();
@@ -169,7 +168,15 @@ impl Look<'_> {
         }
     }
 
+    /// A rollout that completed and lost instances since is not shown as complete.
     fn stand(&self) -> RolloutStand {
+        match self.planned_stand() {
+            RolloutStand::Complete if !self.unavailable().is_empty() => RolloutStand::Degraded,
+            stand => stand,
+        }
+    }
+
+    fn planned_stand(&self) -> RolloutStand {
         let record = &self.group.record;
         match self.report.map(|report| report.stand) {
             Some(Stand::Progressing) => RolloutStand::Progressing,
@@ -236,13 +243,19 @@ impl Look<'_> {
         if self.phase() == RolloutPhase::Completed {
             return Vec::new();
         }
-        let stopped = |number: u32| {
+        self.unavailable()
+    }
+
+    /// Instances without an available pod at the target revision, except stopped ones and those that the rollout skipped.
+    pub(super) fn unavailable(&self) -> Vec<u32> {
+        let is_stopped = |number: u32| {
             let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
             self.group.slots().get(index).is_some_and(|slot| slot.target == TargetState::Stop)
         };
+        let is_skipped = |number: u32| self.release.is_some_and(|release| release.excused.contains_key(&number));
         let is_done = |it: &RolloutInstance| it.pods.iter().any(|pod| self.is_updated(pod.revision) && pod.available);
-        let waits = self.instances.iter().filter(|it| !is_done(it) && !stopped(it.instance));
-        waits.map(|it| it.instance).collect()
+        let lacking = self.instances.iter().filter(|it| !is_done(it) && !is_stopped(it.instance));
+        lacking.map(|it| it.instance).filter(|number| !is_skipped(*number)).collect()
     }
 
     fn strategy(&self) -> StrategyType {

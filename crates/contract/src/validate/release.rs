@@ -19,8 +19,6 @@ pub const LONGEST_WAIT: i64 = 7 * 24 * 60 * 60;
 
 /// Restarts beyond this say nothing more: agents let a pod go long before.
 const MOST_RESTARTS: i64 = 100;
-/// Without progress for so many seconds a release is stuck, unless the group says otherwise.
-const USUAL_DEADLINE: i64 = 600;
 /// Longest pause of a serial upgrade, in seconds: as long as an operation may hold its lock.
 const LONGEST_PAUSE: i64 = 600;
 /// The strategies that go by groups.
@@ -131,7 +129,8 @@ fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static
         ("Paused", spec.paused),
         ("PodReplacement", spec.pod_replacement.is_some()),
         ("UpdatePolicy", spec.update_policy != UpdatePolicy::default()),
-        ("FailureAction", spec.failure_action != FailureAction::default()),
+        // A serial group may say Hold: that is what it does.
+        ("FailureAction", spec.failure_action.is_some_and(|action| action != FailureAction::Hold)),
         ("FailureThreshold", spec.failure_threshold.is_some()),
         ("FailFastRestarts", spec.fail_fast_restarts.is_some()),
         ("ReadinessGates", !spec.readiness_gates.is_empty()),
@@ -158,6 +157,10 @@ fn check_strategy(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
     if let Some(size) = strategy.batch_size {
         flaws.only_with("Strategy.BatchSize", BY_GROUPS, kind);
         flaws.amount("Strategy.BatchSize", size, &BATCH);
+    }
+    if strategy.confirm_first_deployment && !strategy.need_waiting_for_confirm {
+        flaws
+            .add("Strategy.ConfirmFirstDeployment", "only has a meaning with NeedWaitingForConfirm true; leave it out");
     }
     if strategy.need_waiting_for_confirm {
         flaws.only_with("Strategy.NeedWaitingForConfirm", BY_GROUPS, kind);
@@ -204,9 +207,10 @@ fn check_numbers(spec: &PodGroupSpec, flaws: &mut Flaws) {
     if let Some(threshold) = spec.failure_threshold {
         flaws.amount("FailureThreshold", threshold, &SHARE);
     }
+    // The default gives way to a short deadline, so only a written value can conflict with it.
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
     flaws.within("MinReadySeconds", min_ready, (0, LONGEST_WAIT));
-    let deadline = spec.progress_deadline_seconds.unwrap_or(USUAL_DEADLINE);
+    let deadline = spec.progress_deadline();
     flaws.within("ProgressDeadlineSeconds", deadline, (1, LONGEST_WAIT));
     if deadline <= min_ready {
         let unsaid = if spec.progress_deadline_seconds.is_none() { " unless said" } else { "" };

@@ -170,7 +170,7 @@ fn what_only_releases_know_needs_a_strategy_other_than_serial() {
         ("Paused", |s| s.paused = true),
         ("PodReplacement", |s| s.pod_replacement = Some(PodReplacement::Started)),
         ("UpdatePolicy", |s| s.update_policy = UpdatePolicy::InPlaceOnly),
-        ("FailureAction", |s| s.failure_action = FailureAction::Continue),
+        ("FailureAction", |s| s.failure_action = Some(FailureAction::Continue)),
         ("FailureThreshold", |s| s.failure_threshold = COUNT(1)),
         ("FailFastRestarts", |s| s.fail_fast_restarts = Some(1)),
         ("ReadinessGates", |s| s.readiness_gates = vec!["lb".to_owned()]),

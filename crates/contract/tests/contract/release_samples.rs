@@ -57,7 +57,7 @@ pub(crate) fn spec() -> PodGroupSpec {
         revision_history_limit: Some(3),
         paused: true,
         update_policy: UpdatePolicy::InPlaceIfPossible,
-        failure_action: FailureAction::Rollback,
+        failure_action: Some(FailureAction::Rollback),
         failure_threshold: Some(Amount::Count(1)),
         fail_fast_restarts: Some(2),
         readiness_gates: vec![text("lb/in-rotation")],

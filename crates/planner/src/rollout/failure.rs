@@ -14,6 +14,8 @@ pub struct Signs {
     pub image_is_hopeless: bool,
     /// Times it ended before it was available.
     pub early_exits: i64,
+    /// It failed, and its restart policy does not start it again.
+    pub stays_failed: bool,
 }
 
 /// Restarts after which a pod counts as failed, unless the group says otherwise.
@@ -21,7 +23,7 @@ pub const FAIL_FAST_RESTARTS: i64 = 3;
 
 /// A new pod that will not do: its group failed, whatever the deadline says (D-5).
 pub fn is_plain(signs: Signs, fail_fast_restarts: i64) -> bool {
-    signs.restarts >= fail_fast_restarts || signs.image_is_hopeless || signs.early_exits >= 2
+    signs.restarts >= fail_fast_restarts || signs.image_is_hopeless || signs.early_exits >= 2 || signs.stays_failed
 }
 
 /// More pods are unavailable at the deadline than the group bears (D-18). A percentage is of the pods of the group.
@@ -56,7 +58,8 @@ mod tests {
     #[test]
     fn a_pod_that_will_not_do_is_recognised_before_the_deadline() {
         let failed = |signs| is_plain(signs, FAIL_FAST_RESTARTS);
-        assert!(!failed(Signs { restarts: 2, image_is_hopeless: false, early_exits: 1 }));
+        assert!(!failed(Signs { restarts: 2, early_exits: 1, ..Signs::default() }));
+        assert!(failed(Signs { stays_failed: true, ..Signs::default() }));
         assert!(failed(Signs { restarts: 3, ..Signs::default() }));
         assert!(failed(Signs { image_is_hopeless: true, ..Signs::default() }));
         assert!(failed(Signs { early_exits: 2, ..Signs::default() }));

@@ -34,6 +34,7 @@ impl Look<'_> {
         match stand {
             RolloutStand::Progressing => self.waiting_words(),
             RolloutStand::Complete => format!("every instance runs revision {release} and is available"),
+            RolloutStand::Degraded => self.degraded_words(),
             RolloutStand::Stuck => {
                 let waits = self.waiting_words();
                 let undo = self.or_undo(", or undo");
@@ -71,6 +72,21 @@ impl Look<'_> {
         if self.can_undo { words } else { "" }
     }
 
+    /// For example "degraded: revision 4 completed, but 1 of 4 instances is not available (instance 3: …)".
+    fn degraded_words(&self) -> String {
+        let (unavailable, release) = (self.unavailable(), self.group.record.spec.version);
+        let are = if unavailable.len() == 1 { "instance is" } else { "instances are" };
+        let (count, total) = (unavailable.len(), self.instances.len());
+        let why = unavailable.first().map(|first| self.ailment_of(*first)).unwrap_or_default();
+        format!("degraded: revision {release} completed, but {count} of {total} {are} not available{why}")
+    }
+
+    /// Why an instance is not available, in brackets, if that is known.
+    fn ailment_of(&self, number: u32) -> String {
+        let why = self.instances.iter().find(|it| it.instance == number).and_then(|it| self.ailment(it));
+        why.map(|why| format!(" (instance {number}: {why})")).unwrap_or_default()
+    }
+
     fn waiting_words(&self) -> String {
         if let Some(words) = self.draining_words() {
             return words;
@@ -84,8 +100,7 @@ impl Look<'_> {
                 _ => format!("{unplaced} instances find no room"),
             };
         };
-        let why = self.instances.iter().find(|it| it.instance == *first).and_then(|it| self.ailment(it));
-        let why = why.map(|why| format!(" (instance {first}: {why})")).unwrap_or_default();
+        let why = self.ailment_of(*first);
         format!("waits for {} to be available at revision {}{why}", instances(&waits), self.group.record.spec.version)
     }
 

@@ -10,7 +10,9 @@ use super::upgrades::{image, patch};
 use super::*;
 
 pub(super) fn conducted(name: &str, instances: i64, strategy: Strategy) -> PodGroupSpec {
-    PodGroupSpec { strategy: Some(strategy), ..spec(name, instances) }
+    // Most tests are about one rule and not about the defaults.
+    let failure_action = Some(FailureAction::Hold);
+    PodGroupSpec { strategy: Some(strategy), min_ready_seconds: Some(0), failure_action, ..spec(name, instances) }
 }
 pub(super) fn rolling(surge: i64, unavailable: i64) -> Strategy {
     let (surge, unavailable) = (Some(Amount::Count(surge)), Some(Amount::Count(unavailable)));
@@ -27,6 +29,7 @@ pub(super) fn beta() -> Strategy {
         kind: StrategyType::Beta,
         batch_size: Some(Amount::Count(4)),
         need_waiting_for_confirm: true,
+        confirm_first_deployment: true,
         ..Strategy::default()
     }
 }
@@ -372,7 +375,7 @@ fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
 #[test]
 fn a_release_that_fails_is_taken_back_where_that_is_wanted() {
     let mut rig = rig(&["a", "b"]);
-    let spec = PodGroupSpec { failure_action: FailureAction::Rollback, ..conducted("web", 3, rolling(1, 0)) };
+    let spec = PodGroupSpec { failure_action: Some(FailureAction::Rollback), ..conducted("web", 3, rolling(1, 0)) };
     rig.command("c1", create_spec(spec));
     assert!(rig.completes("web", 30));
     let crash = PodFacts { state: RunState::Exit, restarts: 5, ..PodFacts::default() };

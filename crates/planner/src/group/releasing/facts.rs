@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use contract::query::Liveness;
 use contract::record::{Filling, Slot};
-use contract::report::{EngineState, PodFacts};
+use contract::report::{ContainerFacts, EngineState, PodFacts};
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
 
@@ -34,7 +34,7 @@ impl Planning<'_> {
         let slots = (0..self.plan.slots.len()).filter_map(|index| self.instance_facts(index, &units)).collect();
         let release = self.facts.release.cloned().unwrap_or_else(|| Release::toward(NOWHERE));
         let facts = Facts {
-            settings: settings::settings(spec, self.doubling()),
+            settings: settings::settings(spec, self.doubling(), self.is_first_deployment()),
             replicas: spec.num_instances,
             target: spec.version,
             equals: self.record.equals.clone(),
@@ -134,13 +134,31 @@ impl Planning<'_> {
             restarts: i64::from(seen.restarts.max(slot.failures)),
             image_is_hopeless: seen.image_is_hopeless,
             early_exits: self.early_exits(slot, seen),
+            stays_failed: self.stays_failed(slot, seen),
         }
+    }
+
+    /// Its program failed and the restart policy starts nothing again: waiting for the deadline would not change that.
+    fn stays_failed(&self, slot: &Slot, seen: &PodFacts) -> bool {
+        let policy = self.record.spec.restart_policy;
+        let has_failed = |it: &ContainerFacts| {
+            let is_error = !it.error.is_empty();
+            let failed = it.exit_code != 0 || is_error;
+            !it.running && it.finished_at.happened() && failed && !restart::is_wanted(policy, it.exit_code, is_error)
+        };
+        self.bucket_of(slot, Some(seen)) == Bucket::Ended && seen.containers.iter().any(has_failed)
+    }
+
+    /// No revision of the group has completed, and no instance runs another revision than the wanted one.
+    fn is_first_deployment(&self) -> bool {
+        let mut pods = self.plan.slots.iter().flat_map(Slot::pods);
+        self.record.proven.is_none() && pods.all(|pod| pod.version == self.record.spec.version)
     }
 
     /// Times it ended before it counted. How long earlier runs lasted is not reported: they are taken for as long as the
     /// last one, and who counts now has none.
     fn early_exits(&self, slot: &Slot, seen: &PodFacts) -> i64 {
-        let min_ready = settings::min_ready(&self.record.spec);
+        let min_ready = self.record.spec.min_ready();
         let has_ended = self.bucket_of(slot, Some(seen)) == Bucket::Ended;
         if is_available(self.ready(slot, Some(seen)), min_ready, self.now.into()) {
             return 0;
@@ -149,7 +167,7 @@ impl Planning<'_> {
             HealthState::None => min_ready + setup_of(&self.revision(slot.version).pod),
             HealthState::Starting | HealthState::Healthy | HealthState::Unhealthy => min_ready,
         };
-        let lasted = |it: &contract::report::ContainerFacts| it.finished_at.since(it.started_at) >= needed;
+        let lasted = |it: &ContainerFacts| it.finished_at.since(it.started_at) >= needed;
         let has_counted = has_ended && seen.containers.iter().filter(|it| !it.running).all(lasted);
         if has_counted { 0 } else { i64::from(seen.restarts) + i64::from(has_ended) }
     }
@@ -209,7 +227,7 @@ impl Planning<'_> {
 
     /// Who has no place is waited for so long; whom only this plan found without one, the next may already act on.
     pub(super) fn wait_for_places(&mut self) {
-        let settings = settings::settings(&self.record.spec, Doubling::Allowed);
+        let settings = settings::settings(&self.record.spec, Doubling::Allowed, self.is_first_deployment());
         let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
         let known: BTreeSet<Timestamp> = homeless_since(self.facts.slots).collect();
         let mut limits = Vec::new();

@@ -44,7 +44,7 @@ pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
     planning.plan.slots = facts.slots.to_vec();
-    let style = settings::settings(spec, planning.doubling()).style;
+    let style = settings::settings(spec, planning.doubling(), false).style;
     Limits::of(conduct::strategy(style), spec.num_instances)
 }
 

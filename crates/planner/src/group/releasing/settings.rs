@@ -10,8 +10,6 @@ use crate::rollout::failure::FAIL_FAST_RESTARTS;
 use crate::rollout::limits::USUAL_BUDGET;
 use crate::rollout::progress;
 
-/// Seconds a release may go without progress.
-const DEADLINE: i64 = 600;
 /// Seconds somebody outside has to answer: that an instance is drained, or that a gate is true (D-24).
 const ANSWER_TIMEOUT: i64 = 300;
 /// Seconds a new pod may be without a place: a node that restarts comes back in less, and nobody wants to wait for longer to
@@ -30,16 +28,16 @@ pub(super) enum Doubling {
 }
 
 /// The settings of a group.
-pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling) -> Settings {
+pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Settings {
     let topology = spec.topology.as_ref();
     let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).filter(|auto| auto.enable);
     Settings {
-        style: style(spec, doubling),
-        min_ready: min_ready(spec),
-        deadline: progress::deadline(Some(spec.progress_deadline_seconds.unwrap_or(DEADLINE))),
+        style: style(spec, doubling, is_first_deployment),
+        min_ready: spec.min_ready(),
+        deadline: progress::deadline(Some(spec.progress_deadline())),
         replacement: spec.pod_replacement,
         keeps_addresses: doubling == Doubling::InPlace,
-        failure_action: spec.failure_action,
+        failure_action: spec.on_failure(),
         fail_fast_restarts: spec.fail_fast_restarts.unwrap_or(FAIL_FAST_RESTARTS),
         failure_threshold: spec.failure_threshold.unwrap_or(Amount::Count(0)),
         // Where quota moves to units with room, who finds no place stays pending (4.7) and is missing at the deadline.
@@ -49,7 +47,7 @@ pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling) -> Settings {
     }
 }
 
-fn style(spec: &PodGroupSpec, doubling: Doubling) -> Style {
+fn style(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Style {
     let strategy = spec.strategy.clone().unwrap_or_default();
     match strategy.kind {
         // Not conducted: whoever asks all the same gets what comes closest.
@@ -62,30 +60,24 @@ fn style(spec: &PodGroupSpec, doubling: Doubling) -> Style {
             unavailable: Some(strategy.max_unavailable.unwrap_or(USUAL_BUDGET)),
         },
         StrategyType::Recreate => Style::Recreate,
-        StrategyType::Batch => Style::Groups(grouped(spec, &strategy, false)),
-        StrategyType::Beta => Style::Groups(grouped(spec, &strategy, true)),
+        StrategyType::Batch => Style::Groups(grouped(spec, &strategy, is_first_deployment)),
+        StrategyType::Beta => Style::Groups(grouped(spec, &strategy, is_first_deployment)),
     }
 }
 
-fn grouped(spec: &PodGroupSpec, strategy: &Strategy, beta: bool) -> Grouped {
+fn grouped(spec: &PodGroupSpec, strategy: &Strategy, is_first_deployment: bool) -> Grouped {
     Grouped {
         batch_size: strategy.batch_size.unwrap_or(Amount::Count(1)),
-        beta,
+        beta: strategy.kind == StrategyType::Beta,
         spread: spec.topology.as_ref().map(|topology| topology.spread).unwrap_or_default(),
-        needs_confirm: strategy.need_waiting_for_confirm,
+        needs_confirm: strategy.need_waiting_for_confirm && (strategy.confirm_first_deployment || !is_first_deployment),
         window: strategy.window,
     }
 }
 
 /// As long as usual, but not so long that the deadline would pass first: it says less.
 fn before_the_deadline(spec: &PodGroupSpec, usual: i64) -> Duration {
-    let deadline = spec.progress_deadline_seconds.unwrap_or(DEADLINE);
-    seconds(usual.min(deadline / 2).max(1))
-}
-
-/// How long a pod is ready before it counts.
-pub(super) fn min_ready(spec: &PodGroupSpec) -> Duration {
-    seconds(spec.min_ready_seconds.unwrap_or(0))
+    seconds(usual.min(spec.progress_deadline() / 2).max(1))
 }
 
 /// How an instance is taken out of service.

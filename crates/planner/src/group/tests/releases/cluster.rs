@@ -7,6 +7,8 @@
 use contract::digest::Digest;
 use contract::record::PlacementRecord;
 use contract::report::{ContainerFacts, FetchState, Fetched};
+use contract::rollout::FailureAction;
+use contract::state::RestartPolicy;
 
 use super::*;
 use crate::rollout::conduct::{Control, Stand, apply};
@@ -24,6 +26,9 @@ pub(super) enum Manner {
     Crashes,
     /// Its image cannot be had.
     NoImage,
+    /// It is healthy for one tick after each start and then exits with code 3. The restart policy decides about the next
+    /// start, one tick later.
+    ExitsSoon,
 }
 
 /// How nodes fetch what is to take a pod's place.
@@ -99,6 +104,9 @@ pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Clu
 pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
     let mut world = world(instances, nodes);
     world.record.spec.strategy = Some(strategy);
+    // Most tests are about one rule and not about the defaults.
+    world.record.spec.min_ready_seconds = Some(0);
+    world.record.spec.failure_action = Some(FailureAction::Hold);
     world.record.operation = None;
     world.hosts.values_mut().for_each(|host| host.facts.fetches_ahead = true);
     Cluster {
@@ -309,11 +317,14 @@ impl Cluster {
         let container = container.filter(|it| it.gone_at.is_none())?;
         let manner = self.manners.get(&container.has).copied();
         let is_up = self.now >= container.up_at && manner != Some(Manner::NoImage);
+        if manner == Some(Manner::ExitsSoon) && is_up {
+            return Some(self.exiting(container));
+        }
         let state = match manner {
             Some(Manner::NoImage) => RunState::Error,
             Some(Manner::Crashes) if is_up => RunState::Exit,
-            Some(Manner::Unwell | Manner::Crashes) | None if is_up => RunState::Success,
-            Some(Manner::Unwell | Manner::Crashes) | None => RunState::Pending,
+            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None if is_up => RunState::Success,
+            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None => RunState::Pending,
         };
         let is_well = state == RunState::Success && manner.is_none();
         let restarts = if manner == Some(Manner::Crashes) && is_up { (self.now - container.up_at) / TICK } else { 0 };
@@ -338,13 +349,35 @@ impl Cluster {
         })
     }
 
+    fn exiting(&self, container: &Container) -> PodFacts {
+        let age = (self.now - container.up_at) / TICK;
+        let run = if self.world.record.spec.restart_policy == RestartPolicy::Never { 0 } else { age / 2 };
+        let (started, is_up) = (container.up_at + run * 2 * TICK, age == run * 2);
+        let facts = ContainerFacts {
+            running: is_up,
+            started_at: at(started),
+            finished_at: if is_up { Timestamp::NEVER } else { at(started + TICK) },
+            exit_code: if is_up { 0 } else { 3 },
+            spec_digest: container.digest.clone(),
+            ..ContainerFacts::default()
+        };
+        PodFacts {
+            state: if is_up { RunState::Success } else { RunState::Exit },
+            health: if is_up { HealthState::Healthy } else { HealthState::Unhealthy },
+            healthy_since: if is_up { at(started) } else { Timestamp::NEVER },
+            restarts: u32::try_from(run).expect("few"),
+            containers: vec![facts],
+            ..PodFacts::default()
+        }
+    }
+
     fn fetched(&self, key: &(NodeName, Id)) -> Option<Fetched> {
         let version = *self.fetching.get(key)?;
         let state = match (self.fetches, self.manners.get(&version)) {
             (Fetches::Silently, _) => return None,
             (Fetches::Endlessly, _) => FetchState::Coming,
             (Fetches::AtOnce, Some(Manner::NoImage)) => FetchState::Hopeless,
-            (Fetches::AtOnce, Some(Manner::Unwell | Manner::Crashes) | None) => FetchState::Here,
+            (Fetches::AtOnce, Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None) => FetchState::Here,
         };
         let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
         Some(Fetched { version, state, error })

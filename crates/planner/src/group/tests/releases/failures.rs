@@ -7,7 +7,7 @@ use crate::rollout::conduct::{Cause, Control, Stand};
 
 fn broken(manner: Manner, action: FailureAction) -> Cluster {
     let mut cluster = cluster(4, &["a", "b"], rolling(1, 1));
-    cluster.world.record.spec.failure_action = action;
+    cluster.world.record.spec.failure_action = Some(action);
     cluster.manners.insert(1, manner);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned());
     cluster
@@ -98,7 +98,7 @@ fn a_rollback_touches_only_what_is_bad() {
 #[test]
 fn without_anything_to_go_back_to_a_rollback_holds() {
     let mut cluster = fresh(2, &["a"], rolling(1, 0));
-    cluster.world.record.spec.failure_action = FailureAction::Rollback;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
     cluster.manners.insert(0, Manner::NoImage);
     cluster.run(20);
     assert_eq!(cluster.stand(), Stand::Held(Cause::ImageHopeless));
@@ -109,7 +109,7 @@ fn without_anything_to_go_back_to_a_rollback_holds() {
 #[test]
 fn who_fails_is_left_behind_where_the_group_says_so() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
-    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(|_| ()).run(100);
     assert_eq!(cluster.versions(), all(1, 3));

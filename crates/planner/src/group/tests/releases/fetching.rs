@@ -70,7 +70,7 @@ fn an_image_that_cannot_be_had_holds_the_release_and_nobody_was_touched() {
 fn going_back_touches_nobody() {
     let mut cluster = in_place();
     let before = cluster.containers.clone();
-    cluster.world.record.spec.failure_action = FailureAction::Rollback;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(with_image).run(30);
     assert_eq!((cluster.world.record.spec.version, cluster.stand()), (2, Stand::Complete));
@@ -151,7 +151,7 @@ fn all_wait_for_the_last_image_where_all_go_at_once() {
 #[test]
 fn who_is_left_behind_goes_without_its_image() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
-    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(with_image).run(100);
     assert_eq!(cluster.versions(), all(1, 3));

@@ -78,7 +78,7 @@ fn an_adopted_pod_whose_node_does_not_know_it_is_wanted_is_not_taken_for_one_tha
 #[test]
 fn who_is_left_behind_for_its_image_is_still_drained_before_it_is_touched() {
     let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
-    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: true, timeout_seconds: Some(100) });
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned()).run(16);

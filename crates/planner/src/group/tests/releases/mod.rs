@@ -2,6 +2,7 @@
 
 mod chaos;
 mod cluster;
+mod defaults;
 mod draining;
 mod failures;
 mod fetching;

@@ -59,7 +59,7 @@ fn a_second_pod_without_a_place_waits_beside_the_one_that_serves() {
 fn a_version_that_fits_nowhere_is_taken_back_and_nobody_is_touched() {
     for strategy in [rolling(1, 0), rolling(0, 1), batches(StrategyType::Batch, 2)] {
         let mut cluster = cluster(3, &["a", "b"], strategy);
-        cluster.world.record.spec.failure_action = FailureAction::Rollback;
+        cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
         let before = cluster.containers.clone();
         cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(30);
         let (record, text) = (&cluster.world.record, &cluster.world.record.last_error);
@@ -73,7 +73,7 @@ fn a_version_that_fits_nowhere_is_taken_back_and_nobody_is_touched() {
 #[test]
 fn who_fits_nowhere_is_left_behind_where_the_group_says_so() {
     let mut cluster = cluster(3, &["a", "b", "c"], rolling(0, 1));
-    cluster.world.record.spec.failure_action = FailureAction::Continue;
+    cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     let full = cluster.world.slots[0].node.clone().expect("a place");
     for node in ["a", "b", "c"] {
         cluster.world.host(node).facts.memory = if name(node) == full { 64 * MIB } else { 128 * MIB };
