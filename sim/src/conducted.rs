@@ -88,13 +88,17 @@ fn strategy(random: &mut Random) -> Strategy {
             }
         }
         5 => Strategy { kind: StrategyType::Recreate, ..Strategy::default() },
-        kind => Strategy {
-            kind: if kind < 8 { StrategyType::Batch } else { StrategyType::Beta },
-            batch_size: random.chance(80).then(|| amount(random)),
-            need_waiting_for_confirm: random.chance(50),
-            window: random.chance(20).then_some(1),
-            ..Strategy::default()
-        },
+        kind => {
+            let need_waiting_for_confirm = random.chance(50);
+            Strategy {
+                kind: if kind < 8 { StrategyType::Batch } else { StrategyType::Beta },
+                batch_size: random.chance(80).then(|| amount(random)),
+                need_waiting_for_confirm,
+                confirm_first_deployment: need_waiting_for_confirm && random.chance(50),
+                window: random.chance(20).then_some(1),
+                ..Strategy::default()
+            }
+        }
     }
 }
 

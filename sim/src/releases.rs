@@ -151,7 +151,12 @@ fn early(change: &Change) -> Option<String> {
     }
     let before = change.was.release.as_ref().filter(|before| before.target == release.target);
     let needs_confirm = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.need_waiting_for_confirm);
-    if all_are(change, needs_confirm) && record.equals.is_empty() {
+    // Nothing serves before the first deployment has ended, so it waits for a confirmation only where the spec asks for that.
+    let asks_first = |spec: &PodGroupSpec| spec.strategy.as_ref().is_some_and(|it| it.confirm_first_deployment);
+    let mut pods = change.was.slots.iter().flat_map(Slot::pods);
+    let is_first = change.was.record.proven.is_none() && pods.all(|pod| pod.version == release.target);
+    let is_exempt = is_first && !all_are(change, asks_first);
+    if all_are(change, needs_confirm) && record.equals.is_empty() && !is_exempt {
         let first = before.map_or(1, |before| before.group.max(1));
         if let Some(group) = (first..release.group).find(|group| !change.said.is_confirmed(release.target, *group)) {
             return Some(format!("{}: group {} is started, nobody confirmed {group}", change.group, release.group));

@@ -107,7 +107,8 @@ fn patch(random: &mut Random) -> Map<String, Value> {
     let mut fields: Map<String, Value> = all.into_iter().filter(|(key, _)| chosen(key, random)).collect();
     if let Some(Value::Object(strategy)) = fields.get_mut("Strategy") {
         // What is said is merged into what was said: another type must unsay what only the former one has.
-        for name in ["MaxSurge", "MaxUnavailable", "BatchSize", "NeedWaitingForConfirm", "Window", "UpgradePause"] {
+        let all = ["MaxSurge", "MaxUnavailable", "BatchSize", "NeedWaitingForConfirm", "Window", "UpgradePause"];
+        for name in all.into_iter().chain(["ConfirmFirstDeployment"]) {
             strategy.entry(name).or_insert(Value::Null);
         }
     }

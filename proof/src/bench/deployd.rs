@@ -85,7 +85,7 @@ pub(crate) async fn accepted(cluster: &Cluster, request: &Request) -> Result<Ins
 /// A group of the demo on the network and within the limits every side has.
 pub(crate) fn group(name: &str, count: u32, pod: &Value) -> Value {
     json!({
-        "Name": name, "Namespace": "bench", "NumInstances": count, "RestartPolicy": 1, "Strategy": strategy(Pace::new(First::Old, 10)), "Pod": pod,
+        "Name": name, "Namespace": "bench", "NumInstances": count, "RestartPolicy": 1, "MinReadySeconds": 0, "FailureAction": "Hold", "Strategy": strategy(Pace::new(First::Old, 10)), "Pod": pod,
     })
 }
 

@@ -19,7 +19,8 @@ const UNITS: [(&str, &[&str]); 2] = [("a", &["node-1"]), ("b", &["node-2", "node
 
 fn ten(name: &str, needs_confirm: bool) -> Value {
     let fields = json!({
-        "Strategy": {"Type": "Beta", "BatchSize": 4, "NeedWaitingForConfirm": needs_confirm},
+        "Strategy": {"Type": "Beta", "BatchSize": 4, "NeedWaitingForConfirm": needs_confirm,
+            "ConfirmFirstDeployment": needs_confirm},
         "Topology": {"UnitType": "Zone", "Values": ["a", "b"]},
     });
     group(name, 10, &fields)

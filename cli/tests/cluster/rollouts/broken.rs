@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::diary::{Diary, fewest_and_most};
 use super::images::{self, CRASHING, MISSING};
 use super::release::{Release, group, with_image};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, demo_group, text};
 use crate::docker::Workload;
 
 /// A quarter of four may be missing.
@@ -99,6 +99,33 @@ async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_tou
     assert_eq!(made_since(&before, &after).len(), 2, "one of each unit: {before:#?}\n{after:#?}");
     let entries = diary.up_to(&made_since(&before, &after)).await;
     assert!(fewest_and_most(&entries, &before).0 >= 3, "{entries:#?}");
+    let outcomes: Vec<RevisionOutcome> = release.outcomes().await.into_iter().map(|(_, outcome, _)| outcome).collect();
+    assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::RolledBack, RevisionOutcome::Completed]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_the_minimum_serving() {
+    let cluster = Cluster::start(&[]).await;
+    let mut wanted = demo_group("exits.web.web", 4);
+    wanted["Strategy"] = json!({"Type": "RollingUpdate"});
+    let folder = tempfile::tempdir().expect("a folder");
+    let apply = async |name: &str, group: &Value| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, group.to_string()).expect("written");
+        cluster.deployctl(&["apply", "-w", "-f", path.to_str().expect("a path")]).await
+    };
+    let first = apply("first.json", &wanted).await;
+    assert!(first.status.success(), "{}", text(&first));
+    let release = Release::of(&cluster, "exits.web.web").await;
+    let before = release.exactly(4).await;
+    let diary = Diary::open(&cluster, release.name()).await;
+    wanted["Pod"]["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=4000", "DEMO_EXIT_CODE=3"]);
+    let second = apply("second.json", &wanted).await;
+    assert_eq!(second.status.code(), Some(1), "{}", text(&second));
+    release.completed(2).await;
+    let after = release.exactly(4).await;
+    let entries = diary.up_to(&made_since(&before, &after)).await;
+    assert!(fewest_and_most(&entries, &before).0 >= MINIMUM, "{entries:#?}");
     let outcomes: Vec<RevisionOutcome> = release.outcomes().await.into_iter().map(|(_, outcome, _)| outcome).collect();
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::RolledBack, RevisionOutcome::Completed]);
 }

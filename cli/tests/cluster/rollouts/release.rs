@@ -18,6 +18,9 @@ pub(super) const SOON: Duration = Duration::from_secs(60);
 /// A demo group with the fields of a release.
 pub(super) fn group(name: &str, count: u32, fields: &Value) -> Value {
     let mut group = demo_group(name, count);
+    // The tests watch each step of a rollout: they do not wait 10 s for every instance, and they say when to roll back.
+    group["MinReadySeconds"] = 0.into();
+    group["FailureAction"] = "Hold".into();
     for (key, value) in fields.as_object().expect("fields") {
         group[key] = value.clone();
     }

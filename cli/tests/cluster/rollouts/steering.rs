@@ -12,7 +12,9 @@ use crate::cluster::Cluster;
 #[tokio::test(flavor = "multi_thread")]
 async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
     let cluster = Cluster::start(&[]).await;
-    let strategy = json!({"Strategy": {"Type": "Batch", "BatchSize": 1, "NeedWaitingForConfirm": true}});
+    let strategy = json!({"Strategy": {
+        "Type": "Batch", "BatchSize": 1, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
+    }});
     let wanted = group("word.web.web", 3, &strategy);
     let release = Release::open(&cluster, &wanted).await;
     for ordinal in [1, 2] {

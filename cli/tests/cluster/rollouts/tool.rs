@@ -14,7 +14,9 @@ const NAME: &str = "script.web.web";
 #[tokio::test(flavor = "multi_thread")]
 async fn deployctl_plans_follows_confirms_undoes_and_tells_by_its_exit_code() {
     let cluster = Cluster::start(&[]).await;
-    let strategy = json!({"Type": "Batch", "BatchSize": 2, "NeedWaitingForConfirm": true});
+    let strategy = json!({
+        "Type": "Batch", "BatchSize": 2, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
+    });
     let wanted = group(NAME, 3, &json!({"Strategy": strategy}));
     let folder = tempfile::tempdir().expect("a folder");
     let file = |name: &str, image: &str| {

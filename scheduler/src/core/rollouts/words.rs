@@ -75,10 +75,10 @@ impl Look<'_> {
     /// For example "degraded: revision 4 completed, but 1 of 4 instances is not available (instance 3: …)".
     fn degraded_words(&self) -> String {
         let (unavailable, release) = (self.unavailable(), self.group.record.spec.version);
-        let are = if unavailable.len() == 1 { "instance is" } else { "instances are" };
+        let are = if unavailable.len() == 1 { "is" } else { "are" };
         let (count, total) = (unavailable.len(), self.instances.len());
         let why = unavailable.first().map(|first| self.ailment_of(*first)).unwrap_or_default();
-        format!("degraded: revision {release} completed, but {count} of {total} {are} not available{why}")
+        format!("degraded: revision {release} completed, but {count} of {total} instances {are} not available{why}")
     }
 
     /// Why an instance is not available, in brackets, if that is known.

@@ -63,6 +63,27 @@ fn a_complete_release_says_so_and_a_group_nobody_knows_has_none() {
 }
 
 #[test]
+fn a_complete_release_that_loses_an_instance_is_degraded_until_it_is_back() {
+    for create in [create("web", 3), create_spec(conducted("web", 3, rolling(1, 0)))] {
+        let mut rig = rig(&["a", "b"]);
+        rig.command("c1", create);
+        rig.pass(30);
+        let view = rig.rollout_view("web").expect("a release");
+        assert_eq!((view.phase, view.stand), (RolloutPhase::Completed, RolloutStand::Complete));
+        let pod = rig.pods("a")[0].clone();
+        rig.agents.get_mut(&node("a")).expect("an agent").states.insert(pod.clone(), RunState::Exit);
+        rig.report("a");
+        let view = rig.rollout_view("web").expect("a release");
+        assert_eq!((view.phase, view.stand), (RolloutPhase::Completed, RolloutStand::Degraded), "{}", view.message);
+        let expected = "degraded: revision 0 completed, but 1 of 3 instances is not available";
+        assert!(view.message.starts_with(expected), "{}", view.message);
+        rig.agents.get_mut(&node("a")).expect("an agent").states.remove(&pod);
+        rig.report("a");
+        assert_eq!(rig.rollout_view("web").expect("a release").stand, RolloutStand::Complete);
+    }
+}
+
+#[test]
 fn a_serial_group_is_told_of_honestly() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));
