@@ -40,7 +40,7 @@ fn a_group_that_writes_zero_and_hold_keeps_the_old_meaning() {
 
 #[test]
 fn the_default_wait_gives_way_to_a_short_progress_deadline() {
-    let mut spec = cluster(1, &["a"], strategy(StrategyType::RollingUpdate)).world.record.spec.clone();
+    let mut spec = cluster(1, &["a"], strategy(StrategyType::RollingUpdate)).world.record.spec;
     spec.min_ready_seconds = None;
     let seconds = |deadline: Option<i64>| {
         let spec = contract::spec::PodGroupSpec { progress_deadline_seconds: deadline, ..spec.clone() };
