@@ -39,6 +39,11 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_HEALTH_POLL", default_value = "20s", value_parser = duration::parse)]
     pub health_poll: Duration,
 
+    /// In an upgrade without a strategy, two exits with a non-zero code within this time of the start fail the version; an
+    /// instance without a health check runs for this long before the next one is replaced
+    #[arg(long, env = "DEPLOYD_EARLY_EXIT", default_value = "10s", value_parser = duration::parse)]
+    pub early_exit: Duration,
+
     /// A dependency pod that no instance needs is removed after so long, so that a redeployment finds it running
     #[arg(long, env = "DEPLOYD_DEPENDENCY_GRACE", default_value = "5m", value_parser = duration::parse)]
     pub dependency_grace: Duration,
@@ -106,6 +111,7 @@ impl Config {
             failover_grace: self.failover_grace,
             operation_limit: self.operation_limit,
             health_poll: self.health_poll,
+            early_exit: self.early_exit,
             dependency_grace: self.dependency_grace,
             tell_again_after: self.tell_again_after,
             losses_stop: self.losses_stop,
@@ -163,7 +169,7 @@ mod tests {
         assert_eq!((ours.health_poll, ours.dependency_grace), (core.health_poll, core.dependency_grace));
         assert_eq!((ours.tell_again_after, ours.losses_stop), (core.tell_again_after, core.losses_stop));
         assert_eq!((ours.losses_within, ours.engine_away_after), (core.losses_within, core.engine_away_after));
-        assert_eq!(ours.quota_cores, core.quota_cores);
+        assert_eq!((ours.quota_cores, ours.early_exit), (core.quota_cores, core.early_exit));
         let (lease, usual) = (config.election_settings(), election::Settings::default());
         assert_eq!((lease.ttl, lease.renew, lease.step_down_after), (usual.ttl, usual.renew, usual.step_down_after));
     }

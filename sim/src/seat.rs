@@ -146,6 +146,7 @@ pub fn settings(seat: usize, mutant: Option<Mutant>) -> Settings {
         failover_grace: Duration::from_secs(15),
         operation_limit: Duration::from_secs(120),
         health_poll: Duration::from_secs(2),
+        early_exit: Duration::from_secs(1),
         dependency_grace: Duration::from_secs(30),
         // Cut nodes are the simulator's daily bread.
         losses_stop: 0,

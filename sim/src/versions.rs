@@ -12,8 +12,8 @@ use contract::spec::PodSpec;
 #[derive(Debug, Clone)]
 pub struct Versions {
     possible: Vec<(u32, PodSpec)>,
-    /// What a rollback would go back to, as last stored.
-    back: Option<PodSpec>,
+    /// What a rollback may return to, as last stored.
+    back: Vec<PodSpec>,
     /// Patches accepted since the last commit.
     patches: usize,
     /// Every version that was ever stored.
@@ -26,7 +26,7 @@ impl Versions {
     pub fn new(pod: &PodSpec, before: &[u32]) -> Self {
         let numbers = [0].into_iter().chain(before.iter().map(|before| before + 1));
         let possible = numbers.map(|number| (number, pod.clone())).collect();
-        Self { possible, back: None, patches: 0, known: BTreeMap::new() }
+        Self { possible, back: Vec::new(), patches: 0, known: BTreeMap::new() }
     }
 
     /// The instances of an orphan were adopted, and its revisions with them.
@@ -62,8 +62,13 @@ impl Versions {
     }
 
     fn rolled_back(&self) -> Vec<(u32, PodSpec)> {
-        let back = |(number, _): &(u32, PodSpec)| Some((*number + 1, self.back.clone()?));
-        self.possible.iter().filter_map(back).collect()
+        let back = |(number, _): &(u32, PodSpec)| {
+            self.back.iter().map({
+                let next = *number + 1;
+                move |pod| (next, pod.clone())
+            })
+        };
+        self.possible.iter().flat_map(back).collect()
     }
 
     /// Compares with what is stored; the error says what is wrong. A patch `alone` since the last commit leaves its mark.
@@ -84,8 +89,11 @@ impl Versions {
         if pod.version != version {
             return Err(format!("version {version} holds a pod of version {}", pod.version));
         }
-        let proven = record.proven.filter(|proven| *proven != version);
-        self.back = proven.and_then(|proven| record.former.get(&proven).cloned());
+        // A release returns to the version that completed last. An upgrade without a strategy returns to the version of the
+        // instances that it did not replace, or to the one before it.
+        let is_way_back = |earlier: &u32| record.proven == Some(*earlier) || !record.spec.is_conducted();
+        let former = record.former.iter().filter(|(earlier, _)| is_way_back(earlier));
+        self.back = former.map(|(_, pod)| pod.clone()).collect();
         self.known.insert(version, pod.clone());
         self.possible = vec![found];
         self.patches = 0;

@@ -53,6 +53,7 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         health,
         leaving: known.obeying && known.ordered.is_none(),
         containers,
+        refusals: known.memory.failures,
         restarts: known.memory.restarts,
         restarted_at: known.memory.restarted_at,
         let_go: known.memory.let_go,
@@ -70,6 +71,7 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
 pub(super) fn unknown(memory: &PodMemory) -> PodFacts {
     PodFacts {
         state: RunState::Pending,
+        refusals: memory.failures,
         restarts: memory.restarts,
         restarted_at: memory.restarted_at,
         let_go: memory.let_go,

@@ -94,6 +94,9 @@ pub struct Slot {
     /// Why it has no place, or why the last attempt failed.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
+    /// Why the last drift left it on its node; cleared when an operation changes the instance.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub not_moved: String,
     /// The node that must have let go of it before it starts on `node`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leaves: Option<NodeName>,

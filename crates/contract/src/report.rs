@@ -107,6 +107,9 @@ pub struct PodFacts {
     /// Its containers, by index.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub containers: Vec<ContainerFacts>,
+    /// Attempts in a row to create or start it that the engine refused; 0 from agents older than this.
+    #[serde(skip_serializing_if = "is_default")]
+    pub refusals: u32,
     /// Restarts counted in the present window.
     #[serde(skip_serializing_if = "is_default")]
     pub restarts: u32,

@@ -114,7 +114,11 @@ impl World {
         let facts = GroupFacts {
             record: &self.record,
             revisions: &revisions,
-            patience: Patience { operation: Duration::from_secs(600), health_poll: Duration::from_secs(20) },
+            patience: Patience {
+                operation: Duration::from_secs(600),
+                health_poll: Duration::from_secs(20),
+                early_exit: Duration::from_secs(10),
+            },
             slots: &self.slots,
             seen: &seen.iter().map(Option::as_ref).collect::<Vec<_>>(),
             vacated: &vec![true; self.slots.len()],

@@ -36,6 +36,9 @@ pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Host>) -> P
         // The node says that it is gone, the slot why nobody makes it anew.
         facts.last_error = format!("{}; {}", facts.last_error, slot.why);
     }
+    if facts.last_error.is_empty() {
+        facts.last_error.clone_from(&slot.not_moved);
+    }
     facts
 }
 
@@ -90,6 +93,14 @@ mod tests {
 
     fn pod(state: RunState, last_error: &str) -> PodFacts {
         PodFacts { state, last_error: last_error.to_owned(), ..Default::default() }
+    }
+
+    #[test]
+    fn a_drift_that_found_no_place_is_shown_at_the_instance_and_not_at_the_group() {
+        let slot = Slot { not_moved: "it stays on a: no node fits".to_owned(), ..Slot::default() };
+        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), None);
+        assert_eq!(facts.last_error, slot.not_moved);
+        assert_eq!(standing([&facts]).last_error, "");
     }
 
     #[test]

@@ -209,6 +209,8 @@ pub struct Settings {
     /// An instance of an upgrade or a restart gets five times this, or five times its setup time if that is longer, to become
     /// well before the next one is touched.
     pub health_poll: Duration,
+    /// An instance of a serial upgrade that exits with a non-zero code within this time of its start fails its version.
+    pub early_exit: Duration,
     /// A dependency pod nothing needs is removed after so long.
     pub dependency_grace: Duration,
     /// A condition that stands is told to callbacks again only after so long.
@@ -230,7 +232,8 @@ pub struct Settings {
 impl Settings {
     /// How long planning waits for what.
     pub(super) fn patience(&self) -> Patience {
-        Patience { operation: self.operation_limit, health_poll: self.health_poll }
+        let Self { operation_limit: operation, health_poll, early_exit, .. } = *self;
+        Patience { operation, health_poll, early_exit }
     }
 }
 
@@ -290,6 +293,7 @@ impl Default for Settings {
             failover_grace: Duration::from_secs(30),
             operation_limit: Duration::from_secs(600),
             health_poll: Duration::from_secs(20),
+            early_exit: Duration::from_secs(10),
             dependency_grace: Duration::from_secs(300),
             tell_again_after: Duration::from_secs(3600),
             losses_stop: 3,

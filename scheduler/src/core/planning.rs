@@ -280,7 +280,9 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     else {
         return Origin::default();
     };
-    Origin { by: String::new(), cause: after.last_error.clone(), copies: before.proven, takes_back: true }
+    // The newest of the versions that count as the new one is the one it copies.
+    let copies = after.equals.last().copied();
+    Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }
 }
 
 /// The slots as stored: a thousand instances without a place have one reason, and it is kept once.

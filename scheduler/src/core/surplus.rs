@@ -10,12 +10,13 @@ use std::collections::BTreeSet;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Liveness;
-use contract::record::Filling;
+use contract::record::{Filling, Slot};
+use contract::state::RunState;
 use planner::rollout::conduct::Release;
 
 use super::leader::Leading;
 use super::queries::Library;
-use super::state::{Group, pods_of};
+use super::state::{Group, pod_id, pods_of};
 
 /// Every instance of a group.
 const ALL: std::ops::RangeInclusive<u32> = 0..=u32::MAX;
@@ -32,10 +33,10 @@ pub(super) struct Surplus {
 }
 
 impl Leading<'_> {
-    /// The pods of a conducted group that are to go.
+    /// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
     pub(super) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
         if !group.record.spec.is_conducted() {
-            return Surplus::default();
+            return Surplus { leaving: self.predecessors(name, group), ..Surplus::default() };
         }
         let all = || pods_of(name, ALL);
         let ordered = self.lead.desks.iter().flat_map(|(node, desk)| {
@@ -48,6 +49,22 @@ impl Leading<'_> {
         let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
         surplus.nodes.extend(self.unheard(group));
         surplus
+    }
+
+    /// For each instance of a group without a strategy, the running pods on its node that it replaces. Only an upgrade that
+    /// has not completed replaces pods.
+    fn predecessors(&self, name: &GroupName, group: &Group) -> Vec<u32> {
+        if group.record.proven == Some(group.record.spec.version) {
+            return Vec::new();
+        }
+        let replaced = |(index, slot): (usize, &Slot)| {
+            let node = slot.node.as_ref().filter(|_| slot.since.happened() && slot.leaves.is_none())?;
+            let own = pod_id(name, index, slot);
+            let others =
+                self.ears.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
+            u32::try_from(others.filter(|(_, facts)| facts.state == RunState::Success).count()).ok()
+        };
+        group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
     }
 
     /// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when

@@ -1,16 +1,20 @@
 //! Decides whether the operation on a group is over, and what remains of it.
 //!
-//! An operation gives its lock back when it is done or at its limit, whichever is first. What the group ran before is forgotten
-//! only when no instance runs it and no rollback may need it.
+//! An operation gives its lock back when it is done or at its limit, whichever is first. The lock of an upgrade ends with its
+//! last deploy; whether the version completed is decided later, without the lock. An earlier version is forgotten only when no
+//! instance runs it and no rollback may need it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use contract::command::Operation;
-use contract::record::{OperationRecord, Slot};
+use contract::record::{GroupRecord, OperationRecord, Slot};
 use contract::state::TargetState;
+use contract::time::Timestamp;
 
-use super::{Bucket, GroupPlan, Planning};
+use super::readiness::Condition;
+use super::saying::{UNFINISHED, may_be_replaced};
+use super::{GroupPlan, Planning};
 
 impl Planning<'_> {
     pub(super) fn conclude(mut self) -> GroupPlan {
@@ -20,8 +24,8 @@ impl Planning<'_> {
         }
         if let Cow::Owned(mut record) = self.record {
             let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
-            let used: BTreeSet<u32> = slots.map(|slot| slot.version).chain(record.proven).collect();
             let present = record.spec.version;
+            let used: BTreeSet<u32> = slots.map(|slot| slot.version).chain(kept_for_rollback(&record)).collect();
             record.former.retain(|version, _| used.contains(version) && *version != present);
             self.plan.record = (record != *self.facts.record).then_some(record);
         }
@@ -54,7 +58,7 @@ impl Planning<'_> {
         match operation.kind {
             Operation::Deploying => !self.unsettled,
             Operation::Scheduling => !self.unsettled && !self.facts.lingers,
-            Operation::Upgrading => self.has_reached(),
+            Operation::Upgrading => self.is_paused || self.is_deployed(),
             Operation::Starting => all_turned_to && !(0..self.plan.slots.len()).any(|index| self.is_starting(index)),
             Operation::Stopping => all_turned_to && !(0..self.plan.slots.len()).any(|index| self.is_stopping(index)),
             Operation::Restarting | Operation::Drifting => {
@@ -65,36 +69,62 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether no instance is left to be upgraded and the last one that was is done.
-    fn has_reached(&mut self) -> bool {
+    /// Whether every instance has the present version and the last one is created and started, or could not be. Its health
+    /// does not matter.
+    fn is_deployed(&mut self) -> bool {
+        if !self.has_replaced_all() {
+            return false;
+        }
+        self.upgraded().last().is_none_or(|last| match self.condition(*last) {
+            Condition::Busy => false,
+            Condition::Silent { .. } => !self.may_still_answer(*last),
+            Condition::Ready | Condition::Unready { .. } | Condition::Down { .. } | Condition::Idle => true,
+        })
+    }
+
+    /// Whether no instance is left to be upgraded.
+    fn has_replaced_all(&mut self) -> bool {
         if self.outdated().next().is_some() || self.plan.slots.iter().any(|slot| slot.leaves.is_some()) {
             return false;
         }
-        let present = self.record.spec.version;
-        let upgraded = |slot: &Slot| slot.version == present && slot.target == TargetState::Run;
-        let reached = self.plan.slots.iter().rposition(upgraded).is_none_or(|last| self.is_done(last));
-        if reached && !self.touched.is_empty() {
-            // What this plan replaces can be forgotten only by the next one.
+        if !self.touched.is_empty() {
+            // Only the next plan can forget what this one replaces.
             self.wake(self.now);
-            return false;
         }
-        reached
+        self.touched.is_empty()
     }
 
-    /// Whether every instance that shall run does, in the present version.
-    fn runs_whole(&self) -> bool {
-        let mut slots = self.plan.slots.iter().enumerate();
-        slots.all(|(index, slot)| slot.target == TargetState::Stop || self.bucket(index) == Bucket::Running)
-    }
-
-    /// An upgrade that lost its lock, or a deploy that took long, arrives all the same.
+    /// The version of a group without a strategy completes when every instance that shall run has it, works, and did so long
+    /// enough that an exit would not be an early one. Wakes for when that is so.
     fn note_reached(&mut self) {
-        if self.record.spec.is_conducted() {
+        let present = self.record.spec.version;
+        if self.record.spec.is_conducted() || self.record.proven == Some(present) || !self.has_replaced_all() {
             return;
         }
-        let present = self.record.spec.version;
-        if self.record.proven != Some(present) && self.runs_whole() && self.has_reached() {
-            self.record.to_mut().proven = Some(present);
+        let mut completes_at = Timestamp::NEVER;
+        for index in 0..self.plan.slots.len() {
+            if self.plan.slots[index].target == TargetState::Stop {
+                continue;
+            }
+            let works_at = match self.condition(index) {
+                Condition::Ready => self.early_until(index),
+                Condition::Unready { look_at, .. } if look_at > self.now => Some(look_at),
+                Condition::Unready { .. }
+                | Condition::Busy
+                | Condition::Down { .. }
+                | Condition::Idle
+                | Condition::Silent { .. } => None,
+            };
+            let Some(works_at) = works_at else { return };
+            completes_at = completes_at.max(works_at);
+        }
+        if completes_at > self.now {
+            return self.wake(completes_at);
+        }
+        let record = self.record.to_mut();
+        record.proven = Some(present);
+        if may_be_replaced(&record.last_error) {
+            record.last_error.clear();
         }
     }
 
@@ -102,9 +132,9 @@ impl Planning<'_> {
         let word = match operation.kind {
             Operation::Restarting => "restart",
             Operation::Drifting => "drift",
+            Operation::Upgrading => return self.note_unfinished_upgrade(),
             Operation::Deploying
             | Operation::Scheduling
-            | Operation::Upgrading
             | Operation::Starting
             | Operation::Stopping
             | Operation::Removing => return,
@@ -114,14 +144,21 @@ impl Planning<'_> {
         self.record.to_mut().last_error = text;
     }
 
+    /// The upgrade continues without its lock.
+    fn note_unfinished_upgrade(&mut self) {
+        if !self.record.last_error.is_empty() {
+            return;
+        }
+        let (version, instances) = (self.record.spec.version, self.plan.slots.len());
+        let updated = instances - self.outdated().count();
+        let text = format!("{UNFINISHED}{version} ended at its time limit: {updated} of {instances} instances have it");
+        self.record.to_mut().last_error = text;
+    }
+
     fn end(&mut self, operation: &OperationRecord) {
-        let (now, present) = (self.now, self.record.spec.version);
-        let reached = operation.kind == Operation::Upgrading && self.has_reached();
+        let now = self.now;
         let record = self.record.to_mut();
         record.operation = None;
-        if reached {
-            record.proven = Some(present);
-        }
         if operation.kind == Operation::Drifting {
             record.drifts.drain(..record.drifts.len().min(1));
         } else {
@@ -129,7 +166,7 @@ impl Planning<'_> {
             record.updated_at = now;
         }
         self.begin_drift();
-        let unproven = self.outdated().next().is_some() || self.way_back().is_some();
+        let unproven = self.outdated().next().is_some() || self.on_trial().is_some();
         let has_conductor = self.record.spec.is_conducted();
         if self.record.operation.is_some() || has_conductor || (unproven && operation.kind != Operation::Upgrading) {
             // A drift, an upgrade or the conductor waited for the lock.
@@ -138,6 +175,12 @@ impl Planning<'_> {
             self.note_reached();
         }
     }
+}
+
+/// The version a rollback may return to. Until a first version completed, that is the newest of the earlier ones.
+fn kept_for_rollback(record: &GroupRecord) -> Option<u32> {
+    let may_need_former = record.proven.is_none() && record.equals.is_empty() && !record.spec.is_conducted();
+    record.proven.or_else(|| record.former.keys().next_back().copied().filter(|_| may_need_former))
 }
 
 /// The text alone is not worth a write: it changes with every byte of free memory, and the next leader finds it again. Nor

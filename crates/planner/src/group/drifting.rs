@@ -1,7 +1,7 @@
 //! Decides how instances leave a node because somebody wants them to.
 //!
-//! One after another, each once the one before it is done. An instance that finds no place stays where it is and runs on; the
-//! group says so. The condition of a drift is not remembered: later an instance may be placed on that node again.
+//! One after another, each once the one before it is done. An instance that finds no place stays where it is and keeps running;
+//! its own error says so, and not the group's: nothing is wrong with the group. The condition of a drift is not remembered: later an instance may be placed on that node again.
 
 use contract::command::{Drift, Operation};
 use contract::name::NodeName;
@@ -9,7 +9,7 @@ use contract::record::{Filling, OperationRecord};
 use contract::state::TargetState;
 
 use super::rooms::{Ask, Extra};
-use super::{Planning, forget_pod, number};
+use super::{Planning, forget_pod};
 use crate::placement::Wish;
 
 impl Planning<'_> {
@@ -92,9 +92,8 @@ impl Planning<'_> {
                 if let Some(old) = &old {
                     self.rooms.keep(old, revision.need);
                 }
-                let sentence = unplaceable.sentence();
-                let stays = format!("instance {} stays on {}: {sentence}", number(index), drift.from);
-                self.record.to_mut().last_error = stays;
+                let why = format!("it stays on {}: {}", drift.from, unplaceable.sentence());
+                self.plan.slots[index].not_moved = why;
                 self.plan.unplaced = Some(unplaceable);
                 false
             }

@@ -9,6 +9,7 @@
 mod bucket;
 mod conclusion;
 mod drifting;
+mod failing;
 pub mod inplace;
 mod readiness;
 pub mod rehearsing;
@@ -71,6 +72,10 @@ pub struct Patience {
     /// An instance gets five times this, or five times its setup time if that is longer, to become well before the next one is
     /// touched.
     pub health_poll: Duration,
+    /// An instance of a serial upgrade that exits with a non-zero code within this time of its start fails its version. An
+    /// instance without a health check must run for this long before the next one is replaced, and every instance before the
+    /// version counts as completed.
+    pub early_exit: Duration,
 }
 
 /// Everything one group is planned from.
@@ -184,6 +189,8 @@ struct Planning<'a> {
     /// Slots this plan orders anew: what was seen is the pod before.
     touched: BTreeSet<usize>,
     unsettled: bool,
+    /// The upgrade waits for an instance that proved that its version does not work: it needs no lock for that.
+    is_paused: bool,
     /// Slots that keep their version although another is wanted, and why.
     stuck: BTreeMap<usize, String>,
     /// What is reported of the pod in each slot.
@@ -210,6 +217,7 @@ impl<'a> Planning<'a> {
             moves: Vec::new(),
             touched: BTreeSet::new(),
             unsettled: false,
+            is_paused: false,
             stuck: BTreeMap::new(),
             seen: facts.seen.to_vec(),
             beside: facts.beside.to_vec(),
@@ -241,12 +249,13 @@ impl<'a> Planning<'a> {
     /// The slot of a group without a strategy: one pod, always; it may have had one before.
     fn plain(&self, slot: &Slot) -> Slot {
         let (is_filled, version) = (slot.filling == Filling::Pod, self.record.spec.version);
+        let fetching = slot.fetching.filter(|it| it.version == version && self.is_outdated(slot));
         Slot {
             filling: Filling::Pod,
             version: if is_filled { slot.version } else { version },
             next: None,
             draining: None,
-            fetching: None,
+            fetching,
             unplaced_since: Timestamp::NEVER,
             ..slot.clone()
         }
@@ -341,6 +350,7 @@ fn forget_pod(slot: &mut Slot) {
     slot.gates_closed_at = Timestamp::NEVER;
     slot.draining = None;
     slot.fetching = None;
+    slot.not_moved.clear();
 }
 
 /// The number of the instance in a slot.

@@ -62,9 +62,7 @@ impl Planning<'_> {
 
     fn running(&self, index: usize, seen: &PodFacts) -> Condition {
         let since = self.plan.slots[index].since;
-        let started = seen.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
-        // A node's clock may be ahead of ours.
-        let started = if started > self.now { since } else { started };
+        let started = self.started(index, seen);
         let ready_at = match seen.health {
             HealthState::Healthy => return Condition::Ready,
             HealthState::None => Some(started + self.setup(index)),
@@ -75,6 +73,24 @@ impl Planning<'_> {
         }
         let limit = since.max(started) + self.patience(index);
         Condition::Unready { look_at: ready_at.map_or(limit, |at| at.min(limit)), limit }
+    }
+
+    fn started(&self, index: usize, seen: &PodFacts) -> Timestamp {
+        let started = seen.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
+        // A node's clock may be ahead of ours.
+        if started > self.now { self.plan.slots[index].since } else { started }
+    }
+
+    /// Until when an exit of an instance would be an early one; none when nothing is reported of it.
+    pub(super) fn early_until(&self, index: usize) -> Option<Timestamp> {
+        let started = self.started(index, self.seen(index)?);
+        // A node's clock may be behind ours.
+        Some(started.max(self.plan.slots[index].since) + self.facts.patience.early_exit)
+    }
+
+    /// Whether a health check found that the instance works.
+    pub(super) fn is_healthy(&self, index: usize) -> bool {
+        self.seen(index).is_some_and(|seen| seen.health == HealthState::Healthy)
     }
 
     /// How long an instance has to become well.

@@ -106,11 +106,11 @@ impl Planning<'_> {
         self.retry_when_due(index);
     }
 
-    /// The pod it is to take the place of still stands: its node keeps that until it can make this one, and nobody would if
-    /// this one went elsewhere.
-    fn has_predecessor(&self, index: usize) -> bool {
+    /// Whether the pod that this one replaces still stands. Its node keeps it until this one can be made; if this one moved
+    /// to another node, the old one would be removed.
+    pub(super) fn has_predecessor(&self, index: usize) -> bool {
         let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
-        self.record.spec.is_conducted() && self.instance(index) == index && leaving > 0
+        self.instance(index) == index && leaving > 0
     }
 
     /// The first disappearance is repaired at once, a further one after the wait.

@@ -1,82 +1,119 @@
-//! Decides whether an upgrade is taken back.
+//! Decides whether an upgrade without a strategy is rolled back.
 //!
-//! The first instance that shall run tries the new version out. When it does not become well in time the group gets one more
-//! version, whose content is that of the last version all instances reached. Instances that still run that one are left
-//! alone: its number counts as the present one. A rollback is never rolled back, and without a version to go back to the
-//! upgrade just holds.
+//! The first instance that shall run tries the new version. When it proves that the version does not work, or does not become
+//! well in time, the group gets one more version with the content of an earlier one. Instances that still run that content
+//! are left alone: their version counts as the present one. A rollback is never rolled back, and without a version to return
+//! to the upgrade pauses.
 
 use contract::command::Operation;
 use contract::notice::Incident;
 use contract::record::OperationRecord;
 use contract::state::TargetState;
+use contract::time::Timestamp;
 
 use super::readiness::Condition;
 use super::{Planning, Revision, number};
 
-/// What users are told; the original's words.
+/// The original's words.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
 
 impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
-        let Some(proven) = self.way_back() else { return };
         let Some(first) = self.on_trial() else { return };
-        if self.is_bad(first) {
-            self.roll_back(first, proven);
+        if let Some(why) = self.failure(first) {
+            if let Some(earlier) = self.earlier_version().or_else(|| self.newest_former()) {
+                self.roll_back(first, earlier, format!("{TERRIBLE} (instance {}: {why})", number(first)));
+            }
+        } else if let Some(earlier) = self.earlier_version()
+            && self.is_overdue_on_trial(first)
+        {
+            self.roll_back(first, earlier, TERRIBLE.to_owned());
         }
     }
 
-    /// The version to go back to.
+    /// The completed version that a release returns to.
     pub(super) fn way_back(&self) -> Option<u32> {
-        let known = |proven: &u32| *proven != self.record.spec.version && self.record.former.contains_key(proven);
-        self.record.proven.filter(|proven| self.record.equals.is_empty() && known(proven))
+        self.record.proven.filter(|proven| self.may_return() && self.record.former.contains_key(proven))
     }
 
-    /// The first instance, when it was given the new version and no other that shall run followed it yet.
-    fn on_trial(&self) -> Option<usize> {
+    /// The version that an upgrade without a strategy returns to: the one of the instances that it did not replace, or the
+    /// last completed one. Instances at versions 3, 2, 2 return to 2, completed or not, as in the original. A single instance
+    /// at version 3 returns to version 1 if that one completed and 2 did not.
+    fn earlier_version(&self) -> Option<u32> {
+        let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
+        let known = |version: &u32| self.may_return() && self.record.former.contains_key(version);
+        untouched.filter(known).or_else(|| self.way_back())
+    }
+
+    /// A version that certainly does not work returns to the one before it even if that one did not complete.
+    fn newest_former(&self) -> Option<u32> {
+        self.record.former.keys().next_back().copied().filter(|_| self.may_return())
+    }
+
+    /// The present version neither completed nor is it a rollback.
+    fn may_return(&self) -> bool {
+        self.record.equals.is_empty() && self.record.proven != Some(self.record.spec.version)
+    }
+
+    /// The first instance that shall run, while its node fetches the images of the new version for it, or while it has the new
+    /// version and no other that shall run has it.
+    pub(super) fn on_trial(&self) -> Option<usize> {
         let first = self.first()?;
+        let slot = &self.plan.slots[first];
+        if self.is_outdated(slot) {
+            return self.asked_for(slot).map(|_| first);
+        }
         let next = self.outdated().find(|index| *index > first).unwrap_or(self.plan.slots.len());
         let mut followers = self.plan.slots.get(first + 1..next)?.iter();
         let alone = followers.all(|slot| slot.target == TargetState::Stop);
-        let slot = &self.plan.slots[first];
         let upgraded = slot.version == self.record.spec.version && slot.since.happened();
         (alone && upgraded).then_some(first)
     }
 
-    fn is_bad(&mut self, first: usize) -> bool {
-        let slot = &self.plan.slots[first];
-        let limit = match self.condition(first) {
-            Condition::Ready | Condition::Idle | Condition::Silent { .. } => return false,
-            Condition::Unready { limit, .. } | Condition::Down { limit } => limit,
-            Condition::Busy if slot.leaves.is_some() => return false,
-            // Its agent is at it: pulling an image may take long.
-            Condition::Busy => {
-                let turned = self.turned_at(first);
-                let begun = self.record.operation.as_ref().map_or(turned, |operation| operation.since);
-                begun.max(turned) + self.facts.patience.operation
-            }
-        };
+    /// Whether the first instance had its time; wakes for when it has.
+    fn is_overdue_on_trial(&mut self, first: usize) -> bool {
+        let Some(limit) = self.limit_of_trial(first) else { return false };
         if self.now < limit {
             self.wake(limit);
         }
         self.now >= limit
     }
 
-    fn roll_back(&mut self, first: usize, proven: u32) {
-        self.take_back(proven, TERRIBLE.to_owned(), number(first));
-        let now = self.now;
-        self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
+    fn limit_of_trial(&self, first: usize) -> Option<Timestamp> {
+        let slot = &self.plan.slots[first];
+        // Pulling an image may take long: only the limit of the operation ends it.
+        let operation = |from: Timestamp| {
+            let begun = self.record.operation.as_ref().map_or(from, |operation| operation.since);
+            begun.max(from) + self.facts.patience.operation
+        };
+        if let Some(fetching) = self.asked_for(slot).filter(|_| self.is_outdated(slot)) {
+            return Some(operation(fetching.since));
+        }
+        match self.condition(first) {
+            Condition::Ready | Condition::Idle | Condition::Silent { .. } => None,
+            Condition::Unready { limit, .. } | Condition::Down { limit } => Some(limit),
+            Condition::Busy if slot.leaves.is_some() => None,
+            Condition::Busy => Some(operation(self.turned_at(first))),
+        }
     }
 
-    /// The group gets one more version, with the content of the proven one.
-    pub(super) fn take_back(&mut self, proven: u32, why: String, instance: u32) {
-        let need = self.revision(proven).need;
+    fn roll_back(&mut self, first: usize, earlier: u32, why: String) {
+        self.take_back(earlier, why, number(first));
+        let now = self.now;
+        self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
+        self.plan.slots.iter_mut().for_each(|slot| slot.fetching = None);
+    }
+
+    /// The group gets one more version, with the content of an earlier one.
+    pub(super) fn take_back(&mut self, earlier: u32, why: String, instance: u32) {
+        let need = self.revision(earlier).need;
         let now = self.now;
         let record = self.record.to_mut();
-        let Some(back) = record.former.get(&proven).cloned() else { return };
+        let Some(back) = record.former.get(&earlier).cloned() else { return };
         let failed = record.spec.version;
         let version = failed.saturating_add(1);
-        let same = record.former.iter().filter(|(earlier, pod)| **earlier < proven && pod.asks_the_same(&back));
-        record.equals = same.map(|(earlier, _)| *earlier).chain([proven]).collect();
+        let same = record.former.iter().filter(|(older, pod)| **older < earlier && pod.asks_the_same(&back));
+        record.equals = same.map(|(older, _)| *older).chain([earlier]).collect();
         record.former.insert(failed, record.spec.pod.clone());
         record.spec.version = version;
         record.spec.updated_at = now;

@@ -8,12 +8,27 @@ pub(super) const HELD: &str = "the release is held: ";
 
 const NOT_UPGRADED: &str = " is not upgraded";
 
+const FAILS: &str = " fails";
+
+/// How the text about an upgrade that gave its lock back unfinished starts.
+pub(super) const UNFINISHED: &str = "the upgrade to version ";
+
 /// How a text about an instance that is not upgraded starts.
 pub(super) fn stuck_at(index: usize) -> String {
     format!("instance {}{NOT_UPGRADED}", number(index))
 }
 
-/// Somebody is not upgraded.
+/// How a text about an instance that does not work in its new version starts.
+pub(super) fn fails_at(index: usize) -> String {
+    format!("instance {}{FAILS}", number(index))
+}
+
+/// An instance does not work in its new version.
+pub(super) fn is_about_failing(said: &str) -> bool {
+    said.starts_with("instance ") && said.contains(FAILS)
+}
+
+/// An instance is not upgraded.
 pub(super) fn is_about_stuck(said: &str) -> bool {
     said.starts_with("instance ") && said.contains(NOT_UPGRADED)
 }
@@ -23,7 +38,8 @@ pub(super) fn is_about_held(said: &str) -> bool {
     said.starts_with(HELD)
 }
 
-/// There is nothing, or nothing but the planner's own words.
+/// There is no text, or only one of the planner's own.
 pub(super) fn may_be_replaced(said: &str) -> bool {
-    said.is_empty() || is_about_stuck(said) || is_about_held(said)
+    let is_own = is_about_stuck(said) || is_about_held(said) || is_about_failing(said) || said.starts_with(UNFINISHED);
+    said.is_empty() || is_own
 }

@@ -29,6 +29,7 @@ impl Planning<'_> {
         while let Some((operation, index)) = self.next_turn() {
             let now = self.now;
             let slot = &mut self.plan.slots[index];
+            slot.not_moved.clear();
             if operation.kind == Operation::Stopping {
                 slot.target = TargetState::Stop;
             } else {
@@ -51,6 +52,7 @@ impl Planning<'_> {
         while let Some((operation, index)) = self.next_turn() {
             let slot = &mut self.plan.slots[index];
             slot.target = TargetState::Run;
+            slot.not_moved.clear();
             slot.restarts_asked = slot.restarts_asked.saturating_add(1);
             slot.since = self.now.max(operation.since);
             self.turned();

@@ -1,8 +1,8 @@
 //! Decides what happens to the next instance of a group that is being upgraded.
 //!
-//! One instance at a time, from the lowest number, and only when the one before it is done. An instance that does not run at
-//! all is not done: the original went on and could take a whole group down, here the upgrade holds. Progress is in the slots'
-//! versions, so a new leader, and a plan without the lock, go on where it stopped.
+//! One instance at a time, from the lowest number, and only when the one before it is done. An instance that does not run is
+//! not done: the original continued and could take a whole group down, here the upgrade waits. Progress is in the slots'
+//! versions, so a new leader, and a plan without the lock, continue where it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,6 +23,7 @@ use crate::placement::Wish;
 impl Planning<'_> {
     pub(super) fn upgrade(&mut self) {
         self.roll_back_if_bad();
+        self.pause_if_failing();
         let outdated: Vec<usize> = self.outdated().collect();
         let waits_for = outdated.first().and_then(|first| self.last_under_way(first + 1));
         let mut looked_at = 0;
@@ -30,8 +31,8 @@ impl Planning<'_> {
             let alone = waits_for.is_none_or(|last| last <= index);
             let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
             looked_at = index;
-            // Nothing is concluded from silence: what runs there goes on until it is heard or lost.
-            if !may || self.bucket(index) == Bucket::Unheard || !self.renew(index) {
+            // Nothing is concluded from silence: the old container runs until its node answers or is lost.
+            if !may || self.bucket(index) == Bucket::Unheard || self.pulls_first(index) || !self.renew(index) {
                 return;
             }
             if self.plan.slots[index].target == TargetState::Run {
@@ -94,11 +95,15 @@ impl Planning<'_> {
         comes && self.plan.slots[index].target == TargetState::Run
     }
 
-    /// Whether the upgrade may go on after this instance, which shall run; wakes for when that changes by itself.
+    /// Whether the upgrade may continue after this instance, which shall run; wakes for when that changes by itself.
     pub(super) fn is_done(&mut self, index: usize) -> bool {
         let tries = self.first() == Some(index) && self.plan.slots[index].version == self.record.spec.version;
         match self.condition(index) {
-            Condition::Ready => true,
+            Condition::Ready => {
+                let until = self.early_until(index).filter(|until| *until > self.now && !self.is_healthy(index));
+                until.into_iter().for_each(|until| self.wake(until));
+                until.is_none()
+            }
             Condition::Unready { limit, .. } if self.now >= limit => !tries,
             Condition::Unready { look_at, .. } => {
                 self.wake(look_at);

@@ -38,9 +38,25 @@ impl Planning<'_> {
     /// Whether an instance that is to be replaced waits for its images, which are asked for if they were not.
     fn fetches_first(&mut self, instance: u32) -> bool {
         let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return false };
-        if index >= self.plan.slots.len() || !self.needs_images(index) {
-            return false;
-        }
+        index < self.plan.slots.len() && self.needs_images(index) && self.waits_for_images(index)
+    }
+
+    /// Whether an upgrade without a strategy waits before it replaces an instance: the old container, healthy or not, keeps
+    /// running until the node has the images.
+    pub(in super::super) fn pulls_first(&mut self, index: usize) -> bool {
+        let is_running = self.bucket(index) == Bucket::Running;
+        is_running && self.can_fetch(index) && self.waits_for_images(index)
+    }
+
+    /// The error of a node that cannot pull the images of the present version for an instance it is to replace.
+    pub(in super::super) fn pull_error(&self, index: usize) -> Option<String> {
+        self.asked_for(&self.plan.slots[index])?;
+        let said = self.said(self.seen(index)).filter(|said| said.state == FetchState::Hopeless)?;
+        Some(said.error.clone())
+    }
+
+    /// Whether the node does not have the images of the present version yet. Asks for them if they were not asked for.
+    fn waits_for_images(&mut self, index: usize) -> bool {
         let asked = self.asked_for(&self.plan.slots[index]);
         let said = asked.and_then(|_| self.said(self.seen(index))).map(|it| it.state);
         match (said, asked) {
@@ -65,24 +81,29 @@ impl Planning<'_> {
 
     /// Whether an instance serves, and what takes its place is made of something its node may not have.
     fn needs_images(&self, index: usize) -> bool {
-        let slot = &self.plan.slots[index];
-        let host = slot.node.as_ref().and_then(|node| self.host(node));
-        let can_ask = host.is_some_and(|host| host.facts.fetches_ahead) && slot.target == TargetState::Run;
-        let seen = self.seen(index);
+        let (slot, seen) = (&self.plan.slots[index], self.seen(index));
         // Who is being drained was found to have them, or not to need them.
-        if !can_ask || slot.draining.is_some() || self.bucket_of(slot, seen) == Bucket::Unheard {
-            return false;
-        }
-        let before: BTreeSet<&str> = self.revision(slot.version).pod.images().collect();
-        let has_others = self.present.pod.images().any(|image| !before.contains(image));
-        has_others
+        self.can_fetch(index)
+            && slot.draining.is_none()
+            && self.bucket_of(slot, seen) != Bucket::Unheard
             && self.is_outdated(slot)
             && self.is_in_service(slot, seen)
             && !matches!(self.way(index), Way::Live | Way::Refused { .. })
     }
 
+    /// Whether the agent of an instance that shall run can fetch ahead, and the present version has images that the
+    /// instance does not run.
+    fn can_fetch(&self, index: usize) -> bool {
+        let slot = &self.plan.slots[index];
+        let host = slot.node.as_ref().and_then(|node| self.host(node));
+        let before: BTreeSet<&str> = self.revision(slot.version).pod.images().collect();
+        host.is_some_and(|host| host.facts.fetches_ahead)
+            && slot.target == TargetState::Run
+            && self.present.pod.images().any(|image| !before.contains(image))
+    }
+
     /// What its node is asked to fetch for a pod, when that is still what is wanted.
-    fn asked_for(&self, slot: &Slot) -> Option<Fetching> {
+    pub(in super::super) fn asked_for(&self, slot: &Slot) -> Option<Fetching> {
         slot.fetching.filter(|fetching| fetching.version == self.record.spec.version)
     }
 

@@ -7,6 +7,7 @@ mod obedience;
 mod patches;
 mod releases;
 mod rollback;
+mod serial;
 mod storing;
 mod turns;
 mod upgrade;

@@ -21,12 +21,13 @@ fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
     world.seen[1] = healthy(14);
     world.settle(15);
     assert_eq!(world.versions(), [1, 1, 1]);
-    world.seen[2] = starting(16);
-    assert!(!world.settle(16).finished(), "the last one counts too");
     world.seen[2] = healthy(16);
     let plan = world.settle(17);
-    let expected = GroupRecord { operation: None, proven: Some(1), updated_at: at(17), ..world.record.clone() };
-    assert_eq!((plan.record, world.record.former.len()), (Some(expected), 0), "nobody runs the old one any more");
+    let expected = GroupRecord { operation: None, proven: Some(0), updated_at: at(17), ..world.record.clone() };
+    assert_eq!((plan.record, plan.wake_at), (Some(expected), Some(at(26))), "the lock ends with the last deploy");
+    let plan = world.settle(26);
+    let expected = GroupRecord { proven: Some(1), ..world.record.clone() };
+    assert_eq!((plan.record, world.record.former.len()), (Some(expected), 0), "no instance runs the old version");
 }
 
 #[test]
@@ -75,15 +76,13 @@ fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
 
 #[test]
 fn setup_times_are_honoured_up_to_five_minutes() {
-    for (setup_time, ready_at) in [(-5, 12), (0, 12), (300, 312), (10_000, 312)] {
+    for (setup_time, ready_at) in [(-5, 22), (0, 22), (300, 312), (10_000, 312)] {
         let mut world = world(2, &["a"]).all_running();
         world.patch(10, |pod| pod.setup_time = setup_time);
         world.settle(10);
         world.seen[0] = running(HealthState::None, 12);
-        if ready_at > 12 {
-            world.settle(ready_at - 1);
-            assert_eq!(world.versions(), [1, 0], "{setup_time}");
-        }
+        world.settle(ready_at - 1);
+        assert_eq!(world.versions(), [1, 0], "{setup_time}");
         world.settle(ready_at);
         assert_eq!(world.versions(), [1, 1], "{setup_time}");
     }
@@ -101,10 +100,11 @@ fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() 
     assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(112)), vec![1, 1, 0]));
     world.settle(112);
     assert_eq!(world.versions(), [1, 1, 1]);
-    // The first one is another matter: without a way back the upgrade holds.
+    // The first one is rolled back, and without a version to return to the upgrade waits for it.
     let mut world = super::world::world(3, &["a"]).all_healthy();
     world.record.proven = None;
     world.patch(10, |_| ());
+    world.record.former.clear();
     world.settle(10);
     world.seen[0] = running(HealthState::Unhealthy, 12);
     let plan = world.settle(500);
@@ -129,21 +129,25 @@ fn an_upgrade_holds_at_an_instance_that_does_not_run() {
 
 #[test]
 fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
-    let mut world = world(2, &["a"]).all_healthy();
-    world.record.proven = None;
+    let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[0] = reported(RunState::Pending);
+    world.seen[0] = healthy(11);
+    world.settle(11);
+    world.seen[1] = reported(RunState::Pending);
     assert!(!world.settle(609).finished());
     assert!(world.settle(610).finished());
-    assert_eq!((world.versions(), world.record.proven), (vec![1, 0], None));
-    world.seen[0] = healthy(700);
+    assert_eq!((world.versions(), world.record.proven), (vec![1, 1, 0], Some(0)));
+    let unfinished = "the upgrade to version 1 ended at its time limit: 2 of 3 instances have it";
+    assert_eq!(world.record.last_error, unfinished);
+    world.seen[1] = healthy(700);
     world.settle(700);
-    assert_eq!((world.versions(), world.operation()), (vec![1, 1], None));
-    world.seen[1] = healthy(701);
-    let plan = world.settle(701);
+    assert_eq!((world.versions(), world.operation()), (vec![1, 1, 1], None));
+    world.seen[2] = healthy(701);
+    world.settle(702);
+    let plan = world.settle(711);
     assert_eq!((world.record.proven, world.record.former.len(), plan.record.is_some()), (Some(1), 0, true));
-    assert_eq!(world.settle(702).record, None);
+    assert_eq!((world.settle(712).record, world.record.last_error.as_str()), (None, ""));
 }
 
 #[test]
@@ -297,6 +301,7 @@ fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
         world.seen[index] = healthy(now);
         world.settle(now);
     }
+    world.settle(25);
     assert_eq!((world.versions(), world.operation(), world.record.former.len()), (vec![2; 3], None, 0));
 }
 
@@ -373,6 +378,8 @@ fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
     assert_eq!(world.record.proven, None, "one of them does not run");
     world.seen[1] = healthy(3);
     world.settle(3);
+    assert_eq!(world.record.proven, None, "it may still exit early");
+    world.settle(13);
     assert_eq!(world.record.proven, Some(0), "it came up later");
 }
 

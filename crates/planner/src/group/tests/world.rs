@@ -117,7 +117,11 @@ impl World {
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions(),
-            patience: Patience { operation: Duration::from_secs(600), health_poll: Duration::from_secs(20) },
+            patience: Patience {
+                operation: Duration::from_secs(600),
+                health_poll: Duration::from_secs(20),
+                early_exit: Duration::from_secs(10),
+            },
             slots: &self.slots,
             seen: &seen,
             vacated: &vacated,
@@ -170,11 +174,12 @@ impl World {
         self.take(&plan);
         plan
     }
-    /// Everything was deployed and runs; nothing holds the lock.
+    /// Everything was deployed, runs and completed; nothing holds the lock.
     pub(super) fn all_running(mut self) -> Self {
         self.settle(0);
         self.seen = vec![reported(RunState::Success); self.slots.len()];
         self.settle(1);
+        self.settle(10);
         self
     }
     /// As [`World::all_running`], with health checks that say yes.
@@ -182,6 +187,7 @@ impl World {
         self.settle(0);
         self.seen = vec![healthy(0); self.slots.len()];
         self.settle(1);
+        self.settle(10);
         self
     }
     /// What the scheduler makes of a spec patch.
