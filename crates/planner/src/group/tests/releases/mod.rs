@@ -10,6 +10,7 @@ mod inplace;
 mod operations;
 mod places;
 mod rehearsals;
+mod spreading;
 mod strategies;
 
 use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
