@@ -8,6 +8,7 @@ mod patches;
 mod releases;
 mod rollback;
 mod storing;
+mod tombstones;
 mod turns;
 mod upgrade;
 mod whole;

@@ -37,7 +37,9 @@ fn update(cluster: &mut Cluster, image: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(3), cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        rng_seed: RngSeed::Fixed(3), cases: 32, failure_persistence: None, ..ProptestConfig::default()
+    })]
 
     #[test]
     fn a_rollout_keeps_a_group_spread_whatever_its_budgets(
