@@ -13,6 +13,7 @@ use fabric::shutdown::Shutdown;
 use planner::webhook::Schedule;
 use prometheus_client::registry::Registry;
 
+use crate::callbacks::Callbacks;
 use crate::config::Config;
 use crate::desk::Desk;
 use crate::lane::Tools;
@@ -59,6 +60,7 @@ impl App {
         let consumer = consumer.await.map_err(Error::Bus)?;
         let mut registry = Registry::default();
         let tools = Arc::new(Tools {
+            callbacks: Callbacks::new(bus.clone()),
             bus,
             poster: Poster::new(config.timeout),
             schedule: Schedule::new(config.retry_delays.clone()),

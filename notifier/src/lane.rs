@@ -17,6 +17,7 @@ use planner::webhook::{Next, Schedule};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
+use crate::callbacks::Callbacks;
 use crate::metrics::Metrics;
 use crate::post::{Attempt, Poster};
 
@@ -45,6 +46,8 @@ pub struct Work {
 pub struct Tools {
     /// The bus, for dead letters.
     pub bus: Bus,
+    /// Which callbacks are registered.
+    pub callbacks: Callbacks,
     /// Posts.
     pub poster: Poster,
     /// When to try again.
@@ -55,6 +58,16 @@ pub struct Tools {
     pub metrics: Metrics,
     /// For the time of dead letters.
     pub clock: Clock,
+}
+
+impl Tools {
+    /// One attempt, if the callback is still registered.
+    async fn post(&self, notice: &Notice) -> Attempt {
+        if !self.callbacks.may_have(&notice.callback).await {
+            return Attempt::Unregistered;
+        }
+        self.poster.post(notice).await
+    }
 }
 
 /// Serves one callback until nothing comes any more or until shutdown.
@@ -101,7 +114,7 @@ impl Lane {
     /// Posts `work`; none when shutdown did not leave it the time.
     async fn attempt(&mut self, work: &Work) -> Option<Attempt> {
         let tools = self.tools.clone();
-        let posting = tools.poster.post(&work.notice);
+        let posting = tools.post(&work.notice);
         tokio::pin!(posting);
         loop {
             tokio::select! {
@@ -138,6 +151,15 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
         Attempt::Delivered => {
             tools.metrics.delivered.inc();
             tracing::info!(callback = notice.callback, message = notice.body.message, "notice delivered");
+            logged(job.ack().await);
+        }
+        Attempt::Unregistered => {
+            tools.metrics.unregistered.inc();
+            tracing::info!(
+                callback = notice.callback,
+                message = notice.body.message,
+                "notice dropped: no such callback"
+            );
             logged(job.ack().await);
         }
         Attempt::Hopeless(reason) => bury(tools, job, reason).await,

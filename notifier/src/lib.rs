@@ -4,6 +4,7 @@
 //! the bus with a delay, so a notifier that dies loses nothing.
 
 pub mod app;
+pub mod callbacks;
 pub mod config;
 pub mod desk;
 pub mod lane;

@@ -15,6 +15,8 @@ pub struct Metrics {
     pub dead: Counter,
     /// Notices put back because their lane was full.
     pub put_back: Counter,
+    /// Notices dropped because their callback is not registered any more.
+    pub unregistered: Counter,
     /// Callbacks being served.
     pub lanes: Gauge,
 }
@@ -28,6 +30,8 @@ impl Metrics {
         registry.register("failed", "Attempts that failed", metrics.failed.clone());
         registry.register("dead", "Notices given up", metrics.dead.clone());
         registry.register("put_back", "Notices put back because their lane was full", metrics.put_back.clone());
+        let help = "Notices dropped because their callback is not registered any more";
+        registry.register("unregistered", help, metrics.unregistered.clone());
         registry.register("lanes", "Callbacks being served", metrics.lanes.clone());
         metrics
     }

@@ -19,6 +19,8 @@ pub enum Attempt {
     Failed(String),
     /// It never will: there is nowhere to post to.
     Hopeless(String),
+    /// It was not tried: the callback is not registered any more.
+    Unregistered,
 }
 
 /// Posts notices; clones share the connections.

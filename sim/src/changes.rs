@@ -61,17 +61,6 @@ impl Change {
             is,
         })
     }
-    /// The instances that are not wanted any more.
-    pub fn dropped(&self) -> impl Iterator<Item = InstanceKey> {
-        let is_kept = |number: usize| self.is.slots.get(number).is_some_and(is_instance);
-        let were = self.was.slots.iter().enumerate().filter(|(_, slot)| is_instance(slot));
-        let gone = were.filter(move |(number, _)| !is_kept(*number));
-        let group = self.group.clone();
-        gone.map(move |(number, _)| {
-            let instance = u32::try_from(number + 1).unwrap_or(u32::MAX);
-            InstanceKey { group: group.clone(), instance }
-        })
-    }
     /// A drift was under way, by force if asked for.
     pub fn drifts(&self, by_force: bool) -> bool {
         let queued = self.was.record.drifts.iter().chain(&self.is.record.drifts);
@@ -185,5 +174,5 @@ pub fn has_of(nodes: &Nodes<'_>, node: &NodeName, stride: &Stride<'_>) -> Option
     order.or_else(|| stands.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
 }
 
-/// Instances whose copies are nobody's fault: their node was given up, or they were not wanted for a while.
+/// Instances whose second copy no leader could prevent: their node was lost, or its disk went back in time.
 pub type Excused = BTreeSet<InstanceKey>;

@@ -32,7 +32,6 @@ impl Watch {
             if let Some(wrong) = self.model.cordons.passed_by(&change) {
                 self.broken(Invariant::CordonsHold, wrong);
             }
-            self.excused.extend(change.dropped());
             let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
             let wrong = self.turns.observe(&change, settings(0, None).health_poll, tampered);
             if let Some(wrong) = wrong.filter(|_| self.model.switches.engine.guarding) {

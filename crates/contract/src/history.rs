@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::notice::Incident;
 use crate::time::Timestamp;
 
 /// Events kept of one instance.
@@ -79,11 +80,42 @@ impl Ring {
     }
 }
 
+/// A condition of an instance that persists: it is reported once, and again after a long time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Condition {
+    /// [`Incident::LetGo`].
+    LetGo,
+    /// [`Incident::LostAddress`].
+    LostAddress,
+    /// [`Incident::Unhealthy`].
+    Unhealthy,
+}
+
+impl Condition {
+    /// Every condition.
+    pub const ALL: [Self; 3] = [Self::LetGo, Self::LostAddress, Self::Unhealthy];
+
+    /// The incident that reports it.
+    pub fn incident(self) -> Incident {
+        match self {
+            Self::LetGo => Incident::LetGo,
+            Self::LostAddress => Incident::LostAddress,
+            Self::Unhealthy => Incident::Unhealthy,
+        }
+    }
+}
+
+/// When the conditions of one instance were last reported; conditions that ended are not in here.
+pub type Reported = BTreeMap<Condition, Timestamp>;
+
 /// The histories of up to [`PAGE`] instances of a group, by number: `/deployd/state/history/<group>/<page>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HistoryRecord {
     /// The rings.
     pub instances: BTreeMap<u32, Ring>,
+    /// When the conditions of instances were last reported, so that the next leader does not report them again.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub reported: BTreeMap<u32, Reported>,
 }
 
 /// The page an instance is kept on.

@@ -289,6 +289,9 @@ pub struct NodeRecord {
     /// The agent that speaks for it; empty for one that is older than this.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub identity: String,
+    /// When it was last reported that its engine does not answer; never while the engine answers.
+    #[serde(default, skip_serializing_if = "is_never")]
+    pub engine_reported_at: Timestamp,
 }
 
 /// How far the commands of which stream are in effect: `/deployd/cursor`.

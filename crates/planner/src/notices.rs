@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use contract::history::Condition;
 use contract::notice::{Incident, NoticeBody};
 use contract::pod_id::PodId;
 use contract::report::PodFacts;
@@ -21,9 +22,6 @@ const POLLS: u32 = 5;
 
 /// What every notice says it is.
 pub const LEVEL: &str = "Error";
-
-/// The conditions of a pod that may stand for long.
-pub const CONDITIONS: [Incident; 3] = [Incident::LetGo, Incident::LostAddress, Incident::Unhealthy];
 
 /// Something that happened to a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,31 +49,37 @@ pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
     happenings
 }
 
-/// Since when a condition stands and from when on it is worth telling; none when it does not stand. `seen_at` is when it was
-/// first seen to stand.
+/// The restart that the facts of a pod show, if no leader reported it: the container ended after the newest start or stop that
+/// is stored of the instance. So a restart that happens while there is no leader is reported by the next one.
+pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Happening> {
+    if facts.restarts == 0 || facts.leaving {
+        return None;
+    }
+    let ended_at = facts.containers.iter().map(|container| container.finished_at).max();
+    let at = ended_at.filter(|at| at.happened()).unwrap_or(facts.restarted_at);
+    let memory = facts.containers.iter().any(|container| container.oom_killed);
+    let incident = if memory { Incident::DownWithOom } else { Incident::Down };
+    newest_known.is_none_or(|known| known < at).then_some(Happening { incident, at })
+}
+
+/// From when on a condition is worth reporting; none when it does not stand. `seen_at` is when it was first seen to stand.
 pub fn stands(
-    incident: Incident,
+    condition: Condition,
     facts: &PodFacts,
     spec: &PodSpec,
     health_poll: Duration,
     seen_at: Timestamp,
 ) -> Option<Timestamp> {
     let runs = facts.state == RunState::Success && !facts.leaving;
-    match incident {
-        Incident::LetGo => (facts.let_go && !facts.leaving).then_some(seen_at),
-        Incident::LostAddress => (runs && lacks_address(facts, spec)).then_some(seen_at + ADDRESS_WITHIN),
-        Incident::Unhealthy => {
+    match condition {
+        Condition::LetGo => (facts.let_go && !facts.leaving).then_some(seen_at),
+        Condition::LostAddress => (runs && lacks_address(facts, spec)).then_some(seen_at + ADDRESS_WITHIN),
+        Condition::Unhealthy => {
             let started_at = facts.containers.iter().map(|container| container.started_at).max()?;
             let setup = Duration::from_secs(u64::try_from(spec.setup_time).unwrap_or(0));
             let unhealthy = runs && facts.health == HealthState::Unhealthy;
             unhealthy.then_some(started_at + setup.max(health_poll) * POLLS)
         }
-        Incident::Down
-        | Incident::DownWithOom
-        | Incident::Missing
-        | Incident::BadUpgrade { .. }
-        | Incident::EngineAway
-        | Incident::NodesLost => None,
     }
 }
 
@@ -85,8 +89,8 @@ fn lacks_address(facts: &PodFacts, spec: &PodSpec) -> bool {
 }
 
 /// The time a notice about a standing condition bears.
-pub fn stood_at(incident: Incident, facts: &PodFacts, now: Timestamp) -> Timestamp {
-    if incident == Incident::LetGo { ended_at(facts, facts) } else { now }
+pub fn stood_at(condition: Condition, facts: &PodFacts, now: Timestamp) -> Timestamp {
+    if condition == Condition::LetGo { ended_at(facts, facts) } else { now }
 }
 
 /// The body that tells about it.
@@ -158,6 +162,19 @@ mod tests {
     }
 
     #[test]
+    fn a_restart_is_missed_when_nothing_that_is_stored_is_as_new_as_its_end() {
+        let down = Happening { incident: Incident::Down, at: at(7) };
+        assert_eq!(missed(&facts(1, false), None), Some(down));
+        assert_eq!(missed(&facts(1, false), Some(at(6))), Some(down));
+        assert_eq!(missed(&facts(1, false), Some(at(7))), None, "a leader stored that end");
+        assert_eq!(missed(&facts(1, false), Some(at(8))), None, "a leader stored the start after it");
+        assert_eq!(missed(&facts(0, false), None), None, "it never ended");
+        assert_eq!(missed(&PodFacts { leaving: true, ..facts(1, false) }, None), None);
+        let memory = Happening { incident: Incident::DownWithOom, ..down };
+        assert_eq!(missed(&facts(1, true), None), Some(memory));
+    }
+
+    #[test]
     fn memory_is_named_even_when_the_engine_forgot_it() {
         assert_eq!(incidents(&facts(0, true), &facts(1, false)), [Incident::DownWithOom]);
     }
@@ -165,9 +182,9 @@ mod tests {
     #[test]
     fn who_was_let_go_stands_so_until_it_is_forgiven_or_leaves() {
         let gone = PodFacts { let_go: true, ..facts(3, false) };
-        let stands = |facts: &PodFacts| stands(Incident::LetGo, facts, &on_network(""), POLL, at(9));
+        let stands = |facts: &PodFacts| stands(Condition::LetGo, facts, &on_network(""), POLL, at(9));
         assert_eq!(stands(&gone), Some(at(9)));
-        assert_eq!(stood_at(Incident::LetGo, &gone, at(9)), at(7), "its end is what is told");
+        assert_eq!(stood_at(Condition::LetGo, &gone, at(9)), at(7), "its end is what is told");
         assert_eq!(stands(&facts(3, false)), None);
         assert_eq!(stands(&PodFacts { leaving: true, ..gone }), None);
     }
@@ -175,7 +192,7 @@ mod tests {
     #[test]
     fn an_address_is_missed_only_on_a_network_that_gives_one() {
         let lost =
-            |facts: &PodFacts, network: &str| stands(Incident::LostAddress, facts, &on_network(network), POLL, at(9));
+            |facts: &PodFacts, network: &str| stands(Condition::LostAddress, facts, &on_network(network), POLL, at(9));
         let without = running("", HealthState::None);
         assert_eq!((lost(&without, ""), lost(&without, "calico")), (Some(at(14)), Some(at(14))));
         assert_eq!((lost(&without, "host"), lost(&without, "none")), (None, None));
@@ -187,7 +204,7 @@ mod tests {
     fn a_failing_health_check_has_five_polls_or_five_setup_times() {
         let due = |facts: &PodFacts, setup_time: i64| {
             let spec = PodSpec { setup_time, ..on_network("") };
-            stands(Incident::Unhealthy, facts, &spec, POLL, at(9))
+            stands(Condition::Unhealthy, facts, &spec, POLL, at(9))
         };
         let ill = running("10.0.0.2", HealthState::Unhealthy);
         assert_eq!((due(&ill, 0), due(&ill, 300), due(&ill, -1)), (Some(at(101)), Some(at(1_501)), Some(at(101))));

@@ -164,6 +164,40 @@ async fn a_bus_that_lost_its_data_is_put_in_order_and_served_again() {
     notifier.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_notice_for_a_callback_that_was_removed_is_dropped_also_by_a_restarted_notifier() {
+    let world = World::start().await;
+    let (removed, kept) = (Receiver::start(Manner::Refuses).await, Receiver::start(Manner::Takes).await);
+    let leader = world.leader(&[&removed.url(), &kept.url()]).await;
+    let settings = ["--retry-delays", "1s,1s,1s,1s,1s,1s,1s,1s"];
+    let first = world.notifier(&settings).await;
+    world.publish(&notice(&removed.url(), 1)).await;
+    removed.wait_for(1).await;
+    first.stop().await;
+    leader.register(&[&kept.url()]);
+    let posts = removed.posted().len();
+    let second = world.notifier(&settings).await;
+    world.publish(&notice(&kept.url(), 2)).await;
+    kept.wait_for(1).await;
+    eventually("everything settled", async || (world.unsettled().await == 0).then_some(())).await;
+    assert_eq!(removed.posted().len(), posts, "nothing is posted to a callback that is not registered");
+    second.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_callback_that_was_registered_a_moment_ago_gets_its_notice() {
+    let world = World::start().await;
+    let (first, second) = (Receiver::start(Manner::Takes).await, Receiver::start(Manner::Takes).await);
+    let leader = world.leader(&[&first.url()]).await;
+    let notifier = world.notifier(&[]).await;
+    world.publish(&notice(&first.url(), 1)).await;
+    first.wait_for(1).await;
+    leader.register(&[&first.url(), &second.url()]);
+    world.publish(&notice(&second.url(), 2)).await;
+    second.wait_for(1).await;
+    notifier.stop().await;
+}
+
 /// Reads dead letters as a person would.
 async fn read_dead_letter(world: &World, number: u64) -> DeadLetter {
     let mut reader = world.bus.read_stream(subjects::DEAD_LETTERS_STREAM, number - 1).await.unwrap();

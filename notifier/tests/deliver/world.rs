@@ -1,10 +1,12 @@
 //! A nats-server and notifiers on it.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Parser;
 use contract::digest::Digest;
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
+use contract::query::{Answer, Reply};
 use contract::subjects;
 use contract::time::Timestamp;
 use fabric::local::NatsServer;
@@ -98,6 +100,34 @@ impl World {
 
     pub(crate) async fn dead_letter(&self, number: u64) -> DeadLetter {
         crate::read_dead_letter(self, number).await
+    }
+}
+
+/// A scheduler that leads and answers which callbacks are registered.
+pub(crate) struct Leader {
+    callbacks: Arc<Mutex<Vec<String>>>,
+}
+
+impl Leader {
+    pub(crate) fn register(&self, callbacks: &[&str]) {
+        *self.callbacks.lock().unwrap() = callbacks.iter().map(|url| (*url).to_owned()).collect();
+    }
+}
+
+impl World {
+    pub(crate) async fn leader(&self, callbacks: &[&str]) -> Leader {
+        let leader = Leader { callbacks: Arc::default() };
+        leader.register(callbacks);
+        let (bus, known) = (self.bus.clone(), leader.callbacks.clone());
+        let mut questions = bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
+        tokio::spawn(async move {
+            while let Some(question) = questions.next().await {
+                let answer = Answer::Callbacks(known.lock().unwrap().clone());
+                let inbox = question.reply.expect("somebody waits");
+                bus.answer(&inbox, &Reply { stale: false, answer }).await.unwrap();
+            }
+        });
+        leader
     }
 }
 

@@ -1,13 +1,15 @@
-//! Decides when a condition that stands is told: once, again after a long while, and anew when it came back.
+//! Decides when a condition that persists is reported: once, again after `tell_again_after`, and anew when it came back.
 //!
 //! Each condition has one alarm, so nothing is scanned; what rings is looked at afresh. Facts of a node that is not heard,
-//! or whose engine is away, say nothing: a condition there neither ends nor is told. What was told is not stored, so a new
-//! leader may tell it once more.
+//! or whose engine does not answer, say nothing: a condition there neither ends nor is reported. When each condition was last
+//! reported is stored with the report, so a new leader does not repeat it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::event::{Event, Kind};
+use contract::history::{Condition, page_of};
+use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::notice::Incident;
 use contract::pod_id::PodId;
@@ -16,9 +18,10 @@ use contract::report::{EngineState, PodFacts, Report};
 use contract::spec::PodSpec;
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
-use planner::notices::{self, CONDITIONS, Happening};
+use planner::notices::{self, Happening};
 
 use super::alarms::Alarm;
+use super::commit::{self, Bundle};
 use super::events;
 use super::io::Effect;
 use super::leader::Leading;
@@ -34,7 +37,7 @@ const CLUSTER_MANAGER: &str = "Cluster-Manager";
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Concern {
     /// Something is wrong with an instance.
-    Instance(GroupName, u32, Incident),
+    Instance(GroupName, u32, Condition),
     /// The engine of a node does not answer.
     Engine(NodeName),
 }
@@ -42,13 +45,15 @@ pub(super) enum Concern {
 /// The conditions that stand, or ended a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Conditions {
-    known: BTreeMap<Concern, Condition>,
+    known: BTreeMap<Concern, Tracked>,
     /// When callbacks last heard of an engine; they are not told which, so one notice is enough for all of one moment.
     engine_told_at: Option<Timestamp>,
+    /// Reports to send with the page that stores when they were made, by group and page: one write for all of one moment.
+    unsent: BTreeMap<(GroupName, u32), Vec<Effect>>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Condition {
+struct Tracked {
     seen_at: Timestamp,
     told_at: Option<Timestamp>,
     phase: Phase,
@@ -102,8 +107,19 @@ impl Leading<'_> {
         }
     }
 
-    /// The first look of a leadership.
+    /// The first look of a leadership: at what earlier leaders reported, and at what is wrong now.
     pub(super) fn note_all_conditions(&mut self) {
+        let instances = self.state.histories.reported();
+        let instances =
+            instances.map(|(name, number, condition, at)| (Concern::Instance(name.clone(), number, condition), at));
+        let engines = self.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
+        let engines = engines.map(|(node, record)| (Concern::Engine(node.clone()), record.engine_reported_at));
+        let reported: Vec<(Concern, Timestamp)> = instances.chain(engines).collect();
+        for (concern, at) in reported {
+            let tracked = Tracked { seen_at: at, told_at: Some(at), phase: Phase::Told };
+            self.lead.conditions.known.insert(concern.clone(), tracked);
+            self.look(concern);
+        }
         let ill = |report: &Report| {
             report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
         };
@@ -117,8 +133,8 @@ impl Leading<'_> {
     }
 
     fn look_at_pod(&mut self, pod: &PodId) {
-        for incident in CONDITIONS {
-            self.look(Concern::Instance(pod.group.clone(), pod.instance, incident));
+        for condition in Condition::ALL {
+            self.look(Concern::Instance(pod.group.clone(), pod.instance, condition));
         }
     }
 
@@ -147,12 +163,14 @@ impl Leading<'_> {
                 Some(EngineState::Up) => Standing::No,
                 Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + self.settings.engine_away_after),
             },
-            Concern::Instance(group, instance, incident) => {
-                let pods = self.facts_of(group, *instance).map(|(node, facts, spec)| {
+            Concern::Instance(group, instance, condition) => {
+                let pods = self.pods_of(group, *instance).map(|(node, pod, spec)| {
                     if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
                         return Standing::Unheard;
                     }
-                    let due = notices::stands(*incident, facts, spec, self.settings.health_poll, seen_at);
+                    let facts = self.ears.pod(node, &pod);
+                    let due = facts
+                        .and_then(|facts| notices::stands(*condition, facts, spec, self.settings.health_poll, seen_at));
                     due.map_or(Standing::No, Standing::Due)
                 });
                 pods.fold(Standing::No, Standing::or)
@@ -171,7 +189,7 @@ impl Leading<'_> {
             (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
             (Standing::Due(due), _) => {
                 let told_at = known.and_then(|known| known.told_at);
-                let condition = Condition { seen_at, told_at, phase: Phase::Waiting };
+                let condition = Tracked { seen_at, told_at, phase: Phase::Waiting };
                 let not_before = told_at.map_or(due, |told_at| due.max(told_at + FLAPS_WITHIN));
                 if self.now < not_before {
                     return self.keep(concern, condition, not_before);
@@ -182,43 +200,78 @@ impl Leading<'_> {
         let again_at = |told_at: Timestamp| told_at + self.settings.tell_again_after;
         if condition.phase == Phase::Waiting || condition.told_at.is_none_or(|told_at| self.now >= again_at(told_at)) {
             self.tell_condition(&concern);
-            condition = Condition { told_at: Some(self.now), phase: Phase::Told, ..condition };
+            condition = Tracked { told_at: Some(self.now), phase: Phase::Told, ..condition };
         }
         let next = again_at(condition.told_at.unwrap_or(self.now));
         self.keep(concern, condition, next);
     }
 
-    fn keep(&mut self, concern: Concern, condition: Condition, look_at: Timestamp) {
+    fn keep(&mut self, concern: Concern, condition: Tracked, look_at: Timestamp) {
         self.lead.conditions.known.insert(concern.clone(), condition);
         self.lead.alarms.set(Alarm::Condition(concern), Some(look_at));
     }
 
     /// It does not stand, or not any more.
-    fn ended(&mut self, concern: Concern, known: Option<Condition>) {
+    fn ended(&mut self, concern: Concern, known: Option<Tracked>) {
         let Some(condition) = known else { return };
         match condition.told_at.map(|told_at| told_at + FLAPS_WITHIN).filter(|until| self.now < *until) {
-            Some(until) => self.keep(concern, Condition { phase: Phase::Ended, ..condition }, until),
+            Some(until) => self.keep(concern, Tracked { phase: Phase::Ended, ..condition }, until),
             None => {
                 self.lead.conditions.known.remove(&concern);
-                self.lead.alarms.set(Alarm::Condition(concern), None);
+                self.lead.alarms.set(Alarm::Condition(concern.clone()), None);
+                self.forget_report(&concern);
             }
         }
     }
 
+    /// The condition ended: when it comes back it is reported at once, also by another leader.
+    fn forget_report(&mut self, concern: &Concern) {
+        match concern {
+            Concern::Instance(group, instance, condition) => self.forget_reported(group, *instance, *condition),
+            Concern::Engine(node) => self.engine_reported(node, Timestamp::NEVER, Vec::new()),
+        }
+    }
+
     fn tell_condition(&mut self, concern: &Concern) {
-        let effects = match concern {
-            Concern::Instance(group, instance, incident) => {
+        match concern {
+            Concern::Instance(group, instance, condition) => {
                 let stands = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
-                    notices::stands(*incident, facts, spec, self.settings.health_poll, self.now).is_some()
+                    notices::stands(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
                 };
                 let Some((node, facts, _)) = self.facts_of(group, *instance).find(stands) else { return };
-                let happening = Happening { incident: *incident, at: notices::stood_at(*incident, facts, self.now) };
+                let at = notices::stood_at(*condition, facts, self.now);
                 let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
-                self.incident(&pod, Some(node), happening)
+                let effects = self.incident(&pod, Some(node), Happening { incident: condition.incident(), at });
+                self.state.histories.report((group, *instance, *condition), Some(self.now));
+                let page = (group.clone(), page_of(*instance));
+                self.lead.conditions.unsent.entry(page).or_default().extend(effects);
             }
-            Concern::Engine(node) => self.engine_away(node),
-        };
-        self.tell(effects);
+            Concern::Engine(node) => {
+                let effects = self.engine_away(node);
+                self.engine_reported(node, self.now, effects);
+            }
+        }
+    }
+
+    /// Sends what was reported since the last commit, each with the page that says when.
+    pub(super) fn send_conditions(&mut self) {
+        for ((name, page), effects) in std::mem::take(&mut self.lead.conditions.unsent) {
+            let record = self.state.histories.page(&name, page);
+            let writes = record.map(|record| commit::put(keys::history(&name, page), record)).into_iter().collect();
+            self.decide(Bundle { writes, effects, ..Bundle::default() });
+        }
+    }
+
+    /// Notes when the engine of a node was reported as away, or that it is not; `effects` report it.
+    fn engine_reported(&mut self, node: &NodeName, at: Timestamp, effects: Vec<Effect>) {
+        let record = self.state.records.get_mut(node).filter(|record| record.engine_reported_at != at);
+        let write = record.map(|record| {
+            record.engine_reported_at = at;
+            commit::put(keys::node(node), &*record)
+        });
+        if write.is_some() || !effects.is_empty() {
+            self.decide(Bundle { writes: write.into_iter().collect(), effects, ..Bundle::default() });
+        }
     }
 
     fn engine_away(&mut self, node: &NodeName) -> Vec<Effect> {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use contract::history::{Event, HistoryRecord, page_of};
+use contract::history::{Condition, Event, HistoryRecord, page_of};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
@@ -52,9 +52,45 @@ impl Histories {
                 mine.insert(event.clone());
             }
         }
+        known.reported.clone_from(&record.reported);
         if known == record {
             self.unstored.remove(&(name.clone(), page));
         }
+    }
+
+    /// The conditions that were reported and stand, each with when it was last reported.
+    pub(super) fn reported(&self) -> impl Iterator<Item = (&GroupName, u32, Condition, Timestamp)> {
+        let pages = self.groups.iter().flat_map(|(name, pages)| pages.values().map(move |page| (name, page)));
+        let instances =
+            pages.flat_map(|(name, page)| page.reported.iter().map(move |(number, it)| (name, *number, it)));
+        instances.flat_map(|(name, number, reported)| reported.iter().map(move |(it, at)| (name, number, *it, *at)))
+    }
+
+    /// Notes when a condition of an instance was reported, or that it ended. Its page is to be stored then; none when
+    /// nothing changed.
+    pub(super) fn report(
+        &mut self,
+        (name, instance, condition): (&GroupName, u32, Condition),
+        at: Option<Timestamp>,
+    ) -> Option<u32> {
+        let page = page_of(instance);
+        let known = self.groups.entry(name.clone()).or_default().entry(page).or_default();
+        let before = match at {
+            Some(at) => known.reported.entry(instance).or_default().insert(condition, at),
+            None => known.reported.get_mut(&instance).and_then(|reported| reported.remove(&condition)),
+        };
+        known.reported.retain(|_, reported| !reported.is_empty());
+        (before != at).then_some(page)
+    }
+
+    /// A page as it is to be stored.
+    pub(super) fn page(&self, name: &GroupName, page: u32) -> Option<&HistoryRecord> {
+        self.groups.get(name)?.get(&page)
+    }
+
+    /// Whether everything that is known of an instance is stored.
+    pub(super) fn is_stored(&self, name: &GroupName, instance: u32) -> bool {
+        !self.unstored.contains(&(name.clone(), page_of(instance)))
     }
 
     /// A page is not stored any more: its group is gone.
@@ -155,6 +191,23 @@ impl Leading<'_> {
             }
         }
         self.plan_history();
+    }
+
+    /// A page as it is stored; empty when there is none that can be read.
+    pub(super) fn stored_page(&self, name: &GroupName, page: u32) -> HistoryRecord {
+        let value = self.stored.get(&keys::history(name, page));
+        value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+    }
+
+    /// A condition that was reported ended: its page is stored soon.
+    pub(super) fn forget_reported(&mut self, name: &GroupName, instance: u32, condition: Condition) {
+        if !self.state.groups.contains_key(name) {
+            return;
+        }
+        if let Some(page) = self.state.histories.report((name, instance, condition), None) {
+            self.state.histories.unstored.insert((name.clone(), page));
+            self.plan_history();
+        }
     }
 
     fn plan_history(&mut self) {

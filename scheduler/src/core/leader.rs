@@ -195,6 +195,7 @@ impl Leading<'_> {
         self.plan_dirty();
         self.plan_dependencies();
         self.finish_removals();
+        self.send_conditions();
         self.commit();
         self.send_orders();
     }

@@ -424,6 +424,7 @@ impl Leading<'_> {
         self.begin_dependencies();
         self.drop_restored_parts();
         self.note_all_history();
+        self.note_all_missed();
         self.note_all_conditions();
         let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
         self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);

@@ -39,6 +39,7 @@ impl Leading<'_> {
         self.stays_after_all(&node);
         self.note_happenings(&node, &folded.pods);
         self.note_history(&node, &folded.pods);
+        self.note_missed(&node, &folded.pods);
         self.update_host(&node);
         self.judge_node(&node);
         self.look(Concern::Engine(node.clone()));
@@ -204,7 +205,10 @@ impl Leading<'_> {
         if host.liveness != Liveness::Alive || self.state.records.get(node).is_some_and(is_known) {
             return;
         }
-        let record = NodeRecord { facts: own.clone(), lost: false, identity: ear.identity.clone() };
+        let before = self.state.records.get(node);
+        let engine_reported_at = before.map_or(Timestamp::NEVER, |record| record.engine_reported_at);
+        let (facts, identity) = (own.clone(), ear.identity.clone());
+        let record = NodeRecord { facts, lost: false, identity, engine_reported_at };
         let writes = vec![commit::put(keys::node(node), &record)];
         let new = self.state.records.insert(node.clone(), record).is_none();
         let effects = new.then(|| events::of_node(node, "joined", self.now)).into_iter().collect();

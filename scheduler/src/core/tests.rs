@@ -25,6 +25,7 @@ mod rollouts;
 mod stored;
 mod strategies;
 mod takeover;
+mod tombstones;
 mod twins;
 mod upgrades;
 

@@ -2,12 +2,14 @@
 //!
 //! None about dependency pods: they are nobody's instances.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::event::{Event, Kind};
+use contract::history::{HistoryRecord, page_of};
 use contract::name::{GroupName, NodeName};
 use contract::notice::{Incident, NoticeBody};
 use contract::pod_id::PodId;
+use contract::report::PodFacts;
 use planner::group::GroupPlan;
 use planner::notices::{self, Happening};
 
@@ -32,6 +34,45 @@ impl Leading<'_> {
             }
         }
         self.tell(effects);
+    }
+
+    /// Reports restarts that nodes told of when there was no leader: all of them at the begin of a leadership.
+    pub(super) fn note_all_missed(&mut self) {
+        let reports = self.ears.reports().flat_map(|(node, report)| report.pods.iter().map(move |it| (node, it)));
+        let pods = reports.map(|(node, (pod, facts))| (node, pod, facts));
+        let effects = self.missed(pods);
+        self.tell(effects);
+    }
+
+    /// The same for pods that this leader hears of for the first time.
+    pub(super) fn note_missed(&mut self, node: &NodeName, changes: &[PodChange]) {
+        let new = changes.iter().filter(|change| change.before.is_none());
+        let effects = self.missed(new.filter_map(|change| Some((node, &change.pod, change.after.as_ref()?))));
+        self.tell(effects);
+    }
+
+    fn missed<'p>(&self, pods: impl Iterator<Item = (&'p NodeName, &'p PodId, &'p PodFacts)>) -> Vec<Effect> {
+        let mut pages: BTreeMap<(&GroupName, u32), HistoryRecord> = BTreeMap::new();
+        let mut effects = Vec::new();
+        for (node, pod, facts) in pods.filter(|(_, _, facts)| facts.restarts > 0) {
+            if self.state.histories.is_stored(&pod.group, pod.instance) || self.may_be_asked_for(pod, facts) {
+                continue;
+            }
+            let page = page_of(pod.instance);
+            let stored = pages.entry((&pod.group, page)).or_insert_with(|| self.stored_page(&pod.group, page));
+            let newest = stored.instances.get(&pod.instance).and_then(|ring| ring.events().last());
+            if let Some(missed) = notices::missed(facts, newest.map(|event| event.at)) {
+                effects.extend(self.incident(pod, Some(node), missed));
+            }
+        }
+        effects
+    }
+
+    /// Whether a user may have asked for the last restart: it happened before the last operation on the group was over.
+    fn may_be_asked_for(&self, pod: &PodId, facts: &PodFacts) -> bool {
+        let Some(record) = self.state.groups.get(&pod.group).map(|group| &group.record) else { return false };
+        let is_answered = facts.starts_answered > 0 || facts.restarts_answered > 0;
+        is_answered && (record.operation.is_some() || facts.restarted_at <= record.updated_at)
     }
 
     /// What a plan means for people: where instances go, why one has no place, what went wrong.

@@ -130,9 +130,11 @@ fn records() {
     check("record-dependency", &samples::dependency_record());
     check("record-pairs", &samples::pairs_record());
     check("record-history", &samples::history_record());
+    check("record-history-reported", &samples::reported_history_record());
     check("record-placement", &samples::placement_record());
     check("record-node", &samples::node_record());
     check("record-node-identified", &node_samples::record());
+    check("record-node-engine-reported", &node_samples::engine_reported());
     check("record-node-intent", &node_samples::intent());
     check("record-cursor", &samples::cursor());
     check("record-callbacks", &samples::callbacks());

@@ -94,6 +94,11 @@ pub(crate) fn record() -> NodeRecord {
     NodeRecord { identity: text("01JCK0"), ..samples::node_record() }
 }
 
+/// A node whose engine does not answer, which was reported.
+pub(crate) fn engine_reported() -> NodeRecord {
+    NodeRecord { engine_reported_at: at(10), ..record() }
+}
+
 pub(crate) fn intent() -> NodeIntent {
     NodeIntent { cordon: Some(cordon()), labels: labels(), removing: true }
 }

@@ -7,7 +7,7 @@ use contract::api;
 use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Removal, Verb, Verdict};
 use contract::fence::{Fence, Term};
-use contract::history::{Event, Happened, HistoryRecord, Ring};
+use contract::history::{Condition, Event, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
 use contract::order::{Assignment, Order, OrderReply};
 use contract::pod_id::PodId;
@@ -442,7 +442,7 @@ pub(crate) fn constraints_record() -> ConstraintsRecord {
     ConstraintsRecord { constraints: BTreeMap::from([("node".to_owned(), constraint())]) }
 }
 pub(crate) fn node_record() -> NodeRecord {
-    NodeRecord { facts: node_facts(), lost: true, identity: String::new() }
+    NodeRecord { facts: node_facts(), lost: true, identity: String::new(), engine_reported_at: Timestamp::NEVER }
 }
 pub(crate) fn cursor() -> Cursor {
     Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42 }
@@ -530,7 +530,12 @@ pub(crate) fn history_record() -> HistoryRecord {
     let mut ring = Ring::default();
     ring.insert(event(Happened::Start, 1));
     ring.insert(event(Happened::Stop, 2));
-    HistoryRecord { instances: BTreeMap::from([(1, ring)]) }
+    HistoryRecord { instances: BTreeMap::from([(1, ring)]), ..HistoryRecord::default() }
+}
+/// A page of an instance whose condition was reported.
+pub(crate) fn reported_history_record() -> HistoryRecord {
+    let reported = BTreeMap::from([(Condition::LetGo, at(3)), (Condition::Unhealthy, at(4))]);
+    HistoryRecord { reported: BTreeMap::from([(1, reported)]), ..history_record() }
 }
 pub(crate) fn api_ports() -> Vec<api::StreamProc> {
     vec![api::StreamProc {

@@ -35,6 +35,7 @@ impl Planning<'_> {
                 slot.why = why;
             }
         }
+        self.plan.slots.append(&mut self.tombstones);
         let before = self.facts.slots;
         let same = before.len() == self.plan.slots.len() && before.iter().zip(&self.plan.slots).all(same_but_why);
         self.plan.store = !same;

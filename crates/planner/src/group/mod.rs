@@ -19,6 +19,7 @@ mod rollback;
 mod rooms;
 mod saying;
 mod storing;
+mod tombstones;
 mod turns;
 mod upgrade;
 
@@ -201,6 +202,8 @@ struct Planning<'a> {
     owners: Vec<usize>,
     /// Instances that found no place, with every node and every reason.
     homeless: BTreeMap<usize, Arc<Unplaceable>>,
+    /// What is remembered of removed instances of a group without a strategy, by number from the first removed one.
+    tombstones: Vec<Slot>,
 }
 
 impl<'a> Planning<'a> {
@@ -223,6 +226,7 @@ impl<'a> Planning<'a> {
             beside: facts.beside.to_vec(),
             owners: Vec::new(),
             homeless: BTreeMap::new(),
+            tombstones: Vec::new(),
         }
     }
 
@@ -244,6 +248,7 @@ impl<'a> Planning<'a> {
             let need = self.revision(version).need;
             self.rooms.release(node, need);
         }
+        self.bury(kept.len());
     }
 
     /// The slot of a group without a strategy: one pod, always; it may have had one before.
@@ -272,11 +277,16 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// A lost node answers nobody; only data is worth waiting for.
+    /// The node that the instance leaves is not waited for.
     fn waits_in_vain(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
-        let has_data = self.revision(slot.version).pod.is_stateful();
-        slot.leaves.as_ref().is_some_and(|left| self.is_lost(left) && (!has_data || self.is_forsaken(left)))
+        slot.leaves.as_ref().is_some_and(|left| self.is_given_up(left, slot.version))
+    }
+
+    /// Whether a pod of that version starts elsewhere without waiting for the node: the node is lost, and the pod has no data
+    /// there or an operator declared the node gone.
+    fn is_given_up(&self, node: &NodeName, version: u32) -> bool {
+        self.is_lost(node) && (self.is_forsaken(node) || !self.revision(version).pod.is_stateful())
     }
 
     /// Lets the operation go on as far as it can.

@@ -145,9 +145,17 @@ impl Planning<'_> {
         self.plan.slots[index].why = why;
     }
 
-    /// Finds a place for every slot that needs one, in the order of their numbers.
+    /// Finds a place for every pod that needs one, in the order of their numbers.
+    ///
+    /// A pod that a surge pod replaces does not count as a sibling, because it leaves: 3 nodes with one instance each count
+    /// 0, 1 and 1 for the surge pod of the first, so it starts beside the pod it replaces and the group stays spread.
     pub(super) fn place(&mut self) {
         let moves = std::mem::take(&mut self.moves);
+        for owner in self.owners.iter().filter(|owner| !moves.contains(owner)) {
+            if let Some(node) = &self.plan.slots[*owner].node {
+                self.rooms.uncount(node);
+            }
+        }
         for node in moves.iter().filter_map(|index| self.plan.slots[*index].node.as_ref()) {
             self.rooms.uncount(node);
         }
@@ -164,9 +172,12 @@ impl Planning<'_> {
         // Who is still leaving another node has nothing on this one yet.
         let has_node = old.as_ref().is_some_and(|old| !self.is_forsaken(old));
         let stays = leaves.is_none() && has_node && revision.pod.is_stateful();
-        // Nor where the instance's own pod is still to leave: it could not be told from this one there.
-        let left = self.plan.slots[self.instance(index)].leaves.clone();
-        let avoid = left.as_ref().or(old.as_ref());
+        // A surge pod avoids the node that its instance still has to leave: the two pods could not be told apart there. Any
+        // pod avoids a node that could not create it. A container that vanished is no fault of its node.
+        let owner = Some(self.instance(index)).filter(|owner| *owner != index);
+        let left = owner.and_then(|owner| self.plan.slots[owner].leaves.clone());
+        let at_fault = old.as_ref().filter(|_| bucket != Bucket::Missing);
+        let avoid = left.as_ref().or(at_fault);
         let wish =
             if stays { Wish { pin: old.as_ref(), ..Wish::default() } } else { Wish { avoid, ..Wish::default() } };
         // Its own room is free only while it looks for a place: who finds none keeps it.

@@ -255,7 +255,10 @@ fn a_place_that_is_decided_and_not_stored_yet_is_left_like_any_other() {
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 1));
     rig.pass(2);
-    // It vanished from a and is about to run on b.
+    // It vanished from a, which is to be avoided, and is about to run on b.
+    let constraint =
+        contract::brakes::Constraint { kind: "node".to_owned(), equal: false, value: "a".to_owned(), soft: true };
+    rig.command("c2", Verb::SetConstraint { constraint });
     let agent = rig.agents.get_mut(&node("a")).expect("an agent");
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Missing);
     agent.sequence += 1;

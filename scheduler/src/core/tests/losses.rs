@@ -65,6 +65,20 @@ fn two_silent_nodes_or_three_over_a_long_time_stop_nothing() {
 }
 
 #[test]
+fn a_large_cluster_stops_its_engine_only_when_a_tenth_of_its_nodes_is_silent() {
+    let names: Vec<String> = (0..40).map(|number| format!("n{number:02}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    for (silent, is_stopped) in [(3, false), (4, true)] {
+        let mut rig = rig(&nodes);
+        rig.run(Input::Bus { connected: true });
+        rig.pass(60);
+        rig.silence(&nodes[..silent]);
+        rig.pass(60);
+        assert_eq!(rig.is_stopped(), is_stopped, "{silent} of 40 nodes are silent");
+    }
+}
+
+#[test]
 fn one_node_that_goes_and_comes_counts_once() {
     let mut rig = settled();
     for _ in 0..4 {

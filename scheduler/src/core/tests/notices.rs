@@ -144,15 +144,116 @@ fn a_group_that_goes_takes_its_conditions_with_it() {
     assert_eq!(rig.notices.len(), 1);
 }
 
+/// Another leader takes over: the process that led before, or one that was just started.
+fn fail_over(rig: &mut Rig, is_warm: bool) {
+    if is_warm {
+        rig.elect();
+    } else {
+        rig.take_over();
+    }
+}
+
 #[test]
-fn a_new_leader_tells_once_more_what_stands() {
+fn a_condition_that_persists_is_reported_once_an_hour_whichever_scheduler_leads() {
+    for is_warm in [true, false] {
+        let mut rig = running();
+        rig.facts(Some(unhealthy()));
+        rig.pass(120);
+        assert_eq!(rig.told(), [&*Incident::Unhealthy.text()]);
+        for _ in 0..4 {
+            fail_over(&mut rig, is_warm);
+            rig.pass(100);
+        }
+        assert_eq!(rig.told(), [&*Incident::Unhealthy.text()]);
+        let incidents = |rig: &Rig| rig.events.iter().filter(|event| event.kind == Kind::Incident).count();
+        assert_eq!(incidents(&rig), 1);
+        rig.pass(3_600);
+        assert_eq!((rig.notices.len(), incidents(&rig)), (2, 2));
+        fail_over(&mut rig, is_warm);
+        rig.pass(100);
+        assert_eq!(rig.notices.len(), 2);
+    }
+}
+
+#[test]
+fn a_condition_that_ended_and_came_back_is_reported_anew_by_the_next_leader() {
+    for ends_without_leader in [true, false] {
+        let mut rig = running();
+        rig.facts(Some(let_go()));
+        rig.pass(2);
+        rig.facts(Some(well()));
+        if ends_without_leader {
+            rig.now += 120_000;
+            rig.take_over();
+            rig.pass(2);
+        }
+        rig.pass(120);
+        assert_eq!(rig.notices.len(), 1);
+        rig.take_over();
+        rig.facts(Some(let_go()));
+        rig.pass(2);
+        assert_eq!(rig.told(), [&*Incident::LetGo.text(); 2]);
+    }
+}
+
+#[test]
+fn an_engine_that_stays_away_is_reported_once_an_hour_whichever_scheduler_leads() {
     let mut rig = running();
-    rig.facts(Some(let_go()));
-    rig.pass(2);
-    rig.elect();
-    rig.pass(600);
-    assert_eq!(rig.told(), [&*Incident::LetGo.text(); 2]);
-    assert_eq!(rig.notices[0], rig.notices[1], "the same words: a stream that has the one drops the other");
+    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Down;
+    rig.pass(60);
+    assert_eq!(rig.told(), [&*Incident::EngineAway.text()]);
+    for is_warm in [true, false, true, false] {
+        fail_over(&mut rig, is_warm);
+        rig.pass(100);
+    }
+    assert_eq!(rig.told(), [&*Incident::EngineAway.text()]);
+    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Up;
+    rig.pass(120);
+    rig.take_over();
+    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Down;
+    rig.pass(60);
+    assert_eq!(rig.notices.len(), 2, "it came back and went again");
+}
+
+/// Its container ended by itself and its agent started it again.
+fn restarted(second: i64) -> PodFacts {
+    let at = |second: i64| Timestamp::from_millis(second * 1_000);
+    let mut facts = PodFacts { restarts: 1, restarted_at: at(second), ..well() };
+    (facts.containers[0].finished_at, facts.containers[0].started_at) = (at(second), at(second));
+    facts
+}
+
+#[test]
+fn a_restart_without_a_leader_is_reported_by_the_next_leader() {
+    for is_warm in [true, false] {
+        let mut rig = running();
+        rig.pass(20);
+        rig.clear();
+        rig.run(Input::Deposed);
+        rig.now += 1_000;
+        rig.facts(Some(restarted(1_025)));
+        rig.report_all();
+        assert_eq!(rig.told(), [""; 0], "there is no leader");
+        fail_over(&mut rig, is_warm);
+        rig.pass(10);
+        assert_eq!(rig.told(), [&*Incident::Down.text()]);
+        assert_eq!(rig.events.iter().filter(|event| event.kind == Kind::Incident).count(), 1);
+        fail_over(&mut rig, !is_warm);
+        rig.pass(10);
+        assert_eq!(rig.notices.len(), 1, "the leader before reported it");
+    }
+}
+
+#[test]
+fn a_restart_that_a_user_asked_for_is_no_incident_after_a_failover() {
+    let mut rig = running();
+    rig.pass(20);
+    rig.command("c2", Verb::Operate { name: group("web"), act: contract::command::Act::Restart, instance: 0 });
+    rig.facts(Some(PodFacts { restarts_answered: 1, ..restarted(1_023) }));
+    rig.pass(3);
+    rig.take_over();
+    rig.pass(10);
+    assert_eq!(rig.told(), [""; 0]);
 }
 
 #[test]

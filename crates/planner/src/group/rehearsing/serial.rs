@@ -1,5 +1,6 @@
 //! Rehearses a group without a strategy: first its number, then one instance after another.
 
+use contract::record::Filling;
 use contract::rollout_view::PlanView;
 use contract::state::TargetState;
 use contract::time::Timestamp;
@@ -12,6 +13,9 @@ pub(super) fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
     let mut planning = Planning::new(facts, now);
     planning.enroll();
     planning.arrive();
+    // Tombstones of removed instances are no instances.
+    let instances = planning.plan.slots.iter().rposition(|slot| slot.filling != Filling::Nothing);
+    planning.plan.slots.truncate(instances.map_or(0, |last| last + 1));
     let outdated: Vec<usize> = planning.outdated().collect();
     let wanted = usize::try_from(facts.record.spec.num_instances).unwrap_or(0);
     let present = planning.plan.slots.len();

@@ -199,7 +199,8 @@ impl Planning<'_> {
         self.drop_beside(index);
         let slot = self.plan.slots[index].clone();
         self.give_back(&slot);
-        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_lost(node));
+        // A stateful pod on a lost node may still run there: the next pod of that number waits for the node.
+        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_given_up(node, slot.version));
         let had_pod = u32::from(slot.node.is_some() && slot.leaves.is_none());
         let drift = match filling {
             // Another version follows, and with it another name.

@@ -123,6 +123,27 @@ fn a_missing_container_is_made_anew_at_once_and_again_after_a_wait() {
 }
 
 #[test]
+fn a_missing_container_is_recreated_on_its_own_healthy_node_rather_than_next_to_a_sibling() {
+    for instance in 0..3 {
+        let mut world = world(3, &["a", "b", "c"]).all_running();
+        assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")]);
+        world.seen[instance] = reported(RunState::Missing);
+        world.settle(10);
+        assert_eq!(world.places(), [Some("a"), Some("b"), Some("c")], "instance {} is missing", instance + 1);
+        assert_eq!((world.slots[instance].drift, world.leaves(instance)), (1, None));
+    }
+}
+
+#[test]
+fn a_node_that_could_not_create_a_container_is_avoided() {
+    let mut world = world(2, &["a", "b"]).all_running();
+    world.seen[0] = reported(RunState::Error);
+    world.settle(10);
+    world.settle(20);
+    assert_eq!(world.places(), [Some("b"), Some("b")]);
+}
+
+#[test]
 fn while_the_guard_sleeps_a_missing_instance_is_left_and_says_why() {
     let mut world = world(2, &["a", "b"]).all_running();
     world.guarding = false;

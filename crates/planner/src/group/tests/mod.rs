@@ -9,6 +9,7 @@ mod releases;
 mod rollback;
 mod serial;
 mod storing;
+mod tombstones;
 mod turns;
 mod upgrade;
 mod whole;

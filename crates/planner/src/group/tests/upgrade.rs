@@ -249,7 +249,7 @@ fn an_instance_that_is_made_anew_keeps_its_version() {
     world.seen[1] = healthy(12);
     world.host("a").liveness = Liveness::Lost;
     world.settle(13);
-    assert_eq!((world.versions(), world.drifts(), world.places()), (vec![1, 0], vec![1, 2], vec![Some("b"); 2]));
+    assert_eq!((world.versions(), world.drifts(), world.places()), (vec![1, 0], vec![1, 1], vec![Some("b"); 2]));
 }
 
 #[test]

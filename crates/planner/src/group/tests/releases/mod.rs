@@ -11,6 +11,7 @@ mod inplace;
 mod operations;
 mod places;
 mod rehearsals;
+mod spreading;
 mod strategies;
 
 use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};

@@ -1,0 +1,91 @@
+//! A removed stateful instance is remembered until its node confirms that it is gone.
+
+use super::world::*;
+use super::*;
+
+/// Two stateful instances, the second on node b.
+fn stateful() -> World {
+    let mut world = world(2, &["a", "b", "c"]);
+    world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+    let world = world.all_running();
+    assert_eq!(world.places(), [Some("a"), Some("b")]);
+    world
+}
+
+fn scale(world: &mut World, instances: i64, now: i64) -> GroupPlan {
+    world.record.spec.num_instances = instances;
+    world.settle(now)
+}
+
+/// The second instance is removed while its node is lost.
+fn removed_on_a_lost_node() -> World {
+    let mut world = stateful();
+    world.host("b").liveness = Liveness::Lost;
+    let plan = scale(&mut world, 1, 10);
+    assert!(plan.store);
+    assert_eq!((world.slots.len(), world.slots[1].filling, world.leaves(1)), (2, Filling::Nothing, Some("b")));
+    world
+}
+
+#[test]
+fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_data() {
+    let mut world = removed_on_a_lost_node();
+    assert!(!world.settle(11).store, "a tombstone alone changes nothing");
+    scale(&mut world, 2, 12);
+    assert_eq!((world.slots[1].filling, world.leaves(1), world.slots[1].drift), (Filling::Pod, Some("b"), 1));
+    world.settle(13);
+    assert_eq!(world.slots[1].why, "node b, which it leaves, is lost; the instance is stateful and waits for it");
+    world.host("b").liveness = Liveness::Alive;
+    world.settle(14);
+    assert_eq!(world.leaves(1), Some("b"), "the node is back and still has it");
+    world.clinging.clear();
+    world.settle(15);
+    assert_eq!((world.leaves(1), world.slots[1].node.is_some(), world.slots[1].drift), (None, true, 1));
+}
+
+#[test]
+fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
+    let mut world = removed_on_a_lost_node();
+    world.host("b").liveness = Liveness::Alive;
+    world.clinging.clear();
+    assert!(world.settle(12).store);
+    assert_eq!(world.slots.len(), 1);
+}
+
+#[test]
+fn a_tombstone_goes_with_a_node_that_is_removed_from_the_cluster() {
+    let mut world = removed_on_a_lost_node();
+    world.host("b").forsaken = true;
+    assert!(world.settle(12).store);
+    assert_eq!(world.slots.len(), 1);
+}
+
+#[test]
+fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
+    let mut world = stateful();
+    scale(&mut world, 1, 10);
+    scale(&mut world, 2, 11);
+    assert_eq!((world.slots[1].filling, world.leaves(1)), (Filling::Pod, Some("b")));
+    world.clinging.clear();
+    world.settle(12);
+    assert_eq!(world.leaves(1), None);
+}
+
+#[test]
+fn a_removed_instance_without_data_leaves_no_tombstone() {
+    let mut world = world(2, &["a", "b"]).all_running();
+    world.host("b").liveness = Liveness::Lost;
+    scale(&mut world, 1, 10);
+    assert_eq!(world.slots.len(), 1);
+}
+
+#[test]
+fn operations_pass_tombstones_over() {
+    let mut world = removed_on_a_lost_node();
+    world.operate(Operation::Stopping, 1..=1, 20);
+    world.settle(20);
+    assert_eq!((world.slots[0].target, world.slots[1].target), (TargetState::Stop, TargetState::Run));
+    world.patch(30, |_| ());
+    world.settle(30);
+    assert_eq!((world.slots[0].version, world.slots[1].version, world.leaves(1)), (1, 0, Some("b")));
+}

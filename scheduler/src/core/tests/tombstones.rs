@@ -1,0 +1,58 @@
+//! A stateful instance never runs twice, also when it is removed and wanted again while its node is silent.
+
+use super::releases::rolling;
+use super::*;
+
+/// A group with data and two instances, with or without a strategy; the node of the second instance is lost.
+fn lost(is_conducted: bool) -> (Rig, NodeName) {
+    let mut rig = rig(&["a", "b", "c"]);
+    let mut spec = spec("db", 2);
+    spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+    spec.strategy = is_conducted.then(|| rolling(0, 1));
+    rig.command("c1", Verb::CreateGroup { spec: Box::new(spec) });
+    rig.pass(30);
+    let lost = rig.slots("db")[1].node.clone().expect("a place");
+    rig.cut.insert(lost.clone());
+    rig.pass(320);
+    (rig, lost)
+}
+
+#[test]
+fn scaling_in_and_out_while_its_node_is_silent_starts_no_second_copy() {
+    for is_conducted in [false, true] {
+        for fails_over in [false, true] {
+            let (mut rig, lost) = lost(is_conducted);
+            assert_eq!(rig.command("c2", replica("db", 1)), "Accepted");
+            rig.pass(30);
+            if fails_over {
+                rig.take_over();
+            }
+            assert_eq!(rig.command("c3", replica("db", 2)), "Accepted");
+            rig.pass(60);
+            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
+            let view = rig.group("db").expect("a group");
+            let why = &view.pods[1].facts.last_error;
+            assert!(why.contains(&format!("node {lost}, which it leaves, is lost")), "{why}");
+            rig.cut.clear();
+            rig.pass(60);
+            assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
+            assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none()), "{:?}", rig.slots("db"));
+        }
+    }
+}
+
+#[test]
+fn removing_the_silent_node_from_the_cluster_frees_the_number() {
+    for is_conducted in [false, true] {
+        let (mut rig, lost) = lost(is_conducted);
+        rig.command("c2", replica("db", 1));
+        rig.pass(30);
+        let change = contract::node::NodeChange::Remove { force: true };
+        assert_eq!(rig.command("c3", Verb::Node { node: lost.clone(), change }), "Accepted");
+        rig.pass(5);
+        assert!(!rig.store.contains_key(&keys::node(&lost)), "the node is forgotten");
+        rig.command("c4", replica("db", 2));
+        rig.pass(30);
+        assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none() && slot.node.is_some()));
+    }
+}
