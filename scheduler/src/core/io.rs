@@ -279,6 +279,8 @@ pub enum Mutant {
     SweepsOrphans,
     /// A new leader does not know which nodes are cordoned.
     ForgetsCordons,
+    /// Reconciling a group or a dependency pod whose name begins with `panic` panics, for tests of the quarantine.
+    PanicsOnPurpose,
 }
 
 impl Default for Settings {

@@ -96,6 +96,7 @@ impl Leading<'_> {
             known: self.lead.known.of(name),
             standings: Some(&self.state.hosts.standings),
         };
+        self.panic_on_purpose(name);
         let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
         let plan = self.spoiled(&group.record, plan);
         self.lead.alarms.set(Alarm::Group(name.clone()), plan.wake_at);

@@ -131,7 +131,7 @@ impl Admission<'_> {
         let former = std::mem::replace(&mut record.spec.pod, pod);
         record.former.insert(record.spec.version, former);
         record.equals.clear();
-        record.spec.version += 1;
+        record.spec.version = record.spec.version.saturating_add(1);
         record.spec.pod.version = record.spec.version;
         record.spec.updated_at = self.now;
         record

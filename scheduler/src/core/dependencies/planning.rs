@@ -128,7 +128,7 @@ impl Leading<'_> {
             lingers: self.dependency_lingers(name, entry),
             patience: Patience {
                 idle: settings.dependency_grace,
-                coming_up: settings.health_poll * POLLS,
+                coming_up: settings.health_poll.saturating_mul(POLLS),
                 removal: settings.operation_limit,
             },
         };
