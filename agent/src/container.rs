@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
 use contract::runtime::ContainerDetail;
-use contract::spec::{ContainerSpec, PodSpec};
+use contract::spec::{ContainerSpec, HealthOptions, PodSpec};
 use contract::state::HealthState;
 
 use crate::core::io::{ContainerSeen, Phase};
@@ -133,7 +133,7 @@ pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Pl
         dns_search: container.dns_search.clone(),
         log: (!container.log_config.kind.is_empty())
             .then(|| (container.log_config.kind.clone(), container.log_config.config.clone())),
-        memory: container.memory_limit,
+        memory: container.memory(),
         cpu_quota: cpu_quota(container, host.quota_cores),
         throttles: host.throttles.clone(),
         health: health(spec, container),
@@ -181,8 +181,7 @@ fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
 }
 
 fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {
-    let options = &spec.health_config.options;
-    let (interval, timeout, retries) = (options.interval.max(10), options.timeout.max(3), options.retries.max(3));
+    let HealthOptions { interval, timeout, retries } = spec.health_config.options.used();
     let command = match spec.health_config.cmd.as_str() {
         "none" => return Some(HealthPlan { test: vec!["NONE".to_owned()], ..HealthPlan::default() }),
         "" => annotated_check(spec, container, timeout)?,

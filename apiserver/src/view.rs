@@ -12,7 +12,7 @@ use contract::name::NodeName;
 use contract::node::{NodePage, NodePod};
 use contract::node_view::{NodeStatus, PodOnNode};
 use contract::pod_id::PodId;
-use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim};
+use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, QuarantinedView};
 use contract::report::{ContainerFacts, EngineState};
 use contract::runtime::ContainerDetail;
 use contract::spec::{PodSpec, PrevState};
@@ -232,7 +232,13 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         nodes_alive: view.nodes_alive,
         estranged: view.estranged,
         restored: view.restored.map(|restore| restore.to_string()).unwrap_or_default(),
+        quarantined: view.quarantined.into_iter().map(quarantined).collect(),
     }
+}
+
+fn quarantined(view: QuarantinedView) -> api::Quarantined {
+    let QuarantinedView { kind, name, reason, since } = view;
+    api::Quarantined { kind: kind.word().to_owned(), name, reason, since }
 }
 
 /// The body of `GET /api/ports`.

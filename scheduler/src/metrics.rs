@@ -18,6 +18,13 @@ pub(crate) enum CommitLabel {
     Stored,
     Fenced,
     Unknown,
+    Invalid,
+}
+
+/// What is quarantined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(crate) struct QuarantinedLabels {
+    pub(crate) kind: &'static str,
 }
 
 /// Clones share the numbers.
@@ -37,10 +44,17 @@ pub(crate) struct Metrics {
     pub(crate) ignored_reports: Gauge,
     pub(crate) unreadable: Gauge,
     pub(crate) estranged: Gauge,
+    pub(crate) failed_queries: Gauge,
+    pub(crate) quarantined: Family<QuarantinedLabels, Gauge>,
 }
 
 impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
+        registry.register(
+            "deployd_quarantined_objects",
+            "Objects that the leader does not reconcile because of an error",
+            self.quarantined.clone(),
+        );
         let r = registry.sub_registry_with_prefix("deployd_scheduler");
         r.register("leader", "1 while this scheduler leads", self.leader.clone());
         r.register("term", "Term of this leader, 0 on a standby", self.term.clone());
@@ -59,6 +73,7 @@ impl Metrics {
             "Reports of a second agent under a name that is taken",
             self.ignored_reports.clone(),
         );
+        r.register("failed_queries", "Queries whose answer panicked", self.failed_queries.clone());
         r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
     }
 }

@@ -246,6 +246,23 @@ pub struct ClusterStatus {
     pub estranged: u64,
     /// The restore that put everything in place; empty when there was none.
     pub restored: String,
+    /// Objects that are not reconciled because of an error; the first hundred of them.
+    pub quarantined: Vec<Quarantined>,
+}
+
+/// One object of [`ClusterStatus::quarantined`]. Its containers are left alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Quarantined {
+    /// `group`, `dependency` or `node`.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// The error.
+    pub reason: String,
+    /// When the quarantine began.
+    #[serde(with = "rfc3339")]
+    pub since: Timestamp,
 }
 
 /// One row of `GET /api/ports`.

@@ -60,11 +60,13 @@ pub enum Kind {
     Engine,
     /// A scheduler took over.
     Leader,
+    /// An object is not reconciled because of an error, or is again.
+    Quarantined,
 }
 
 impl Kind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Accepted,
         Self::Refused,
         Self::Operation,
@@ -76,6 +78,7 @@ impl Kind {
         Self::Node,
         Self::Engine,
         Self::Leader,
+        Self::Quarantined,
     ];
 
     /// The word users filter by.
@@ -92,6 +95,7 @@ impl Kind {
             Self::Node => "Node",
             Self::Engine => "Engine",
             Self::Leader => "Leader",
+            Self::Quarantined => "Quarantined",
         }
     }
     /// Reads the word, in any case.

@@ -26,6 +26,7 @@ pub mod order;
 pub mod pod_id;
 pub mod ports;
 pub mod query;
+pub mod ranges;
 pub mod record;
 pub mod release_fields;
 pub mod report;

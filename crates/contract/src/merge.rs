@@ -18,7 +18,7 @@ impl PodSpec {
             namespace: self.namespace.clone(),
             network: self.network.clone(),
             created_at: self.created_at,
-            version: self.version + 1,
+            version: self.version.saturating_add(1),
             updated_at: now,
             containers,
             annotation,

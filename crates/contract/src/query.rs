@@ -283,6 +283,48 @@ pub struct ClusterView {
     /// The restore that put everything in place, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
+    /// Objects that are not reconciled because of an error; the first hundred of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub quarantined: Vec<QuarantinedView>,
+}
+
+/// An object that is not reconciled because of an error. Its containers are left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuarantinedView {
+    /// What it is.
+    pub kind: QuarantinedKind,
+    /// Its name.
+    pub name: String,
+    /// The error.
+    pub reason: String,
+    /// When the quarantine began.
+    pub since: Timestamp,
+}
+
+/// What can be quarantined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QuarantinedKind {
+    /// A PodGroup.
+    Group,
+    /// A dependency pod.
+    Dependency,
+    /// A node.
+    Node,
+}
+
+impl QuarantinedKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Group, Self::Dependency, Self::Node];
+
+    /// The word shown to users.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Group => "group",
+            Self::Dependency => "dependency",
+            Self::Node => "node",
+        }
+    }
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ranges;
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UpdatePolicy};
 use crate::state::{DependencyPolicy, RestartPolicy};
 use crate::time::{Timestamp, rfc3339};
@@ -285,19 +286,48 @@ impl PodSpec {
 
     /// Memory all containers may use together, in bytes.
     pub fn memory(&self) -> u64 {
-        self.containers.iter().map(|c| u64::try_from(c.memory_limit).unwrap_or(0)).sum()
+        let limits = self.containers.iter().map(|container| container.memory().unsigned_abs());
+        limits.fold(0, u64::saturating_add)
     }
 
     /// CPU all containers may use together, in thousandths of a core. Level 8 is half of `quota_cores`;
     /// no level, or one below 1, counts as 2.
     pub fn cpu_millis(&self, quota_cores: u32) -> u64 {
-        let level = |c: &ContainerSpec| if c.cpu_limit < 1 { 2 } else { c.cpu_limit.min(8).unsigned_abs() };
-        self.containers.iter().map(|c| level(c) * u64::from(quota_cores) * 1000 / 16).sum()
+        let level = |c: &ContainerSpec| match c.cpu_limit {
+            ..1 => 2,
+            level => ranges::CPU_LIMIT.used(level).unsigned_abs(),
+        };
+        // A level is at most 8 and there are fewer than 2^32 cores: a product fits 46 bits.
+        self.containers.iter().map(|c| level(c) * u64::from(quota_cores) * 1000 / 16).fold(0, u64::saturating_add)
     }
 
-    /// Seconds an instance gets between stop and kill: 10..120, and 10 when unset.
-    pub fn kill_grace(&self) -> std::time::Duration {
-        std::time::Duration::from_secs(self.kill_timeout.clamp(10, 120).unsigned_abs())
+    /// How long an instance gets between stop and kill; 10 s when it is not set.
+    pub fn kill_grace(&self) -> Duration {
+        Duration::from_secs(ranges::KILL_TIMEOUT.used(self.kill_timeout).unsigned_abs())
+    }
+
+    /// How long an instance without a health check takes to be ready.
+    pub fn setup(&self) -> Duration {
+        Duration::from_secs(ranges::SETUP_TIME.used(self.setup_time).unsigned_abs())
+    }
+}
+
+impl ContainerSpec {
+    /// The memory limit in bytes; 0 means unlimited.
+    pub fn memory(&self) -> i64 {
+        ranges::MEMORY_LIMIT.used(self.memory_limit)
+    }
+}
+
+impl HealthOptions {
+    /// The options as they are used.
+    #[must_use]
+    pub fn used(&self) -> Self {
+        Self {
+            interval: ranges::HEALTH_INTERVAL.used(self.interval),
+            timeout: ranges::HEALTH_TIMEOUT.used(self.timeout),
+            retries: ranges::HEALTH_RETRIES.used(self.retries),
+        }
     }
 }
 
@@ -320,6 +350,21 @@ mod tests {
         assert!(!pod(&[]).is_stateful());
         assert!(pod(&["/lain/logs", "/data"]).is_stateful());
         assert!(PodSpec { stateful: true, ..pod(&[]) }.is_stateful());
+    }
+
+    #[test]
+    fn numbers_of_any_size_make_sums_that_fit() {
+        let large = ContainerSpec { cpu_limit: i64::MAX, memory_limit: i64::MAX, ..Default::default() };
+        let pod = PodSpec {
+            containers: vec![large; 16],
+            setup_time: i64::MAX,
+            kill_timeout: i64::MAX,
+            ..Default::default()
+        };
+        assert_eq!((pod.memory(), pod.cpu_millis(u32::MAX)), (16 << 50, 16 * 8 * u64::from(u32::MAX) * 1000 / 16));
+        assert_eq!((pod.setup().as_secs(), pod.kill_grace().as_secs()), (300, 120));
+        let below = PodSpec { setup_time: i64::MIN, kill_timeout: i64::MIN, ..Default::default() };
+        assert_eq!((below.setup().as_secs(), below.kill_grace().as_secs()), (0, 10));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::labels::RESERVED_PREFIX;
 use crate::name;
 use crate::ports;
+use crate::ranges::{self, Range};
 use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use crate::time::Timestamp;
 
@@ -62,9 +63,10 @@ impl Flaws {
             self.add(field, error.to_string());
         }
     }
-    fn not_negative(&mut self, field: String, number: i64) {
-        if number < 0 {
-            self.add(field, format!("must be 0 or more, is {number}"));
+    /// A number that a plain request is refused for.
+    fn range(&mut self, field: impl Into<String>, number: i64, range: Range) {
+        if range.refuses(number) {
+            self.add(field, range.problem(number));
         }
     }
     fn done(self) -> Result<(), Vec<Flaw>> {
@@ -78,9 +80,8 @@ impl PodGroupSpec {
         let mut flaws = Flaws::default();
         flaws.name("Name", &self.name);
         flaws.name("Namespace", &self.namespace);
-        if !(0..=MOST_INSTANCES).contains(&self.num_instances) {
-            flaws.add("NumInstances", format!("must be 0..{MOST_INSTANCES}, is {}", self.num_instances));
-        } else if self.num_instances > self.most_instances() {
+        flaws.range(ranges::NUM_INSTANCES.field, self.num_instances, ranges::NUM_INSTANCES);
+        if self.num_instances <= MOST_INSTANCES && self.num_instances > self.most_instances() {
             flaws.add(
                 "NumInstances",
                 format!(
@@ -165,8 +166,8 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
     } else if container.image.chars().any(|c| c.is_whitespace() || c.is_control()) || container.image.len() > 512 {
         flaws.add(format!("{at}.Image"), "must be an image reference: no blanks, at most 512 bytes");
     }
-    flaws.not_negative(format!("{at}.CpuLimit"), container.cpu_limit);
-    flaws.not_negative(format!("{at}.MemoryLimit"), container.memory_limit);
+    flaws.range(format!("{at}.CpuLimit"), container.cpu_limit, ranges::CPU_LIMIT);
+    flaws.range(format!("{at}.MemoryLimit"), container.memory_limit, ranges::MEMORY_LIMIT);
     // Docker's own floor; a smaller limit would be accepted here and fail on every node.
     if (1..6 * 1024 * 1024).contains(&container.memory_limit) {
         flaws.add(
@@ -174,9 +175,7 @@ fn check_container(container: &ContainerSpec, at: &str, flaws: &mut Flaws) {
             format!("must be 0 (no limit) or at least 6 MiB, is {} bytes", container.memory_limit),
         );
     }
-    if !(0..=65_535).contains(&container.expose) {
-        flaws.add(format!("{at}.Expose"), format!("must be a port 0..65535, is {}", container.expose));
-    }
+    flaws.range(format!("{at}.Expose"), container.expose, ranges::EXPOSE);
     if container.env.len() > MOST_ENV {
         flaws.add(format!("{at}.Env"), format!("{} entries are too many, at most {MOST_ENV}", container.env.len()));
     }

@@ -126,12 +126,17 @@ pub enum Op {
 }
 
 /// How a commit ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitResult {
     /// All of it is stored.
     Stored,
     /// The guard failed: nothing is stored by this call.
     Fenced,
+    /// etcd refuses what is in it, and would refuse the same every time. Nothing is stored by this call.
+    Invalid {
+        /// What etcd said.
+        reason: String,
+    },
 }
 
 /// A change under a watched prefix.
@@ -341,6 +346,24 @@ fn is_final(error: &etcd_client::Error) -> bool {
         etcd_client::Error::InvalidArgs(_) | etcd_client::Error::LeaseKeepAliveError(_) => true,
         _ => false,
     }
+}
+
+/// Why etcd refused a transaction for what is in it; none for every other error.
+fn invalid(error: &Error) -> Option<String> {
+    let Error::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = error else {
+        return match error {
+            Error::TooManyOperations { .. } => Some(error.to_string()),
+            _ => None,
+        };
+    };
+    // InvalidArgument: "etcdserver: request is too large", "too many operations", "duplicate key". The limits of a message
+    // have the codes of a full disk and of a number out of range too, so there the text decides.
+    let is_invalid = match status.code() as i32 {
+        3 => true,
+        8 | 11 => status.message().contains("larger than max") || status.message().contains("too large"),
+        _ => false,
+    };
+    is_invalid.then(|| status.message().to_owned())
 }
 
 /// The first key after everything with this prefix.

@@ -76,9 +76,8 @@ pub fn stands(
         Condition::LostAddress => (runs && lacks_address(facts, spec)).then_some(seen_at + ADDRESS_WITHIN),
         Condition::Unhealthy => {
             let started_at = facts.containers.iter().map(|container| container.started_at).max()?;
-            let setup = Duration::from_secs(u64::try_from(spec.setup_time).unwrap_or(0));
             let unhealthy = runs && facts.health == HealthState::Unhealthy;
-            unhealthy.then_some(started_at + setup.max(health_poll) * POLLS)
+            unhealthy.then_some(started_at + spec.setup().max(health_poll).saturating_mul(POLLS))
         }
     }
 }
@@ -209,5 +208,6 @@ mod tests {
         let ill = running("10.0.0.2", HealthState::Unhealthy);
         assert_eq!((due(&ill, 0), due(&ill, 300), due(&ill, -1)), (Some(at(101)), Some(at(1_501)), Some(at(101))));
         assert_eq!(due(&running("10.0.0.2", HealthState::Starting), 0), None);
+        assert_eq!(due(&ill, i64::MAX), Some(at(1_501)), "a setup time of any size is used as 300 s");
     }
 }

@@ -19,6 +19,7 @@ use planner::ports;
 
 use super::bulk;
 use super::io::{Mutant, Settings};
+use super::quarantine::Object;
 use super::state::{Group, State};
 
 /// What is decided from.
@@ -97,7 +98,7 @@ impl<'a> Admission<'a> {
         wanted: u32,
         policy: Option<RestartPolicy>,
     ) -> Result<Option<GroupRecord>, Refusal> {
-        let mut record = unlocked(group)?;
+        let mut record = self.unlocked_record(group)?;
         let spec = &mut record.spec;
         let most = spec.most_instances();
         if i64::from(wanted) > most {
@@ -123,7 +124,22 @@ impl<'a> Admission<'a> {
 
     /// The record of a group that exists and that no operation holds.
     pub(super) fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
-        unlocked(self.present(name)?)
+        self.unlocked_record(self.present(name)?)
+    }
+
+    fn unlocked_record(&self, group: &Group) -> Result<GroupRecord, Refusal> {
+        match self.lock(group) {
+            Some(operation) => Err(Refusal::Locked { operation }),
+            None => Ok(group.record.clone()),
+        }
+    }
+
+    /// The operation that holds the group's lock. The operation of a quarantined group cannot end, so it holds nothing.
+    pub(super) fn lock(&self, group: &Group) -> Option<Operation> {
+        let operation = group.record.operation.as_ref()?;
+        let name = group.record.spec.name.parse().ok().map(Object::Group);
+        let is_quarantined = name.is_some_and(|name| self.state.quarantine.contains(&name));
+        (!is_quarantined).then_some(operation.kind)
     }
 
     /// A group that exists to users.
@@ -137,13 +153,6 @@ impl<'a> Admission<'a> {
             return Vec::new();
         }
         self.state.claims.taken(name, &declared(&pod.annotation))
-    }
-}
-
-fn unlocked(group: &Group) -> Result<GroupRecord, Refusal> {
-    match &group.record.operation {
-        Some(operation) => Err(Refusal::Locked { operation: operation.kind }),
-        None => Ok(group.record.clone()),
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Serialize;
 /// Bytes of a group's record at most, while several versions of its spec are in use.
 const LARGEST_RECORD: usize = 640 * 1024;
 /// Bytes of one transaction at most: etcd takes 1.5 MiB, and an outcome and a cursor go with it.
-const LARGEST_TRANSACTION: usize = 1400 * 1024;
+pub(super) const LARGEST_TRANSACTION: usize = 1400 * 1024;
 /// Bytes of one slot of a serial group: node, version, address and a few counters.
 const SERIAL_SLOT: usize = 130;
 /// Bytes of one slot of a conducted group: it may have two pods, with gates and addresses.

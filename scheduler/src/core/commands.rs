@@ -14,6 +14,7 @@ use super::commit::{self, Bundle};
 use super::events::Asked;
 use super::io::{Delivery, Effect, Inbox, Mutant, Write};
 use super::leader::Leading;
+use super::quarantine::{Scope, attempt};
 use super::releases::Gate;
 use super::revisions::Origin;
 
@@ -77,10 +78,17 @@ impl Leading<'_> {
         }
         let asked = Asked::of(&command, self.now);
         let is_told = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
-        let (mut bundle, verdict) = match self.apply(command.verb, &command.by) {
-            Ok(bundle) => (bundle, Verdict::Accepted),
-            Err(refusal) => (Bundle::default(), Verdict::Refused(refusal)),
+        let scope = Scope::of(&command.verb);
+        let (mut bundle, verdict) = match attempt(|| self.apply(command.verb, &command.by)) {
+            Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
+            Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
+            Err(panic) => {
+                self.restore_scope(scope);
+                let reason = format!("the scheduler panicked while it applied the command: {panic}; please report this");
+                (Bundle::default(), Verdict::Refused(Refusal::Unfit { reason }))
+            }
         };
+        bundle.command = Some((command.id.clone(), reply.clone()));
         let outcome = Outcome { id: command.id, at: self.now, verdict };
         self.state.outcomes.insert(outcome.clone());
         bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
@@ -159,11 +167,11 @@ fn id_of(letter: &DeadLetter) -> Option<CommandId> {
     letter.payload.strip_prefix("{\"id\":\"")?.split('"').next()?.parse().ok()
 }
 
-fn resolve(reply: Option<Inbox>, outcome: Option<Outcome>) -> Vec<Effect> {
+pub(super) fn resolve(reply: Option<Inbox>, outcome: Option<Outcome>) -> Vec<Effect> {
     reply.zip(outcome).map(|(inbox, outcome)| Effect::Resolve { inbox, outcome }).into_iter().collect()
 }
 
-fn expiring(write: Write) -> Write {
+pub(super) fn expiring(write: Write) -> Write {
     match write {
         Write::Put { key, value, .. } => Write::Put { key, value, expires: true },
         Write::Delete { key } => Write::Delete { key },

@@ -10,19 +10,21 @@ use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
-use contract::name::{GroupName, NodeName};
+use contract::name::{CommandId, GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
 use serde::Serialize;
 
-use super::io::{Commit, Effect, Write};
+use super::io::{Commit, Effect, Inbox, Write};
 use super::known::Decided;
 
 /// A commit whose end is not known is sent again after so long.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// etcd refuses requests above 1.5 MiB.
+/// Bytes of several decisions in one commit: etcd refuses requests above 1.5 MiB. A single decision may have more, up to
+/// `bulk::LARGEST_TRANSACTION`.
 const MOST_BYTES: usize = 1024 * 1024;
+const _: () = assert!(MOST_BYTES < super::bulk::LARGEST_TRANSACTION);
 /// Writes of one decision at most, so that others find room beside it.
 const MOST_TOGETHER: usize = 100;
 /// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
@@ -43,6 +45,8 @@ pub(super) struct Bundle {
     pub(super) decided: Option<Decided>,
     /// Why this leadership ends with it.
     pub(super) leaves: Option<String>,
+    /// The command it is the effect of, and where its outcome is awaited.
+    pub(super) command: Option<(CommandId, Option<Inbox>)>,
 }
 
 /// A pod that a node must run from now on, or not any more.
@@ -68,8 +72,31 @@ pub(super) struct Released {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bundle>,
-    under_way: Option<(Commit, Vec<Released>)>,
+    under_way: Option<UnderWay>,
     next_id: u64,
+    /// So many bundles at the front are committed one by one: the store refused a commit of all of them.
+    one_by_one: usize,
+}
+
+/// The bundles of a commit whose end is not known.
+#[derive(Debug)]
+struct UnderWay {
+    id: u64,
+    term: Term,
+    bundles: Vec<Bundle>,
+}
+
+impl UnderWay {
+    fn commit(&self) -> Commit {
+        let writes = self.bundles.iter().flat_map(|bundle| bundle.writes.iter().cloned());
+        Commit { id: self.id, term: self.term, writes: merged(writes) }
+    }
+}
+
+/// The writes of several decisions: a key may be written once in a transaction, and the later decision stands.
+fn merged(writes: impl Iterator<Item = Write>) -> Vec<Write> {
+    let writes: BTreeMap<String, Write> = writes.map(|write| (key(&write).to_owned(), write)).collect();
+    writes.into_values().collect()
 }
 
 /// A write of one record.
@@ -116,41 +143,102 @@ impl Outbox {
         if self.under_way.is_some() {
             return (released, None);
         }
-        let (mut writes, mut held, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
+        let (mut bundles, mut keys, mut bytes) = (Vec::new(), BTreeSet::new(), 0);
         while let Some(bundle) = self.waiting.front() {
             let size: usize = bundle.writes.iter().map(weight).sum();
-            let full = writes.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
-            if full && !writes.is_empty() {
+            let full = keys.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            let alone = self.one_by_one > 0 && !bundle.writes.is_empty();
+            if (full || alone) && !keys.is_empty() {
                 break;
             }
-            let Some(mut bundle) = self.waiting.pop_front() else { break };
+            let Some(bundle) = self.waiting.pop_front() else { break };
+            self.one_by_one = self.one_by_one.saturating_sub(1);
             bytes += size;
-            // A key may be written once in a transaction: the later decision stands.
-            writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
-            let to = if writes.is_empty() { &mut released } else { &mut held };
-            let Bundle { effects, changes, brakes, spared, decided, leaves, .. } = bundle;
-            to.push(Released { effects, changes, brakes, spared, decided, leaves });
+            keys.extend(bundle.writes.iter().map(|write| key(write).to_owned()));
+            if keys.is_empty() {
+                released.push(bundle.released());
+            } else {
+                bundles.push(bundle);
+            }
         }
-        if writes.is_empty() {
+        if keys.is_empty() {
             return (released, None);
         }
         self.next_id += 1;
-        let commit = Commit { id: self.next_id, term, writes: writes.into_values().collect() };
-        self.under_way = Some((commit.clone(), held));
-        (released, Some(commit))
+        let under_way = self.under_way.insert(UnderWay { id: self.next_id, term, bundles });
+        (released, Some(under_way.commit()))
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
-    pub(super) fn stored(&mut self, id: u64) -> Option<(Commit, Vec<Released>)> {
-        self.under_way.take_if(|(commit, _)| commit.id == id)
+    pub(super) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
+        let mut bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
+        let writes = merged(bundles.iter_mut().flat_map(|bundle| std::mem::take(&mut bundle.writes)));
+        Some((writes, bundles.into_iter().map(Bundle::released).collect()))
     }
-    /// The commit under way.
-    pub(super) fn under_way(&self) -> Option<&Commit> {
-        self.under_way.as_ref().map(|(commit, _)| commit)
+
+    /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,
+    /// which are then committed one by one.
+    pub(super) fn refused(&mut self, id: u64) -> Option<Bundle> {
+        let bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
+        let with_writes = bundles.iter().filter(|bundle| !bundle.writes.is_empty()).count();
+        if with_writes > 1 {
+            self.one_by_one = bundles.len().max(self.one_by_one);
+        }
+        let mut offender = None;
+        for bundle in bundles.into_iter().rev() {
+            if with_writes == 1 && !bundle.writes.is_empty() {
+                offender = Some(bundle);
+            } else {
+                self.waiting.push_front(bundle);
+            }
+        }
+        offender
+    }
+
+    /// Takes every bundle that waits.
+    pub(super) fn take_waiting(&mut self) -> VecDeque<Bundle> {
+        std::mem::take(&mut self.waiting)
+    }
+    /// Puts bundles back that were taken, with nothing decided meanwhile.
+    pub(super) fn put_back(&mut self, waiting: VecDeque<Bundle>) {
+        self.waiting = waiting;
+    }
+    /// The next bundle to commit.
+    pub(super) fn push_first(&mut self, bundle: Bundle) {
+        self.waiting.push_front(bundle);
+    }
+
+    /// Lays the chosen writes of every decision that is not known to be stored over `values`.
+    pub(super) fn overlay(&self, values: &mut BTreeMap<String, Vec<u8>>, choose: impl Fn(&str) -> bool) {
+        let under_way = self.under_way.iter().flat_map(|under_way| &under_way.bundles);
+        for write in under_way.chain(&self.waiting).flat_map(|bundle| &bundle.writes) {
+            match write {
+                Write::Put { key, value, .. } if choose(key) => drop(values.insert(key.clone(), value.clone())),
+                Write::Delete { key } if choose(key) => drop(values.remove(key)),
+                Write::Put { .. } | Write::Delete { .. } => {}
+            }
+        }
+    }
+
+    /// The id of the commit under way.
+    pub(super) fn under_way(&self) -> Option<u64> {
+        self.under_way.as_ref().map(|under_way| under_way.id)
+    }
+    /// The commit under way, to send it again.
+    pub(super) fn again(&self) -> Option<Commit> {
+        self.under_way.as_ref().map(UnderWay::commit)
     }
 }
 
-fn key(write: &Write) -> &str {
+impl Bundle {
+    /// What may leave once it is stored.
+    fn released(self) -> Released {
+        let Self { effects, changes, brakes, spared, decided, leaves, .. } = self;
+        Released { effects, changes, brakes, spared, decided, leaves }
+    }
+}
+
+pub(super) fn key(write: &Write) -> &str {
     match write {
         Write::Put { key, .. } | Write::Delete { key } => key,
     }

@@ -25,6 +25,7 @@ use super::commit::{self, Bundle};
 use super::events;
 use super::io::Effect;
 use super::leader::Leading;
+use super::quarantine::Object;
 use super::reports::PodChange;
 use super::state::pod_id;
 
@@ -91,19 +92,17 @@ impl Standing {
 }
 
 impl Leading<'_> {
-    /// Looks at the conditions of pods a node reported.
-    pub(super) fn note_conditions(&mut self, node: &NodeName, changes: &[PodChange]) {
-        for change in changes {
-            let quiet = self.lead.conditions.known.is_empty();
-            if quiet && change.after.as_ref().is_none_or(is_well) {
-                continue;
-            }
-            // Only pods that are meant to be there count, not their predecessors on the way out.
-            let mut meant = self.pods_of(&change.pod.group, change.pod.instance);
-            if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
-                drop(meant);
-                self.look_at_pod(&change.pod);
-            }
+    /// Looks at the conditions of a pod that a node reported.
+    pub(super) fn note_condition(&mut self, node: &NodeName, change: &PodChange) {
+        let quiet = self.lead.conditions.known.is_empty();
+        if quiet && change.after.as_ref().is_none_or(is_well) {
+            return;
+        }
+        // Only pods that are meant to be there count, not their predecessors on the way out.
+        let mut meant = self.pods_of(&change.pod.group, change.pod.instance);
+        if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
+            drop(meant);
+            self.look_at_pod(&change.pod);
         }
     }
 
@@ -125,7 +124,7 @@ impl Leading<'_> {
         };
         let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
         for pod in &pods {
-            self.look_at_pod(pod);
+            self.guarded(Object::Group(pod.group.clone()), |leading| leading.look_at_pod(pod));
         }
         for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
             self.look(Concern::Engine(node));

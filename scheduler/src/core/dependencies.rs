@@ -159,6 +159,30 @@ impl Dependencies {
         }
     }
 
+    /// Forgets what a group needs, and everything about it that other sets hold.
+    pub(super) fn forget_uses(&mut self, name: &GroupName) {
+        self.uses.remove(name);
+        for (dependency, places) in &mut self.users {
+            for groups in places.values_mut() {
+                if groups.remove(name) {
+                    self.dirty.insert(dependency.clone());
+                }
+            }
+            places.retain(|_, groups| !groups.is_empty());
+        }
+        self.users.retain(|_, places| !places.is_empty());
+    }
+
+    /// Forgets a dependency pod and its pods on every node.
+    pub(super) fn purge(&mut self, name: &GroupName) {
+        self.entries.remove(name);
+        self.removing.remove(name);
+        for guests in self.guests.values_mut() {
+            guests.retain(|_, guest| guest.dependency != *name);
+        }
+        self.guests.retain(|_, guests| !guests.is_empty());
+    }
+
     /// Whether a dependency pod beside instances has this name: no group may have it too.
     pub(super) fn is_derived(&self, name: &GroupName) -> bool {
         self.guests.values().any(|guests| guests.contains_key(name))

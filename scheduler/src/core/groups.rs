@@ -18,6 +18,7 @@ use super::commit::{self, Bundle};
 use super::io::Write;
 use super::leader::Leading;
 use super::planning::to_store;
+use super::quarantine::Object;
 use super::respec::Respec;
 use super::revisions::Origin;
 use super::strategy::past_new_gates;
@@ -73,8 +74,11 @@ impl Leading<'_> {
 
     /// Another pod spec; admitted during an upgrade or a release, whose rest it replaces.
     pub(super) fn patch_spec(&mut self, name: &GroupName, patch: PodSpec, origin: Origin) -> Result<Bundle, Refusal> {
+        let image = patch.images().next().unwrap_or_default().to_owned();
         let respec = self.admission().patched(name, self.admission().present(name)?, patch)?;
-        Ok(self.respecify(name, respec, origin))
+        let bundle = self.respecify(name, respec, origin);
+        self.panic_on_purpose_in("command", &image);
+        Ok(bundle)
     }
 
     /// Puts another pod spec in place, or notes why not.
@@ -142,6 +146,7 @@ impl Leading<'_> {
 
     /// Puts a record in place and marks its group; nodes learn of what changes for what they run.
     pub(super) fn change_record(&mut self, name: &GroupName, record: GroupRecord) -> Bundle {
+        self.end_quarantine(&Object::Group(name.clone()), "a command changed it");
         let before = self.state.assignments(name);
         let writes = vec![self.set_record(name, record)];
         let changes = before.changes_to(&self.state.assignments(name));

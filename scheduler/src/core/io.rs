@@ -95,7 +95,7 @@ pub struct Delivery {
 }
 
 /// How a commit ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitResult {
     /// All of it is stored.
     Stored,
@@ -104,6 +104,12 @@ pub enum CommitResult {
     /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again; the
     /// shell must see to it that a copy which arrives late, after later commits, is refused.
     Unknown,
+    /// The store refuses what is in it, and would refuse the same commit every time: too large, too many operations. Nothing
+    /// is stored.
+    Invalid {
+        /// What the store said.
+        reason: String,
+    },
 }
 
 /// What to do.
@@ -282,6 +288,8 @@ pub enum Mutant {
     SweepsOrphans,
     /// A new leader does not know which nodes are cordoned.
     ForgetsCordons,
+    /// Reconciling a group or a dependency pod with an image called `panic…` panics, for tests of the quarantine.
+    PanicsOnPurpose,
 }
 
 impl Default for Settings {

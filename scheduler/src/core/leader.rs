@@ -186,7 +186,7 @@ impl Leading<'_> {
     /// Everything an input leaves to do.
     pub(super) fn work(&mut self) {
         for alarm in self.lead.alarms.take_due(self.now) {
-            self.ring(alarm);
+            self.ring_guarded(alarm);
         }
         if self.lead.swaps {
             return self.commit();
@@ -200,7 +200,7 @@ impl Leading<'_> {
         self.send_orders();
     }
 
-    fn ring(&mut self, alarm: Alarm) {
+    pub(super) fn ring(&mut self, alarm: Alarm) {
         match alarm {
             Alarm::Node(node) => self.judge_node(&node),
             Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
@@ -215,9 +215,7 @@ impl Leading<'_> {
             Alarm::Sweep => self.sweep(),
             Alarm::History => self.store_history(),
             Alarm::Commit => {
-                if let Some(commit) = self.lead.outbox.under_way() {
-                    self.effects.push(Effect::Commit(commit.clone()));
-                }
+                self.effects.extend(self.lead.outbox.again().map(Effect::Commit));
             }
         }
     }
@@ -239,19 +237,25 @@ impl Leading<'_> {
 
     /// A commit ended.
     pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
-        if self.lead.outbox.under_way().is_none_or(|commit| commit.id != id) {
+        if self.lead.outbox.under_way() != Some(id) {
             return;
         }
         match result {
             CommitResult::Stored => {
-                let Some((commit, released)) = self.lead.outbox.stored(id) else { return };
+                let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
                 self.lead.alarms.set(Alarm::Commit, None);
-                remember(self.stored, commit.writes);
+                remember(self.stored, writes);
                 for part in released {
                     self.release(part);
                 }
             }
             CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
+            CommitResult::Invalid { reason } => {
+                self.lead.alarms.set(Alarm::Commit, None);
+                if let Some(bundle) = self.lead.outbox.refused(id) {
+                    self.unstorable(bundle, &reason);
+                }
+            }
             CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
         }
     }
@@ -278,6 +282,11 @@ impl Leading<'_> {
     fn hand_over(&mut self, change: &OrderChange) {
         self.lead.put_on_desk(change);
         self.lead.line.insert(change.node.clone());
+        self.note_delivered(change);
+    }
+
+    /// A change of a node's order was handed over, or given up.
+    pub(super) fn note_delivered(&mut self, change: &OrderChange) {
         if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
             *count.get_mut() -= 1;
             if *count.get() == 0 {
@@ -286,8 +295,14 @@ impl Leading<'_> {
         }
     }
 
+    /// Tells every node which groups to leave alone, once every decision made so far is stored.
+    pub(super) fn spare_now(&mut self) {
+        let spared = Some(Arc::new(self.state.untouchable()));
+        self.decide(Bundle { spared, ..Bundle::default() });
+    }
+
     /// Which groups are left alone is stored: every node hears of it.
-    fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
+    pub(super) fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
         for (node, desk) in &mut self.lead.desks {
             desk.spare(&spared);
             self.lead.line.insert(node.clone());

@@ -19,6 +19,7 @@ use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
 use serde::de::DeserializeOwned;
 
+use super::quarantine::{Object, attempt};
 use super::state::State;
 
 /// Stored keys and values as they are.
@@ -61,8 +62,28 @@ impl Flaw {
     }
 }
 
-/// Brings the state up to date with what is stored under `key` now.
+/// Brings the state up to date with what is stored under `key` now. A panic counts as a value that cannot be read.
 pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
+    match attempt(|| refresh_key(state, key, stored, quota_cores)) {
+        Ok(read) => read,
+        Err(panic) => {
+            match Object::of_key(key) {
+                Some(Object::Group(name)) => {
+                    state.purge_group(&name);
+                    state.spared.insert(name);
+                }
+                Some(Object::Dependency(name)) => {
+                    state.purge_dependency(&name);
+                    state.dependencies.spared.insert(name);
+                }
+                Some(Object::Node(_)) | None => {}
+            }
+            Err(Flaw { key: key.to_owned(), reason: format!("reading it panicked: {panic}") })
+        }
+    }
+}
+
+fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match keys::parse(key) {
         Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => {
             refresh_group(state, &name, key, stored, quota_cores)?;

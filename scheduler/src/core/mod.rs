@@ -35,6 +35,7 @@ mod orders;
 mod pace;
 mod planning;
 mod ports;
+mod quarantine;
 mod queries;
 mod rehearsals;
 mod releases;
@@ -52,15 +53,19 @@ mod surplus;
 mod swap;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod told;
 mod twins;
+mod unstorable;
 mod vacancy;
+
+use std::sync::Arc;
 
 use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
-use contract::name::NodeName;
-use contract::query::{Query, Reply};
+use contract::name::{GroupName, NodeName};
+use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
 use contract::report::{EngineState, NodeFacts, ReportMessage};
 use contract::time::Timestamp;
@@ -71,6 +76,7 @@ use self::assignments::assignments;
 use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
+use self::quarantine::{Object, attempt};
 use self::queries::Library;
 use self::reports::Ears;
 use self::state::State;
@@ -96,6 +102,8 @@ pub struct Core {
     overtaken: Term,
     disagreements: u64,
     unreadable: u64,
+    /// Queries that panicked.
+    failed_queries: u64,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
     gathers: bool,
 }
@@ -122,6 +130,7 @@ impl Core {
             overtaken: Term(0),
             disagreements: 0,
             unreadable: 0,
+            failed_queries: 0,
             gathers: false,
         }
     }
@@ -139,7 +148,11 @@ impl Core {
             Input::Query { query, reply } => return self.query(query, reply),
             Input::Committed { id, result } => return self.lead(|leading| leading.committed(id, result)),
             Input::OrderReplied { node, fence, reply } => {
-                return self.lead(|leading| leading.order_replied(&node, fence, reply.as_ref()));
+                return self.lead(|leading| {
+                    leading.guarded(Object::Node(node.clone()), |leading| {
+                        leading.order_replied(&node, fence, reply.as_ref());
+                    });
+                });
             }
             Input::Bus { connected } => {
                 self.bus_since = connected.then_some(self.now);
@@ -192,6 +205,14 @@ impl Core {
     /// Stored values nobody could read.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
+    }
+    /// Queries that were not answered because answering them panicked; anything but 0 is a bug.
+    pub fn failed_queries(&self) -> u64 {
+        self.failed_queries
+    }
+    /// Quarantined objects of one kind.
+    pub fn quarantined(&self, kind: QuarantinedKind) -> usize {
+        self.state.quarantine.count(kind)
     }
 
     /// Lets the leader do something and everything that follows from it; a follower does nothing.
@@ -327,7 +348,10 @@ impl Core {
             return self.lead(|leading| leading.report(message));
         }
         let node = message.stamp().node.clone();
-        let folded = self.ears.fold(message, self.now);
+        let Ok(folded) = attempt(|| self.ears.fold(message, self.now)) else {
+            self.ears.discard(&node);
+            return Vec::new();
+        };
         if folded.heard {
             self.ears.listen(self.now, self.settings.suspect_after);
         }
@@ -345,7 +369,12 @@ impl Core {
         }
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
         let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
-        let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
+        let Ok(answer) = attempt(|| library.answer(query)) else {
+            // Nothing is changed by a question: it is not answered, and the client gets an error at its deadline.
+            self.failed_queries += 1;
+            return Vec::new();
+        };
+        let reply = Box::new(Reply { stale: term.is_none(), answer });
         let answer = Effect::Answer { inbox, reply };
         match self.role {
             Role::Follower => vec![answer],
@@ -381,15 +410,28 @@ impl Core {
 }
 
 impl Leading<'_> {
+    /// Puts the stored instances of a group on the desks of their nodes.
+    fn seat_group(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get(name) else { return };
+        for change in assignments(name, group).all() {
+            self.lead.put_on_desk(&change);
+        }
+        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
+            // A node that must let go of something must report that it did.
+            self.lead.desk(node);
+        }
+    }
+
     /// The first moment of a leadership: every node gets its order, every group is looked at.
     fn begin(&mut self) {
-        for (name, group) in &self.state.groups {
-            for change in assignments(name, group).all() {
-                self.lead.put_on_desk(&change);
-            }
-            for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
-                // Whoever must let go of something must say that it did.
-                self.lead.desk(node);
+        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
+            if let Err(panic) = attempt(|| self.seat_group(&name)) {
+                // Without its part of the orders, nodes would remove its containers: they are told to leave them alone.
+                self.state.purge_group(&name);
+                self.state.spared.insert(name.clone());
+                let reason = format!("its orders cannot be made, reading them panicked: {panic}");
+                self.note_quarantined(Object::Group(name), reason);
+                self.spare(Arc::new(self.state.untouchable()));
             }
         }
         self.seat_dependencies();

@@ -20,6 +20,7 @@ use super::conditions::Concern;
 use super::events;
 use super::io::{Effect, Mutant};
 use super::leader::Leading;
+use super::quarantine::Object;
 
 /// While nobody is heard, nodes that would be lost are looked at again so often.
 const DEAF_CHECK: Duration = Duration::from_secs(5);
@@ -28,6 +29,15 @@ impl Leading<'_> {
     /// A node reported.
     pub(super) fn report(&mut self, message: ReportMessage) {
         let node = message.stamp().node.clone();
+        let object = Object::Node(node.clone());
+        if self.guarded(object.clone(), |leading| leading.take_report(&node, message)) {
+            return self.end_quarantine(&object, "its report was processed");
+        }
+        // The node is alive although its report cannot be processed: its instances stay there.
+        self.ears.hear(&node, self.now);
+    }
+
+    fn take_report(&mut self, node: &NodeName, message: ReportMessage) {
         let folded = self.ears.fold(message, self.now);
         if folded.ask {
             self.effects.push(Effect::AskWhole { node: node.clone() });
@@ -35,22 +45,28 @@ impl Leading<'_> {
         if !folded.heard {
             return;
         }
+        let facts = self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
+        let zone = facts.and_then(|facts| facts.labels.get("zone"));
+        self.panic_on_purpose_in("report", zone.map_or("", String::as_str));
         self.note_hearing();
-        self.stays_after_all(&node);
-        self.note_happenings(&node, &folded.pods);
-        self.note_history(&node, &folded.pods);
-        self.note_missed(&node, &folded.pods);
-        self.update_host(&node);
-        self.judge_node(&node);
+        self.stays_after_all(node);
+        self.note_happenings(node, &folded.pods);
+        self.note_history(node, &folded.pods);
+        self.note_missed(node, &folded.pods);
+        self.update_host(node);
+        self.judge_node(node);
         self.look(Concern::Engine(node.clone()));
-        self.note_conditions(&node, &folded.pods);
         for change in &folded.pods {
-            self.dependency_reported(&node, &change.pod);
-            self.pod_reported(change);
+            // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
+            self.guarded(Object::Group(change.pod.group.clone()), |leading| {
+                leading.note_condition(node, change);
+                leading.dependency_reported(node, &change.pod);
+                leading.pod_reported(change);
+            });
         }
-        self.register(&node);
-        self.check_order(&node);
-        self.look_at_vacancies(&node);
+        self.register(node);
+        self.check_order(node);
+        self.look_at_vacancies(node);
     }
 
     fn note_hearing(&mut self) {

@@ -20,6 +20,7 @@ use super::alarms::Alarm;
 use super::commit::{self, Bundle};
 use super::io::{Mutant, Write};
 use super::leader::{Leading, SWEEP_EVERY};
+use super::quarantine::Object;
 use super::reports::Ears;
 use super::revisions::Origin;
 use super::scene::Scene;
@@ -39,7 +40,7 @@ impl Leading<'_> {
         let mut planned = 0;
         while planned < MOST_PLANNED {
             let Some(name) = self.lead.dirty.pop_first() else { return };
-            self.plan_one(&name);
+            self.reconcile(Object::Group(name.clone()), |leading| leading.plan_one(&name));
             let instances = self.state.groups.get(&name).map_or(0, |group| group.slots().len());
             planned += instances.max(LEAST);
         }
@@ -96,6 +97,7 @@ impl Leading<'_> {
             known: self.lead.known.of(name),
             standings: Some(&self.state.hosts.standings),
         };
+        self.panic_on_purpose(&group.record);
         let plan = scene.look(group, &record, |facts| plan_group(facts, self.now));
         let plan = self.spoiled(&group.record, plan);
         self.lead.alarms.set(Alarm::Group(name.clone()), plan.wake_at);

@@ -57,7 +57,7 @@ impl Library<'_> {
     fn group(&self, name: &GroupName) -> Option<GroupView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let pods = self.pods(name, group);
-        let Standing { state, health, last_error, running: _ } = standing(group, &pods);
+        let Standing { state, health, last_error, running: _ } = self.standing(name, group, &pods);
         Some(GroupView {
             spec: group.record.spec.clone(),
             state,
@@ -115,7 +115,7 @@ impl Library<'_> {
 
     fn line(&self, name: &GroupName, group: &Group) -> GroupLine {
         let pods = self.pods(name, group);
-        let standing = standing(group, &pods);
+        let standing = self.standing(name, group, &pods);
         let spec = &group.record.spec;
         GroupLine {
             name: name.clone(),
@@ -126,6 +126,14 @@ impl Library<'_> {
             state: standing.state,
             operation: group.record.operation.as_ref().map(|operation| operation.kind),
             last_error: standing.last_error,
+        }
+    }
+
+    fn standing(&self, name: &GroupName, group: &Group, pods: &[PodView]) -> Standing {
+        let standing = standing(group, pods);
+        match self.state.quarantine.reason_of_group(name) {
+            Some(last_error) => Standing { last_error, ..standing },
+            None => standing,
         }
     }
 
@@ -147,6 +155,7 @@ impl Library<'_> {
             nodes: hosts.len() as u64,
             estranged: self.state.estranged.len() as u64,
             restored: self.state.store.restored.clone(),
+            quarantined: self.state.quarantine.views(),
         }
     }
 }

@@ -155,6 +155,29 @@ impl Ears {
         self.twins.forget(node);
     }
 
+    /// The node was heard, whatever it reported.
+    pub(super) fn hear(&mut self, node: &NodeName, now: Timestamp) {
+        self.nodes.entry(node.clone()).or_default().heard_at = Some(now);
+    }
+
+    /// Forgets what the node reported, but not that it was heard, without relying on counts that a panic may have left wrong.
+    pub(super) fn discard(&mut self, node: &NodeName) {
+        if let Some(ear) = self.nodes.get_mut(node) {
+            let Ear { identity, heard_at, retired, .. } = std::mem::take(ear);
+            *ear = Ear { identity, heard_at, retired, ..Ear::default() };
+        }
+        self.sightings = Sightings::new();
+        self.arrived = BTreeMap::new();
+        for (node, ear) in &self.nodes {
+            for (pod, facts) in ear.report.iter().flat_map(|report| &report.pods) {
+                *self.sightings.entry(pod.group.clone()).or_default().entry(node.clone()).or_default() += 1;
+                if has_arrived(facts) {
+                    *self.arrived.entry(pod.group.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+
     /// How many reported pods of the group are not pending, nor on their way out.
     pub(super) fn arrived(&self, group: &GroupName) -> usize {
         self.arrived.get(group).copied().unwrap_or(0)

@@ -41,7 +41,7 @@ pub(super) struct WayBack {
 impl Admission<'_> {
     /// The group as its spec patched by what a client sent.
     pub(super) fn patched(&self, name: &GroupName, group: &Group, patch: PodSpec) -> Result<Respec, Refusal> {
-        is_changeable(group)?;
+        self.is_changeable(group)?;
         let sent = patch.version;
         let pod = group.record.spec.pod.patched(patch, self.now);
         let mut respec = self.respec(name, group, pod)?;
@@ -56,7 +56,7 @@ impl Admission<'_> {
     /// The revision an undo goes back to: the one asked for, or the newest before the present one that completed.
     pub(super) fn way_back(&self, name: &GroupName, asked: Option<u32>) -> Result<WayBack, Refusal> {
         let group = self.present(name)?;
-        is_changeable(group)?;
+        self.is_changeable(group)?;
         let present = group.record.spec.version;
         let known = &group.past.revisions;
         let completed = |it: &&RevisionRecord| it.number != present && it.outcome == RevisionOutcome::Completed;
@@ -95,6 +95,14 @@ impl Admission<'_> {
         Ok(respec)
     }
 
+    /// A group's spec may change now. A release, like an upgrade, is replaced by the next.
+    fn is_changeable(&self, group: &Group) -> Result<(), Refusal> {
+        match self.lock(group) {
+            Some(operation) if operation != Operation::Upgrading => Err(Refusal::Locked { operation }),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     fn respec(&self, name: &GroupName, group: &Group, pod: PodSpec) -> Result<Respec, Refusal> {
         pod.validate().map_err(|flaws| malformed(&flaws))?;
         // A release takes nobody out before there is a place for its successor, and says what is missing where: it needs no
@@ -131,7 +139,7 @@ impl Admission<'_> {
         let former = std::mem::replace(&mut record.spec.pod, pod);
         record.former.insert(record.spec.version, former);
         record.equals.clear();
-        record.spec.version += 1;
+        record.spec.version = record.spec.version.saturating_add(1);
         record.spec.pod.version = record.spec.version;
         record.spec.updated_at = self.now;
         record
@@ -153,10 +161,3 @@ impl Admission<'_> {
     }
 }
 
-/// A group's spec may change now. A release, like an upgrade, is replaced by the next.
-fn is_changeable(group: &Group) -> Result<(), Refusal> {
-    match &group.record.operation {
-        Some(operation) if operation.kind != Operation::Upgrading => Err(Refusal::Locked { operation: operation.kind }),
-        Some(_) | None => Ok(()),
-    }
-}

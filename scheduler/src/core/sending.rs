@@ -17,6 +17,7 @@ use contract::time::Timestamp;
 use super::alarms::Alarm;
 use super::io::Effect;
 use super::leader::Leading;
+use super::quarantine::Object;
 use super::orders::{Conclusion, FORGOTTEN_AFTER};
 
 /// Whoever has not answered after so long holds up nobody else: a hundred nodes may go silent at once, and the others' orders
@@ -71,18 +72,24 @@ impl Leading<'_> {
         while let Some(node) = self.lead.line.next(self.settings.orders_at_once, self.now) {
             // A lost node is told when it is heard again.
             let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
-            let Some(desk) = self.lead.desks.get_mut(&node).filter(|_| !lost) else { continue };
-            let Some(message) = desk.next(self.lead.term, self.now) else { continue };
-            self.lead.line.unanswered.insert(node.clone(), self.now);
-            self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
-            let message = message.meant_for(self.ears.identity(&node).to_owned());
-            self.effects.push(Effect::SendOrder { node, message });
+            if !lost {
+                self.guarded(Object::Node(node.clone()), |leading| leading.send_order(node));
+            }
         }
         match self.lead.line.free_at() {
             Some(at) => self.lead.alarms.set_once(Alarm::Line, at),
             // Nobody waits: the next turn begins with whoever is first.
             None => self.lead.line.last = None,
         }
+    }
+
+    fn send_order(&mut self, node: NodeName) {
+        let Some(desk) = self.lead.desks.get_mut(&node) else { return };
+        let Some(message) = desk.next(self.lead.term, self.now) else { return };
+        self.lead.line.unanswered.insert(node.clone(), self.now);
+        self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
+        let message = message.meant_for(self.ears.identity(&node).to_owned());
+        self.effects.push(Effect::SendOrder { node, message });
     }
 
     /// A node answered its order, or did not.

@@ -29,6 +29,7 @@ use super::history::Histories;
 use super::hosts::Hosts;
 use super::io::OUTCOME_KEPT;
 use super::ports;
+use super::quarantine::Quarantine;
 
 /// Intents, placements and nodes.
 #[derive(Debug, Default)]
@@ -71,6 +72,8 @@ pub(super) struct State {
     /// When containers started and stopped.
     pub(super) histories: Histories,
     pub(super) outcomes: Outcomes,
+    /// Objects that the leader does not reconcile because of an error.
+    pub(super) quarantine: Quarantine,
 }
 
 /// One group.
@@ -283,7 +286,7 @@ impl State {
         true
     }
 
-    fn used_on(&self, name: &NodeName) -> Need {
+    pub(super) fn used_on(&self, name: &NodeName) -> Need {
         let pods = self.assigned.get(name).into_iter().flatten();
         let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
         needs.fold(self.dependencies.used_on(name), Need::plus)

@@ -17,6 +17,7 @@ mod notices;
 mod operations;
 mod orders;
 mod ports;
+mod quarantine;
 mod releases;
 mod removals;
 mod restores;

@@ -63,7 +63,7 @@ impl Worker {
     async fn run(mut self, mut commits: mpsc::Receiver<Commit>, done: mpsc::Sender<Input>) {
         while let Some(commit) = commits.recv().await {
             let result = self.store(&commit).await;
-            self.metrics.commits.get_or_create(&CommitLabels { result: label(result) }).inc();
+            self.metrics.commits.get_or_create(&CommitLabels { result: label(&result) }).inc();
             if done.send(Input::Committed { id: commit.id, result }).await.is_err() {
                 return;
             }
@@ -78,6 +78,10 @@ impl Worker {
         match self.try_store(commit).await {
             Ok(etcd::CommitResult::Stored) => CommitResult::Stored,
             Ok(etcd::CommitResult::Fenced) => CommitResult::Fenced,
+            Ok(etcd::CommitResult::Invalid { reason }) => {
+                tracing::error!(reason, writes = commit.writes.len(), "etcd refused a commit for what is in it");
+                CommitResult::Invalid { reason }
+            }
             Err(error) => {
                 tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
                 // Whatever it was, a lease that is gone would fail every later commit too.
@@ -116,11 +120,12 @@ fn op(write: &Write, outcome_lease: Option<i64>) -> Op {
     }
 }
 
-fn label(result: CommitResult) -> CommitLabel {
+fn label(result: &CommitResult) -> CommitLabel {
     match result {
         CommitResult::Stored => CommitLabel::Stored,
         CommitResult::Fenced => CommitLabel::Fenced,
         CommitResult::Unknown => CommitLabel::Unknown,
+        CommitResult::Invalid { .. } => CommitLabel::Invalid,
     }
 }
 

@@ -96,7 +96,8 @@ pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded
         attempt += 1;
         let error = match read(&hands, &guard).await {
             Err(schema::Error::Deposed) => return,
-            Err(schema::Error::Store(error)) => error,
+            Err(schema::Error::Store(error)) => error.to_string(),
+            Err(error @ schema::Error::Invalid { .. }) => error.to_string(),
             read @ (Ok(_)
             | Err(schema::Error::Newer { .. } | schema::Error::NoStep { .. } | schema::Error::Unreadable(_))) => {
                 // A closed channel means that we do not lead any more.

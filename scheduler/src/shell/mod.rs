@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 
 use contract::fence::Term;
 use contract::keys;
+use contract::query::QuarantinedKind;
 use contract::report::ReportMessage;
 use fabric::admin::Readiness;
 use fabric::clock::Clock;
@@ -37,7 +38,7 @@ use self::ears::{Asked, Questions};
 use self::leadership::Leadership;
 use crate::core::Core;
 use crate::core::io::{Effect, Input, Mirror};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, QuarantinedLabels};
 
 /// Reports and questions the loop may be behind. When full, the subscriptions keep up to 65,536 more; what is dropped
 /// beyond that is repaired by the next heartbeat, or asked again.
@@ -221,6 +222,11 @@ impl<'a> Shell<'a> {
         self.hands.metrics.estranged.set(i64::try_from(self.core.estranged()).unwrap_or(i64::MAX));
         self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
         self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
+        self.hands.metrics.failed_queries.set(i64::try_from(self.core.failed_queries()).unwrap_or(i64::MAX));
+        for kind in QuarantinedKind::ALL {
+            let count = i64::try_from(self.core.quarantined(kind)).unwrap_or(i64::MAX);
+            self.hands.metrics.quarantined.get_or_create(&QuarantinedLabels { kind: kind.word() }).set(count);
+        }
     }
 
     fn note(&self, input: &Input) {

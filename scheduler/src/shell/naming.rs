@@ -21,6 +21,7 @@ pub(super) async fn ensure(store: &Store, guard: &Guard, leader: &str) -> Result
     match Writer::new(store.clone(), guard.clone(), leader).commit(&[put]).await.map_err(Error::Store)? {
         CommitResult::Stored => Ok(()),
         CommitResult::Fenced => Err(Error::Deposed),
+        CommitResult::Invalid { reason } => Err(Error::Invalid { reason }),
     }
 }
 

@@ -39,6 +39,12 @@ pub enum Error {
     /// Somebody else leads by now.
     #[error("somebody else leads by now, so the schema is theirs to migrate")]
     Deposed,
+    /// etcd refuses what is written.
+    #[error("etcd refuses a record: {reason}")]
+    Invalid {
+        /// What etcd said.
+        reason: String,
+    },
     /// etcd.
     #[error("cannot read or write the schema version")]
     Store(#[source] etcd::Error),
@@ -111,6 +117,7 @@ impl Scribe<'_> {
         match self.writer.commit(ops).await.map_err(Error::Store)? {
             CommitResult::Stored => Ok(()),
             CommitResult::Fenced => Err(Error::Deposed),
+            CommitResult::Invalid { reason } => Err(Error::Invalid { reason }),
         }
     }
 }

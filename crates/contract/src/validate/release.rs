@@ -5,6 +5,7 @@
 
 use super::topology::check_topology;
 use super::{Flaws, MOST_INSTANCES};
+use crate::ranges::{self, Range};
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, UpdatePolicy};
 use crate::spec::PodGroupSpec;
 
@@ -17,10 +18,6 @@ pub const MOST_REVISIONS: i64 = 100;
 /// Longest time a release can be asked to wait for anything, in seconds: a week.
 pub const LONGEST_WAIT: i64 = 7 * 24 * 60 * 60;
 
-/// Restarts beyond this say nothing more: agents let a pod go long before.
-const MOST_RESTARTS: i64 = 100;
-/// Longest pause of a serial upgrade, in seconds: as long as an operation may hold its lock.
-const LONGEST_PAUSE: i64 = 600;
 /// The strategies that go by groups.
 const BY_GROUPS: &[StrategyType] = &[StrategyType::Batch, StrategyType::Beta];
 
@@ -49,10 +46,8 @@ impl Flaws {
             self.add(field, format!("must be {allowed}, is {amount}"));
         }
     }
-    pub(super) fn within(&mut self, field: &str, number: i64, (least, most): (i64, i64)) {
-        if !(least..=most).contains(&number) {
-            self.add(field, format!("must be {least}..{most}, is {number}"));
-        }
+    pub(super) fn within(&mut self, number: i64, range: Range) {
+        self.range(range.field, number, range);
     }
     /// What is said only has a meaning with some strategies.
     pub(super) fn only_with(&mut self, field: &str, strategies: &[StrategyType], kind: StrategyType) {
@@ -167,11 +162,11 @@ fn check_strategy(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
     }
     if let Some(window) = strategy.window {
         flaws.only_with("Strategy.Window", BY_GROUPS, kind);
-        flaws.within("Strategy.Window", window, (1, MOST_INSTANCES));
+        flaws.within(window, ranges::WINDOW);
     }
     if strategy.upgrade_pause != 0 {
         flaws.only_with("Strategy.UpgradePause", &[StrategyType::Serial], kind);
-        flaws.within("Strategy.UpgradePause", strategy.upgrade_pause, (0, LONGEST_PAUSE));
+        flaws.within(strategy.upgrade_pause, ranges::UPGRADE_PAUSE);
     }
 }
 
@@ -199,19 +194,19 @@ fn check_budgets(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
 
 fn check_numbers(spec: &PodGroupSpec, flaws: &mut Flaws) {
     if let Some(limit) = spec.revision_history_limit {
-        flaws.within("RevisionHistoryLimit", limit, (0, MOST_REVISIONS));
+        flaws.within(limit, ranges::REVISION_HISTORY_LIMIT);
     }
     if let Some(restarts) = spec.fail_fast_restarts {
-        flaws.within("FailFastRestarts", restarts, (1, MOST_RESTARTS));
+        flaws.within(restarts, ranges::FAIL_FAST_RESTARTS);
     }
     if let Some(threshold) = spec.failure_threshold {
         flaws.amount("FailureThreshold", threshold, &SHARE);
     }
     // The default gives way to a short deadline, so only a written value can conflict with it.
     let min_ready = spec.min_ready_seconds.unwrap_or(0);
-    flaws.within("MinReadySeconds", min_ready, (0, LONGEST_WAIT));
+    flaws.within(min_ready, ranges::MIN_READY_SECONDS);
     let deadline = spec.progress_deadline();
-    flaws.within("ProgressDeadlineSeconds", deadline, (1, LONGEST_WAIT));
+    flaws.within(deadline, ranges::PROGRESS_DEADLINE_SECONDS);
     if deadline <= min_ready {
         let unsaid = if spec.progress_deadline_seconds.is_none() { " unless said" } else { "" };
         flaws.add(
@@ -236,9 +231,9 @@ fn check_gates(gates: &[String], flaws: &mut Flaws) {
 }
 
 fn check_drain(drain: &Drain, gates: &[String], flaws: &mut Flaws) {
-    flaws.within("Drain.GraceSeconds", drain.grace_seconds, (0, LONGEST_WAIT));
+    flaws.within(drain.grace_seconds, ranges::DRAIN_GRACE_SECONDS);
     if let Some(timeout) = drain.timeout_seconds {
-        flaws.within("Drain.TimeoutSeconds", timeout, (1, LONGEST_WAIT));
+        flaws.within(timeout, ranges::DRAIN_TIMEOUT_SECONDS);
         if !drain.needs_answer && gates.is_empty() {
             flaws.add(
                 "Drain.TimeoutSeconds",

@@ -4,7 +4,8 @@
 //! would mean something else there.
 
 use super::Flaws;
-use super::release::{LONGEST_WAIT, SHARE};
+use super::release::SHARE;
+use crate::ranges;
 use crate::rollout::{Spread, StrategyType, Topology, UnitType};
 
 /// Most deployment units of a group; dividing the replicas looks at each of them in each decision.
@@ -45,7 +46,7 @@ fn check_units(topology: &Topology, kind: StrategyType, flaws: &mut Flaws) {
         }
     }
     if let Some(auto) = &topology.auto_reschedule {
-        flaws.within("Topology.AutoReschedule.InitialDelaySeconds", auto.initial_delay_seconds, (0, LONGEST_WAIT));
+        flaws.within(auto.initial_delay_seconds, ranges::INITIAL_DELAY_SECONDS);
     }
     if topology.spread != Spread::default() {
         flaws.only_with("Topology.Spread", &[StrategyType::Batch, StrategyType::Beta], kind);

@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use etcd_client::{Compare, CompareOp, KeyValue, PutOptions, Txn, TxnOp, TxnOpResponse, TxnResponse};
 
-use super::{CommitResult, Error, MOST_OPERATIONS, Op, Store, operation};
+use super::{CommitResult, Error, MOST_OPERATIONS, Op, Store, invalid, operation};
 use crate::election::Guard;
 
 /// A commit meets at most one unfinished one of this writer; the rest is room for what cannot happen.
@@ -35,6 +35,14 @@ impl Writer {
     /// stored; the same or other writes may be committed next, and the unknown ones are then either stored before them or
     /// never.
     pub async fn commit(&mut self, ops: &[Op]) -> Result<CommitResult, Error> {
+        let committed = self.try_commit(ops).await;
+        match committed.as_ref().err().and_then(invalid) {
+            Some(reason) => Ok(CommitResult::Invalid { reason }),
+            None => committed,
+        }
+    }
+
+    async fn try_commit(&mut self, ops: &[Op]) -> Result<CommitResult, Error> {
         if ops.len() > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { count: ops.len() });
         }
@@ -165,6 +173,18 @@ mod tests {
         assert_eq!(stage.writer.commit(&put("next")).await.unwrap(), CommitResult::Stored);
         assert_eq!(stage.value().await, b"next");
         assert_eq!(stage.writer.commit(&put("more")).await.unwrap(), CommitResult::Stored);
+    }
+
+    #[tokio::test]
+    async fn a_commit_that_etcd_refuses_for_its_content_is_invalid_and_the_next_one_is_stored() {
+        let mut stage = stage().await;
+        let large = vec![Op::Put { key: "/a".to_owned(), value: vec![b'x'; 3 << 20], lease: None }];
+        let refused = stage.writer.commit(&large).await.unwrap();
+        assert!(matches!(&refused, CommitResult::Invalid { reason } if reason.contains("too large")), "{refused:?}");
+        let many: Vec<Op> = (0..=MOST_OPERATIONS).map(|n| Op::Delete { key: format!("/x/{n}") }).collect();
+        assert!(matches!(stage.writer.commit(&many).await.unwrap(), CommitResult::Invalid { .. }));
+        assert_eq!(stage.writer.commit(&put("next")).await.unwrap(), CommitResult::Stored);
+        assert_eq!(stage.value().await, b"next");
     }
 
     #[tokio::test]

@@ -6,7 +6,6 @@
 use std::time::Duration;
 
 use contract::report::PodFacts;
-use contract::spec::PodSpec;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
@@ -14,8 +13,6 @@ use super::{Bucket, Planning};
 
 /// Polls an instance gets to become well.
 const POLLS: u32 = 5;
-/// Longest setup time that is honoured, in seconds.
-const LONGEST_SETUP: i64 = 300;
 
 /// How an instance is, to those who wait for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -99,11 +96,6 @@ impl Planning<'_> {
     }
 
     fn setup(&self, index: usize) -> Duration {
-        setup_of(&self.revision(self.plan.slots[index].version).pod)
+        self.revision(self.plan.slots[index].version).pod.setup()
     }
-}
-
-/// How long an instance without a health check takes to be well.
-pub(super) fn setup_of(pod: &PodSpec) -> Duration {
-    Duration::from_secs(pod.setup_time.clamp(0, LONGEST_SETUP).unsigned_abs())
 }

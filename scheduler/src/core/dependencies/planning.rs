@@ -22,6 +22,7 @@ use super::super::commit::{self, Bundle};
 use super::super::events;
 use super::super::io::{Effect, Mutant, Write};
 use super::super::leader::Leading;
+use super::super::quarantine::Object;
 use super::{Dependency, order_changes};
 
 /// Dependency pods planned per input.
@@ -63,7 +64,7 @@ impl Leading<'_> {
         }
         for _ in 0..MOST_PLANS {
             let Some(name) = self.state.dependencies.dirty.pop_first() else { return };
-            self.plan_dependency(&name);
+            self.reconcile(Object::Dependency(name.clone()), |leading| leading.plan_dependency(&name));
         }
     }
 
@@ -114,6 +115,7 @@ impl Leading<'_> {
         let Some(entry) = self.state.dependencies.entries.get(name) else {
             return self.lead.alarms.set(Alarm::Dependency(name.clone()), None);
         };
+        self.panic_on_purpose_for(&entry.record.spec, entry.is_removing());
         let (needed, refused) = self.needed(name, entry);
         let seen: Vec<Option<&PodFacts>> = (entry.pairs.iter())
             .map(|pair| self.ears.pod(&pair.node, &place_of(pair).pod_id(name, pair.version).ok()?))
@@ -128,7 +130,7 @@ impl Leading<'_> {
             lingers: self.dependency_lingers(name, entry),
             patience: Patience {
                 idle: settings.dependency_grace,
-                coming_up: settings.health_poll * POLLS,
+                coming_up: settings.health_poll.saturating_mul(POLLS),
                 removal: settings.operation_limit,
             },
         };

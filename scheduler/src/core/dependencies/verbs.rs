@@ -13,6 +13,7 @@ use contract::validate::sentence;
 
 use super::super::commit::{self, Bundle};
 use super::super::leader::Leading;
+use super::super::quarantine::Object;
 use super::Dependency;
 
 impl Leading<'_> {
@@ -62,6 +63,7 @@ impl Leading<'_> {
     }
 
     fn want(&mut self, name: &GroupName, record: DependencyRecord) -> Bundle {
+        self.end_quarantine(&Object::Dependency(name.clone()), "a command changed it");
         let writes = vec![commit::put(keys::dependency(name), &record)];
         let entry = match self.state.dependencies.entries.get(name) {
             Some(entry) => Dependency { record, ..entry.clone() },

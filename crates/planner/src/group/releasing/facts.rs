@@ -12,7 +12,6 @@ use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
 
 use super::super::inplace::{Way, update_way};
-use super::super::readiness::setup_of;
 use super::super::{Bucket, Planning, number};
 use super::settings::{self, Doubling};
 use crate::placement::{Host, Need};
@@ -164,7 +163,7 @@ impl Planning<'_> {
             return 0;
         }
         let needed = match seen.health {
-            HealthState::None => min_ready + setup_of(&self.revision(slot.version).pod),
+            HealthState::None => min_ready + self.revision(slot.version).pod.setup(),
             HealthState::Starting | HealthState::Healthy | HealthState::Unhealthy => min_ready,
         };
         let lasted = |it: &ContainerFacts| it.finished_at.since(it.started_at) >= needed;

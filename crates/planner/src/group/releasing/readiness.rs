@@ -12,7 +12,6 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use super::super::readiness::setup_of;
 use super::super::{Bucket, Planning};
 use super::settings::farewell;
 use crate::rollout::availability::Ready;
@@ -63,7 +62,7 @@ impl Planning<'_> {
         match seen.health {
             HealthState::Healthy if seen.healthy_since.happened() => Some(self.believed(slot, seen.healthy_since)),
             HealthState::Healthy => Some(started),
-            HealthState::None => Some(started + setup_of(&self.revision(slot.version).pod)),
+            HealthState::None => Some(started + self.revision(slot.version).pod.setup()),
             HealthState::Starting | HealthState::Unhealthy => None,
         }
     }

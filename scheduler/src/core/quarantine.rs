@@ -1,0 +1,389 @@
+//! Quarantines one object when work on it panics or the store refuses its records; everything else is reconciled as usual.
+//!
+//! A quarantined object is as it is stored, and its nodes keep the order they have: containers are restarted by their policy,
+//! and nothing is moved, updated or removed. The quarantine is not stored. The next leader meets the same error, once, and
+//! quarantines the object again. It ends when the cause is gone: a command changes the object, or a retry succeeds.
+
+use std::any::Any;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use contract::command::Verb;
+use contract::event::{Event, Kind};
+use contract::keys::{self, Key};
+use contract::name::{GroupName, NodeName};
+use contract::query::{QuarantinedKind, QuarantinedView};
+use contract::record::GroupRecord;
+use contract::spec::PodSpec;
+use contract::time::Timestamp;
+
+use super::alarms::Alarm;
+use super::conditions::Concern;
+use super::io::{Effect, Mutant};
+use super::leader::Leading;
+use super::load::{self, Stored};
+use super::state::{State, is_removal};
+use super::{events, texts};
+
+/// A quarantined group or dependency pod is reconciled again after this time, in case the cause was not its own.
+const RETRY_AFTER: Duration = Duration::from_secs(300);
+/// The same reason for the same object is reported once in this time.
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(600);
+/// Objects that a view names; the metric counts all of them.
+const MOST_SHOWN: usize = 100;
+
+/// What can be quarantined.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Object {
+    Group(GroupName),
+    Dependency(GroupName),
+    /// Nothing is placed on it, and its instances stay where they are, until one of its reports can be processed.
+    Node(NodeName),
+}
+
+impl Object {
+    /// The object that a stored key belongs to.
+    pub(super) fn of_key(key: &str) -> Option<Self> {
+        match keys::parse(key) {
+            Key::Group(name)
+            | Key::Placement(name)
+            | Key::Release(name)
+            | Key::Revisions(name)
+            | Key::History(name, _) => Some(Self::Group(name)),
+            Key::Dependency(name) | Key::Pairs(name) => Some(Self::Dependency(name)),
+            Key::Node(name) | Key::NodeIntent(name) => Some(Self::Node(name)),
+            Key::Outcome(_)
+            | Key::Cursor
+            | Key::Store
+            | Key::Restore
+            | Key::RestorePart(..)
+            | Key::Callbacks
+            | Key::Engine
+            | Key::Constraints
+            | Key::Unknown => None,
+        }
+    }
+    /// The object that an alarm is about.
+    fn of_alarm(alarm: &Alarm) -> Option<Self> {
+        match alarm {
+            Alarm::Group(name) | Alarm::ComingUp(name) | Alarm::Condition(Concern::Instance(name, ..)) => {
+                Some(Self::Group(name.clone()))
+            }
+            Alarm::Dependency(name) => Some(Self::Dependency(name.clone())),
+            Alarm::Node(node) | Alarm::Order(node) | Alarm::Condition(Concern::Engine(node)) => {
+                Some(Self::Node(node.clone()))
+            }
+            Alarm::Line | Alarm::Losses | Alarm::Waiting | Alarm::Sweep | Alarm::History | Alarm::Commit => None,
+        }
+    }
+    pub(super) fn kind(&self) -> QuarantinedKind {
+        match self {
+            Self::Group(_) => QuarantinedKind::Group,
+            Self::Dependency(_) => QuarantinedKind::Dependency,
+            Self::Node(_) => QuarantinedKind::Node,
+        }
+    }
+    fn name(&self) -> &str {
+        match self {
+            Self::Group(name) | Self::Dependency(name) => name.as_str(),
+            Self::Node(name) => name.as_str(),
+        }
+    }
+}
+
+/// The quarantined objects.
+#[derive(Debug, Default)]
+pub(super) struct Quarantine {
+    objects: BTreeMap<Object, Quarantined>,
+    /// The reason that was last reported of an object, and when; kept after the quarantine ends.
+    reported: BTreeMap<Object, (String, Timestamp)>,
+}
+
+#[derive(Debug)]
+struct Quarantined {
+    reason: String,
+    since: Timestamp,
+    retry_at: Timestamp,
+}
+
+impl Quarantine {
+    /// Whether the object must not be reconciled now.
+    fn holds_back(&self, object: &Object, now: Timestamp) -> bool {
+        self.objects.get(object).is_some_and(|quarantined| now < quarantined.retry_at)
+    }
+    pub(super) fn contains(&self, object: &Object) -> bool {
+        self.objects.contains_key(object)
+    }
+    /// Why the group is not reconciled.
+    pub(super) fn reason_of_group(&self, name: &GroupName) -> Option<String> {
+        // Nearly always empty: a list of groups asks for each of them.
+        let quarantined = if self.objects.is_empty() { None } else { self.objects.get(&Object::Group(name.clone())) };
+        quarantined.map(|quarantined| format!("quarantined: {}", quarantined.reason))
+    }
+    pub(super) fn count(&self, kind: QuarantinedKind) -> usize {
+        self.objects.keys().filter(|object| object.kind() == kind).count()
+    }
+    pub(super) fn views(&self) -> Vec<QuarantinedView> {
+        let view = |(object, quarantined): (&Object, &Quarantined)| QuarantinedView {
+            kind: object.kind(),
+            name: object.name().to_owned(),
+            reason: quarantined.reason.clone(),
+            since: quarantined.since,
+        };
+        self.objects.iter().take(MOST_SHOWN).map(view).collect()
+    }
+}
+
+/// What a command may have changed in memory before it panicked.
+#[derive(Debug, Clone)]
+pub(super) enum Scope {
+    Objects(Vec<Object>),
+    /// The groups with an instance on the node, and the node.
+    NodeAndItsGroups(NodeName),
+    /// Callbacks, switches, constraints.
+    Cluster,
+}
+
+impl Scope {
+    pub(super) fn of(verb: &Verb) -> Self {
+        let group = |name: &GroupName| Self::Objects(vec![Object::Group(name.clone())]);
+        let dependency = |name: &GroupName| Self::Objects(vec![Object::Dependency(name.clone())]);
+        let named = |text: &str, object: fn(GroupName) -> Object| {
+            Self::Objects(text.parse().map(object).into_iter().collect())
+        };
+        match verb {
+            Verb::CreateGroup { spec } => named(&spec.name, Object::Group),
+            Verb::RemoveGroup { name, .. }
+            | Verb::Replica { name, .. }
+            | Verb::PatchSpec { name, .. }
+            | Verb::PatchStrategy { name, .. }
+            | Verb::Rollout { name, .. }
+            | Verb::SetGate { name, .. }
+            | Verb::Drained { name, .. }
+            | Verb::Operate { name, .. } => group(name),
+            Verb::Drift { drift, .. } => Self::NodeAndItsGroups(drift.from.clone()),
+            Verb::Evacuate { node } | Verb::Node { node, .. } => Self::NodeAndItsGroups(node.clone()),
+            Verb::CreateDependency { pod } | Verb::UpdateDependency { pod } => named(&pod.name, Object::Dependency),
+            Verb::RemoveDependency { name, .. } => dependency(name),
+            Verb::AddCallback { .. }
+            | Verb::RemoveCallback { .. }
+            | Verb::Configure { .. }
+            | Verb::RunEngine { .. }
+            | Verb::Guard { .. }
+            | Verb::SetConstraint { .. }
+            | Verb::RemoveConstraint { .. }
+            | Verb::Restore { .. } => Self::Cluster,
+        }
+    }
+}
+
+/// Runs one step; a panic in it is an error with the panic's message.
+pub(super) fn attempt<T>(step: impl FnOnce() -> T) -> Result<T, String> {
+    // The caller restores what the step may have left half changed.
+    catch_unwind(AssertUnwindSafe(step)).map_err(|panic| texts::bounded(message(&*panic)))
+}
+
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
+}
+
+impl Leading<'_> {
+    /// Works on one object; a panic quarantines it. Returns whether the step ended without one.
+    pub(super) fn guarded(&mut self, object: Object, step: impl FnOnce(&mut Self)) -> bool {
+        match attempt(|| step(self)) {
+            Ok(()) => true,
+            Err(panic) => {
+                self.quarantine(object, format!("reconciling it panicked: {panic}"));
+                false
+            }
+        }
+    }
+
+    /// Reconciles one object, unless it is quarantined; a success ends a quarantine whose retry was due.
+    pub(super) fn reconcile(&mut self, object: Object, step: impl FnOnce(&mut Self)) {
+        if self.state.quarantine.holds_back(&object, self.now) {
+            return;
+        }
+        if self.guarded(object.clone(), step) {
+            self.end_quarantine(&object, "reconciling it succeeded");
+        }
+    }
+
+    /// Handles an alarm; a panic quarantines the object that the alarm is about.
+    pub(super) fn ring_guarded(&mut self, alarm: Alarm) {
+        match Object::of_alarm(&alarm) {
+            Some(object) => drop(self.guarded(object, |leading| leading.ring(alarm))),
+            None => self.ring(alarm),
+        }
+    }
+
+    /// Stops reconciling an object, which is as stored from now on.
+    pub(super) fn quarantine(&mut self, object: Object, reason: String) {
+        self.restore_object(&object);
+        self.note_quarantined(object, reason);
+    }
+
+    pub(super) fn note_quarantined(&mut self, object: Object, reason: String) {
+        let reason = texts::bounded(reason);
+        let retry_at = self.now + RETRY_AFTER;
+        match &object {
+            Object::Group(name) => self.lead.alarms.set(Alarm::Group(name.clone()), Some(retry_at)),
+            Object::Dependency(name) => self.lead.alarms.set(Alarm::Dependency(name.clone()), Some(retry_at)),
+            Object::Node(_) => {}
+        }
+        let known = self.state.quarantine.objects.get(&object);
+        let since = known.map_or(self.now, |known| known.since);
+        let quarantined = Quarantined { reason: reason.clone(), since, retry_at };
+        self.state.quarantine.objects.insert(object.clone(), quarantined);
+        let again = |(told, at): &(String, Timestamp)| *told != reason || self.now.since(*at) >= REPORT_AGAIN_AFTER;
+        if self.state.quarantine.reported.get(&object).is_none_or(again) {
+            self.state.quarantine.reported.insert(object.clone(), (reason.clone(), self.now));
+            self.tell(vec![self.quarantine_event(&object, format!("quarantined: {reason}"))]);
+        }
+    }
+
+    /// The cause of a quarantine is gone: the object is reconciled again.
+    pub(super) fn end_quarantine(&mut self, object: &Object, why: &str) {
+        if self.state.quarantine.objects.is_empty() || self.state.quarantine.objects.remove(object).is_none() {
+            return;
+        }
+        self.tell(vec![self.quarantine_event(object, format!("no longer quarantined: {why}"))]);
+    }
+
+    fn quarantine_event(&self, object: &Object, message: String) -> Effect {
+        let event = events::event(Kind::Quarantined, message, self.now);
+        Effect::Record(match object {
+            Object::Group(name) | Object::Dependency(name) => Event { group: Some(name.clone()), ..event },
+            Object::Node(node) => Event { node: Some(node.clone()), ..event },
+        })
+    }
+
+    /// Undoes what a command that panicked left half changed.
+    pub(super) fn restore_scope(&mut self, scope: Scope) {
+        let objects = match scope {
+            Scope::Objects(objects) => objects,
+            Scope::NodeAndItsGroups(node) => {
+                let groups = self.state.groups_on(&node).into_iter().map(Object::Group);
+                groups.chain([Object::Node(node)]).collect()
+            }
+            Scope::Cluster => return self.restore_switches(),
+        };
+        for object in &objects {
+            self.restore_object(object);
+        }
+    }
+
+    /// Makes what memory holds of an object equal to what is stored or on its way into the store.
+    fn restore_object(&mut self, object: &Object) {
+        let stored = self.latest(|key| Object::of_key(key).as_ref() == Some(object));
+        let restored = attempt(|| match object {
+            Object::Group(name) => self.restore_group(name, &stored),
+            Object::Dependency(name) => self.state.reload_dependency(name, &stored, self.settings.quota_cores),
+            Object::Node(node) => self.restore_node(node, &stored),
+        });
+        if restored.is_ok() {
+            return;
+        }
+        // Not even its stored state can be worked with: its containers are left alone as if its record could not be read.
+        match object {
+            Object::Group(name) => {
+                self.state.purge_group(name);
+                self.state.spared.insert(name.clone());
+            }
+            Object::Dependency(name) => {
+                self.state.purge_dependency(name);
+                self.state.dependencies.spared.insert(name.clone());
+            }
+            Object::Node(_) => {}
+        }
+        self.spare_now();
+    }
+
+    fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
+        self.state.reload_group(name, stored, self.settings.quota_cores);
+        let nodes: BTreeSet<NodeName> = self.state.hosts.keys().cloned().collect();
+        if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {
+            // Which nodes had it is not stored: every node must confirm that it obeys.
+            group.draining = nodes;
+        }
+    }
+
+    fn restore_node(&mut self, node: &NodeName, stored: &Stored) {
+        self.ears.discard(node);
+        for key in stored.keys() {
+            drop(load::refresh(self.state, key, stored, self.settings.quota_cores));
+        }
+        self.judge_node(node);
+    }
+
+    fn restore_switches(&mut self) {
+        let stored = self.latest(|key| Object::of_key(key).is_none());
+        for key in [keys::CALLBACKS, keys::ENGINE, keys::CONSTRAINTS] {
+            drop(load::refresh(self.state, key, &stored, self.settings.quota_cores));
+        }
+    }
+
+    /// The chosen keys with the values that are stored, or will be when every decision made so far is.
+    fn latest(&self, choose: impl Fn(&str) -> bool) -> Stored {
+        let chosen = self.stored.iter().filter(|(key, _)| choose(key));
+        let mut latest: Stored = chosen.map(|(key, value)| (key.clone(), value.clone())).collect();
+        self.lead.outbox.overlay(&mut latest, choose);
+        latest
+    }
+
+    /// Panics for tests of the quarantine, where a setting that only tests have says so.
+    pub(super) fn panic_on_purpose(&self, record: &GroupRecord) {
+        self.panic_on_purpose_for(&record.spec.pod, is_removal(record));
+    }
+    pub(super) fn panic_on_purpose_for(&self, pod: &PodSpec, is_removing: bool) {
+        let asked = self.has_mutant(Mutant::PanicsOnPurpose) && !is_removing;
+        assert!(!(asked && pod.images().any(|image| image.starts_with("panic"))), "on purpose");
+    }
+    /// Panics while a command is applied or a report is taken, where `text` asks for it.
+    pub(super) fn panic_on_purpose_in(&self, step: &str, text: &str) {
+        let asked = self.has_mutant(Mutant::PanicsOnPurpose) && text.strip_prefix("panic-in-") == Some(step);
+        assert!(!asked, "on purpose");
+    }
+}
+
+impl State {
+    /// Reads a group again from its stored keys, whatever state it was left in.
+    fn reload_group(&mut self, name: &GroupName, stored: &Stored, quota_cores: u32) {
+        self.purge_group(name);
+        drop(load::refresh(self, &keys::group(name), stored, quota_cores));
+    }
+
+    /// Forgets a group without relying on any index that a panic may have left wrong.
+    pub(super) fn purge_group(&mut self, name: &GroupName) {
+        self.groups.remove(name);
+        self.claims.cancel(name);
+        for pods in self.assigned.values_mut() {
+            pods.retain(|pod, _| pod.group != *name);
+        }
+        self.dependencies.forget_uses(name);
+        self.count_used();
+    }
+
+    fn reload_dependency(&mut self, name: &GroupName, stored: &Stored, quota_cores: u32) {
+        self.purge_dependency(name);
+        drop(load::refresh(self, &keys::dependency(name), stored, quota_cores));
+    }
+
+    /// Forgets a dependency pod without relying on any index that a panic may have left wrong.
+    pub(super) fn purge_dependency(&mut self, name: &GroupName) {
+        self.dependencies.purge(name);
+        self.count_used();
+    }
+
+    /// Counts what is used on every node from what is placed there.
+    fn count_used(&mut self) {
+        for node in self.hosts.keys().cloned().collect::<Vec<_>>() {
+            let used = self.used_on(&node);
+            if let Some(host) = self.hosts.get_mut(&node) {
+                host.used = used;
+            }
+        }
+    }
+}

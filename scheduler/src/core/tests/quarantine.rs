@@ -1,0 +1,266 @@
+//! One object whose reconcile panics, or whose records the store refuses, is quarantined; everything else is reconciled.
+
+use contract::event::Kind;
+use contract::report::PodFacts;
+use contract::state::HealthState;
+
+use super::*;
+use crate::core::io::Mutant;
+
+const FIRST: &str = "sound.v0-i1-d0";
+
+/// A leader that panics when it reconciles a group called `panic…`.
+fn fragile() -> Rig {
+    rig_with(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() }, &["a", "b"])
+}
+
+impl Rig {
+    fn quarantine_events(&self) -> Vec<String> {
+        let told = self.events.iter().filter(|event| event.kind == Kind::Quarantined);
+        told.map(|event| event.message.clone()).collect()
+    }
+}
+
+#[test]
+fn the_largest_setup_time_with_a_failing_health_check_stops_nothing() {
+    let mut rig = rig(&["a"]);
+    let mut large = spec("sound", 1);
+    large.pod.setup_time = i64::MAX;
+    assert_eq!(rig.command("large", Verb::CreateGroup { spec: Box::new(large) }), "Accepted");
+    let container = ContainerFacts { running: true, ip: "10.0.0.2".to_owned(), ..Default::default() };
+    let facts = PodFacts {
+        state: RunState::Success,
+        health: HealthState::Unhealthy,
+        containers: vec![container],
+        ..Default::default()
+    };
+    rig.agents.get_mut(&node("a")).expect("an agent").facts.insert(FIRST.to_owned(), facts);
+    rig.report("a");
+    assert_eq!(rig.command("other", create("other", 1)), "Accepted");
+    assert_eq!(rig.pods("a").len(), 2);
+}
+
+/// A group whose reconcile panics under [`fragile`].
+fn bad(name: &str) -> PodGroupSpec {
+    let mut spec = spec(name, 2);
+    "panic".clone_into(&mut spec.pod.containers[0].image);
+    spec
+}
+fn create_bad(name: &str) -> Verb {
+    Verb::CreateGroup { spec: Box::new(bad(name)) }
+}
+fn patch(name: &str, image: &str) -> Verb {
+    let mut pod = spec(name, 2).pod;
+    image.clone_into(&mut pod.containers[0].image);
+    Verb::PatchSpec { name: group(name), pod: Box::new(pod), cause: String::new() }
+}
+
+impl Rig {
+    fn quarantined(&mut self) -> Vec<String> {
+        self.run(Input::Query { query: Query::Cluster, reply: "cluster".to_owned() });
+        match self.replies.remove("cluster").expect("an answer").answer {
+            Answer::Cluster(view) => {
+                view.quarantined.iter().map(|it| format!("{} {}: {}", it.kind.word(), it.name, it.reason)).collect()
+            }
+            other => panic!("not a cluster: {other:?}"),
+        }
+    }
+    fn all_pods(&self, name: &str) -> Vec<String> {
+        let pods = self.agents.values().flat_map(|agent| agent.order.pods.keys());
+        pods.filter(|pod| pod.group == group(name)).map(ToString::to_string).collect()
+    }
+}
+
+#[test]
+fn a_group_whose_reconcile_panics_is_quarantined_and_the_others_are_reconciled() {
+    let mut rig = fragile();
+    assert_eq!(rig.command("bad", create_bad("bad")), "Accepted");
+    assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
+    assert_eq!((rig.all_pods("bad").len(), rig.all_pods("sound").len()), (0, 2));
+    let reason = "reconciling it panicked: on purpose";
+    assert_eq!(rig.quarantined(), [format!("group bad: {reason}")]);
+    assert_eq!(rig.quarantine_events(), [format!("quarantined: {reason}")]);
+    assert_eq!(rig.group("bad").expect("a group").last_error, format!("quarantined: {reason}"));
+    rig.pass(30);
+    assert_eq!(rig.quarantine_events().len(), 1, "a standing quarantine is reported once");
+}
+
+#[test]
+fn a_quarantined_group_keeps_its_containers_and_its_books_are_right() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("web", create("web", 2));
+    rig.pass(60);
+    let placed = rig.places("web");
+    rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
+    rig.elect();
+    rig.report_all();
+    assert_eq!(rig.command("patch", patch("web", "panic")), "Accepted");
+    rig.pass(10);
+    assert_eq!(rig.quarantined().len(), 1);
+    assert_eq!(rig.places("web"), placed);
+    assert_eq!(rig.all_pods("web").len(), 2, "its nodes keep their orders");
+    rig.run(Input::Query { query: Query::Nodes, reply: "nodes".to_owned() });
+    let Answer::Nodes(nodes) = rig.replies.remove("nodes").expect("an answer").answer else { panic!("not nodes") };
+    assert_eq!(nodes.iter().map(|node| node.used_memory).sum::<u64>(), 2 * (64 << 20));
+}
+
+#[test]
+fn a_new_spec_ends_a_quarantine_although_an_operation_holds_the_lock() {
+    let mut rig = fragile();
+    rig.command("bad", create_bad("bad"));
+    assert!(rig.record("bad").operation.is_some(), "its deployment never ends");
+    assert_eq!(rig.command("good", patch("bad", "demo")), "Accepted");
+    rig.pass(5);
+    assert_eq!(rig.quarantined(), [""; 0]);
+    assert_eq!(rig.all_pods("bad").len(), 2);
+    let end = "no longer quarantined: a command changed it".to_owned();
+    assert_eq!(rig.quarantine_events().last(), Some(&end));
+}
+
+#[test]
+fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
+    let mut rig = fragile();
+    rig.command("first", create_bad("first"));
+    rig.command("second", create_bad("second"));
+    assert_eq!(rig.command("remove", remove("first")), "Accepted");
+    rig.pass(5);
+    assert_eq!(rig.group("first"), None);
+    rig.core = Core::new(Settings { mutant: Some(Mutant::PanicsOnPurpose), ..Settings::default() });
+    rig.elect();
+    rig.report_all();
+    assert_eq!(rig.quarantined().len(), 1, "the next leader quarantines it again");
+    assert_eq!(rig.command("remove-too", remove("second")), "Accepted");
+    rig.pass(5);
+    assert_eq!((rig.group("second"), rig.quarantined().len()), (None, 0));
+    let left: Vec<&String> = rig.store.keys().filter(|key| key.starts_with(keys::STATE) && key.contains("second")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_quarantined_group_is_retried_after_a_while() {
+    let mut rig = fragile();
+    rig.command("bad", create_bad("bad"));
+    rig.core.settings.mutant = None;
+    rig.pass(200);
+    assert_eq!(rig.all_pods("bad").len(), 0);
+    rig.pass(120);
+    assert_eq!((rig.all_pods("bad").len(), rig.quarantined().len()), (2, 0));
+}
+
+#[test]
+fn a_dependency_pod_whose_reconcile_panics_is_quarantined_alone() {
+    let mut rig = fragile();
+    let pod = bad("side").pod;
+    assert_eq!(rig.command("side", Verb::CreateDependency { pod: Box::new(pod) }), "Accepted");
+    assert_eq!(rig.command("sound", create("sound", 2)), "Accepted");
+    assert_eq!(rig.all_pods("sound").len(), 2);
+    assert_eq!(rig.quarantined(), ["dependency side: reconciling it panicked: on purpose"]);
+    let removal = Verb::RemoveDependency { name: group("side"), force: true };
+    assert_eq!(rig.command("remove", removal), "Accepted");
+    rig.pass(5);
+    assert_eq!(rig.quarantined(), [""; 0]);
+}
+
+#[test]
+fn a_command_whose_application_panics_is_refused_once_and_changes_nothing() {
+    let mut rig = fragile();
+    rig.command("web", create("web", 2));
+    rig.pass(60);
+    let record = rig.record("web");
+    let verdict = rig.command("worse", patch("web", "panic-in-command"));
+    assert!(verdict.contains("panicked while it applied the command: on purpose"), "{verdict}");
+    assert_eq!(rig.record("web"), record);
+    let sequence = rig.sequence;
+    assert_eq!(rig.core.cursor().sequence, sequence, "the command is not read again");
+    assert_eq!(rig.command("next", replica("web", 3)), "Accepted");
+}
+
+#[test]
+fn a_report_that_cannot_be_processed_quarantines_its_node_and_moves_nothing() {
+    let mut rig = fragile();
+    rig.command("web", create("web", 2));
+    rig.pass(60);
+    let placed = rig.places("web");
+    "panic-in-report".clone_into(&mut rig.agents.get_mut(&node("a")).expect("an agent").zone);
+    rig.pass(600);
+    assert_eq!(rig.quarantined(), ["node a: reconciling it panicked: on purpose"]);
+    assert_eq!(rig.places("web"), placed);
+    assert_eq!(rig.command("more", create("more", 2)), "Accepted");
+    assert!(rig.places("more").iter().all(|(node, _)| node == "b"), "nothing is placed there");
+    rig.agents.get_mut(&node("a")).expect("an agent").zone.clear();
+    rig.pass(5);
+    assert_eq!((rig.quarantined().len(), rig.places("web")), (0, placed));
+}
+
+impl Rig {
+    /// Gives one input to a core whose store refuses every commit with a write that `refuse` chooses.
+    fn run_refusing(&mut self, input: Input, refuse: &dyn Fn(&Write) -> bool) {
+        let mut queue: VecDeque<Effect> = self.input(input).into();
+        while let Some(effect) = queue.pop_front() {
+            let follows = match effect {
+                Effect::Commit(commit) if commit.writes.iter().any(refuse) => {
+                    let reason = "etcdserver: request is too large".to_owned();
+                    Some(Input::Committed { id: commit.id, result: CommitResult::Invalid { reason } })
+                }
+                effect => self.perform_one(effect),
+            };
+            if let Some(input) = follows {
+                queue.extend(self.input(input));
+            }
+        }
+    }
+}
+
+fn placement_of(name: &str) -> impl Fn(&Write) -> bool {
+    let large = keys::placement(&group(name));
+    // An empty placement is what a removal stores.
+    move |write| matches!(write, Write::Put { key, value, .. } if *key == large && value.len() > 20)
+}
+
+#[test]
+fn a_placement_that_the_store_refuses_quarantines_its_group_and_the_others_are_stored() {
+    let mut rig = rig(&["a", "b"]);
+    let refuse = placement_of("large");
+    let large = rig.delivery("large", create("large", 2));
+    let small = rig.delivery("small", create("small", 2));
+    let now = rig.time();
+    let gathered = rig.core.on_one_of_many(Input::Command(large), now);
+    assert_eq!(gathered, []);
+    rig.run_refusing(Input::Command(small), &refuse);
+    assert_eq!((rig.all_pods("large").len(), rig.all_pods("small").len()), (0, 2));
+    let verdicts: Vec<String> = ["large", "small"].map(|id| format!("{:?}", rig.outcomes[id].verdict)).into();
+    assert_eq!(verdicts, ["Accepted", "Accepted"], "the records of both groups are stored");
+    let reason = "the store refused to store it: etcdserver: request is too large";
+    assert_eq!(rig.quarantined(), [format!("group large: {reason}")]);
+    rig.pass(5);
+    let removal = rig.delivery("remove", remove("large"));
+    rig.run_refusing(Input::Command(removal), &refuse);
+    rig.pass(5);
+    assert_eq!((rig.group("large"), rig.quarantined().len()), (None, 0));
+}
+
+#[test]
+fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decided_on_top_of_it() {
+    let mut rig = rig(&["a"]);
+    let refuse = |write: &Write| matches!(write, Write::Put { key, .. } if *key == keys::group(&group("large")));
+    let large = rig.delivery("large", create("large", 1));
+    let effects = rig.input(Input::Command(large));
+    let Some(Effect::Commit(first)) = effects.iter().find(|effect| matches!(effect, Effect::Commit(_))) else {
+        panic!("no commit: {effects:?}")
+    };
+    let id = first.id;
+    // Both arrive while the first commit is under way.
+    let operate = rig.delivery("stop", Verb::Replica { name: group("large"), num_instances: 2, restart_policy: None });
+    assert_eq!(without_events(rig.input(Input::Command(operate))), []);
+    let other = rig.delivery("other", create("other", 1));
+    assert_eq!(without_events(rig.input(Input::Command(other))), []);
+    let reason = "etcdserver: request is too large".to_owned();
+    rig.run_refusing(Input::Committed { id, result: CommitResult::Invalid { reason } }, &refuse);
+    let verdict = |rig: &Rig, id: &str| format!("{:?}", rig.outcomes[id].verdict);
+    assert!(verdict(&rig, "large").contains("the store refused to store it"), "{}", verdict(&rig, "large"));
+    assert!(verdict(&rig, "stop").starts_with("Refused"), "{}", verdict(&rig, "stop"));
+    assert_eq!(verdict(&rig, "other"), "Accepted");
+    assert_eq!(rig.core.cursor().sequence, rig.sequence);
+    assert_eq!((rig.group("large"), rig.all_pods("other").len()), (None, 1));
+    assert_eq!(rig.command("again", create("large", 1)), "Accepted", "the name is free");
+}
