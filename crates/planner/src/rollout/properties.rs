@@ -47,6 +47,7 @@ pub(crate) const PROPERTIES: &[(&str, u32)] = &[
     ("groups_reach_the_target_within_the_batch_size_and_the_share", MANY),
     ("the_groups_from_anywhere_are_the_rest_of_the_plan", MANY),
     ("no_group_is_too_large", MANY),
+    ("shares_are_as_if_taken_one_by_one", MANY),
     ("a_split_conserves_the_total_and_the_ratio", MANY),
     ("no_split_is_too_large", MANY),
     ("a_step_keeps_as_many_available_as_are_wanted", MANY),

@@ -4,22 +4,29 @@
 //! performed on the slots by the very functions that execute, so that places are found, or not, as they will be. A group
 //! without a strategy is rehearsed as its serial upgrade goes: one instance at a time in the order of their numbers.
 
+mod budget;
 mod serial;
 mod stage;
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use contract::rollout_view::{Fate, PlanView};
 use contract::time::Timestamp;
 
+pub use self::budget::{Budget, Stopped};
 use self::stage::{Stage, Step};
 use super::{GroupFacts, Planning};
 use crate::rollout::conduct::{self, Facts, Release};
 use crate::rollout::units::Warning;
 
 /// What the group's record would do to the group as it is: the record is the one after the spec is accepted.
-pub fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
-    if facts.record.spec.is_conducted() { rehearse_release(facts, now) } else { serial::rehearse(facts, now) }
+pub fn rehearse(facts: &GroupFacts<'_>, now: Timestamp, budget: Budget<'_>) -> Result<PlanView, Stopped> {
+    if facts.record.spec.is_conducted() {
+        rehearse_release(facts, now, budget)
+    } else {
+        serial::rehearse(facts, now, budget)
+    }
 }
 
 /// A warning for people; units are named as they are counted.
@@ -39,22 +46,30 @@ pub fn warning_text(warning: Warning, units: &[String]) -> String {
     }
 }
 
-fn rehearse_release(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
+fn rehearse_release(facts: &GroupFacts<'_>, now: Timestamp, mut budget: Budget<'_>) -> Result<PlanView, Stopped> {
     let mut planning = Planning::new(facts, now);
     planning.enroll();
     planning.arrive();
     let (told, units) = planning.conductor_facts();
     let mut stage = Stage::new(planning, units);
+    let mut spent = Ok(());
     let rehearsal = conduct::plan_placing(&told, |step, slots| {
+        // A rollout step looks at every instance a dozen times, and writes a number for every unit.
+        spent = budget.spend(8 * (slots.len() + told.units.len()));
+        if spent.is_err() {
+            return ControlFlow::Break(());
+        }
         let step = Step { group: step.group, kind: step.kind, actions: &step.actions, available: &step.available };
         stage.perform(&step);
         stage.tell_places(slots);
+        ControlFlow::Continue(())
     });
+    spent?;
     let report =
         conduct::conduct(&Facts { release: Release { is_frozen: true, ..told.release.clone() }, ..told }).report;
     let serving: Vec<i64> = report.units.iter().map(|unit| unit.available).collect();
     let warnings = report.warnings.iter().map(|warning| warning_text(*warning, &stage.units)).collect();
-    stage.view(&serving, rehearsal.completes, warnings)
+    Ok(stage.view(&serving, rehearsal.completes, warnings))
 }
 
 /// What is said when nothing happens: every instance stays as it is.

@@ -6,10 +6,11 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::super::{Bucket, GroupFacts, Planning, number};
+use super::budget::{Budget, Stopped};
 use super::stage::{Stage, Step};
 use crate::rollout::conduct::Action;
 
-pub(super) fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
+pub(super) fn rehearse(facts: &GroupFacts<'_>, now: Timestamp, mut budget: Budget<'_>) -> Result<PlanView, Stopped> {
     let mut planning = Planning::new(facts, now);
     planning.enroll();
     planning.arrive();
@@ -32,10 +33,11 @@ pub(super) fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
     }
     let grown = kept + i64::try_from(wanted.saturating_sub(present)).unwrap_or(0);
     for index in outdated.into_iter().filter(|index| *index < wanted) {
+        budget.spend(stage.planning.plan.slots.len())?;
         let is_on = stage.planning.plan.slots[index].target == TargetState::Run && runs[index];
         stage.perform(&step(&[Action::Renew(number(index))], &[grown - i64::from(is_on)]));
     }
-    stage.view(&[serving], true, Vec::new())
+    Ok(stage.view(&[serving], true, Vec::new()))
 }
 
 fn step<'a>(actions: &'a [Action], available: &'a [i64]) -> Step<'a> {

@@ -4,7 +4,7 @@
 //! let go. What an instance is called in the end is decided by all that happened to it: who is removed is removed, whatever
 //! was before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use contract::record::{Filling, Slot};
 use contract::rollout_view::{Fate, PlanDeed, PlanStep, PlanView, Unplaced};
@@ -15,6 +15,10 @@ use super::empty_view;
 use crate::placement::Need;
 use crate::rollout::conduct::{self, Action};
 use crate::rollout::groups::Kind;
+
+/// Reasons of nodes in one answer, but for those of one instance: 1,000 instances that find no place on 5,000 nodes would be
+/// five million.
+const MOST_REASONS: usize = 20_000;
 
 /// What one step does.
 pub(super) struct Step<'a> {
@@ -57,7 +61,7 @@ impl<'a> Stage<'a> {
             self.planning.act(*action, &self.units);
             deeds.push(self.deed(*action, way.as_ref()));
         }
-        self.settle();
+        self.settle(step.actions);
         let named = |(unit, count): (&String, &i64)| (unit.clone(), *count);
         let kind = step.kind.map_or("", |kind| match kind {
             Kind::Beta => "Beta",
@@ -67,9 +71,11 @@ impl<'a> Stage<'a> {
         self.view.steps.push(PlanStep { group: step.group, kind: kind.to_owned(), deeds, available });
     }
 
-    /// Finds places for who needs one; then the world has followed.
-    pub(super) fn settle(&mut self) {
-        self.planning.place_waiting();
+    /// Finds places for the instances without one; then everything that was ordered runs.
+    fn settle(&mut self, actions: &[Action]) {
+        // While no instance gives its room back, one that found no place finds none again: only new ones are tried.
+        let tried: Option<BTreeSet<usize>> = actions.iter().map(|action| added(*action)).collect();
+        self.planning.place_waiting(tried.as_ref());
         let now = load(&self.planning, &self.planning.plan.slots);
         let larger =
             |a: Need, b: Need| Need { memory: a.memory.max(b.memory), cpu_millis: a.cpu_millis.max(b.cpu_millis) };
@@ -154,15 +160,25 @@ impl<'a> Stage<'a> {
         };
         let serving = serving.iter().copied().chain(std::iter::repeat(0));
         let fewest = self.units.iter().zip(serving).map(|(unit, now)| (unit.clone(), least(unit, now))).collect();
-        let unplaced = self.planning.homeless.iter().map(|(index, why)| Unplaced {
-            instance: number(*index),
-            unit: self.planning.plan.slots.get(*index).map(|slot| slot.unit.clone()).unwrap_or_default(),
-            nodes: why.reasons.iter().map(|(node, why)| (node.clone(), why.iter().cloned().collect())).collect(),
+        let mut left = MOST_REASONS;
+        let unplaced = self.planning.homeless.iter().map(|(index, why)| {
+            let is_told = left > 0;
+            left = left.saturating_sub(why.reasons.len());
+            let reasons = why.reasons.iter().filter(|_| is_told);
+            Unplaced {
+                instance: number(*index),
+                unit: self.planning.plan.slots.get(*index).map(|slot| slot.unit.clone()).unwrap_or_default(),
+                nodes: reasons.map(|(node, why)| (node.clone(), why.iter().cloned().collect())).collect(),
+            }
         });
         self.view.unplaced = unplaced.collect();
         self.view.min_available = fewest;
         self.view.completes = completes && self.view.unplaced.is_empty();
         self.view.warnings = warnings;
+        let untold = self.view.unplaced.iter().filter(|it| it.nodes.is_empty()).count();
+        if left == 0 && untold > 0 {
+            self.view.warnings.push(format!("reasons are left out for {untold} instances that find no place"));
+        }
         let extra = self.most.1.minus(self.before.1);
         self.view.peak_extra_pods = (self.most.0 - self.before.0).max(0);
         (self.view.peak_extra_memory, self.view.peak_extra_cpu_millis) = (extra.memory, extra.cpu_millis);
@@ -171,16 +187,32 @@ impl<'a> Stage<'a> {
 }
 
 impl Planning<'_> {
-    /// Finds places for those that have none, and repairs nobody else.
-    fn place_waiting(&mut self) {
+    /// Finds places for the instances without one, or for some of them, and repairs no other.
+    fn place_waiting(&mut self, only: Option<&BTreeSet<usize>>) {
         self.unfold();
         self.plan.buckets = (0..self.plan.slots.len()).map(|index| self.bucket(index)).collect();
         let is_waiting = |index: &usize| {
-            self.plan.buckets[*index] == Bucket::Waiting && self.plan.slots[*index].filling == Filling::Pod
+            self.plan.buckets[*index] == Bucket::Waiting
+                && self.plan.slots[*index].filling == Filling::Pod
+                && only.is_none_or(|only| only.contains(&self.instance(*index)))
         };
         self.moves = (0..self.plan.slots.len()).filter(is_waiting).collect();
         self.place();
         self.fold();
+    }
+}
+
+/// The instance that an action adds a pod to; none when the action may give room back.
+fn added(action: Action) -> Option<usize> {
+    match action {
+        Action::Create { slot, .. } | Action::Surge(slot) | Action::Move { slot, .. } => index_of(slot),
+        Action::Promote(_)
+        | Action::Renew(_)
+        | Action::Drop(_)
+        | Action::Retire(_)
+        | Action::Remove(_)
+        | Action::Reassign { .. }
+        | Action::Divert { .. } => None,
     }
 }
 

@@ -12,31 +12,30 @@ use super::super::Planning;
 impl Planning<'_> {
     /// Every pod is in the unit its node is in, when its own is not declared.
     pub(super) fn settle_units(&mut self) {
+        let declared: BTreeSet<String> = self.declared_units().into_iter().map(str::to_owned).collect();
         for index in 0..self.plan.slots.len() {
             let slot = &self.plan.slots[index];
-            let (unit, beside) = (self.home(slot), slot.next.as_deref().map(|next| self.home(next)));
+            let unit = self.home(slot, &declared);
+            let beside = slot.next.as_deref().and_then(|next| self.home(next, &declared));
             let slot = &mut self.plan.slots[index];
             let next_moved = beside.is_some_and(|unit| slot.next.as_mut().is_some_and(|it| enter(it, unit)));
-            if enter(slot, unit) || next_moved {
+            if unit.is_some_and(|unit| enter(slot, unit)) || next_moved {
                 // The conductor counts it elsewhere from now on.
                 self.wake(self.now);
             }
         }
     }
 
-    /// The unit an instance belongs to: its own, or when the group does not have that one, the one its node is in.
-    fn home(&self, slot: &Slot) -> String {
-        let units = self.declared_units();
-        if units.contains(&slot.unit.as_str()) || slot.filling == Filling::Nothing {
-            return slot.unit.clone();
+    /// The unit of its node, for an instance whose own unit the group does not declare; none when it stays in its own.
+    fn home(&self, slot: &Slot, declared: &BTreeSet<String>) -> Option<String> {
+        if declared.contains(&slot.unit) || slot.filling == Filling::Nothing {
+            return None;
         }
         let Some(topology) = self.record.spec.topology.as_ref().filter(|it| !it.values.is_empty()) else {
-            return String::new();
+            return Some(String::new());
         };
         let labels = slot.node.as_ref().and_then(|node| self.host(node)).map(|host| &host.facts.labels);
-        let found =
-            labels.and_then(|labels| labels.get(topology.label())).filter(|unit| units.contains(&unit.as_str()));
-        found.unwrap_or(&slot.unit).clone()
+        labels.and_then(|labels| labels.get(topology.label())).filter(|unit| declared.contains(*unit)).cloned()
     }
 
     /// Units the group declares; one without a name when it declares none.

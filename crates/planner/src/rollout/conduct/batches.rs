@@ -37,15 +37,16 @@ pub(super) fn advance(board: &mut Board<'_>, grouped: Grouped) {
 /// Instances that run or are to be created, by unit: what groups are made of. Where they are now, not where the division
 /// wants them: they move when no group is under way.
 fn workable(board: &Board<'_>) -> Vec<i64> {
-    let pods = |(unit, missing): (usize, i64)| board.count(unit, |slot| !slot.is_stopped) + missing;
-    scaling::missing(board).into_iter().enumerate().map(pods).collect()
+    let running = board.by_unit(|slot| !slot.is_stopped).into_iter().chain(std::iter::repeat(0));
+    scaling::missing(board).into_iter().zip(running).map(|(missing, running)| running + missing).collect()
 }
 
 /// What is at the target revision is committed, whoever did it; nothing is committed beyond what a unit is to have.
 pub(super) fn reconcile(board: &mut Board<'_>) {
+    let updated = board.updated_by_unit();
     let committed = |(unit, target): (usize, i64)| {
         let before = board.release.committed.get(unit).copied().unwrap_or(0);
-        let now = board.updated(unit);
+        let now = updated.get(unit).copied().unwrap_or(0);
         match board.release.phase {
             Phase::Running if !is_skipped(board) => before.max(now).min(target.max(now)),
             // Nothing is being taken: what a skipped group left undone is work of the next.
@@ -118,17 +119,24 @@ fn is_done(board: &Board<'_>) -> bool {
     let counts = |slot: &Slot| {
         !slot.is_stopped && board.is_updated(slot) && (board.is_skipped(slot) || board.is_updated_available(slot))
     };
-    let is_done = |(unit, committed): (usize, &i64)| board.count(unit, counts) >= *committed;
-    is_skipped(board) || board.release.committed.iter().enumerate().all(is_done)
+    let done = || board.by_unit(counts).into_iter().chain(std::iter::repeat(0));
+    is_skipped(board) || board.release.committed.iter().zip(done()).all(|(committed, done)| done >= *committed)
 }
 
 /// Renews what is committed and not at the target revision yet.
 fn take(board: &mut Board<'_>, grouped: Grouped) {
+    // Instances of one unit are renewed and created without a change to another unit's numbers.
+    let updated = board.updated_by_unit();
+    let available = board.by_unit(|slot| !slot.is_stopped && board.is_updated_available(slot));
+    let of = |counts: &[i64], unit: usize| counts.get(unit).copied().unwrap_or(0);
     for unit in 0..board.release.committed.len() {
         let committed = board.release.committed[unit];
-        let available = board.count(unit, |slot| !slot.is_stopped && board.is_updated_available(slot));
-        let now = grouped.window.map_or(committed, |window| release::windowed(committed, available, window.max(1)));
-        let missing = usize::try_from(now.saturating_sub(board.updated(unit))).unwrap_or(0);
+        let windowed = |window: i64| release::windowed(committed, of(&available, unit), window.max(1));
+        let now = grouped.window.map_or(committed, windowed);
+        let missing = usize::try_from(now.saturating_sub(of(&updated, unit))).unwrap_or(0);
+        if missing == 0 {
+            continue;
+        }
         let chosen = order(board, unit);
         chosen.iter().take(missing).for_each(|number| renew(board, *number));
         (chosen.len()..missing).for_each(|_| create(board, unit));

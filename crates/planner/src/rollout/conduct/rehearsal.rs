@@ -4,6 +4,7 @@
 //! failures are put aside and every group is confirmed. It must end whatever it is given, hence a bound on its steps.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use super::board::{self, Board, count, pods};
 use super::control::{Control, apply};
@@ -66,12 +67,12 @@ pub struct Rehearsal {
 
 /// Rehearses the release from here to its end.
 pub fn plan(facts: &Facts) -> Rehearsal {
-    plan_placing(facts, |_, _| {})
+    plan_placing(facts, |_, _| ControlFlow::Continue(()))
 }
 
-/// The same with somebody who finds places: it is told each step and says where the pods are then. Who goes next depends on
-/// that, among others.
-pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot])) -> Rehearsal {
+/// The same with placement: `place` gets each step, writes where the pods are then, because the choice of the next instance
+/// depends on it, and may end the rehearsal early.
+pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]) -> ControlFlow<()>) -> Rehearsal {
     let mut facts = facts.clone();
     facts.release.is_paused = false;
     facts.release.is_frozen = false;
@@ -87,8 +88,11 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
         facts.strays += perform_all(&mut facts.slots, facts.target, &decision.actions);
         if !decision.actions.is_empty() {
             let step = step(&facts, &decision);
-            place(&step, &mut facts.slots);
+            let placed = place(&step, &mut facts.slots);
             steps.push(step);
+            if placed.is_break() {
+                break;
+            }
         }
         let is_confirmed = confirm(&mut facts, &decision);
         if decision.actions.is_empty() && before == facts.release && !is_confirmed {
@@ -119,7 +123,7 @@ pub(super) fn step(facts: &Facts, decision: &Decision) -> GroupStep {
         actions: decision.actions.clone(),
         fates: decision.actions.iter().map(fate).collect(),
         extra: (pods_ordered - count(facts.slots.iter())).max(0),
-        available: (0..board.units()).map(|unit| board.count(unit, |slot| board.is_available(slot))).collect(),
+        available: board.by_unit(|slot| board.is_available(slot)),
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) fn decision(board: Board<'_>, verdict: Verdict, unplaced: &[i64]) -> 
         stand: stand(&board),
         kind: board.release.kind,
         waits_for: if board.release.is_open() { missing(&board) } else { Vec::new() },
-        units: (0..board.units()).map(|unit| counted(&board, unit, unplaced)).collect(),
+        units: counted(&board, unplaced),
         warnings: scaling::allocation(&board).warnings,
     };
     let wake_at = wake_at(&board);
@@ -40,18 +40,19 @@ fn stand(board: &Board<'_>) -> Stand {
     }
 }
 
-fn counted(board: &Board<'_>, unit: usize, unplaced: &[i64]) -> UnitCount {
-    let running =
-        |is_so: &dyn Fn(&super::facts::Slot) -> bool| board.count(unit, |slot| !slot.is_stopped && is_so(slot));
-    let updated = board.updated(unit);
-    UnitCount {
+fn counted(board: &Board<'_>, unplaced: &[i64]) -> Vec<UnitCount> {
+    let updated = board.updated_by_unit();
+    let updated_available = board.by_unit(|slot| !slot.is_stopped && board.is_updated_available(slot));
+    let available = board.by_unit(|slot| !slot.is_stopped && board.is_available(slot));
+    let count = |unit: usize| UnitCount {
         target: board.release.allotment.targets.get(unit).copied().unwrap_or(0),
-        committed: board.release.committed.get(unit).copied().unwrap_or(updated),
-        updated,
-        updated_available: running(&|slot| board.is_updated_available(slot)),
-        available: running(&|slot| board.is_available(slot)),
+        committed: board.release.committed.get(unit).copied().unwrap_or(updated[unit]),
+        updated: updated[unit],
+        updated_available: updated_available[unit],
+        available: available[unit],
         unplaced: unplaced.get(unit).copied().unwrap_or(0),
-    }
+    };
+    (0..board.units()).map(count).collect()
 }
 
 /// The first moment at which time alone changes something. Taken from the same facts as the decision.

@@ -3,8 +3,6 @@
 //! Scaling must not move a release along: a rolling update keeps the parts of its sets, a unit its ratio. Instances that
 //! come get the lowest free numbers. Creation by groups is not scaling: the groups create.
 
-use std::cmp::Reverse;
-
 use super::board::{Board, count, pods};
 use super::decision::Action;
 use super::facts::{Slot, Style};
@@ -21,9 +19,10 @@ use crate::rollout::units::{self, Allocation};
 /// Divides the replicas over units. An instance that moves counts where it goes.
 pub(super) fn allocation(board: &Board<'_>) -> Allocation {
     let place = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit);
-    let current = |at: usize| count(board.slots.iter().filter(|slot| place(slot) == at));
-    let unit = |(at, unit): (usize, &super::facts::Unit)| units::Unit { wish: unit.wish, current: current(at) };
-    let units: Vec<units::Unit> = board.facts.units.iter().enumerate().map(unit).collect();
+    let mut current = vec![0; board.units()];
+    board.slots.iter().for_each(|slot| current[place(slot)] += 1);
+    let unit = |(unit, current): (&super::facts::Unit, i64)| units::Unit { wish: unit.wish, current };
+    let units: Vec<units::Unit> = board.facts.units.iter().zip(current).map(unit).collect();
     let alone = [units::Unit::default()];
     units::allocate(board.facts.replicas, if units.is_empty() { &alone } else { &units })
 }
@@ -100,8 +99,8 @@ pub(super) fn scale(board: &mut Board<'_>) {
 }
 
 fn lacks(board: &Board<'_>) -> Vec<i64> {
-    let lack = |(unit, target): (usize, &i64)| target - board.count(unit, |_| true);
-    board.release.allotment.targets.iter().enumerate().map(lack).collect()
+    let present = board.by_unit(|_| true).into_iter().chain(std::iter::repeat(0));
+    board.release.allotment.targets.iter().zip(present).map(|(target, present)| target - present).collect()
 }
 
 /// Instances that are still to be created, by unit.
@@ -109,14 +108,25 @@ pub(super) fn missing(board: &Board<'_>) -> Vec<i64> {
     shares(board.facts.replicas.saturating_sub(count(board.slots.iter())), &lacks(board))
 }
 
-/// One after the other, from whoever has most left; the first declared of equals.
+/// Takes `pods`, one after the other, each from the unit that has most left; of equals from the first declared.
+///
+/// So units come down to one level: of 5, 3 and 1, six pods leave 1, 1 and 1; four leave 2, 2 and 1; five leave 1, 2 and 1.
 fn shares(pods: i64, most: &[i64]) -> Vec<i64> {
-    let mut parts = vec![0; most.len()];
-    for _ in 0..pods {
-        let Some(at) = (0..most.len()).max_by_key(|&at| (most[at] - parts[at], Reverse(at))) else { break };
-        parts[at] += 1;
+    let above = |level: i64| sum(most.iter().map(|most| most.saturating_sub(level).max(0)));
+    let (pods, highest) = (pods.max(0), most.iter().copied().max().unwrap_or(0));
+    // The lowest level that no more than these pods reach, by bisection.
+    let (mut low, mut level) = (highest.saturating_sub(pods).saturating_sub(1), highest);
+    while level - low > 1 {
+        let middle = low + (level - low) / 2;
+        if above(middle) <= pods { level = middle } else { low = middle }
     }
-    parts
+    let mut rest = pods - above(level);
+    let mut part = |most: &i64| {
+        let one_more = i64::from(*most >= level && rest > 0);
+        rest -= one_more;
+        (most - level).max(0) + one_more
+    };
+    most.iter().map(&mut part).collect()
 }
 
 fn grow(board: &mut Board<'_>, adds: &[i64]) {
@@ -212,4 +222,30 @@ fn grow_unit(board: &mut Board<'_>, unit: usize, add: i64) {
         board.perform(Action::Create { slot, unit, revision });
     }
     commit(board, unit, then.updated);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cmp::Reverse;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::rollout::properties::property;
+
+    /// The rule, one pod at a time.
+    fn one_by_one(pods: i64, most: &[i64]) -> Vec<i64> {
+        let mut parts = vec![0; most.len()];
+        for _ in 0..pods {
+            let Some(at) = (0..most.len()).max_by_key(|&at| (most[at] - parts[at], Reverse(at))) else { break };
+            parts[at] += 1;
+        }
+        parts
+    }
+
+    property! {
+        fn shares_are_as_if_taken_one_by_one(pods in -3..40i64, most in prop::collection::vec(-5..12i64, 0..6)) {
+            prop_assert_eq!(shares(pods, &most), one_by_one(pods, &most));
+        }
+    }
 }

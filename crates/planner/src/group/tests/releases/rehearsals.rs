@@ -3,9 +3,13 @@
 use contract::rollout::UpdatePolicy;
 use contract::rollout_view::{Fate, PlanView};
 
-use super::super::super::rehearsing::rehearse;
+use super::super::super::rehearsing::{self, Budget, Stopped};
 use super::strategies::in_units;
 use super::*;
+
+fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
+    rehearsing::rehearse(facts, now, Budget::new(&|| false)).expect("it is small")
+}
 
 fn rehearsed(cluster: &Cluster) -> PlanView {
     cluster.world.look(|facts| rehearse(facts, at(cluster.now)))
@@ -102,4 +106,63 @@ fn a_serial_upgrade_is_rehearsed_one_instance_at_a_time() {
     assert_eq!(view.steps.len(), 4);
     assert_eq!(fates(&view), [Fate::Recreated, Fate::Recreated, Fate::Recreated, Fate::Created]);
     assert_eq!((view.min_available[""], view.peak_extra_memory, view.completes), (3, (4 * 128 - 3 * 64) * MIB, true));
+}
+
+/// A group of many instances in many units, each with one node that has room, or with none.
+fn many(instances: i64, units: usize, has_room: bool) -> Cluster {
+    let names: Vec<String> = (0..units).map(|unit| format!("n{unit:02}")).collect();
+    let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut cluster = fresh(instances, &nodes, batches(StrategyType::Beta, 1));
+    let declared: Vec<String> = (0..units).map(|unit| format!("u{unit:02}")).collect();
+    for (node, unit) in nodes.iter().zip(&declared).filter(|_| has_room) {
+        let host = cluster.world.host(node);
+        host.facts.labels.insert("zone".to_owned(), unit.clone());
+        (host.facts.memory, host.facts.cpu_millis) = (1 << 40, 1 << 40);
+    }
+    cluster.world.record.spec.topology =
+        Some(Topology { unit_type: UnitType::Zone, values: declared, ..Topology::default() });
+    cluster
+}
+
+/// CPU time of this thread, in milliseconds: another process on the machine does not change it.
+fn cpu_millis() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
+    text.split(' ').next().and_then(|nanos| nanos.parse::<u64>().ok()).expect("nanoseconds") / 1_000_000
+}
+
+#[test]
+fn a_plan_of_a_thousand_instances_in_64_units_is_cheap() {
+    for has_room in [true, false] {
+        let (cluster, before) = (many(1_000, 64, has_room), cpu_millis());
+        let view = rehearsed(&cluster);
+        let taken = cpu_millis() - before;
+        println!("{taken} ms, {} steps", view.steps.len());
+        assert_eq!((view.steps.len(), view.completes), (937, has_room));
+        // Tests are hardly optimised: a release build takes a third.
+        assert!(taken < 1_500, "{taken} ms");
+    }
+}
+
+#[test]
+fn a_plan_that_takes_too_many_steps_or_too_long_ends_early() {
+    let cluster = many(100, 4, true);
+    let rehearse =
+        |budget: Budget<'_>| cluster.world.look(|facts| rehearsing::rehearse(facts, at(cluster.now), budget));
+    let small = |left: usize| rehearse(Budget { left, ..Budget::new(&|| false) });
+    assert_eq!((small(1_000), small(100_000).map(|view| view.completes)), (Err(Stopped::Costly), Ok(true)));
+    let asked = std::cell::Cell::new(0);
+    let is_expired = || asked.replace(asked.get() + 1) == 10;
+    assert_eq!(rehearse(Budget::new(&is_expired)), Err(Stopped::Expired));
+    assert_eq!(asked.get(), 11, "nothing is computed after that");
+}
+
+#[test]
+fn reasons_of_many_unplaced_instances_are_bounded() {
+    let nodes: Vec<String> = (0..300).map(|node| format!("n{node}")).collect();
+    let mut cluster = fresh(100, &nodes.iter().map(String::as_str).collect::<Vec<_>>(), rolling(1, 0));
+    cluster.world.constraints = vec!["constraint:node==none".to_owned()];
+    let view = rehearsed(&cluster);
+    let told = view.unplaced.iter().filter(|it| it.nodes.len() == 300).count();
+    assert_eq!((view.unplaced.len(), told), (100, 67), "20,000 reasons, and the rest of the last instance");
+    assert!(view.warnings.iter().any(|warning| warning.contains("33 instances")), "{:?}", view.warnings);
 }
