@@ -66,10 +66,10 @@ pub struct Config {
     /// Without a word from a scheduler for so long, vanished containers are made again by the agent alone
     #[arg(long, env = "DEPLOYD_ALONE_AFTER", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub alone_after: Duration,
-    /// Restarts of a pod within the window after which it is let go
+    /// Restarts of a pod that come at once; after that it is restarted with back-off, 1 s doubling to 5 min
     #[arg(long, env = "DEPLOYD_MAX_RESTARTS", default_value_t = 3, value_name = "COUNT")]
     pub max_restarts: u32,
-    /// See --max-restarts
+    /// A restart longer ago than this starts a new count. A run of 10 min, or of twice this when that is shorter, ends the back-off
     #[arg(long, env = "DEPLOYD_RESTART_WINDOW", default_value = "30m", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub restart_window: Duration,
     /// Creates and starts at a time; more than the engine can take only adds waiting

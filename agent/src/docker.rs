@@ -7,6 +7,7 @@
 mod bodies;
 mod calls;
 mod images;
+mod logs;
 mod making;
 mod networks;
 mod pace;

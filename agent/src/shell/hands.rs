@@ -98,6 +98,7 @@ async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<Con
             Ok(plan) => engine.update(id, &plan).await,
             Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
         },
+        Step::ReadEnd { id } => engine.read_end(id).await,
         Step::Start { id } => engine.start(id).await,
         Step::Stop { id, grace } => engine.stop(id, *grace).await,
         Step::Remove { id, grace } => engine.remove(id, *grace).await.map(|()| None),
