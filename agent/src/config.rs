@@ -7,6 +7,7 @@ use std::time::Duration;
 use contract::name::NodeName;
 
 use crate::device::Device;
+use crate::pool::Pool;
 
 /// Runs the containers of one node.
 #[derive(Debug, clap::Parser)]
@@ -72,6 +73,10 @@ pub struct Config {
     /// A restart longer ago than this starts a new count. A run of 10 min, or of twice this when that is shorter, ends the back-off
     #[arg(long, env = "DEPLOYD_RESTART_WINDOW", default_value = "30m", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub restart_window: Duration,
+    /// Ranges of addresses that networks of pods are made from, with , between: each network gets 4096 addresses. Ranges that
+    /// this machine has a route to are passed over
+    #[arg(long, env = "DEPLOYD_NETWORK_POOL", default_value = crate::pool::DEFAULT, value_parser = Pool::parse, value_name = "RANGES")]
+    pub network_pool: Pool,
     /// Creates and starts at a time; more than the engine can take only adds waiting
     #[arg(long, env = "DEPLOYD_ENGINE_CONCURRENCY", default_value_t = 6, value_name = "COUNT")]
     pub engine_concurrency: usize,
@@ -148,6 +153,14 @@ mod tests {
         for wrong in ["--device=/dev/sda", "--quota-cores=0"] {
             assert!(Config::try_parse_from(["deployd-agent", wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn networks_come_from_the_given_ranges_and_a_wrong_one_is_refused() {
+        let given = Config::parse_from(["deployd-agent", "--network-pool", "10.200.0.0/16,172.20.0.0/14"]);
+        assert_eq!(given.network_pool.to_string(), "10.200.0.0/16,172.20.0.0/14");
+        assert_eq!(Config::parse_from(["deployd-agent"]).network_pool, Pool::default());
+        assert!(Config::try_parse_from(["deployd-agent", "--network-pool", "10.200.0.0/24"]).is_err());
     }
 
     #[test]

@@ -24,6 +24,10 @@ const PROBE_AGAIN: Duration = Duration::from_millis(500);
 const PROBE_LIMIT: Duration = Duration::from_secs(3);
 /// Before the event stream or a failed inventory is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks for networks that no container uses.
+const SWEEP: Duration = Duration::from_secs(5);
+/// What a network is kept without a container: one that is replaced step by step finds its network and address again.
+const UNUSED: Duration = Duration::from_secs(15);
 /// Container ids that wait to be looked at. When full the event stream waits; what the engine then drops, the
 /// periodic reread finds.
 const LOOKS: usize = 1024;
@@ -119,6 +123,17 @@ pub fn watch(
     fabric::tasks::spawn("engine state", tell(states, inputs.clone()));
     fabric::tasks::spawn("engine events", follow(Arc::clone(engine), since, changed));
     fabric::tasks::spawn("engine looks", look(Arc::clone(engine), ids, inputs.clone()));
+    fabric::tasks::spawn("unused networks", sweep(Arc::clone(engine)));
+}
+
+/// Removes networks that no container uses any more.
+async fn sweep(engine: Arc<Engine>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        if let Err(reason) = engine.remove_unused_networks(UNUSED).await {
+            debug!(%reason, "unused networks could not be looked for; the next round will");
+        }
+    }
 }
 
 async fn probe(engine: Arc<Engine>, pulse: Pulse) {
