@@ -6,6 +6,7 @@
 //! from the upper half to whoever comes without a wish, and every container of ours is made with an address of its own
 //! from the lower half. That one follows from the container's name: nobody has to remember it, and two names rarely meet.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use contract::digest::Digest;
@@ -32,6 +33,34 @@ impl Subnet {
         is_network.then_some(Self { base, prefix })
     }
 
+    /// The range of this base address and mask; none when the mask is none, or has bits that the base has not.
+    pub fn of(base: u32, mask: u32) -> Option<Self> {
+        let prefix = mask.leading_ones();
+        let is_range = mask.count_ones() == prefix && base & !mask == 0;
+        is_range.then(|| Self { base, prefix: u8::try_from(prefix).unwrap_or(32) })
+    }
+
+    /// Length of the part that all its addresses share.
+    pub fn prefix(self) -> u8 {
+        self.prefix
+    }
+
+    /// Whether an address is in both.
+    pub fn overlaps(self, other: Self) -> bool {
+        let shared = u32::from(self.prefix.min(other.prefix));
+        shared == 0 || (self.base ^ other.base) >> (32 - shared) == 0
+    }
+
+    /// How many networks of ours fit in.
+    pub fn blocks(self) -> u32 {
+        if self.is_large() { 1 << (LONGEST_PREFIX - self.prefix) } else { 0 }
+    }
+
+    /// One of the networks of ours that fit in.
+    pub fn block(self, number: u32) -> Self {
+        Self { base: self.base + (number << (32 - LONGEST_PREFIX)), prefix: LONGEST_PREFIX }
+    }
+
     /// Whether it is large enough to be split.
     pub fn is_large(self) -> bool {
         self.prefix > 0 && self.prefix <= LONGEST_PREFIX
@@ -52,13 +81,18 @@ impl Subnet {
         let places = BLOCK - 2;
         // The first block is left to the gateway and to whoever wants a fixed address.
         let blocks = self.half() / BLOCK - 1;
-        let digest = u64::from_str_radix(&Digest::of(name).to_string(), 16).unwrap_or_default();
-        let place = u32::try_from(digest % u64::from(blocks * places)).unwrap_or_default();
+        let place = u32::try_from(Digest::of(name).number() % u64::from(blocks * places)).unwrap_or_default();
         Ipv4Addr::from(self.base + (1 + place / places) * BLOCK + 1 + place % places)
     }
 
     fn half(self) -> u32 {
         1 << (31 - self.prefix)
+    }
+}
+
+impl fmt::Display for Subnet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Ipv4Addr::from(self.base), self.prefix)
     }
 }
 
@@ -79,6 +113,16 @@ mod tests {
         }
         assert!(subnet("172.19.0.0/16").is_large() && subnet("192.168.16.0/20").is_large());
         assert!(!subnet("192.168.16.0/24").is_large() && !subnet("0.0.0.0/0").is_large());
+    }
+
+    #[test]
+    fn ranges_that_share_an_address_overlap() {
+        let overlap = |one: &str, other: &str| subnet(one).overlaps(subnet(other));
+        assert!(overlap("10.64.0.0/10", "10.127.240.0/20") && overlap("10.127.240.0/20", "10.64.0.0/10"));
+        assert!(overlap("0.0.0.0/0", "10.0.0.0/8") && overlap("10.1.2.3/32", "10.1.2.3/32"));
+        assert!(!overlap("10.64.0.0/20", "10.64.16.0/20") && !overlap("10.64.0.0/10", "10.128.0.0/10"));
+        assert_eq!(subnet("10.64.0.0/10").block(1023).to_string(), "10.127.240.0/20");
+        assert_eq!((subnet("10.64.0.0/10").blocks(), subnet("10.64.0.0/24").blocks()), (1024, 0));
     }
 
     #[test]

@@ -61,8 +61,8 @@ impl App {
         let clock = Clock::start();
         let (pulse, states) = Pulse::new();
         let host = host(&config, &owner);
-        let engine =
-            Arc::new(Engine::new(config.docker.clone(), host.clone(), config.engine_concurrency, pulse.clone()));
+        let engine = Engine::new(config.docker.clone(), host.clone(), config.engine_concurrency, pulse.clone());
+        let engine = Arc::new(engine.with_pool(config.network_pool.clone()));
         let facts = node_facts(&config, &machine(&engine).await);
         info!(%node, cluster = %owner.cluster, memory = facts.memory, cores = facts.cores, engine = %facts.engine_version,
             version = env!("CARGO_PKG_VERSION"), "agent starts");

@@ -7,6 +7,7 @@ use std::time::Duration;
 use contract::name::NodeName;
 
 use crate::device::Device;
+use crate::pool::Pool;
 
 /// Runs the containers of one node.
 #[derive(Debug, clap::Parser)]
@@ -66,12 +67,16 @@ pub struct Config {
     /// Without a word from a scheduler for so long, vanished containers are made again by the agent alone
     #[arg(long, env = "DEPLOYD_ALONE_AFTER", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub alone_after: Duration,
-    /// Restarts of a pod within the window after which it is let go
+    /// Restarts of a pod that come at once; after that it is restarted with back-off, 1 s doubling to 5 min
     #[arg(long, env = "DEPLOYD_MAX_RESTARTS", default_value_t = 3, value_name = "COUNT")]
     pub max_restarts: u32,
-    /// See --max-restarts
+    /// A restart longer ago than this starts a new count. A run of 10 min, or of twice this when that is shorter, ends the back-off
     #[arg(long, env = "DEPLOYD_RESTART_WINDOW", default_value = "30m", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub restart_window: Duration,
+    /// Ranges of addresses that networks of pods are made from, with , between: each network gets 4096 addresses. Ranges that
+    /// this machine has a route to are passed over
+    #[arg(long, env = "DEPLOYD_NETWORK_POOL", default_value = crate::pool::DEFAULT, value_parser = Pool::parse, value_name = "RANGES")]
+    pub network_pool: Pool,
     /// Creates and starts at a time; more than the engine can take only adds waiting
     #[arg(long, env = "DEPLOYD_ENGINE_CONCURRENCY", default_value_t = 6, value_name = "COUNT")]
     pub engine_concurrency: usize,
@@ -148,6 +153,14 @@ mod tests {
         for wrong in ["--device=/dev/sda", "--quota-cores=0"] {
             assert!(Config::try_parse_from(["deployd-agent", wrong]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn networks_come_from_the_given_ranges_and_a_wrong_one_is_refused() {
+        let given = Config::parse_from(["deployd-agent", "--network-pool", "10.200.0.0/16,172.20.0.0/14"]);
+        assert_eq!(given.network_pool.to_string(), "10.200.0.0/16,172.20.0.0/14");
+        assert_eq!(Config::parse_from(["deployd-agent"]).network_pool, Pool::default());
+        assert!(Config::try_parse_from(["deployd-agent", "--network-pool", "10.200.0.0/24"]).is_err());
     }
 
     #[test]

@@ -222,6 +222,7 @@ pub fn seen(owner: &Owner, detail: &ContainerDetail, phase: Phase) -> Option<Con
         ip: address(detail),
         node_port: node_port(detail),
         spec_digest: texts.get(labels::SPEC_DIGEST).cloned().unwrap_or_default(),
+        last_line: String::new(),
     })
 }
 

@@ -7,15 +7,17 @@
 mod bodies;
 mod calls;
 mod images;
+mod logs;
 mod making;
 mod networks;
 mod pace;
 mod underway;
+mod unused;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bollard::errors::Error as EngineError;
@@ -35,12 +37,13 @@ use futures_util::StreamExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tracing::warn;
 
-use crate::address::Subnet;
 use crate::circuit::Sign;
 use crate::container::{Host, Plan, address, seen};
 use crate::core::io::{ContainerSeen, Phase};
 use crate::fault::Error;
+use crate::pool::Pool;
 use crate::pulse::Pulse;
+use networks::Networks;
 use pace::{Pace, Place};
 use underway::{Underway, Work};
 
@@ -79,9 +82,11 @@ pub struct Engine {
     changes: Semaphore,
     ends: Pace,
     underway: Underway,
-    /// Networks known to be there, and the addresses of those that are split; held while one is made, so that this agent
-    /// makes each once.
-    networks: tokio::sync::Mutex<BTreeMap<String, Option<Subnet>>>,
+    /// Held while a network is made or removed, so that this agent makes each once.
+    networks: tokio::sync::Mutex<Networks>,
+    pool: Pool,
+    /// A container was removed, or this process began: a network may be without one.
+    is_to_sweep: AtomicBool,
     /// The engine takes MemorySwappiness: those on cgroup v2 warn about it or refuse it, and have no use for it.
     swappiness: AtomicBool,
 }
@@ -98,9 +103,17 @@ impl Engine {
             changes: Semaphore::new(concurrency.max(1)),
             ends: Pace::default(),
             underway: Underway::default(),
-            networks: tokio::sync::Mutex::new(BTreeMap::new()),
+            networks: tokio::sync::Mutex::default(),
+            pool: Pool::default(),
+            is_to_sweep: AtomicBool::new(true),
             swappiness: AtomicBool::new(true),
         }
+    }
+
+    /// The same, with networks made from these ranges.
+    #[must_use]
+    pub fn with_pool(self, pool: Pool) -> Self {
+        Self { pool, ..self }
     }
 
     /// Asks for a sign of life.
@@ -224,6 +237,7 @@ impl Engine {
         let _place = self.changes.acquire().await;
         let options = || RemoveContainerOptionsBuilder::new().force(true).v(false).build();
         let removed = self.call(CHANGE, async |docker| docker.remove_container(id, Some(options())).await).await;
+        self.is_to_sweep.store(true, Ordering::Relaxed);
         match removed {
             Err(error) if error.status() == 404 => Ok(()),
             Err(error) if error.status() == 409 => self.wait_until_gone(id).await,
@@ -301,7 +315,7 @@ impl Engine {
         let started = match self.begin(id).await {
             Err(error) if error.says("network") && error.says("not found") => {
                 let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
-                self.networks.lock().await.remove(&detail.host_config.network_mode);
+                self.forget_network(&detail.host_config.network_mode).await;
                 self.ensure_network(&detail.host_config.network_mode).await?;
                 self.begin(id).await
             }

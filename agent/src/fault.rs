@@ -41,6 +41,20 @@ pub enum Error {
         /// What they mean.
         trouble: ImageTrouble,
     },
+    /// No addresses are left for another network.
+    #[error(
+        "no addresses for the network {network}: each of the {blocks} networks that --network-pool {pool} is for is in \
+         use, or the machine has a route to it; give the agent another --network-pool, or remove networks that nothing uses \
+         (docker network prune)"
+    )]
+    NoAddresses {
+        /// The network.
+        network: String,
+        /// The ranges that networks are made from.
+        pool: String,
+        /// How many networks they are for.
+        blocks: u32,
+    },
     /// It did not answer in time.
     #[error("no answer from the engine within {} s", .0.as_secs())]
     TimedOut(Duration),
@@ -57,14 +71,14 @@ impl Error {
     pub fn status(&self) -> u16 {
         match self {
             Self::Refused { status, .. } | Self::NoImage { status, .. } => *status,
-            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
+            Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
         }
     }
     /// Whether the engine refused with these words.
     pub fn says(&self, words: &str) -> bool {
         match self {
             Self::Refused { text, .. } | Self::NoImage { text, .. } => text.contains(words),
-            Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
+            Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
         }
     }
 }
@@ -73,7 +87,9 @@ impl From<Error> for StepFailure {
     fn from(error: Error) -> Self {
         match error {
             Error::NoImage { trouble, .. } => Self::NoImage { text: error.to_string(), trouble },
-            Error::Refused { .. } | Error::Unreadable(_) => Self::Refused(error.to_string()),
+            Error::Refused { .. } | Error::NoAddresses { .. } | Error::Unreadable(_) => {
+                Self::Refused(error.to_string())
+            }
             Error::TimedOut(_) | Error::Unconnected(_) => Self::Unreachable(error.to_string()),
         }
     }

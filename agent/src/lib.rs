@@ -12,6 +12,7 @@ pub mod fault;
 pub mod identity;
 pub mod ledger;
 pub mod metrics;
+pub mod pool;
 pub mod presence;
 pub mod pulse;
 pub mod shell;

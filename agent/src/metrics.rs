@@ -65,6 +65,7 @@ impl Metrics {
             Step::Create { .. } => "create",
             Step::Replace { .. } => "replace",
             Step::Update { .. } => "update",
+            Step::ReadEnd { .. } => "read_end",
             Step::Start { .. } => "start",
             Step::Stop { .. } => "stop",
             Step::Remove { .. } => "remove",

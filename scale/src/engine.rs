@@ -78,7 +78,7 @@ impl Engine {
                 self.containers.remove(&number(old)?);
                 self.make(pod, *index, spec, now)
             }
-            Step::Update { id, .. } => self.look(number(id)?),
+            Step::Update { id, .. } | Step::ReadEnd { id } => self.look(number(id)?),
             Step::Start { id } => {
                 let container = self.containers.get_mut(&number(id)?)?;
                 (container.phase, container.started_at) = (Phase::Running, now);
@@ -122,6 +122,7 @@ impl Engine {
             ip,
             node_port: 0,
             spec_digest: container.spec_digest.as_ref().to_owned(),
+            last_line: String::new(),
         })
     }
 

@@ -155,7 +155,7 @@ impl Node {
                     self.counts.removed.fetch_add(1, Ordering::Relaxed);
                 }
                 Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
-                Step::Update { .. } | Step::Start { .. } | Step::Stop { .. } => {}
+                Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Stop { .. } => {}
             }
             inputs.push(Input::Stepped { lane, step, result: Ok(seen) });
         }

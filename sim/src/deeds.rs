@@ -29,7 +29,7 @@ impl Watch {
             Step::Create { pod, .. } | Step::Replace { pod, .. } if is_to_stop(pod) => {
                 return self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?}"));
             }
-            Step::Create { .. } => return,
+            Step::Create { .. } | Step::ReadEnd { .. } => return,
             Step::Replace { old: id, .. }
             | Step::Update { id, .. }
             | Step::Start { id }
@@ -103,7 +103,7 @@ impl Watch {
                 is_new.then_some(pod)
             }
             Step::Stop { .. } => self.pods_by_container.get(&place),
-            Step::Update { .. } | Step::Start { .. } | Step::Remove { .. } => None,
+            Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Remove { .. } => None,
         };
         let assignment = pod.and_then(|pod| machine.disk.order.pods.get(pod));
         if let Some(assignment) = assignment.filter(|assignment| assignment.target == TargetState::Run) {

@@ -96,6 +96,7 @@ pub fn step(step: &agent_io::Step) -> String {
         Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
         Step::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
         Step::Update { id, pod, spec, .. } => format!("update {id} of {pod} to version {}", spec.version),
+        Step::ReadEnd { id } => format!("read the end of {id}"),
         Step::Start { id } => format!("start {id}"),
         Step::Stop { id, .. } => format!("stop {id}"),
         Step::Remove { id, .. } => format!("remove {id}"),

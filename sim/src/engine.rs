@@ -150,6 +150,7 @@ impl Engine {
             ip: if running { "172.20.0.9".to_owned() } else { String::new() },
             node_port: 0,
             spec_digest: container.labels.get(labels::SPEC_DIGEST).cloned().unwrap_or_default(),
+            last_line: String::new(),
         })
     }
 
@@ -177,6 +178,7 @@ impl Engine {
                 self.replace(owner, (old, reach), (pod, *index, spec), now)
             }
             Step::Update { id, spec, .. } => self.update(owner, id, spec),
+            Step::ReadEnd { id } => Done { result: Ok(self.look(owner, id)), touched: None },
             Step::Start { id } => self.start(owner, id, now),
             Step::Stop { id, .. } => self.stop(owner, id, now),
             Step::Remove { id, .. } => self.remove(id),

@@ -315,6 +315,7 @@ impl World {
         let delay = match &step {
             Step::Create { .. } => self.random.span(30, 1_500),
             Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
+            Step::ReadEnd { .. } => self.random.span(1, 50),
             Step::Replace { .. } => self.random.span(40, 5_000),
             Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
         };

@@ -100,7 +100,12 @@ fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order)
     memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
     let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
     let is_live = version(before).or_else(|| version(after)).is_some();
-    memory.outdated |= makes_other_containers(was, is) && !(is_live && can_be_updated(was, is));
+    if makes_other_containers(was, is) {
+        // A pod that crash-looped gets its immediate restarts again.
+        memory.let_go = false;
+        memory.restarts = 0;
+        memory.outdated |= !(is_live && can_be_updated(was, is));
+    }
 }
 
 /// What is left to remember of a pod that is not ordered any more: as long as its containers stand, that they are not what

@@ -31,6 +31,8 @@ pub(super) struct Known<'a> {
     pub(super) images: &'a Images,
     /// What the lane's last failed removal or stop said.
     pub(super) trouble: &'a str,
+    /// When it is started again, if it is crash-looping; never when no start is planned.
+    pub(super) next_attempt: Timestamp,
     /// What was reported last.
     pub(super) before: Option<&'a PodFacts>,
     /// The time.
@@ -57,6 +59,7 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         restarts: known.memory.restarts,
         restarted_at: known.memory.restarted_at,
         let_go: known.memory.let_go,
+        next_attempt: known.next_attempt,
         starts_answered: known.memory.starts_answered,
         restarts_answered: known.memory.restarts_answered,
         healthy_since: if health == HealthState::Healthy { known.memory.well.since } else { Timestamp::NEVER },
@@ -105,6 +108,7 @@ fn one_container(memory: &PodMemory, seen: &ContainerSeen) -> ContainerFacts {
         started_at: seen.started_at,
         finished_at: seen.finished_at,
         spec_digest: digest_of(Some(memory), seen).to_owned(),
+        last_exit: memory.exits.get(&seen.identity.index).cloned(),
     }
 }
 

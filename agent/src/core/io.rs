@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use contract::exit::ExitFacts;
 use contract::labels::{Identity, Owner};
 use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::{InstanceKey, PodId};
@@ -101,6 +102,8 @@ pub struct ContainerSeen {
     pub node_port: u16,
     /// Digest of the spec it was created from, from its label.
     pub spec_digest: String,
+    /// The last line it logged; only known after [`Step::ReadEnd`].
+    pub last_line: String,
 }
 
 /// What a container is doing.
@@ -194,6 +197,11 @@ pub enum Step {
         /// What it shall be.
         spec: Arc<PodSpec>,
     },
+    /// Read the last line that a container logged before it ended. It changes nothing.
+    ReadEnd {
+        /// The engine's id.
+        id: String,
+    },
     /// Start a container that is there and not running.
     Start {
         /// The engine's id.
@@ -272,8 +280,11 @@ pub struct PodMemory {
     pub restarts: u32,
     /// When it was last restarted.
     pub restarted_at: Timestamp,
-    /// The restart budget is spent.
+    /// It is crash-looping: the immediate restarts are spent, further ones follow with back-off.
     pub let_go: bool,
+    /// The last ends of its containers that nobody ordered, by index.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub exits: BTreeMap<usize, ExitFacts>,
     /// Attempts in a row that failed.
     pub failures: u32,
     /// Not tried again before this.
@@ -345,7 +356,7 @@ pub struct Settings {
     pub heartbeat: Duration,
     /// Between two full looks at the engine.
     pub reread: Duration,
-    /// Restarts within `restart_window` after which a pod is let go.
+    /// Restarts within `restart_window` that come at once; further ones follow with back-off.
     pub most_restarts: u32,
     /// See `most_restarts`.
     pub restart_window: Duration,

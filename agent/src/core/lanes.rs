@@ -16,7 +16,7 @@ use contract::report::EngineState;
 use contract::spec::PodSpec;
 use contract::state::RunState;
 use contract::time::Timestamp;
-use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, next_step};
+use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, next_attempt, next_step};
 use planner::restart::{End, History, Limits};
 use tracing::info;
 
@@ -56,12 +56,18 @@ impl Core {
         if busy && self.settings.mutant != Some(Mutant::WorksTwice) {
             return;
         }
-        // Each let-go, answer and fetch settles one thing about one of the lane's pods, so this ends.
+        // Each of these settles one thing about one of the lane's pods, so this ends.
         loop {
             match next_step(&self.planned_lane(key, now), now) {
                 Next::LetGo(pod) => {
-                    info!(%pod, "restart budget is spent, the pod is let go");
+                    info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
                     self.memory_mut(&pod).let_go = true;
+                }
+                Next::Recovered(pod) => {
+                    info!(%pod, "the pod is not crash-looping any more");
+                    let memory = self.memory_mut(&pod);
+                    memory.let_go = false;
+                    memory.restarts = 0;
                 }
                 Next::Answered { pod, history } => self.answered(&pod, history),
                 Next::Fetch(image) => {
@@ -73,6 +79,7 @@ impl Core {
                 | Next::Create(_)
                 | Next::Replace { .. }
                 | Next::Update { .. }
+                | Next::ReadEnd { .. }
                 | Next::Start { .. }
                 | Next::Stop { .. }
                 | Next::Remove { .. }) => return self.begin(key, next, out),
@@ -94,7 +101,7 @@ impl Core {
 
     fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
         let (step, history) = match next {
-            Next::Nothing | Next::LetGo(_) | Next::Answered { .. } | Next::Fetch(_) => {
+            Next::Nothing | Next::LetGo(_) | Next::Recovered(_) | Next::Answered { .. } | Next::Fetch(_) => {
                 return self.world.wait(key, None);
             }
             Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
@@ -110,6 +117,7 @@ impl Core {
                 let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
                 (Step::Update { id, pod, index, spec }, None)
             }
+            Next::ReadEnd { id } => (Step::ReadEnd { id }, None),
             Next::Start { id, history, .. } => (Step::Start { id }, Some(history)),
             Next::Stop { id, grace } => (Step::Stop { id, grace }, None),
             Next::Remove { id, grace } => (Step::Remove { id, grace }, None),
@@ -233,6 +241,12 @@ impl Core {
         }
     }
 
+    /// When a crash-looping pod is started again; never when no start is planned.
+    fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
+        let attempt = memory.let_go.then(|| next_attempt(&self.planned_lane(key, now), pod, now)).flatten();
+        attempt.unwrap_or_default()
+    }
+
     fn facts_of(&self, key: &InstanceKey, pod: &PodId, now: Timestamp) -> Option<contract::report::PodFacts> {
         let nothing = PodMemory::default();
         let memory = self.ledger.memory.get(pod).unwrap_or(&nothing);
@@ -253,6 +267,7 @@ impl Core {
             memory,
             images: &self.images,
             trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),
+            next_attempt: self.next_attempt(key, pod, memory, now),
             before: self.reporter.get(pod),
             now,
         })
@@ -283,6 +298,7 @@ fn remembered(memory: &PodMemory) -> Memory {
         outdated: memory.outdated,
         halted: memory.halted.clone(),
         let_go: memory.let_go,
+        ends_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
         history: History { restarts: memory.restarts, restarted_at: memory.restarted_at },
         retry_at: memory.retry_at,
         starts_answered: memory.starts_answered,

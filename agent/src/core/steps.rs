@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use contract::digest::Digest;
+use contract::exit::ExitFacts;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::spec::PodSpec;
 use contract::state::TargetState;
@@ -15,7 +16,7 @@ use tracing::warn;
 
 use super::Core;
 use super::images::waiting_for;
-use super::io::{ContainerSeen, ImageTrouble, LiveMemory, Step, StepFailure, Updated};
+use super::io::{ContainerSeen, ImageTrouble, LiveMemory, Phase, Step, StepFailure, Updated};
 
 /// Back-off after the engine refused a create, a start, an update or a fetch: 10 s doubling to 5 min. The scheduler
 /// usually answers a pod that cannot be made with a new drift before.
@@ -89,13 +90,16 @@ impl Core {
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
         match step {
             Step::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
+            Step::ReadEnd { id } => self.end_read(&pod, id),
             Step::Create { .. } | Step::Replace { .. } | Step::Start { .. } => {
+                let most = self.settings.most_restarts;
                 let asked = self.is_asked(&pod);
                 let memory = self.memory_mut(&pod);
                 memory.failures = 0;
                 memory.retry_at = Timestamp::NEVER;
                 memory.last_error.clear();
-                memory.let_go = false;
+                // An attempt of a crash loop does not end it.
+                memory.let_go &= history.is_some_and(|history| history.restarts > most);
                 if let Some(History { restarts, restarted_at }) = history {
                     memory.restarts = restarts;
                     memory.restarted_at = restarted_at;
@@ -160,6 +164,7 @@ impl Core {
             (
                 Step::Create { .. }
                 | Step::Update { .. }
+                | Step::ReadEnd { .. }
                 | Step::Start { .. }
                 | Step::Stop { .. }
                 | Step::Remove { .. },
@@ -176,10 +181,18 @@ impl Core {
             Step::Replace { pod, .. } => self.world.lane_mut(key).unsure = Some(pod.clone()),
             Step::Create { .. }
             | Step::Update { .. }
+            | Step::ReadEnd { .. }
             | Step::Start { .. }
             | Step::Stop { .. }
             | Step::Remove { .. } => {}
         }
+    }
+
+    /// Remembers how a container of `pod` ended by itself.
+    fn end_read(&mut self, pod: &PodId, id: &str) {
+        let Some(seen) = self.world.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
+        let (index, exit) = (seen.identity.index, exit_of(seen));
+        self.memory_mut(pod).exits.insert(index, exit);
     }
 
     /// A standing container has the limits of `spec` now.
@@ -251,16 +264,30 @@ impl Core {
     fn pod_of(&self, step: &Step) -> Option<PodId> {
         match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } | Step::Update { pod, .. } => Some(pod.clone()),
-            Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
+            Step::ReadEnd { id } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
                 self.world.container(id).map(|seen| seen.identity.pod.clone())
             }
         }
     }
 }
 
+/// How a container ended, as it is reported.
+fn exit_of(seen: &ContainerSeen) -> ExitFacts {
+    ExitFacts {
+        code: seen.exit_code,
+        out_of_memory: seen.oom_killed,
+        at: seen.finished_at,
+        last_line: seen.last_line.clone(),
+    }
+}
+
 fn step_target(step: &Step) -> Option<&str> {
     match step {
         Step::Create { .. } | Step::Replace { .. } => None,
-        Step::Update { id, .. } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => Some(id),
+        Step::Update { id, .. }
+        | Step::ReadEnd { id }
+        | Step::Start { id }
+        | Step::Stop { id, .. }
+        | Step::Remove { id, .. } => Some(id),
     }
 }

@@ -62,7 +62,14 @@ impl Lane {
         }
         match self.busy.as_ref().map(|busy| &busy.step) {
             Some(Step::Create { pod, .. } | Step::Replace { pod, .. }) => pod == wanted,
-            Some(Step::Update { .. } | Step::Start { .. } | Step::Stop { .. } | Step::Remove { .. }) | None => false,
+            Some(
+                Step::Update { .. }
+                | Step::ReadEnd { .. }
+                | Step::Start { .. }
+                | Step::Stop { .. }
+                | Step::Remove { .. },
+            )
+            | None => false,
         }
     }
 }

@@ -79,10 +79,15 @@ impl Engine {
 
     /// Makes a container and does not start it; one of that name that is ours is taken as it is.
     async fn prepare(&self, plan: &Plan) -> Result<String, Error> {
-        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
-        let is_wished = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
-        let address = if is_wished { Some(plan.address.clone()) } else { own };
-        match self.make(plan, address.as_deref()).await {
+        let made = match self.make_on_network(plan).await {
+            // Removed since it was last seen, by another agent of this engine or by hand.
+            Err(error) if networks::is_gone(&error) => {
+                self.forget_network(&plan.network).await;
+                self.make_on_network(plan).await
+            }
+            made => made,
+        };
+        match made {
             Err(error) if error.status() == 409 => self.adopt(plan, error).await,
             // Newer engines say so here and not at start.
             Err(error) if networks::is_about_address(&error) => self.make(plan, None).await,
@@ -91,6 +96,13 @@ impl Engine {
             }
             made => made,
         }
+    }
+
+    async fn make_on_network(&self, plan: &Plan) -> Result<String, Error> {
+        let own = self.ensure_network(&plan.network).await?.map(|subnet| subnet.own(&plan.name).to_string());
+        let is_wished = !plan.address.is_empty() && !networks::is_built_in(&plan.network);
+        let address = if is_wished { Some(plan.address.clone()) } else { own };
+        self.make(plan, address.as_deref()).await
     }
 
     async fn make(&self, plan: &Plan, address: Option<&str>) -> Result<String, Error> {

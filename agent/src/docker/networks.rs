@@ -1,14 +1,15 @@
 //! The networks pods are on, and what becomes of a container whose address cannot be had.
 //!
-//! Surprises: the engine takes a wished address only on a network whose subnet somebody gave it, so a first network only
-//! finds out which subnet it would choose. It lets two agents create two networks of one name; only the name of a bridge is
-//! unique to it, so the bridges of both follow from the network's name.
+//! Surprises: the engine takes a wished address only on a network whose subnet somebody gave it, so each network gets one
+//! from the agent's own pool. The engine lets two agents create two networks of one name; only the name of a bridge is
+//! unique to it, so the bridge follows from the network's name.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use contract::digest::Digest;
 use contract::labels;
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::{
@@ -17,15 +18,25 @@ use super::{
 };
 use crate::address::Subnet;
 use crate::fault::Error;
+use crate::pool;
 
 /// Networks the engine brings along.
 const BUILT_IN: [&str; 5] = ["", "host", "none", "bridge", "default"];
 /// Tries to make a network: each loses against another network that took the subnet meanwhile.
 const TRIES: u32 = 5;
-/// What another agent gets to finish the network it makes; after that its first network counts as left behind.
+/// What another agent gets to finish the network it makes.
 const MAKING: Duration = Duration::from_secs(5);
 /// What a container on its way out gets to give its address back.
 const HANDING_OVER: Duration = Duration::from_secs(2);
+
+/// What is known of the networks of this engine.
+#[derive(Debug, Default)]
+pub(super) struct Networks {
+    /// Those known to be there, and the addresses of those that are split.
+    pub(super) known: BTreeMap<String, Option<Subnet>>,
+    /// Networks of this cluster that no container uses, and since when.
+    pub(super) unused_since: BTreeMap<String, Instant>,
+}
 
 /// Whether the network is none that could be made.
 pub(super) fn is_built_in(name: &str) -> bool {
@@ -42,6 +53,11 @@ fn is_taken(error: &Error) -> bool {
     error.says("Address already in use")
 }
 
+/// Whether the engine refuses because a network is not there.
+pub(super) fn is_gone(error: &Error) -> bool {
+    error.says("network") && error.says("not found")
+}
+
 /// Whether another agent of this engine was faster with a network.
 fn is_lost_race(error: &Error) -> bool {
     error.status() == 409 || error.says("same bridge name")
@@ -53,8 +69,9 @@ impl Engine {
         if is_built_in(name) {
             return Ok(None);
         }
-        let mut known = self.networks.lock().await;
-        if let Some(split) = known.get(name) {
+        let mut networks = self.networks.lock().await;
+        networks.unused_since.remove(name);
+        if let Some(split) = networks.known.get(name) {
             return Ok(*split);
         }
         let network = match self.network(name).await? {
@@ -62,58 +79,70 @@ impl Engine {
             None => self.make_network(name).await?,
         };
         let split = split(&network);
-        known.insert(name.to_owned(), split);
+        networks.known.insert(name.to_owned(), split);
         Ok(split)
+    }
+
+    /// The network may be gone: the next container that needs it looks.
+    pub(super) async fn forget_network(&self, name: &str) {
+        self.networks.lock().await.known.remove(name);
     }
 
     async fn make_network(&self, name: &str) -> Result<Network, Error> {
         info!(network = name, "the network is not here: making it");
         let mut last = Error::Unreadable(format!("the engine does not show the network {name}"));
+        let mut refused = Vec::new();
         for _ in 0..TRIES {
-            if let Some(subnet) = self.free_subnet(name).await? {
-                match self.create_network(name, &bridge_name("dd", name), Some(addresses(&subnet))).await {
-                    Err(error) if is_lost_race(&error) || error.says("overlaps") => last = error,
-                    other => other?,
+            let taken = self.taken().await?.into_iter().chain(refused.iter().copied()).collect::<Vec<Subnet>>();
+            let subnet = self.pool.free(name, &taken).ok_or_else(|| Error::NoAddresses {
+                network: name.to_owned(),
+                pool: self.pool.to_string(),
+                blocks: self.pool.blocks(),
+            })?;
+            match self.create_network(name, &bridge_name(name), addresses(subnet)).await {
+                Err(error) if error.says("overlaps") => {
+                    refused.push(subnet);
+                    last = error;
                 }
-            }
-            if let Some(network) = self.wait_for_network(name).await? {
-                return Ok(network);
+                Err(error) if is_lost_race(&error) => {
+                    last = error;
+                    if let Some(network) = self.wait_for_network(name).await? {
+                        return Ok(network);
+                    }
+                }
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    if let Some(network) = self.network(name).await? {
+                        return Ok(network);
+                    }
+                }
             }
         }
         Err(last)
     }
 
-    /// The subnet the engine would choose for a network; none when another agent of this engine is busy with the same.
-    async fn free_subnet(&self, name: &str) -> Result<Option<String>, Error> {
-        let probe = bridge_name("dp", name);
-        match self.create_network(&probe, &probe, None).await {
-            Err(error) if is_lost_race(&error) => {
-                if self.wait_for_network(name).await?.is_none() {
-                    self.remove_network(&probe).await?;
-                }
-                return Ok(None);
-            }
-            other => other?,
-        }
-        let found = self.network(&probe).await?;
-        self.remove_network(&probe).await?;
-        Ok(found.and_then(|network| config(&network)?.subnet))
+    /// What no network may be made of: the other networks of the engine, and what the machine reaches by a route.
+    async fn taken(&self) -> Result<Vec<Subnet>, Error> {
+        let all = self.call(READ, async |docker| docker.list_networks(None).await).await?;
+        let configs = all.into_iter().filter_map(|network| network.ipam?.config).flatten();
+        let subnets = configs.filter_map(|config| Subnet::parse(&config.subnet?));
+        Ok(subnets.chain(pool::routes()).collect())
     }
 
-    async fn create_network(&self, name: &str, bridge: &str, ipam: Option<Ipam>) -> Result<(), Error> {
+    async fn create_network(&self, name: &str, bridge: &str, ipam: Ipam) -> Result<(), Error> {
         let cluster = [(labels::CLUSTER.to_owned(), self.host.owner.cluster.clone())];
         let request = NetworkCreateRequest {
             name: name.to_owned(),
             driver: Some("bridge".to_owned()),
             labels: Some(cluster.into()),
             options: Some([("com.docker.network.bridge.name".to_owned(), bridge.to_owned())].into()),
-            ipam,
+            ipam: Some(ipam),
             ..Default::default()
         };
         self.call(CHANGE, async |docker| docker.create_network(request).await).await.map(drop)
     }
 
-    async fn remove_network(&self, name: &str) -> Result<(), Error> {
+    pub(super) async fn remove_network(&self, name: &str) -> Result<(), Error> {
         match self.call(CHANGE, async |docker| docker.remove_network(name).await).await {
             Err(error) if error.status() == 404 => Ok(()),
             other => other,
@@ -163,12 +192,11 @@ impl Engine {
 }
 
 /// What the engine is told about the addresses of a network of ours.
-fn addresses(subnet: &str) -> Ipam {
-    let large = Subnet::parse(subnet).filter(|subnet| subnet.is_large());
+fn addresses(subnet: Subnet) -> Ipam {
     let config = IpamConfig {
-        subnet: Some(subnet.to_owned()),
-        ip_range: large.map(Subnet::engine_half),
-        gateway: large.map(|subnet| subnet.gateway().to_string()),
+        subnet: Some(subnet.to_string()),
+        ip_range: Some(subnet.engine_half()),
+        gateway: Some(subnet.gateway().to_string()),
         ..Default::default()
     };
     Ipam { config: Some(vec![config]), ..Default::default() }
@@ -186,7 +214,7 @@ fn config(network: &Network) -> Option<IpamConfig> {
 }
 
 /// The bridge of a network of ours: the engine refuses a second network with the same one. The kernel allows 15 bytes.
-fn bridge_name(kind: &str, network: &str) -> String {
+fn bridge_name(network: &str) -> String {
     let digest = Digest::of(network).to_string();
-    format!("{kind}-{}", &digest[..12])
+    format!("dd-{}", &digest[..12])
 }

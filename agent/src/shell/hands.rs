@@ -24,6 +24,10 @@ const PROBE_AGAIN: Duration = Duration::from_millis(500);
 const PROBE_LIMIT: Duration = Duration::from_secs(3);
 /// Before the event stream or a failed inventory is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Between two looks for networks that no container uses.
+const SWEEP: Duration = Duration::from_secs(5);
+/// What a network is kept without a container: one that is replaced step by step finds its network and address again.
+const UNUSED: Duration = Duration::from_secs(15);
 /// Container ids that wait to be looked at. When full the event stream waits; what the engine then drops, the
 /// periodic reread finds.
 const LOOKS: usize = 1024;
@@ -98,6 +102,7 @@ async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<Con
             Ok(plan) => engine.update(id, &plan).await,
             Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
         },
+        Step::ReadEnd { id } => engine.read_end(id).await,
         Step::Start { id } => engine.start(id).await,
         Step::Stop { id, grace } => engine.stop(id, *grace).await,
         Step::Remove { id, grace } => engine.remove(id, *grace).await.map(|()| None),
@@ -118,6 +123,17 @@ pub fn watch(
     fabric::tasks::spawn("engine state", tell(states, inputs.clone()));
     fabric::tasks::spawn("engine events", follow(Arc::clone(engine), since, changed));
     fabric::tasks::spawn("engine looks", look(Arc::clone(engine), ids, inputs.clone()));
+    fabric::tasks::spawn("unused networks", sweep(Arc::clone(engine)));
+}
+
+/// Removes networks that no container uses any more.
+async fn sweep(engine: Arc<Engine>) {
+    loop {
+        tokio::time::sleep(SWEEP).await;
+        if let Err(reason) = engine.remove_unused_networks(UNUSED).await {
+            debug!(%reason, "unused networks could not be looked for; the next round will");
+        }
+    }
 }
 
 async fn probe(engine: Arc<Engine>, pulse: Pulse) {

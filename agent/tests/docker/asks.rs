@@ -52,7 +52,7 @@ async fn a_restart_ends_and_starts_the_same_container_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pod_that_was_let_go_is_started_by_hand_with_a_new_budget() {
+async fn a_crash_looping_pod_is_started_by_hand_with_new_immediate_restarts() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;

@@ -9,6 +9,7 @@ mod away;
 mod docker;
 mod ends;
 mod names;
+mod networks;
 mod node;
 mod process;
 mod releases;

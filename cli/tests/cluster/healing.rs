@@ -90,7 +90,7 @@ async fn a_vanished_container_is_made_anew_under_the_next_drift_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_loop_spends_its_budget_and_is_let_go() {
+async fn a_crash_loop_is_notified_and_restarted_with_back_off() {
     let cluster = Cluster::start(&[]).await;
     let (url, mut notices) = receiver().await;
     cluster.accepted(Method::POST, &format!("/api/notifies?callback={url}"), None).await;
@@ -98,11 +98,12 @@ async fn a_crash_loop_spends_its_budget_and_is_let_go() {
     group["Pod"]["Containers"][0]["Env"] = serde_json::json!(["DEMO_EXIT_AFTER_MS=50", "DEMO_EXIT_CODE=3"]);
     cluster.accepted(Method::POST, "/api/podgroups", Some(&group)).await;
     told(&mut notices, "LAIN found pod restart too many times in a short period, will let it go").await;
-    let group = eventually(SOON, "three restarts, then down", async || {
-        cluster.group(0, "loop.web.web").await.filter(|group| group.pods[0].restart_count == 3)
+    let exit = eventually(SOON, "three restarts at once, further ones with back-off", async || {
+        let group = cluster.group(0, "loop.web.web").await?;
+        group.pods[0].exit.clone().filter(|exit| exit.restarts >= 5 && exit.next_attempt.happened())
     })
     .await;
-    assert_eq!(group.pods[0].containers[0].runtime.state.exit_code, 3);
+    assert_eq!((exit.code, exit.out_of_memory), (3, false));
     cluster.accepted(Method::DELETE, "/api/podgroups?name=loop.web.web", None).await;
     cluster.exactly("loop.web.web", 0, SOON).await;
 }

@@ -104,7 +104,8 @@ async fn what_happens_to_instances_is_told_in_deployds_words() {
     let standing = receiver.posted().iter().filter(|post| post.body.contains(let_go)).count();
     assert!(standing <= 2, "one for each group that was let go, not one per look: {standing}");
     let incidents = events(&cluster, "kind=incident&group=tell.loop.web").await;
-    assert!(incidents.iter().any(|event| event.message == let_go), "{incidents:?}");
+    let explained = |event: &Event| event.message.starts_with(let_go) && event.message.contains(": exited (");
+    assert!(incidents.iter().any(explained), "{incidents:?}");
     let placed = events(&cluster, "kind=placed&group=tell.web.web").await;
     let anew = |event: &Event| event.instance == 2 && event.message.contains("drift 1");
     assert!(placed.len() >= 4 && placed.iter().any(anew), "{placed:?}");

@@ -26,6 +26,10 @@ impl Digest {
     pub fn of_map<K: Serialize, V: Serialize>(map: &BTreeMap<K, V>) -> Self {
         map.iter().fold(Self::default(), |sum, (key, value)| sum.with(Self::of(&(key, value))))
     }
+    /// The digest as a number, to spread things by.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
     /// This digest and another part.
     #[must_use]
     pub fn with(self, part: Self) -> Self {

@@ -9,11 +9,11 @@
 //! container that was made once and vanished is *missing*: of an instance that is the scheduler's to answer, and the
 //! lane makes it again only when nobody answered (`alone_at`); a dependency pod (instance 0) is the node's own business.
 //! The surprise: a restart is a stop and a start, because only then does an agent that died in between see what is left
-//! to do.
+//! to do. How a container ended by itself is read before it is started again: its engine forgets exit code and last words.
 
 mod change;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::brakes::Brakes;
@@ -96,8 +96,10 @@ pub struct Memory {
     /// Containers that were stopped by order, by index: their next start is somebody's wish and not a restart by
     /// policy.
     pub halted: BTreeSet<usize>,
-    /// The restart budget is spent.
+    /// It is crash-looping: the immediate restarts are spent.
     pub let_go: bool,
+    /// Ends that nobody ordered and that were read, by container index: the time of each, by the engine's clock.
+    pub ends_read: BTreeMap<usize, Timestamp>,
     /// Restarts so far.
     pub history: History,
     /// Nothing is made or started before this.
@@ -195,8 +197,15 @@ pub enum Next {
         /// What it gets before the kill.
         grace: Duration,
     },
-    /// Remember that this pod's budget is spent, then ask again.
+    /// Read how this container ended, then ask again.
+    ReadEnd {
+        /// The engine's id.
+        id: String,
+    },
+    /// Remember that this pod is crash-looping, then ask again.
     LetGo(PodId),
+    /// Remember that this pod is not crash-looping any more and has no restarts, then ask again.
+    Recovered(PodId),
     /// Remember that what was asked of this pod was done, as far as it can be, then ask again.
     Answered {
         /// Which.
@@ -233,7 +242,9 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
             | Next::Start { .. }
             | Next::Stop { .. }
             | Next::Remove { .. }
+            | Next::ReadEnd { .. }
             | Next::LetGo(_)
+            | Next::Recovered(_)
             | Next::Answered { .. }) => return step,
         }
     }
@@ -317,7 +328,9 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
             | Next::Start { .. }
             | Next::Stop { .. }
             | Next::Remove { .. }
+            | Next::ReadEnd { .. }
             | Next::LetGo(_)
+            | Next::Recovered(_)
             | Next::Answered { .. }) => return step,
         }
     }
@@ -325,7 +338,44 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
         // Also when it waits: then the engine refused, or what is missing is not the lane's to make.
         return Next::Answered { pod: wanted.pod.clone(), history: history_once_answered(lane, wanted, now) };
     }
+    match recovers_at(lane, wanted, now) {
+        Some(at) if at <= now => return Next::Recovered(wanted.pod.clone()),
+        Some(at) => wait = earlier(wait, at),
+        None => {}
+    }
     wait.map_or(Next::Nothing, Next::WaitUntil)
+}
+
+/// When the crash loop of a pod is over: all its containers have run for long enough, or ended as their policy wants.
+fn recovers_at(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Option<Timestamp> {
+    if !wanted.memory.let_go {
+        return None;
+    }
+    let stable_at = wanted.memory.history.restarted_at + lane.limits.stable_run();
+    let mut whole = Timestamp::NEVER;
+    for index in 0..wanted.spec.containers.len() {
+        let seen = best(lane, &Identity { pod: wanted.pod.clone(), index })?;
+        whole = whole.max(match seen.activity {
+            Activity::Running => stable_at,
+            Activity::Exited if judge(lane, wanted, seen, now) == Verdict::Stay => Timestamp::NEVER,
+            Activity::Exited | Activity::Created | Activity::Leaving => return None,
+        });
+    }
+    Some(whole)
+}
+
+/// When a crash-looping pod is started again; none when no start is planned.
+pub fn next_attempt(lane: &Lane<'_>, pod: &PodId, now: Timestamp) -> Option<Timestamp> {
+    let wanted = lane.wanted.iter().find(|wanted| wanted.pod == pod)?;
+    if !wanted.memory.let_go || restarts_are_held(lane.brakes, pod) {
+        return None;
+    }
+    let ended = lane.seen.iter().filter(|seen| seen.identity.pod == *pod && seen.activity == Activity::Exited);
+    let attempts = ended.filter_map(|seen| match judge(lane, wanted, seen, now) {
+        Verdict::Stay | Verdict::Restart(_) => None,
+        Verdict::BackOff { until, .. } => Some(until.max(wanted.memory.retry_at)),
+    });
+    attempts.min()
 }
 
 /// A start or a restart was asked for and is not done.
@@ -396,7 +446,9 @@ fn next_of_standing(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: 
         | Next::Start { .. }
         | Next::Stop { .. }
         | Next::Remove { .. }
+        | Next::ReadEnd { .. }
         | Next::LetGo(_)
+        | Next::Recovered(_)
         | Next::Answered { .. }) => step,
     }
 }
@@ -418,19 +470,34 @@ fn next_of_present(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: T
             let counted = || restart::counted(memory.history, lane.limits, now);
             start(wanted, seen, if counted_later { memory.history } else { counted() }, now)
         }
+        // An end that the engine brought about when it went down says nothing of the container.
+        (Activity::Exited, TargetState::Run) if !seen.end.excused && !is_end_read(wanted, seen) => {
+            Next::ReadEnd { id: seen.id.to_owned() }
+        }
         (Activity::Exited, TargetState::Run) => next_by_policy(lane, wanted, seen, now),
     }
 }
 
+fn is_end_read(wanted: &Wanted<'_>, seen: &Seen<'_>) -> bool {
+    wanted.memory.ends_read.get(&seen.identity.index) == Some(&seen.end.finished_at)
+}
+
+fn judge(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Verdict {
+    let Assignment { target, restart_policy: policy, .. } = wanted.assignment;
+    // An agent that starts excuses every end that it finds; one that was read before was the container's own.
+    let end = End { excused: seen.end.excused && !is_end_read(wanted, seen), ..seen.end };
+    restart::judge(Wish { pod: wanted.pod, target, policy }, end, wanted.memory.history, lane.limits, now)
+}
+
 fn next_by_policy(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
-    if wanted.memory.let_go || restarts_are_held(lane.brakes, wanted.pod) {
+    if restarts_are_held(lane.brakes, wanted.pod) {
         return Next::Nothing;
     }
-    let wish = Wish { target: wanted.assignment.target, policy: wanted.assignment.restart_policy };
-    match restart::judge(wish, seen.end, wanted.memory.history, lane.limits, now) {
+    match judge(lane, wanted, seen, now) {
         Verdict::Stay => Next::Nothing,
         Verdict::Restart(history) => start(wanted, seen, history, now),
-        Verdict::LetGo => Next::LetGo(wanted.pod.clone()),
+        Verdict::BackOff { .. } if !wanted.memory.let_go => Next::LetGo(wanted.pod.clone()),
+        Verdict::BackOff { until, history } => not_before(until, now, start(wanted, seen, history, now)),
     }
 }
 

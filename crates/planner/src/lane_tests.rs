@@ -14,6 +14,8 @@ use proptest::prelude::*;
 
 use super::*;
 
+#[path = "lane/crash_tests.rs"]
+mod crashes;
 #[path = "lane/release_tests.rs"]
 mod releases;
 
@@ -66,7 +68,9 @@ impl Facts {
     fn want(mut self, id: &str, containers: usize) -> Self {
         let assignment =
             Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Default::default() };
-        self.wanted.push((pod(id), assignment, spec(containers), Memory::default()));
+        // That an end is read first is a test of its own.
+        let memory = Memory { ends_read: (0..3).map(|index| (index, at(50))).collect(), ..Memory::default() };
+        self.wanted.push((pod(id), assignment, spec(containers), memory));
         self
     }
     fn policy(mut self, policy: RestartPolicy) -> Self {
@@ -90,6 +94,14 @@ impl Facts {
     }
     fn started(mut self, seconds: i64) -> Self {
         self.seen.last_mut().expect("a container").4 = at(seconds);
+        self
+    }
+    fn stands(mut self, activity: Activity) -> Self {
+        self.seen.last_mut().expect("a container").2 = activity;
+        self
+    }
+    fn exit_code(mut self, code: i64) -> Self {
+        self.seen.last_mut().expect("a container").3 = code;
         self
     }
     fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
@@ -385,19 +397,6 @@ fn an_ended_container_is_restarted_at_once_and_counted() {
 }
 
 #[test]
-fn a_spent_budget_is_said_once_and_then_left() {
-    let id = "a.v1-i1-d0";
-    let spent = facts().want(id, 1).remember(|m| m.history = History { restarts: 3, restarted_at: at(40) }).see(
-        "x",
-        id,
-        0,
-        Activity::Exited,
-    );
-    assert_eq!(spent.next(), Next::LetGo(pod(id)));
-    assert_eq!(spent.remember(|m| m.let_go = true).next(), Next::Nothing);
-}
-
-#[test]
 fn a_stop_by_order_ends_it_and_a_later_start_ignores_policy_and_budget() {
     let id = "a.v1-i1-d0";
     let ordered = facts().want(id, 1).stopped().see("x", id, 0, Activity::Running);
@@ -522,9 +521,8 @@ fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
         Next::Answered { pod, history } => {
             facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| answer(w, history));
         }
-        Next::LetGo(pod) => {
-            facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| w.3.let_go = true);
-        }
+        Next::LetGo(_) | Next::Recovered(_) => unreachable!("no pod has restarts"),
+        Next::ReadEnd { .. } => unreachable!("all ends are read"),
     }
 }
 fn answer((_, assignment, _, memory): &mut (PodId, Assignment, PodSpec, Memory), history: History) {

@@ -40,7 +40,8 @@ pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
     let asked = after.starts_answered > before.starts_answered || after.restarts_answered > before.restarts_answered;
     let restarted =
         after.restarts > before.restarts || (after.restarted_at > before.restarted_at && after.restarts > 0);
-    if restarted && !asked {
+    // Attempts of a crash loop are no news: the condition that follows its immediate restarts is.
+    if restarted && !asked && !before.let_go {
         // The engine forgets the flag when it starts the container again: the facts before may be the only witness.
         let memory = [before, after].iter().any(|facts| facts.containers.iter().any(|c| c.oom_killed));
         let incident = if memory { Incident::DownWithOom } else { Incident::Down };
@@ -171,6 +172,14 @@ mod tests {
         assert_eq!(missed(&PodFacts { leaving: true, ..facts(1, false) }, None), None);
         let memory = Happening { incident: Incident::DownWithOom, ..down };
         assert_eq!(missed(&facts(1, true), None), Some(memory));
+    }
+
+    #[test]
+    fn attempts_of_a_crash_loop_are_not_told_one_by_one() {
+        let looping = |restarts| PodFacts { let_go: true, ..facts(restarts, false) };
+        assert_eq!(incidents(&facts(2, false), &looping(3)), [Incident::Down], "the last immediate restart");
+        assert!(between(&looping(3), &looping(4)).is_empty());
+        assert!(between(&looping(9), &facts(0, false)).is_empty(), "it recovered");
     }
 
     #[test]

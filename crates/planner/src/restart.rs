@@ -1,27 +1,44 @@
-//! Decides whether a container that ended is started again.
+//! Decides when a container that ended is started again.
 //!
-//! There is no delay before a restart; what protects the node is the budget: after `most` restarts the pod is let
-//! go. Two things are forgiven: an old history (nothing for twice the window), and an end that was the engine's
-//! doing (`excused`), which is repaired without being counted.
+//! The first `most` restarts come at once, as in the original. A pod that ends again is crash-looping: it is started
+//! again with back-off, 1 s doubling to 5 min, and without an end, so that a service comes back by itself when what it
+//! needs is there again. A run of more than 10 min ends the crash loop. An end that was the engine's doing (`excused`)
+//! is repaired without being counted.
 
 use std::time::Duration;
 
+use contract::digest::Digest;
+use contract::pod_id::PodId;
 use contract::state::{RestartPolicy, TargetState};
 use contract::time::Timestamp;
 
-/// How many restarts a pod gets.
+/// First wait of a crash loop; doubled by each further one. An outage of 20 s is followed by an attempt within 16 s.
+const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Longest wait between two attempts.
+const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// A pod that was not restarted for longer than this is not crash-looping.
+const STABLE_RUN: Duration = Duration::from_secs(600);
+
+/// How many restarts a pod gets at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Restarts after which it is let go.
+    /// Restarts without a wait.
     pub most: u32,
-    /// A restart longer ago than this starts a new count; twice this forgives a spent budget.
+    /// A restart longer ago than this starts a new count.
     pub window: Duration,
+}
+
+impl Limits {
+    /// How long a crash-looping pod must run until the crash loop is over. A short window shortens it.
+    pub fn stable_run(&self) -> Duration {
+        STABLE_RUN.min(self.window.saturating_mul(2))
+    }
 }
 
 /// Restarts so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct History {
-    /// Counted in the present window.
+    /// Counted in the present window, or since the crash loop began.
     pub restarts: u32,
     /// The last one.
     pub restarted_at: Timestamp,
@@ -42,7 +59,9 @@ pub struct End {
 
 /// What is wanted of the pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish {
+pub struct Wish<'a> {
+    /// Which pod: attempts of different pods are spread over time.
+    pub pod: &'a PodId,
     /// Run or stay stopped.
     pub target: TargetState,
     /// When to start again.
@@ -52,27 +71,46 @@ pub struct Wish {
 /// What to do about an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Leave it down: nobody wants it up.
+    /// Leave it down: its policy does not start it again.
     Stay,
     /// Start it now and keep this history.
     Restart(History),
-    /// Leave it down: its budget is spent.
-    LetGo,
+    /// It is crash-looping: start it at that time, or now when that is over, and keep this history.
+    BackOff {
+        /// Not before.
+        until: Timestamp,
+        /// Its restarts, counting this one.
+        history: History,
+    },
 }
 
 /// Decides about one end.
-pub fn judge(wish: Wish, end: End, history: History, limits: Limits, now: Timestamp) -> Verdict {
+pub fn judge(wish: Wish<'_>, end: End, history: History, limits: Limits, now: Timestamp) -> Verdict {
     if wish.target == TargetState::Stop || !is_wanted(wish.policy, end.exit_code, end.engine_error) {
         return Verdict::Stay;
     }
     if end.excused {
         return Verdict::Restart(history);
     }
-    let forgiven = end.finished_at.since(history.restarted_at) > limits.window * 2;
-    if history.restarts >= limits.most && !forgiven {
-        return Verdict::LetGo;
+    if end.finished_at.since(history.restarted_at) > limits.stable_run() {
+        return Verdict::Restart(counted(History::default(), limits, now));
     }
-    Verdict::Restart(counted(history, limits, now))
+    if history.restarts < limits.most {
+        return Verdict::Restart(counted(history, limits, now));
+    }
+    let until = end.finished_at + wait(wish.pod, history.restarts, limits);
+    // Only a clock that was set back leads to a wait that is so much longer.
+    let until = if until > now + LONGEST_WAIT * 2 { now } else { until };
+    Verdict::BackOff { until, history: History { restarts: history.restarts.saturating_add(1), restarted_at: now } }
+}
+
+/// How long a crash-looping pod waits after `restarts` restarts: up to a quarter less than 1, 2, 4 … 256, 300 s.
+fn wait(pod: &PodId, restarts: u32, limits: Limits) -> Duration {
+    let doublings = restarts.saturating_sub(limits.most).min(16);
+    let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+    // Pods that one outage ended together do not all return in the same second. Jitter shortens: 5 min is the limit.
+    let thousandths = Digest::of(&(pod, restarts)).number() % 251;
+    longest - longest / 1000 * u32::try_from(thousandths).unwrap_or(0)
 }
 
 /// The history after one more start.
@@ -81,7 +119,7 @@ pub fn counted(history: History, limits: Limits, now: Timestamp) -> History {
     History { restarts: if fresh { 1 } else { history.restarts.saturating_add(1) }, restarted_at: now }
 }
 
-/// Whether who shall run is to be started again after it ended like this.
+/// Whether a container that shall run is started again after it ended like this.
 pub fn is_wanted(policy: RestartPolicy, exit_code: i64, engine_error: bool) -> bool {
     match policy {
         RestartPolicy::Never => false,
@@ -102,19 +140,22 @@ mod tests {
     fn end(exit_code: i64, finished_at: Timestamp) -> End {
         End { exit_code, engine_error: false, finished_at, excused: false }
     }
-    fn run(policy: RestartPolicy) -> Wish {
-        Wish { target: TargetState::Run, policy }
+    fn pod(number: u32) -> PodId {
+        format!("a.v1-i{number}-d0").parse().expect("a pod")
     }
     fn history(restarts: u32, restarted_at: Timestamp) -> History {
         History { restarts, restarted_at }
+    }
+    fn decide(policy: RestartPolicy, end: End, past: History, now: Timestamp) -> Verdict {
+        judge(Wish { pod: &pod(1), target: TargetState::Run, policy }, end, past, LIMITS, now)
     }
 
     #[test]
     fn never_and_a_wanted_stop_stay_down() {
         let ended = end(1, at(0));
-        assert_eq!(judge(run(RestartPolicy::Never), ended, History::default(), LIMITS, at(0)), Verdict::Stay);
+        assert_eq!(decide(RestartPolicy::Never, ended, History::default(), at(0)), Verdict::Stay);
         for policy in [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail] {
-            let wish = Wish { target: TargetState::Stop, policy };
+            let wish = Wish { pod: &pod(1), target: TargetState::Stop, policy };
             let excused = End { excused: true, ..ended };
             assert_eq!(judge(wish, ended, History::default(), LIMITS, at(0)), Verdict::Stay);
             assert_eq!(judge(wish, excused, History::default(), LIMITS, at(0)), Verdict::Stay);
@@ -123,43 +164,70 @@ mod tests {
 
     #[test]
     fn on_fail_restarts_a_non_zero_exit_and_an_engine_error_only() {
-        let verdict = |ended| judge(run(RestartPolicy::OnFail), ended, History::default(), LIMITS, at(1));
+        let verdict = |ended| decide(RestartPolicy::OnFail, ended, History::default(), at(1));
         assert_eq!(verdict(end(0, at(0))), Verdict::Stay);
         assert_eq!(verdict(end(2, at(0))), Verdict::Restart(history(1, at(1))));
         assert_eq!(verdict(End { engine_error: true, ..end(0, at(0)) }), Verdict::Restart(history(1, at(1))));
     }
 
     #[test]
-    fn three_quick_restarts_spend_the_budget() {
+    fn three_restarts_come_at_once_and_the_fourth_after_about_a_second() {
         let mut past = History::default();
         for second in 0..3 {
-            match judge(run(RestartPolicy::Always), end(0, at(second)), past, LIMITS, at(second)) {
+            match decide(RestartPolicy::Always, end(0, at(second)), past, at(second)) {
                 Verdict::Restart(next) => past = next,
                 other => panic!("restart {second}: {other:?}"),
             }
         }
         assert_eq!(past, history(3, at(2)));
-        assert_eq!(judge(run(RestartPolicy::Always), end(0, at(3)), past, LIMITS, at(3)), Verdict::LetGo);
+        let Verdict::BackOff { until, history } = decide(RestartPolicy::Always, end(0, at(3)), past, at(3)) else {
+            panic!("a fourth restart at once")
+        };
+        assert!(until > at(3) && until <= at(4), "{until}");
+        assert_eq!(history.restarts, 4);
+    }
+
+    #[test]
+    fn each_wait_is_twice_the_one_before_up_to_five_minutes_and_at_most_a_quarter_shorter() {
+        let longest = [1u64, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300];
+        for (restarts, seconds) in (3..).zip(longest) {
+            for number in 1..50 {
+                let waited = wait(&pod(number), restarts, LIMITS);
+                let most = Duration::from_secs(seconds);
+                assert!(waited <= most && waited >= most * 3 / 4, "{restarts} restarts: {waited:?}");
+                assert_eq!(waited, wait(&pod(number), restarts, LIMITS), "the same for the same pod");
+            }
+        }
+        assert_eq!(wait(&pod(1), u32::MAX, LIMITS).as_secs() / 76, 3, "however many there were");
+        let waits: std::collections::BTreeSet<_> = (1..50).map(|number| wait(&pod(number), 12, LIMITS)).collect();
+        assert!(waits.len() > 30, "spread over time: {}", waits.len());
     }
 
     #[test]
     fn an_old_restart_starts_a_new_count() {
-        let verdict = judge(run(RestartPolicy::Always), end(0, at(1801)), history(2, at(0)), LIMITS, at(1801));
+        let verdict = decide(RestartPolicy::Always, end(0, at(1801)), history(2, at(0)), at(1801));
         assert_eq!(verdict, Verdict::Restart(history(1, at(1801))));
     }
 
     #[test]
-    fn a_spent_budget_is_forgiven_after_twice_the_window_and_not_before() {
-        let verdict =
-            |seconds| judge(run(RestartPolicy::Always), end(0, at(seconds)), history(3, at(0)), LIMITS, at(seconds));
-        assert_eq!(verdict(3600), Verdict::LetGo);
-        assert_eq!(verdict(3601), Verdict::Restart(history(1, at(3601))));
+    fn a_run_of_more_than_ten_minutes_ends_the_crash_loop_and_a_shorter_one_does_not() {
+        let verdict = |seconds| decide(RestartPolicy::Always, end(0, at(seconds)), history(7, at(0)), at(seconds));
+        assert!(matches!(verdict(600), Verdict::BackOff { .. }));
+        assert_eq!(verdict(601), Verdict::Restart(history(1, at(601))));
+        let short = Limits { window: Duration::from_secs(60), ..LIMITS };
+        assert_eq!(short.stable_run(), Duration::from_secs(120));
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_does_not_prolong_the_wait() {
+        let verdict = decide(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
+        assert_eq!(verdict, Verdict::BackOff { until: at(0), history: history(8, at(0)) });
     }
 
     #[test]
     fn an_excused_end_is_repaired_without_being_counted() {
         let ended = End { excused: true, ..end(137, at(5)) };
         let past = history(3, at(0));
-        assert_eq!(judge(run(RestartPolicy::Always), ended, past, LIMITS, at(5)), Verdict::Restart(past));
+        assert_eq!(decide(RestartPolicy::Always, ended, past, at(5)), Verdict::Restart(past));
     }
 }

@@ -150,7 +150,11 @@ impl Leading<'_> {
         })
     }
 
-    fn facts_of(&self, group: &GroupName, instance: u32) -> impl Iterator<Item = (&NodeName, &PodFacts, &PodSpec)> {
+    pub(super) fn facts_of(
+        &self,
+        group: &GroupName,
+        instance: u32,
+    ) -> impl Iterator<Item = (&NodeName, &PodFacts, &PodSpec)> {
         self.pods_of(group, instance).filter_map(|(node, pod, spec)| Some((node, self.ears.pod(node, &pod)?, spec)))
     }
 

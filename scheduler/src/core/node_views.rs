@@ -65,6 +65,7 @@ impl Library<'_> {
         let group = self.state.groups.get(&pod.group);
         let spec = group.and_then(|group| group.pod(group.version_of(pod)));
         let said = seen.map(|seen| seen.last_error.clone()).filter(|text| !text.is_empty());
+        let exit = || seen.and_then(PodFacts::present_exit).map(|exit| exit.describe(self.now));
         let wanted = group.map(|group| group.record.last_error.clone());
         NodePod {
             pod: pod.clone(),
@@ -72,7 +73,7 @@ impl Library<'_> {
             health: seen.map(|seen| seen.health).unwrap_or_default(),
             bound: spec.is_some_and(|spec| spec.is_stateful()),
             leaving,
-            why: said.or(wanted).unwrap_or_default(),
+            why: said.or_else(exit).or(wanted).unwrap_or_default(),
         }
     }
 }

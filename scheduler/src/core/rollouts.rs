@@ -83,7 +83,7 @@ impl Library<'_> {
                 ips: containers.iter().map(|container| container.ip.clone()).collect(),
                 node_ports: containers.iter().map(|container| container.node_port).collect(),
                 containers: containers.iter().map(|container| container.id.clone()).collect(),
-                why: if ready.ready { String::new() } else { words::why(slot, seen, spec) },
+                why: if ready.ready { String::new() } else { words::why(slot, seen, spec, self.now) },
             }
         };
         let shown = group.slots().iter().enumerate().filter(|(_, slot)| slot.filling != Filling::Nothing);

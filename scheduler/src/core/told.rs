@@ -104,10 +104,22 @@ impl Leading<'_> {
     pub(super) fn incident(&self, pod: &PodId, node: Option<&NodeName>, happening: Happening) -> Vec<Effect> {
         let group = self.state.groups.get(&pod.group).filter(|group| pod.instance > 0 && !group.is_orphan());
         let Some(group) = group else { return Vec::new() };
-        let event = events::of_group(Kind::Incident, &pod.group, happening.incident.text(), self.now);
+        let event = events::of_group(Kind::Incident, &pod.group, self.explained(pod, happening.incident), self.now);
         let event = Event { instance: pod.instance, node: node.cloned(), ..event };
         let body = notices::body(&group.record.spec.namespace, pod, happening);
         [Effect::Record(event)].into_iter().chain(notify(&self.state.callbacks, body)).collect()
+    }
+
+    /// The text of an incident, with how the instance ended last if it is about that. Notices keep the text alone: receivers
+    /// compare it.
+    fn explained(&self, pod: &PodId, incident: Incident) -> String {
+        let text = incident.text();
+        let is_end = matches!(incident, Incident::Down | Incident::DownWithOom | Incident::LetGo);
+        let exits = self.facts_of(&pod.group, pod.instance).filter_map(|(_, facts, _)| facts.last_exit());
+        match exits.max_by_key(|exit| exit.at).filter(|_| is_end) {
+            Some(exit) => format!("{text}: {}", exit.summary()),
+            None => text.into_owned(),
+        }
     }
 
     /// Something went wrong with the cluster; `who` is what receivers know it by.

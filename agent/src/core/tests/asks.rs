@@ -40,7 +40,7 @@ fn refused(text: &str) -> StepFailure {
 }
 
 #[test]
-fn a_start_of_a_pod_that_was_let_go_starts_it_with_a_new_budget() {
+fn a_start_of_a_crash_looping_pod_starts_it_with_new_immediate_restarts() {
     let mut bench = running();
     for _ in 0..4 {
         bench.pass(secs(1));
@@ -174,7 +174,7 @@ fn a_restart_of_what_is_down_only_starts_it() {
 }
 
 #[test]
-fn a_restart_of_a_pod_that_was_let_go_begins_a_new_count() {
+fn a_restart_of_a_crash_looping_pod_begins_a_new_count() {
     let mut bench = running();
     for _ in 0..4 {
         bench.pass(secs(1));

@@ -10,3 +10,4 @@ mod lanes;
 mod orders;
 mod releases;
 mod reports;
+mod restarts;

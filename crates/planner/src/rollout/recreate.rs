@@ -22,12 +22,12 @@ pub enum Phase {
     Unknown,
     /// Ended well.
     Succeeded,
-    /// Ended badly.
+    /// Crash-looping, and down at the moment.
     Failed,
 }
 
 impl Phase {
-    /// It ended and will not run again.
+    /// It ended. Nothing waits for it, though a crash-looping one is started again with back-off.
     pub fn is_finished(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed => true,

@@ -4,6 +4,7 @@ use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStand};
 use contract::spec::PodGroupSpec;
+use contract::time::Timestamp;
 use planner::ports;
 use planner::rollout::conduct::instances;
 
@@ -127,7 +128,7 @@ impl Look<'_> {
 }
 
 /// Why a pod is not ready, as far as known.
-pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec) -> String {
+pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
     let closed: Vec<&str> =
         spec.readiness_gates.iter().filter(|gate| !slot.gates.contains_key(*gate)).map(String::as_str).collect();
     let error = seen.map(|seen| seen.last_error.as_str()).filter(|error| !error.is_empty());
@@ -135,6 +136,8 @@ pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec) -> 
         slot.why.clone()
     } else if let Some(error) = error {
         error.to_owned()
+    } else if let Some(exit) = seen.and_then(PodFacts::present_exit) {
+        exit.describe(now)
     } else if slot.draining.is_some() {
         "it is being taken out of service".to_owned()
     } else if slot.node.is_none() {

@@ -1,6 +1,7 @@
 //! What stands is told once, again after a long while, and anew when it came back; and what is nobody's business is not.
 
 use contract::event::Kind;
+use contract::exit::ExitFacts;
 use contract::notice::Incident;
 use contract::state::HealthState;
 
@@ -289,4 +290,22 @@ fn an_incident_is_an_event_even_when_nobody_is_to_be_called() {
         .map(|event| (event.message.clone(), event.instance))
         .collect();
     assert_eq!(incidents, [(Incident::LetGo.text().into_owned(), 1)]);
+}
+
+#[test]
+fn the_event_of_a_crash_loop_says_how_the_instance_ended_and_the_notice_keeps_its_text() {
+    let mut rig = running();
+    let mut facts = PodFacts { restarts: 3, ..let_go() };
+    facts.containers[0].last_exit = Some(ExitFacts {
+        code: 3,
+        at: Timestamp::from_millis(7_000),
+        last_line: "cannot open /etc/app.conf".to_owned(),
+        ..ExitFacts::default()
+    });
+    rig.facts(Some(facts));
+    rig.pass(1);
+    let text = format!("{}: exited (3), 3 restarts: cannot open /etc/app.conf", Incident::LetGo.text());
+    let events = rig.events.iter().filter(|event| event.kind == Kind::Incident);
+    assert!(events.map(|event| &event.message).any(|message| *message == text), "{:?}", rig.events);
+    assert!(rig.told().contains(&&*Incident::LetGo.text()), "{:?}", rig.told());
 }

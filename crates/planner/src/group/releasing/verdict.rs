@@ -34,8 +34,11 @@ impl Planning<'_> {
             Cause::HookOverdue => farewell(&self.record.spec)
                 .map(|it| format!("no cmd=drained&instance={first} within {} s", it.timeout.as_secs())),
             Cause::Crashing | Cause::ImageHopeless => {
+                let exit = |(_, seen): (&Slot, Option<&PodFacts>)| seen?.last_exit();
+                let exit = (failure.cause == Cause::Crashing).then(|| pods().find_map(exit)).flatten();
                 let said = |(_, seen): (&Slot, Option<&PodFacts>)| seen.map(|seen| self.said_of_image(seen).to_owned());
-                pods().filter_map(said).find(|error| !error.is_empty())
+                let said = || pods().filter_map(said).find(|error| !error.is_empty());
+                exit.map(|exit| exit.summary()).or_else(said)
             }
             Cause::DeadlineExceeded => None,
         };

@@ -10,8 +10,8 @@ impl Failure {
     pub fn words(&self) -> String {
         let is_one = self.slots.len() == 1;
         let what = match (self.cause, is_one) {
-            (Cause::Crashing, true) => "ends again and again",
-            (Cause::Crashing, false) => "end again and again",
+            (Cause::Crashing, true) => "is crash-looping",
+            (Cause::Crashing, false) => "are crash-looping",
             (Cause::ImageHopeless, _) => "cannot have the image",
             (Cause::Unschedulable, true) => "finds no place",
             (Cause::Unschedulable, false) => "find no place",

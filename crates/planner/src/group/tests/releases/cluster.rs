@@ -5,6 +5,7 @@
 //! reported or a wake-up is due, so a plan that forgets to ask for one stands still and is found.
 
 use contract::digest::Digest;
+use contract::exit::ExitFacts;
 use contract::record::PlacementRecord;
 use contract::report::{ContainerFacts, FetchState, Fetched};
 use contract::rollout::FailureAction;
@@ -333,6 +334,12 @@ impl Cluster {
             ip: if is_up { container.ip.clone() } else { String::new() },
             started_at: at(container.up_at),
             spec_digest: container.digest.clone(),
+            last_exit: (restarts > 0).then(|| ExitFacts {
+                code: 3,
+                at: at(self.now - TICK),
+                last_line: "cannot open /etc/app.conf".to_owned(),
+                ..ExitFacts::default()
+            }),
             ..ContainerFacts::default()
         };
         Some(PodFacts {

@@ -14,14 +14,16 @@ fn broken(manner: Manner, action: FailureAction) -> Cluster {
 }
 
 #[test]
-fn a_version_that_ends_again_and_again_is_held_and_people_are_told_what_to_do() {
+fn a_crash_looping_version_is_held_and_the_error_names_what_to_do() {
     let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
     cluster.run(60);
     assert_eq!(cluster.stand(), Stand::Held(Cause::Crashing));
     assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others go on serving");
     let text = &cluster.world.record.last_error;
     assert!(text.starts_with("the release is held: revision 1: instance"), "{text}");
-    assert!(text.ends_with(" again and again; resume goes on with it, undo goes back"), "{text}");
+    assert!(text.contains("crash-looping") && text.contains("exited (3), "), "{text}");
+    assert!(text.contains(" restarts: cannot open /etc/app.conf"), "{text}");
+    assert!(text.ends_with("; resume goes on with it, undo goes back"), "{text}");
     assert_eq!(cluster.incidents, []);
 }
 

@@ -1,0 +1,45 @@
+//! The last words of a container that ended.
+
+use std::time::Duration;
+
+use bollard::query_parameters::LogsOptionsBuilder;
+use contract::exit::clean_line;
+use futures_util::StreamExt as _;
+use tracing::debug;
+
+use super::Engine;
+use crate::core::io::ContainerSeen;
+use crate::fault::Error;
+
+/// Reading the end of a log is a convenience: a restart does not wait longer for it.
+const LOG: Duration = Duration::from_secs(2);
+/// Lines asked for: the last ones may be blank.
+const LINES: &str = "5";
+
+impl Engine {
+    /// A container with the last line that it logged; none when it is gone. A log that cannot be read is an empty line:
+    /// some log drivers cannot be read at all.
+    pub async fn read_end(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
+        let last_line = tokio::time::timeout(LOG, self.last_line(id)).await.unwrap_or_default();
+        Ok(self.look(id).await?.map(|seen| ContainerSeen { last_line, ..seen }))
+    }
+
+    async fn last_line(&self, id: &str) -> String {
+        let _place = self.reads.acquire().await;
+        let Ok(docker) = self.docker() else { return String::new() };
+        let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(LINES).build();
+        let mut lines = std::pin::pin!(docker.logs(id, Some(options)));
+        let mut last = String::new();
+        while let Some(line) = lines.next().await {
+            match line.map(|line| clean_line(&line.into_bytes())) {
+                Ok(line) if line.is_empty() => {}
+                Ok(line) => last = line,
+                Err(reason) => {
+                    debug!(container = %id, %reason, "the end of the log cannot be read");
+                    return last;
+                }
+            }
+        }
+        last
+    }
+}
