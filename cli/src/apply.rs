@@ -62,35 +62,23 @@ pub enum Error {
 
 /// `deployctl apply`
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
-    let documents = documents(&asked.file, document::read, |spec: &PodGroupSpec| &spec.name)?;
-    for document in &documents {
-        apply_one(api, &document.spec, asked).await?;
+    for document in &documents(&asked.file, document::read)? {
+        apply_one(api, document, asked).await?;
     }
     Ok(())
 }
 
-/// The specs of a file; fields that mean nothing are told.
-pub fn documents<S>(
-    file: &Path,
-    reader: fn(&str) -> Result<Vec<Document<S>>, document::Error>,
-    name: fn(&S) -> &String,
-) -> Result<Vec<Document<S>>, Error> {
-    let text = read(file)?;
-    let documents = reader(&text).map_err(|source| Error::Document { path: file.to_owned(), source })?;
-    for document in &documents {
-        for field in &document.ignored {
-            let name = name(&document.spec);
-            eprintln!("warning: {name}: field {field} is unknown and means nothing; is it misspelt?");
-        }
-    }
-    Ok(documents)
+/// The specs of a file; all of them are valid, or none is returned.
+pub fn documents<S>(file: &Path, reader: fn(&str) -> Result<Vec<S>, document::Error>) -> Result<Vec<S>, Error> {
+    reader(&read(file)?).map_err(|source| Error::Document { path: file.to_owned(), source })
 }
 
-async fn apply_one(api: &Api, spec: &PodGroupSpec, asked: &args::Apply) -> Result<(), Error> {
-    let (name, waiting) = (&spec.name, &asked.waiting);
+async fn apply_one(api: &Api, document: &Document, asked: &args::Apply) -> Result<(), Error> {
+    let (spec, waiting) = (&document.spec, &asked.waiting);
+    let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: applying"));
     let mut patience = patience(&progress, waiting.timeout);
-    let done = match change(api, spec, asked.cause.as_deref(), &mut patience).await {
+    let done = match change(api, document, asked.cause.as_deref(), &mut patience).await {
         Ok(done) => done,
         Err(error) => {
             progress.abandon();
@@ -101,22 +89,27 @@ async fn apply_one(api: &Api, spec: &PodGroupSpec, asked: &args::Apply) -> Resul
     if !waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    if spec.is_conducted() { until_released(api, spec, waiting).await } else { until_applied(api, spec, waiting).await }
+    if spec.is_conducted() {
+        until_released(api, spec, waiting).await
+    } else {
+        until_applied(api, document, waiting).await
+    }
 }
 
 /// Does what is missing and says what it did.
 async fn change(
     api: &Api,
-    spec: &PodGroupSpec,
+    document: &Document,
     cause: Option<&str>,
     patience: &mut Patience,
 ) -> Result<Vec<String>, Error> {
-    let name = &spec.name;
+    let name = &document.spec.name;
     let Some(current) = api.group(name).await? else {
-        api.create(spec, patience).await?;
+        api.create(&document.spec, patience).await?;
         return Ok(vec!["created".to_owned()]);
     };
-    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, spec);
+    let spec = document.over(&current.spec);
+    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, &spec);
     if !fixed.is_empty() {
         return Err(Error::Fixed { name: name.clone(), fields: fixed.join(", ") });
     }
@@ -143,13 +136,15 @@ async fn change(
 }
 
 /// Waits until no change is under way and every instance runs; a change that was taken back has failed.
-async fn until_applied(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+async fn until_applied(api: &Api, document: &Document, waiting: &args::Waiting) -> Result<(), Error> {
+    let spec = &document.spec;
     let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: waiting until the change is made"));
     let mut patience = patience(&progress, waiting.timeout);
     let group = waiting::settled(api, &spec.namespace, name, &mut patience).await;
     let group = finish(&progress, group, &format!("PodGroup {name} has settled"))?;
-    if difference::of_group(&group.spec, spec) != Difference::default() && !group.last_error.is_empty() {
+    let wanted = document.over(&group.spec);
+    if difference::of_group(&group.spec, &wanted) != Difference::default() && !group.last_error.is_empty() {
         return Err(Error::Failed { name: name.clone(), reason: group.last_error });
     }
     Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
@@ -224,21 +219,17 @@ mod tests {
 
     const OK: (u16, &str) = (202, "{\"message\":\"ok\"}");
 
-    fn spec(image: &str, instances: i64) -> PodGroupSpec {
+    fn document(image: &str, instances: i64) -> Document {
         let text = format!(
             "Name: a.web.web\nNamespace: a\nNumInstances: {instances}\nPod: {{Containers: [{{Image: {image}}}]}}"
         );
-        document::read(&text).unwrap().swap_remove(0).spec
+        document::read(&text).unwrap().swap_remove(0)
     }
 
     /// What `apply` says and asks of an API where the group runs as `current`.
-    async fn applied(
-        current: Option<PodGroupSpec>,
-        wanted: &PodGroupSpec,
-        changes: usize,
-    ) -> (Vec<String>, Vec<String>) {
+    async fn applied(current: Option<Document>, wanted: &Document, changes: usize) -> (Vec<String>, Vec<String>) {
         let group = |spec| serde_json::to_string(&PodGroupWithSpec { spec, ..Default::default() }).unwrap();
-        let shown = current.map_or_else(|| (404, "{}".to_owned()), |spec| (200, group(spec)));
+        let shown = current.map_or_else(|| (404, "{}".to_owned()), |current| (200, group(current.spec)));
         let mut answers = vec![(shown.0, shown.1.as_str())];
         answers.extend(std::iter::repeat_n(OK, changes));
         let (url, served) = server(&answers).await;
@@ -250,31 +241,34 @@ mod tests {
 
     #[tokio::test]
     async fn applying_what_runs_asks_for_nothing() {
-        assert_eq!(applied(Some(spec("i", 2)), &spec("i", 2), 0).await, (vec!["is unchanged".to_owned()], Vec::new()));
-        let (done, asked) = applied(None, &spec("i", 2), 1).await;
-        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups".to_owned()]));
+        assert_eq!(
+            applied(Some(document("i", 2)), &document("i", 2), 0).await,
+            (vec!["is unchanged".to_owned()], Vec::new())
+        );
+        let (done, asked) = applied(None, &document("i", 2), 1).await;
+        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups?strict=true".to_owned()]));
     }
 
     #[tokio::test]
     async fn another_pod_is_a_new_spec_and_another_number_scales_what_goes_first_and_what_comes_last() {
-        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec";
+        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec&strict=true";
         const SCALE: &str = "PATCH /api/podgroups?name=a.web.web&cmd=replica&num_instances=";
         let changed = "changed in Pod.Containers[0].Image".to_owned();
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 2), 1).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 2), 1).await;
         assert_eq!((done, asked), (vec![changed.clone()], vec![SPEC.to_owned()]));
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 3), 2).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 3), 2).await;
         assert_eq!(done, [changed.clone(), "scaled from 2 to 3 instances".to_owned()]);
         assert_eq!(asked, [SPEC.to_owned(), format!("{SCALE}3")]);
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 1), 2).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 1), 2).await;
         assert_eq!(done, ["scaled from 2 to 1 instances".to_owned(), changed]);
         assert_eq!(asked, [format!("{SCALE}1"), SPEC.to_owned()]);
     }
 
     #[tokio::test]
     async fn what_cannot_be_changed_is_refused_before_anything_is_asked_for() {
-        let mut other = spec("j", 3);
-        other.pod.network = "elsewhere".to_owned();
-        let current = PodGroupWithSpec { spec: spec("i", 2), ..Default::default() };
+        let mut other = document("j", 3);
+        other.spec.pod.network = "elsewhere".to_owned();
+        let current = PodGroupWithSpec { spec: document("i", 2).spec, ..Default::default() };
         let (url, _served) = server(&[(200, &serde_json::to_string(&current).unwrap())]).await;
         let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
         let error = change(&Api::new(&[url]).unwrap(), &other, None, &mut patience).await.unwrap_err().to_string();

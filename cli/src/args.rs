@@ -31,7 +31,7 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    it failed, a release failed, or `status` found something that is not well
-  2    the command line is wrong
+  2    the command line or a document is wrong; nothing was sent
   3    no such PodGroup, instance, node or other thing
   4    the API cannot be reached
   5    the deadline passed before the work was finished

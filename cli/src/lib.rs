@@ -82,6 +82,8 @@ impl Error {
                 rollout::Error::Interrupted { .. } => 130,
                 rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
             },
+            // A document is part of what the user typed.
+            Self::Apply(apply::Error::Document { .. }) => 2,
             Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
             Self::Apply(_)
             | Self::Up(_)

@@ -3,6 +3,7 @@
 
 mod alerts;
 mod backups;
+mod documents;
 mod nodes;
 mod plans;
 mod releases;

@@ -208,10 +208,10 @@ async fn apply_changes_the_strategy_before_the_pod_and_follows_the_release() {
         "{ended:?}"
     );
     let changes = server.changes();
-    assert_eq!(changes[0].0, "PATCH /api/podgroups?name=a.web.web&cmd=strategy");
+    assert_eq!(changes[0].0, "PATCH /api/podgroups?name=a.web.web&cmd=strategy&strict=true");
     let sent: Value = serde_json::from_str(&changes[0].1).expect("JSON");
     assert_eq!(sent, json!({"MinReadySeconds": null, "Strategy": {"Type": "Beta"}}));
-    assert_eq!(changes[1].0, "PATCH /api/podgroups?name=a.web.web&cmd=spec&cause=ticket-7");
+    assert_eq!(changes[1].0, "PATCH /api/podgroups?name=a.web.web&cmd=spec&strict=true&cause=ticket-7");
     assert_eq!(changes.len(), 2, "{changes:?}");
 }
 

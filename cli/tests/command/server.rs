@@ -51,6 +51,11 @@ impl Server {
         script.asked.iter().filter(|(line, _)| !line.starts_with("GET ")).cloned().collect()
     }
 
+    /// How many requests it has received.
+    pub(crate) fn requests(&self) -> usize {
+        self.script.lock().expect("the server does not panic").asked.len()
+    }
+
     /// How often it was asked this.
     pub(crate) fn count(&self, line: &str) -> usize {
         self.script.lock().expect("nobody panicked").asked.iter().filter(|(asked, _)| asked == line).count()
