@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use contract::spec::PodGroupSpec;
 
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::args::{self, Mode, Output};
 use crate::difference::{self, Difference};
 use crate::document::{self, Document};
@@ -62,8 +62,11 @@ pub enum Error {
 
 /// `deployctl apply`
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
-    for document in &documents(&asked.file, document::read)? {
-        apply_one(api, document, asked).await?;
+    let documents = documents(&asked.file, document::read)?;
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    for document in &documents {
+        apply_one(api, document, asked, deadline).await?;
     }
     Ok(())
 }
@@ -73,11 +76,11 @@ pub fn documents<S>(file: &Path, reader: fn(&str) -> Result<Vec<S>, document::Er
     reader(&read(file)?).map_err(|source| Error::Document { path: file.to_owned(), source })
 }
 
-async fn apply_one(api: &Api, document: &Document, asked: &args::Apply) -> Result<(), Error> {
-    let (spec, waiting) = (&document.spec, &asked.waiting);
+async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline: Deadline) -> Result<(), Error> {
+    let spec = &document.spec;
     let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: applying"));
-    let mut patience = patience(&progress, waiting.timeout);
+    let mut patience = patience(&progress, deadline);
     let done = match change(api, document, asked.cause.as_deref(), &mut patience).await {
         Ok(done) => done,
         Err(error) => {
@@ -86,13 +89,13 @@ async fn apply_one(api: &Api, document: &Document, asked: &args::Apply) -> Resul
         }
     };
     progress.done(&format!("PodGroup {name} {}", done.join(", ")));
-    if !waiting.wanted(on_terminal()) {
+    if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
     if spec.is_conducted() {
-        until_released(api, spec, waiting).await
+        until_released(api, spec, deadline).await
     } else {
-        until_applied(api, document, waiting).await
+        until_applied(api, document, deadline).await
     }
 }
 
@@ -136,66 +139,77 @@ async fn change(
 }
 
 /// Waits until no change is under way and every instance runs; a change that was taken back has failed.
-async fn until_applied(api: &Api, document: &Document, waiting: &args::Waiting) -> Result<(), Error> {
+async fn until_applied(api: &Api, document: &Document, deadline: Deadline) -> Result<(), Error> {
     let spec = &document.spec;
     let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: waiting until the change is made"));
-    let mut patience = patience(&progress, waiting.timeout);
+    let mut patience = patience(&progress, deadline);
     let group = waiting::settled(api, &spec.namespace, name, &mut patience).await;
     let group = finish(&progress, group, &format!("PodGroup {name} has settled"))?;
     let wanted = document.over(&group.spec);
     if difference::of_group(&group.spec, &wanted) != Difference::default() && !group.last_error.is_empty() {
         return Err(Error::Failed { name: name.clone(), reason: group.last_error });
     }
-    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
+    Ok(waiting::until_running(api, name, spec.num_instances, deadline).await?)
 }
 
 /// Follows the release to its end, and shows the instances.
-async fn until_released(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+async fn until_released(api: &Api, spec: &PodGroupSpec, deadline: Deadline) -> Result<(), Error> {
     let name = &spec.name;
     let release = api.rollout(name).await?.release;
-    let followed = follow::follow(api, name, Watched::Only(release), waiting.timeout).await?;
+    let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
     if followed.verdict != Verdict::Complete {
         return Ok(rollout::ended(followed, Output::Table)?);
     }
-    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
+    Ok(waiting::until_running(api, name, spec.num_instances, deadline).await?)
 }
 
 /// `deployctl scale`
 pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {}: scaling to {} instances", asked.name, asked.instances));
-    let mut patience = patience(&progress, asked.waiting.timeout);
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let scaled = api.scale(&asked.name, asked.instances, None, &mut patience).await;
     finish(&progress, scaled, &format!("PodGroup {} scaled to {} instances", asked.name, asked.instances))?;
     if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    Ok(waiting::until_running(api, &asked.name, i64::from(asked.instances), asked.waiting.timeout).await?)
+    Ok(waiting::until_running(api, &asked.name, i64::from(asked.instances), deadline).await?)
 }
 
 /// `deployctl delete podgroup`
 pub async fn delete(api: &Api, name: &str, mode: Mode, waiting: &args::Waiting) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {name}: deleting"));
-    let mut patience = patience(&progress, waiting.timeout);
+    let deadline = Deadline::after(waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
+    let waits = waiting.wanted(on_terminal());
     let (word, done) = match mode {
-        Mode::Foreground => (None, "deleted"),
+        Mode::Foreground if waits => (None, "deleted"),
+        Mode::Foreground => (None, "deletion accepted; the name is free when its containers are removed"),
+        // In these modes the name is free as soon as the API accepts the deletion.
         Mode::Background => (Some("background"), "deleted; its containers are being removed"),
         Mode::Orphan => (Some("orphan"), "deleted; its containers run on until a PodGroup of that name adopts them"),
     };
     let mut deleted = api.delete(name, word, &mut patience).await;
-    // In the other modes the name is free already.
-    if mode == Mode::Foreground && waiting.wanted(on_terminal()) && deleted.is_ok() {
+    if mode == Mode::Foreground && waits && deleted.is_ok() {
         deleted = until_gone(api, name, &mut patience).await;
     }
     Ok(finish(&progress, deleted, &format!("PodGroup {name} {done}"))?)
 }
 
-/// The name answers 404 at once; its containers are gone when the list does not show it any more.
+/// The name answers 404 at once; its containers are gone when the list does not show the group any more.
 async fn until_gone(api: &Api, name: &str, patience: &mut Patience) -> Result<(), api::Error> {
-    while api.group(name).await?.is_some() || api.groups().await?.iter().any(|line| line.name == name) {
-        patience.pause("its containers are being removed").await?;
+    loop {
+        let listed =
+            async { Ok(api.group(name).await?.is_some() || api.groups().await?.iter().any(|line| line.name == name)) };
+        match waiting::patiently(listed.await, patience).await? {
+            Some(true) => patience.pause("its containers are being removed").await?,
+            Some(false) => return Ok(()),
+            None => {}
+        }
     }
-    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, Error> {

@@ -3,19 +3,17 @@
 //! An accepted operation holds the group's lock until it is over, whatever became of it; so first the lock is waited for,
 //! then the instances. A fail-over or a restarted apiserver meanwhile is only one more reason to wait.
 
-use std::time::Duration;
-
 use contract::api::{Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::RunState;
 
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::progress::Progress;
 use crate::table;
 
 /// Patience that shows on `progress` what it is for.
-pub fn patience(progress: &Progress, timeout: Duration) -> Patience {
+pub fn patience(progress: &Progress, deadline: Deadline) -> Patience {
     let progress = progress.clone();
-    Patience::for_span(timeout, move |why| progress.update(why))
+    Patience::until(deadline, move |why| progress.update(why))
 }
 
 /// Ends `progress`, with `text` if all went well.
@@ -28,9 +26,9 @@ pub fn finish<T, E>(progress: &Progress, result: Result<T, E>, text: &str) -> Re
 }
 
 /// Waits until a group runs with `instances` instances, and shows them.
-pub async fn until_running(api: &Api, name: &str, instances: i64, timeout: Duration) -> Result<(), api::Error> {
+pub async fn until_running(api: &Api, name: &str, instances: i64, deadline: Deadline) -> Result<(), api::Error> {
     let progress = Progress::start(&format!("PodGroup {name}: waiting until it runs"));
-    let mut patience = patience(&progress, timeout);
+    let mut patience = patience(&progress, deadline);
     let group = running(api, name, instances, &mut patience).await;
     let group = finish(&progress, group, &format!("PodGroup {name} runs"))?;
     println!("{}", table::instances(&group));

@@ -3,15 +3,13 @@
 //! Without a given release it follows the group to its newest one, and the surprise is what a failure does then: it takes the
 //! change back by a release of its own, which completes. That end is told as the failure it is.
 
-use std::time::Duration;
-
 use contract::rollout_view::RolloutView;
 use fabric::shutdown::Shutdown;
 
 use super::screen::Screen;
 use super::verdict::{Verdict, judge, judge_back, judge_former};
 use super::{Error, picture};
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::waiting::is_passing;
 
 /// Which release is watched.
@@ -35,12 +33,13 @@ pub struct Followed {
 }
 
 /// Watches until the release is over, the time is up or Ctrl-C; the release itself is left alone.
-pub async fn follow(api: &Api, name: &str, watched: Watched, timeout: Duration) -> Result<Followed, Error> {
+pub async fn follow(api: &Api, name: &str, watched: Watched, deadline: Deadline) -> Result<Followed, Error> {
+    let api = &api.until(deadline);
     let interrupted = Shutdown::on_signals();
     let mut screen = Screen::start();
     let mut watch = Watch { api, name, watched, last: None };
     let followed = tokio::select! {
-        followed = watch.until_over(&mut screen, timeout) => followed.map_err(Error::Api),
+        followed = watch.until_over(&mut screen, deadline) => followed.map_err(Error::Api),
         () = interrupted.wait() => Err(Error::Interrupted { name: name.to_owned() }),
     };
     screen.clear();
@@ -66,8 +65,8 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    async fn until_over(&mut self, screen: &mut Screen, timeout: Duration) -> Result<Followed, api::Error> {
-        let mut patience = Patience::for_span(timeout, |_| {});
+    async fn until_over(&mut self, screen: &mut Screen, deadline: Deadline) -> Result<Followed, api::Error> {
+        let mut patience = Patience::until(deadline, |_| {});
         loop {
             let why = match self.look().await {
                 Ok(Followed { view, verdict: Verdict::GoesOn, .. }) => {
@@ -119,6 +118,8 @@ async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Verdict, api::Err
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use contract::record::RevisionOutcome;
     use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStand};
 
@@ -142,7 +143,7 @@ mod tests {
     async fn followed(watched: Watched, answers: &[(u16, &str)]) -> Result<(u32, Verdict), Error> {
         let (url, _served) = server(answers).await;
         let api = Api::new(&[url]).unwrap();
-        let followed = follow(&api, "demo.web.web", watched, Duration::from_secs(5)).await?;
+        let followed = follow(&api, "demo.web.web", watched, Deadline::after(Duration::from_secs(5))).await?;
         Ok((followed.release, followed.verdict))
     }
 
@@ -156,9 +157,10 @@ mod tests {
     #[tokio::test]
     async fn a_release_that_waits_for_somebody_is_waited_for_until_the_time_is_up() {
         let waiting = at(5, RolloutStand::WaitingForConfirm);
-        let (url, _served) = server(&[(200, waiting.as_str()), (200, waiting.as_str())]).await;
+        let (url, _served) = server(&[(200, waiting.as_str()); 10]).await;
         let api = Api::new(&[url]).unwrap();
-        let error = follow(&api, "demo.web.web", Watched::Current, Duration::ZERO).await.unwrap_err().to_string();
+        let deadline = Deadline::after(Duration::from_millis(900));
+        let error = follow(&api, "demo.web.web", Watched::Current, deadline).await.unwrap_err().to_string();
         assert!(error.contains("rollout confirm demo.web.web --group 1"), "{error}");
     }
 

@@ -5,6 +5,7 @@ mod alerts;
 mod backups;
 mod documents;
 mod nodes;
+mod outcomes;
 mod plans;
 mod releases;
 mod server;
