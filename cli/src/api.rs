@@ -1,7 +1,9 @@
 //! How `deployctl` speaks to an apiserver: any of several, with patience where another try makes sense.
 //!
-//! A change carries an `Idempotency-Key`, so trying it again after a lost answer cannot do it twice. The surprise:
-//! after "another operation is progressing" the key must be new, because the cluster remembers that refusal.
+//! A change carries an `Idempotency-Key`, so trying it again after a lost answer cannot do it twice. After "another operation
+//! is progressing" the key must be new, because the cluster remembers that refusal. Once the outcome of an attempt is unknown,
+//! it stays unknown until `/api/operations` says what became of the key: a later attempt that was not accepted says nothing
+//! about an earlier one.
 
 mod backup;
 mod calls;
@@ -19,12 +21,19 @@ use serde_json::Value;
 pub use backup::Place as BackupPlace;
 pub use calls::Config;
 pub(crate) use calls::EVENTS;
-pub use patience::Patience;
+pub use patience::{Deadline, Patience};
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
 /// Longest life of an answer that goes on and on; who listens begins anew before that.
 const STREAM: Duration = Duration::from_secs(24 * 3600);
+
+/// Header of an answer that does not know whether the change was accepted.
+const OUTCOME: &str = "deployd-outcome";
+/// State of an operation that a leader accepted.
+const ACCEPTED: &str = "accepted";
+/// Why the outcome of a queued change is unknown.
+const UNDECIDED: &str = "the change is stored, no scheduler has decided it yet";
 
 /// Why the API did not do something.
 #[derive(Debug, thiserror::Error)]
@@ -68,6 +77,17 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
+    /// A change was sent, and whether it was accepted is not known.
+    #[error(
+        "the outcome of the change is unknown, and it may still be made: {reason}; GET /api/operations?id={operation} answers \
+         what became of it, look before you send it again"
+    )]
+    Unknown {
+        /// Id of the operation, which is the idempotency key of all attempts.
+        operation: String,
+        /// Why the outcome is unknown.
+        reason: String,
+    },
     /// It took too long.
     #[error("gave up after {} s: {waiting_for}", after.as_secs())]
     Deadline {
@@ -90,13 +110,23 @@ impl Error {
 pub struct Api {
     urls: Vec<Url>,
     client: Client,
+    deadline: Option<Deadline>,
 }
 
 /// One answer.
 struct Reply {
     url: Url,
     status: StatusCode,
+    /// The apiserver does not know whether the change was accepted.
+    is_unknown: bool,
     body: Vec<u8>,
+}
+
+/// A request that was sent to the URLs in turn until one answered.
+struct Attempt {
+    answer: Result<Reply, Error>,
+    /// Why an apiserver may have accepted the request without an answer that says so.
+    doubt: Option<String>,
 }
 
 /// One request.
@@ -126,7 +156,12 @@ impl Api {
             Err(error) => Err(Error::Url { url: text.clone(), reason: error.to_string() }),
         };
         let urls = urls.iter().map(parse).collect::<Result<Vec<Url>, Error>>()?;
-        Ok(Self { urls, client: fabric::http::client(REQUEST) })
+        Ok(Self { urls, client: fabric::http::client(REQUEST), deadline: None })
+    }
+
+    /// The same API for a command with a deadline: no request lasts longer.
+    pub fn until(&self, deadline: Deadline) -> Self {
+        Self { deadline: Some(deadline), ..self.clone() }
     }
 
     /// Makes a change and waits until a leader has decided it.
@@ -135,26 +170,47 @@ impl Api {
         self.until_decided(accepted, patience).await
     }
 
-    /// Has a change taken, trying again where that makes sense.
+    /// Sends a change until the API accepts or refuses it, with one key for all attempts.
     async fn deliver(&self, request: Request<'_>, patience: &mut Patience) -> Result<Reply, Error> {
         let mut key = fresh_key();
+        let mut doubt: Option<String> = None;
         loop {
-            let reply = match self.send(&request, Some(&key)).await {
-                Err(error @ Error::Unreachable { .. }) if patience.is_over() => return Err(error),
-                Err(Error::Unreachable { .. }) => {
-                    patience.pause("no apiserver answers").await?;
-                    continue;
+            let attempt = self.attempt(&request, Some(&key)).await;
+            if request.method != Method::GET {
+                doubt = doubt.or(attempt.doubt);
+            }
+            let (verdict, refusal) = match attempt.answer {
+                Ok(reply) => match verdict(reply.status, &reply.message()) {
+                    Verdict::Done => return Ok(reply),
+                    verdict => (verdict, reply.refusal()),
+                },
+                Err(error @ (Error::Unreachable { .. } | Error::Deadline { .. })) => {
+                    (Verdict::Unavailable(error.to_string()), error)
                 }
-                other => other?,
+                Err(error) => return Err(error),
             };
-            match verdict(reply.status, &reply.message()) {
-                Verdict::Done => return Ok(reply),
+            if let Some(reason) = &doubt {
+                match self.decided(&key).await {
+                    Some(operation) if operation.state == ACCEPTED => return Ok(self.accepted(&key)),
+                    Some(operation) if matches!(verdict, Verdict::Unavailable(_)) => {
+                        return Err(Error::Refused { status: 409, message: operation.message });
+                    }
+                    // Refused, and the answer says the same.
+                    Some(_) => doubt = None,
+                    None => {
+                        let unknown = |_| Error::Unknown { operation: key.clone(), reason: reason.clone() };
+                        patience.pause(reason).await.map_err(unknown)?;
+                        continue;
+                    }
+                }
+            }
+            match verdict {
                 Verdict::Busy(why) => {
                     key = fresh_key();
                     patience.pause(&why).await?;
                 }
                 Verdict::Unavailable(why) => patience.pause(&why).await?,
-                Verdict::Final => return Err(reply.refusal()),
+                Verdict::Done | Verdict::Final => return Err(refusal),
             }
         }
     }
@@ -165,17 +221,28 @@ impl Api {
             return Ok(());
         }
         loop {
-            patience.pause("the change is queued, no scheduler has decided it yet").await?;
-            let reply = self.get("/api/operations", &[("id", &accepted.operation)]).await?;
-            if !reply.status.is_success() {
-                continue;
+            let operation = accepted.operation.clone();
+            let unknown = |_| Error::Unknown { operation, reason: UNDECIDED.to_owned() };
+            patience.pause(UNDECIDED).await.map_err(unknown)?;
+            match self.decided(&accepted.operation).await {
+                Some(operation) if operation.state == ACCEPTED => return Ok(()),
+                Some(operation) => return Err(Error::Refused { status: 409, message: operation.message }),
+                None => {}
             }
-            let operation: OperationStatus = reply.read()?;
-            if operation.state == "accepted" {
-                return Ok(());
-            }
-            return Err(Error::Refused { status: 409, message: operation.message });
         }
+    }
+
+    /// What became of an operation; none while it is undecided, or while the API does not answer.
+    async fn decided(&self, id: &str) -> Option<OperationStatus> {
+        let reply = self.get("/api/operations", &[("id", id)]).await.ok()?;
+        reply.read().ok()
+    }
+
+    /// The answer to a change that `/api/operations` calls accepted.
+    fn accepted(&self, key: &str) -> Reply {
+        let accepted = Accepted { operation: key.to_owned(), ..Accepted::default() };
+        let body = serde_json::to_vec(&accepted).expect("bodies of the API have string keys only");
+        Reply { url: self.urls[0].clone(), status: StatusCode::ACCEPTED, is_unknown: false, body }
     }
 
     async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
@@ -208,21 +275,40 @@ impl Api {
         Err(failed.map_or_else(no_url, |source| self.away(source)))
     }
 
-    /// Asks the URLs in turn until one answers at all.
+    /// Sends a request to the URLs in turn until one answers.
     async fn send(&self, request: &Request<'_>, key: Option<&str>) -> Result<Reply, Error> {
+        self.attempt(request, key).await.answer
+    }
+
+    async fn attempt(&self, request: &Request<'_>, key: Option<&str>) -> Attempt {
         let mut last = None;
+        let mut doubt = None;
         for base in &self.urls {
             match self.send_to(base, request, key).await {
-                Ok(reply) => return Ok(reply),
-                Err(source) => last = Some(source),
+                Ok(reply) => {
+                    if reply.is_unknown || matches!(reply.status.as_u16(), 502 | 504) {
+                        doubt = Some(reply.message());
+                    }
+                    return Attempt { answer: Ok(reply), doubt };
+                }
+                Err(source) => {
+                    // Without a connection nothing was sent.
+                    if !source.is_connect() {
+                        doubt = Some(format!("{base} did not answer"));
+                    }
+                    last = Some(source);
+                }
             }
         }
-        Err(last.map_or_else(no_url, |source| self.away(source)))
+        Attempt { answer: Err(last.map_or_else(no_url, |source| self.away(source))), doubt }
     }
 
     fn away(&self, source: reqwest::Error) -> Error {
         let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
-        Error::Unreachable { urls, source }
+        match self.deadline.filter(|deadline| deadline.is_over()) {
+            Some(deadline) => deadline.missed(&format!("no answer from {urls}")),
+            None => Error::Unreachable { urls, source },
+        }
     }
 
     async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
@@ -236,6 +322,9 @@ impl Api {
             url.query_pairs_mut().extend_pairs(request.params);
         }
         let mut builder = self.client.request(request.method.clone(), url);
+        if let Some(deadline) = self.deadline {
+            builder = builder.timeout(REQUEST.min(deadline.left()));
+        }
         if let Some(key) = key {
             builder = builder.header("Idempotency-Key", key);
             builder = who().into_iter().fold(builder, |builder, who| builder.header("X-Deployd-User", who));
@@ -260,7 +349,8 @@ fn no_url() -> Error {
 impl Reply {
     async fn of(base: &Url, response: Response) -> Result<Self, reqwest::Error> {
         let status = response.status();
-        Ok(Self { url: base.clone(), status, body: response.bytes().await?.to_vec() })
+        let is_unknown = response.headers().get(OUTCOME).is_some_and(|outcome| outcome == "unknown");
+        Ok(Self { url: base.clone(), status, is_unknown, body: response.bytes().await?.to_vec() })
     }
 
     fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
@@ -295,13 +385,13 @@ impl Reply {
 /// What an answer to a change means.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
-    /// Taken.
+    /// Accepted.
     Done,
     /// Refused for now, and remembered so: another try needs another key.
     Busy(String),
     /// Not decided: another try with the same key is the same change.
     Unavailable(String),
-    /// Refused for good.
+    /// Refused; another attempt would be refused too.
     Final,
 }
 

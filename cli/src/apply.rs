@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use contract::spec::PodGroupSpec;
 
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::args::{self, Mode, Output};
 use crate::difference::{self, Difference};
 use crate::document::{self, Document};
@@ -62,35 +62,26 @@ pub enum Error {
 
 /// `deployctl apply`
 pub async fn apply(api: &Api, asked: &args::Apply) -> Result<(), Error> {
-    let documents = documents(&asked.file, document::read, |spec: &PodGroupSpec| &spec.name)?;
+    let documents = documents(&asked.file, document::read)?;
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
     for document in &documents {
-        apply_one(api, &document.spec, asked).await?;
+        apply_one(api, document, asked, deadline).await?;
     }
     Ok(())
 }
 
-/// The specs of a file; fields that mean nothing are told.
-pub fn documents<S>(
-    file: &Path,
-    reader: fn(&str) -> Result<Vec<Document<S>>, document::Error>,
-    name: fn(&S) -> &String,
-) -> Result<Vec<Document<S>>, Error> {
-    let text = read(file)?;
-    let documents = reader(&text).map_err(|source| Error::Document { path: file.to_owned(), source })?;
-    for document in &documents {
-        for field in &document.ignored {
-            let name = name(&document.spec);
-            eprintln!("warning: {name}: field {field} is unknown and means nothing; is it misspelt?");
-        }
-    }
-    Ok(documents)
+/// The specs of a file; all of them are valid, or none is returned.
+pub fn documents<S>(file: &Path, reader: fn(&str) -> Result<Vec<S>, document::Error>) -> Result<Vec<S>, Error> {
+    reader(&read(file)?).map_err(|source| Error::Document { path: file.to_owned(), source })
 }
 
-async fn apply_one(api: &Api, spec: &PodGroupSpec, asked: &args::Apply) -> Result<(), Error> {
-    let (name, waiting) = (&spec.name, &asked.waiting);
+async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline: Deadline) -> Result<(), Error> {
+    let spec = &document.spec;
+    let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: applying"));
-    let mut patience = patience(&progress, waiting.timeout);
-    let done = match change(api, spec, asked.cause.as_deref(), &mut patience).await {
+    let mut patience = patience(&progress, deadline);
+    let done = match change(api, document, asked.cause.as_deref(), &mut patience).await {
         Ok(done) => done,
         Err(error) => {
             progress.abandon();
@@ -98,25 +89,30 @@ async fn apply_one(api: &Api, spec: &PodGroupSpec, asked: &args::Apply) -> Resul
         }
     };
     progress.done(&format!("PodGroup {name} {}", done.join(", ")));
-    if !waiting.wanted(on_terminal()) {
+    if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    if spec.is_conducted() { until_released(api, spec, waiting).await } else { until_applied(api, spec, waiting).await }
+    if spec.is_conducted() {
+        until_released(api, spec, deadline).await
+    } else {
+        until_applied(api, document, deadline).await
+    }
 }
 
 /// Does what is missing and says what it did.
 async fn change(
     api: &Api,
-    spec: &PodGroupSpec,
+    document: &Document,
     cause: Option<&str>,
     patience: &mut Patience,
 ) -> Result<Vec<String>, Error> {
-    let name = &spec.name;
+    let name = &document.spec.name;
     let Some(current) = api.group(name).await? else {
-        api.create(spec, patience).await?;
+        api.create(&document.spec, patience).await?;
         return Ok(vec!["created".to_owned()]);
     };
-    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, spec);
+    let spec = document.over(&current.spec);
+    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, &spec);
     if !fixed.is_empty() {
         return Err(Error::Fixed { name: name.clone(), fields: fixed.join(", ") });
     }
@@ -143,64 +139,77 @@ async fn change(
 }
 
 /// Waits until no change is under way and every instance runs; a change that was taken back has failed.
-async fn until_applied(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+async fn until_applied(api: &Api, document: &Document, deadline: Deadline) -> Result<(), Error> {
+    let spec = &document.spec;
     let name = &spec.name;
     let progress = Progress::start(&format!("PodGroup {name}: waiting until the change is made"));
-    let mut patience = patience(&progress, waiting.timeout);
+    let mut patience = patience(&progress, deadline);
     let group = waiting::settled(api, &spec.namespace, name, &mut patience).await;
     let group = finish(&progress, group, &format!("PodGroup {name} has settled"))?;
-    if difference::of_group(&group.spec, spec) != Difference::default() && !group.last_error.is_empty() {
+    let wanted = document.over(&group.spec);
+    if difference::of_group(&group.spec, &wanted) != Difference::default() && !group.last_error.is_empty() {
         return Err(Error::Failed { name: name.clone(), reason: group.last_error });
     }
-    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
+    Ok(waiting::until_running(api, name, spec.num_instances, deadline).await?)
 }
 
 /// Follows the release to its end, and shows the instances.
-async fn until_released(api: &Api, spec: &PodGroupSpec, waiting: &args::Waiting) -> Result<(), Error> {
+async fn until_released(api: &Api, spec: &PodGroupSpec, deadline: Deadline) -> Result<(), Error> {
     let name = &spec.name;
     let release = api.rollout(name).await?.release;
-    let followed = follow::follow(api, name, Watched::Only(release), waiting.timeout).await?;
+    let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
     if followed.verdict != Verdict::Complete {
         return Ok(rollout::ended(followed, Output::Table)?);
     }
-    Ok(waiting::until_running(api, name, spec.num_instances, waiting.timeout).await?)
+    Ok(waiting::until_running(api, name, spec.num_instances, deadline).await?)
 }
 
 /// `deployctl scale`
 pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {}: scaling to {} instances", asked.name, asked.instances));
-    let mut patience = patience(&progress, asked.waiting.timeout);
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let scaled = api.scale(&asked.name, asked.instances, None, &mut patience).await;
     finish(&progress, scaled, &format!("PodGroup {} scaled to {} instances", asked.name, asked.instances))?;
     if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    Ok(waiting::until_running(api, &asked.name, i64::from(asked.instances), asked.waiting.timeout).await?)
+    Ok(waiting::until_running(api, &asked.name, i64::from(asked.instances), deadline).await?)
 }
 
 /// `deployctl delete podgroup`
 pub async fn delete(api: &Api, name: &str, mode: Mode, waiting: &args::Waiting) -> Result<(), Error> {
     let progress = Progress::start(&format!("PodGroup {name}: deleting"));
-    let mut patience = patience(&progress, waiting.timeout);
+    let deadline = Deadline::after(waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
+    let waits = waiting.wanted(on_terminal());
     let (word, done) = match mode {
-        Mode::Foreground => (None, "deleted"),
+        Mode::Foreground if waits => (None, "deleted"),
+        Mode::Foreground => (None, "deletion accepted; the name is free when its containers are removed"),
+        // In these modes the name is free as soon as the API accepts the deletion.
         Mode::Background => (Some("background"), "deleted; its containers are being removed"),
         Mode::Orphan => (Some("orphan"), "deleted; its containers run on until a PodGroup of that name adopts them"),
     };
     let mut deleted = api.delete(name, word, &mut patience).await;
-    // In the other modes the name is free already.
-    if mode == Mode::Foreground && waiting.wanted(on_terminal()) && deleted.is_ok() {
+    if mode == Mode::Foreground && waits && deleted.is_ok() {
         deleted = until_gone(api, name, &mut patience).await;
     }
     Ok(finish(&progress, deleted, &format!("PodGroup {name} {done}"))?)
 }
 
-/// The name answers 404 at once; its containers are gone when the list does not show it any more.
+/// The name answers 404 at once; its containers are gone when the list does not show the group any more.
 async fn until_gone(api: &Api, name: &str, patience: &mut Patience) -> Result<(), api::Error> {
-    while api.group(name).await?.is_some() || api.groups().await?.iter().any(|line| line.name == name) {
-        patience.pause("its containers are being removed").await?;
+    loop {
+        let listed =
+            async { Ok(api.group(name).await?.is_some() || api.groups().await?.iter().any(|line| line.name == name)) };
+        match waiting::patiently(listed.await, patience).await? {
+            Some(true) => patience.pause("its containers are being removed").await?,
+            Some(false) => return Ok(()),
+            None => {}
+        }
     }
-    Ok(())
 }
 
 fn read(path: &Path) -> Result<String, Error> {
@@ -224,21 +233,17 @@ mod tests {
 
     const OK: (u16, &str) = (202, "{\"message\":\"ok\"}");
 
-    fn spec(image: &str, instances: i64) -> PodGroupSpec {
+    fn document(image: &str, instances: i64) -> Document {
         let text = format!(
             "Name: a.web.web\nNamespace: a\nNumInstances: {instances}\nPod: {{Containers: [{{Image: {image}}}]}}"
         );
-        document::read(&text).unwrap().swap_remove(0).spec
+        document::read(&text).unwrap().swap_remove(0)
     }
 
     /// What `apply` says and asks of an API where the group runs as `current`.
-    async fn applied(
-        current: Option<PodGroupSpec>,
-        wanted: &PodGroupSpec,
-        changes: usize,
-    ) -> (Vec<String>, Vec<String>) {
+    async fn applied(current: Option<Document>, wanted: &Document, changes: usize) -> (Vec<String>, Vec<String>) {
         let group = |spec| serde_json::to_string(&PodGroupWithSpec { spec, ..Default::default() }).unwrap();
-        let shown = current.map_or_else(|| (404, "{}".to_owned()), |spec| (200, group(spec)));
+        let shown = current.map_or_else(|| (404, "{}".to_owned()), |current| (200, group(current.spec)));
         let mut answers = vec![(shown.0, shown.1.as_str())];
         answers.extend(std::iter::repeat_n(OK, changes));
         let (url, served) = server(&answers).await;
@@ -250,31 +255,34 @@ mod tests {
 
     #[tokio::test]
     async fn applying_what_runs_asks_for_nothing() {
-        assert_eq!(applied(Some(spec("i", 2)), &spec("i", 2), 0).await, (vec!["is unchanged".to_owned()], Vec::new()));
-        let (done, asked) = applied(None, &spec("i", 2), 1).await;
-        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups".to_owned()]));
+        assert_eq!(
+            applied(Some(document("i", 2)), &document("i", 2), 0).await,
+            (vec!["is unchanged".to_owned()], Vec::new())
+        );
+        let (done, asked) = applied(None, &document("i", 2), 1).await;
+        assert_eq!((done, asked), (vec!["created".to_owned()], vec!["POST /api/podgroups?strict=true".to_owned()]));
     }
 
     #[tokio::test]
     async fn another_pod_is_a_new_spec_and_another_number_scales_what_goes_first_and_what_comes_last() {
-        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec";
+        const SPEC: &str = "PATCH /api/podgroups?name=a.web.web&cmd=spec&strict=true";
         const SCALE: &str = "PATCH /api/podgroups?name=a.web.web&cmd=replica&num_instances=";
         let changed = "changed in Pod.Containers[0].Image".to_owned();
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 2), 1).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 2), 1).await;
         assert_eq!((done, asked), (vec![changed.clone()], vec![SPEC.to_owned()]));
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 3), 2).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 3), 2).await;
         assert_eq!(done, [changed.clone(), "scaled from 2 to 3 instances".to_owned()]);
         assert_eq!(asked, [SPEC.to_owned(), format!("{SCALE}3")]);
-        let (done, asked) = applied(Some(spec("i", 2)), &spec("j", 1), 2).await;
+        let (done, asked) = applied(Some(document("i", 2)), &document("j", 1), 2).await;
         assert_eq!(done, ["scaled from 2 to 1 instances".to_owned(), changed]);
         assert_eq!(asked, [format!("{SCALE}1"), SPEC.to_owned()]);
     }
 
     #[tokio::test]
     async fn what_cannot_be_changed_is_refused_before_anything_is_asked_for() {
-        let mut other = spec("j", 3);
-        other.pod.network = "elsewhere".to_owned();
-        let current = PodGroupWithSpec { spec: spec("i", 2), ..Default::default() };
+        let mut other = document("j", 3);
+        other.spec.pod.network = "elsewhere".to_owned();
+        let current = PodGroupWithSpec { spec: document("i", 2).spec, ..Default::default() };
         let (url, _served) = server(&[(200, &serde_json::to_string(&current).unwrap())]).await;
         let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
         let error = change(&Api::new(&[url]).unwrap(), &other, None, &mut patience).await.unwrap_err().to_string();

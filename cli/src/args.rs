@@ -31,10 +31,11 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0    done
   1    it failed, a release failed, or `status` found something that is not well
-  2    the command line is wrong
+  2    the command line or a document is wrong; nothing was sent
   3    no such PodGroup, instance, node or other thing
   4    the API cannot be reached
   5    the deadline passed before the work was finished
+  6    a change was sent and its outcome is unknown; it may still be made
   10   `plan --detailed-exitcode`: something would change
   11   `plan --detailed-exitcode`: something would change and would not be finished
   130  Ctrl-C: nobody watches a release or a drain any more, it goes on
@@ -68,7 +69,7 @@ pub struct Args {
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Place {
     /// API of the cluster; several, comma separated, are tried in turn
-    /// [default: the local cluster's, else http://127.0.0.1:9003]
+    /// [default: that of the cluster in --dir; without --dir the local cluster's, else http://127.0.0.1:9003]
     #[arg(long, global = true, env = "DEPLOYD_API", value_name = "URL", value_delimiter = ',')]
     pub api: Vec<String>,
     /// Directory of the local cluster: state, logs, data [default: .deployd/run of the checkout]
@@ -157,7 +158,7 @@ pub struct Waiting {
     /// Do not wait
     #[arg(long, short)]
     pub detach: bool,
-    /// How long to try and to wait
+    /// How long the whole command may take
     #[arg(long, default_value = "120s", value_parser = fabric::duration::parse)]
     pub timeout: Duration,
 }

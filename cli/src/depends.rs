@@ -37,10 +37,9 @@ pub async fn depends(api: &Api, what: &DependsWhat) -> Result<(), Error> {
 }
 
 async fn apply_all(api: &Api, file: &Path) -> Result<(), Error> {
-    let documents = apply::documents(file, document::read_pods, |spec: &PodSpec| &spec.name)?;
-    for document in &documents {
-        let said = apply_one(api, &document.spec).await?;
-        println!("dependency pod {} {said}", document.spec.name);
+    for spec in &apply::documents(file, document::read_pods)? {
+        let said = apply_one(api, spec).await?;
+        println!("dependency pod {} {said}", spec.name);
     }
     Ok(())
 }

@@ -1,12 +1,14 @@
 //! Reads PodGroupSpecs, or PodSpecs of dependency pods, from a file: JSON or YAML, one or several. Pure.
 //!
-//! Keys match in any case, as in the API, and fields the API would silently drop are named, because in a file a
-//! person wrote they are typing errors.
+//! Keys match in any case, as in the API. Everything else is strict, because a person wrote the file: an unknown field, a
+//! missing `NumInstances` and a value that the cluster would change are errors, and nothing is sent.
 
 mod fields;
+mod values;
 
 use contract::go_json;
 use contract::spec::{PodGroupSpec, PodSpec};
+use contract::state::RestartPolicy;
 use contract::validate::{Flaw, sentence};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -33,44 +35,68 @@ pub enum Error {
         /// Names the field.
         reason: String,
     },
-    /// Fields whose values cannot be.
+    /// Fields that are unknown, missing or have a value that is not allowed.
     #[error("{name:?}: {flaws}")]
     Flaws {
-        /// Which.
+        /// Name of the group or pod.
         name: String,
         /// Each with its field.
         flaws: String,
     },
 }
 
-/// One spec and what of its document was not understood.
+/// The document of a PodGroup.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Document<S = PodGroupSpec> {
-    /// The spec, valid.
-    pub spec: S,
-    /// Paths of fields that mean nothing.
-    pub ignored: Vec<String>,
+pub struct Document {
+    /// The spec, valid. `RestartPolicy` is `always` when the document does not name one.
+    pub spec: PodGroupSpec,
+    names_restart_policy: bool,
+}
+
+impl Document {
+    /// The spec to apply over a group that exists: without a named restart policy the group keeps its own.
+    pub fn over(&self, current: &PodGroupSpec) -> PodGroupSpec {
+        let mut spec = self.spec.clone();
+        if !self.names_restart_policy {
+            spec.restart_policy = current.restart_policy;
+        }
+        spec
+    }
 }
 
 /// Every PodGroupSpec of a text.
 pub fn read(text: &str) -> Result<Vec<Document>, Error> {
-    let group = |(index, value): (usize, &Value)| {
-        let mut spec: PodGroupSpec = decoded(index + 1, value)?;
+    let group = |(index, mut value): (usize, Value)| {
+        let mut flaws = fields::unknown_of_group(&value);
+        flaws.extend(values::convert_group(&mut value));
+        if fields::said(&value, "NumInstances").is_none() {
+            let problem = "is required; write how many instances the group has, such as NumInstances: 3".to_owned();
+            flaws.push(Flaw { field: "NumInstances".to_owned(), problem });
+        }
+        let names_restart_policy = fields::said(&value, "RestartPolicy").is_some();
+        refuse(&value, flaws)?;
+        let mut spec: PodGroupSpec = decoded(index + 1, &value)?;
+        if !names_restart_policy {
+            spec.restart_policy = RestartPolicy::Always;
+        }
         fill(&mut spec);
-        let (checked, ignored) = (spec.validate(), fields::unknown_of_group(value, &spec));
-        document(spec.name.clone(), spec, ignored, checked)
+        refuse(&value, spec.validate().err().unwrap_or_default())?;
+        Ok(Document { spec, names_restart_policy })
     };
-    values(text)?.iter().enumerate().map(group).collect()
+    values(text)?.into_iter().enumerate().map(group).collect()
 }
 
 /// Every PodSpec of a text.
-pub fn read_pods(text: &str) -> Result<Vec<Document<PodSpec>>, Error> {
-    let pod = |(index, value): (usize, &Value)| {
-        let spec: PodSpec = decoded(index + 1, value)?;
-        let (checked, ignored) = (spec.validate(), fields::unknown_of_pod(value, &spec));
-        document(spec.name.clone(), spec, ignored, checked)
+pub fn read_pods(text: &str) -> Result<Vec<PodSpec>, Error> {
+    let pod = |(index, mut value): (usize, Value)| {
+        let mut flaws = fields::unknown_of_pod(&value);
+        flaws.extend(values::convert_pod(&mut value));
+        refuse(&value, flaws)?;
+        let spec: PodSpec = decoded(index + 1, &value)?;
+        refuse(&value, spec.validate().err().unwrap_or_default())?;
+        Ok(spec)
     };
-    values(text)?.iter().enumerate().map(pod).collect()
+    values(text)?.into_iter().enumerate().map(pod).collect()
 }
 
 fn values(text: &str) -> Result<Vec<Value>, Error> {
@@ -101,21 +127,15 @@ fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error
     go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
 }
 
-/// The spec, unless it was found to be flawed; `ignored` are fields that mean nothing.
-fn document<S>(
-    name: String,
-    spec: S,
-    ignored: Vec<String>,
-    checked: Result<(), Vec<Flaw>>,
-) -> Result<Document<S>, Error> {
-    if let Err(flaws) = checked {
-        let unknown = ignored.iter().map(|field| format!("; {field}: unknown field")).collect::<String>();
-        return Err(Error::Flaws { name, flaws: sentence(&flaws) + &unknown });
+fn refuse(value: &Value, flaws: Vec<Flaw>) -> Result<(), Error> {
+    if flaws.is_empty() {
+        return Ok(());
     }
-    Ok(Document { spec, ignored })
+    let name = fields::said(value, "Name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Err(Error::Flaws { name, flaws: sentence(&flaws) })
 }
 
-/// The pod of a group is called like the group; nobody should have to say it twice.
+/// The pod has the group's name and namespace unless the document says otherwise.
 fn fill(spec: &mut PodGroupSpec) {
     if spec.pod.name.is_empty() {
         spec.pod.name.clone_from(&spec.name);
@@ -148,7 +168,6 @@ pod:
     #[test]
     fn json_and_yaml_say_the_same() {
         assert_eq!(one(JSON).spec, one(YAML).spec);
-        assert_eq!(one(JSON).ignored, Vec::<String>::new());
         assert_eq!(one(YAML).spec.pod.name, "a.web.web", "the pod is called like its group");
     }
 
@@ -163,7 +182,6 @@ pod:
     fn the_demo_is_a_document() {
         let demo = one(crate::up::demo::DOCUMENT);
         assert_eq!((demo.spec.name.as_str(), demo.spec.num_instances), ("demo.web.web", 3));
-        assert_eq!(demo.ignored, Vec::<String>::new());
     }
 
     #[test]
@@ -172,25 +190,40 @@ pod:
         assert!(error("").contains("empty"));
         assert!(error("{\"Name\": ").contains("not JSON"));
         assert!(error("a: [").contains("not YAML"));
-        assert!(error("Name: [1]").contains("Name: "), "{}", error("Name: [1]"));
+        assert!(error("Name: [1]\nNumInstances: 1").contains("spec 1: Name: "));
         assert!(error("{\"NumInstances\":\"2\"}").contains("NumInstances"));
-        let flaws = error("{\"Name\":\"a b\",\"Namespace\":\"a\"}");
+        let flaws = error("{\"Name\":\"a b\",\"Namespace\":\"a\",\"NumInstances\":1}");
         let misspelt = error("{\"Name\":\"a\",\"Namespce\":\"a\"}");
         assert!(misspelt.contains("Namespce: unknown field"), "{misspelt}");
         assert!(flaws.contains("Name: contains ' '") && flaws.contains("Pod.Containers: must not be empty"), "{flaws}");
     }
 
     #[test]
-    fn typing_errors_are_named_and_labels_are_not_typing_errors() {
+    fn every_unknown_field_is_named_and_labels_may_have_any_name() {
         let text = "
 Name: a
 Namespace: a
 NumInstance: 3
 Pod:
   Labels: {Any: thing}
-  Containers: [{Image: i, Memory: 5}]
+  Containers: [{Image: i, Memory: 5, LogConfig: {Config: {max-size: 1m}}}]
 ";
-        assert_eq!(one(text).ignored, ["NumInstance", "Pod.Containers[0].Memory"]);
+        let error = read(text).unwrap_err().to_string();
+        let expected = "\"a\": NumInstance: unknown field; did you mean NumInstances?; Pod.Containers[0].Memory: unknown \
+            field; did you mean Pod.Containers[0].MemoryLimit?; NumInstances: is required; write how many instances the group \
+            has, such as NumInstances: 3";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn a_document_without_a_restart_policy_creates_with_always_and_keeps_that_of_a_group_that_exists() {
+        let document = one(JSON);
+        assert_eq!(document.spec.restart_policy, RestartPolicy::Always);
+        let current = PodGroupSpec { restart_policy: RestartPolicy::OnFail, ..document.spec.clone() };
+        assert_eq!(document.over(&current).restart_policy, RestartPolicy::OnFail);
+        let named = one(&JSON.replace("\"NumInstances\"", "\"RestartPolicy\":\"never\",\"NumInstances\""));
+        assert_eq!(named.spec.restart_policy, RestartPolicy::Never);
+        assert_eq!(named.over(&current).restart_policy, RestartPolicy::Never);
     }
 
     #[test]
@@ -201,19 +234,15 @@ Pod:
             ("demo.beta.web", include_str!("../../deploy/demo-beta.yaml")),
         ] {
             let example = one(text);
-            assert_eq!((example.spec.name.as_str(), example.ignored), (name, Vec::new()));
+            assert_eq!(example.spec.name, name);
             assert!(example.spec.is_conducted(), "{name}");
         }
     }
 
     #[test]
     fn a_file_may_hold_pods_of_their_own() {
-        let text = "Name: svc.portal.portal\nNamespace: svc\nContainers: [{Image: i}]\nTypo: 1";
-        let pods = read_pods(text).unwrap();
-        assert_eq!(
-            (pods[0].spec.name.as_str(), pods[0].ignored.as_slice()),
-            ("svc.portal.portal", &["Typo".to_owned()][..])
-        );
+        let pods = read_pods("Name: svc.portal.portal\nNamespace: svc\nContainers: [{Image: i}]").unwrap();
+        assert_eq!(pods[0].name, "svc.portal.portal");
         let error = read_pods("{\"Name\":\"a\"}").unwrap_err().to_string();
         assert!(error.contains("Pod.Namespace: ") && error.contains("Pod.Containers: must not be empty"), "{error}");
     }

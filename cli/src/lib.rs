@@ -40,6 +40,9 @@ pub enum Error {
     /// The API.
     #[error(transparent)]
     Api(#[from] api::Error),
+    /// The local cluster that was named.
+    #[error(transparent)]
+    Place(#[from] place::Error),
     /// A change.
     #[error(transparent)]
     Apply(#[from] apply::Error),
@@ -82,6 +85,9 @@ impl Error {
                 rollout::Error::Interrupted { .. } => 130,
                 rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
             },
+            // A document is part of what the user typed.
+            Self::Apply(apply::Error::Document { .. }) => 2,
+            Self::Place(_) => 4,
             Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
             Self::Apply(_)
             | Self::Up(_)
@@ -100,6 +106,7 @@ fn of_api(error: &api::Error) -> u8 {
         api::Error::NotFound(_) => 3,
         api::Error::Unreachable { .. } => 4,
         api::Error::Deadline { .. } => 5,
+        api::Error::Unknown { .. } => 6,
         api::Error::Refused { .. } | api::Error::Malformed { .. } => 1,
     }
 }
@@ -107,7 +114,7 @@ fn of_api(error: &api::Error) -> u8 {
 /// Does what was asked; gives back the exit code.
 pub async fn run(args: &Args) -> Result<u8, Error> {
     let dir = || place::directory(&args.place);
-    let api = || Api::new(&place::api(&args.place));
+    let api = || -> Result<Api, Error> { Ok(Api::new(&place::api(&args.place)?)?) };
     match &args.command {
         Command::Up(asked) => up::up(&dir(), asked).await?,
         Command::Down(asked) => up::down::down(&dir(), asked).await?,

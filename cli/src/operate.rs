@@ -5,7 +5,7 @@
 use contract::api::{Pod, PodGroupLine};
 use contract::state::RunState;
 
-use crate::api::{self, Api};
+use crate::api::{self, Api, Deadline};
 use crate::args;
 use crate::progress::{Progress, on_terminal};
 use crate::table;
@@ -34,7 +34,7 @@ impl Act {
     /// Whether an instance is as it shall be.
     fn reached(self) -> fn(&Pod) -> bool {
         match self {
-            Self::Start | Self::Restart => |pod| pod.state == RunState::Success,
+            Self::Start | Self::Restart => table::is_ready,
             Self::Stop => |pod| pod.state != RunState::Success,
         }
     }
@@ -49,7 +49,9 @@ pub async fn operate(api: &Api, act: Act, asked: &args::Operate) -> Result<(), a
         None => format!("PodGroup {name}"),
     };
     let progress = Progress::start(&format!("{what}: {doing}"));
-    let mut patience = patience(&progress, asked.waiting.timeout);
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let work = async {
         let group = known_group(api, name, asked.instance).await?;
         api.operate(name, word, asked.instance.unwrap_or(0), &mut patience).await?;
@@ -71,7 +73,9 @@ pub async fn operate(api: &Api, act: Act, asked: &args::Operate) -> Result<(), a
 /// `deployctl drift`
 pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), api::Error> {
     let progress = Progress::start(&format!("instances leave {}", asked.from));
-    let mut patience = patience(&progress, asked.waiting.timeout);
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let number = asked.instance.map(|number| number.to_string());
     let mut params = vec![("cmd", "drift"), ("from", asked.from.as_str())];
     params.extend(asked.to.as_deref().map(|to| ("to", to)));
@@ -103,7 +107,9 @@ pub async fn drift(api: &Api, asked: &args::Drift) -> Result<(), api::Error> {
 pub async fn evacuate(api: &Api, asked: &args::Evacuate) -> Result<(), api::Error> {
     let node = asked.node.as_str();
     let progress = Progress::start(&format!("{node}: everything leaves it"));
-    let mut patience = patience(&progress, asked.waiting.timeout);
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let work = async {
         known_nodes(api, std::iter::once(node)).await?;
         api.evacuate(node, &mut patience).await?;

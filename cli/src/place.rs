@@ -5,6 +5,20 @@ use std::path::{Path, PathBuf};
 use crate::args::Place;
 use crate::up::state::{self, Cluster};
 
+/// Why a named directory leads to no API.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No cluster runs there.
+    #[error("no cluster runs in {0}; `deployctl up --dir {0}` starts one, --api names another API", dir.display())]
+    Stopped {
+        /// The directory.
+        dir: PathBuf,
+    },
+    /// Its state cannot be read.
+    #[error(transparent)]
+    State(#[from] state::Error),
+}
+
 /// Where a checkout keeps its cluster.
 const RUN: &str = ".deployd/run";
 /// Where an apiserver listens unless told otherwise.
@@ -22,15 +36,21 @@ pub fn directory(place: &Place) -> PathBuf {
     with(&format!("{RUN}/{}", state::FILE)).or_else(|| with("deploy/up")).unwrap_or_else(|| here.join(RUN))
 }
 
-/// URLs of the API: as the user says, else those of the local cluster, else the usual one.
-pub fn api(place: &Place) -> Vec<String> {
+/// URLs of the API: those that the user names, else those of the local cluster, else the usual one.
+///
+/// A directory that the user names must hold a running cluster: a command meant for it never reaches another cluster.
+pub fn api(place: &Place) -> Result<Vec<String>, Error> {
     let given: Vec<String> = place.api.iter().filter(|url| !url.trim().is_empty()).cloned().collect();
     if !given.is_empty() {
-        return given;
+        return Ok(given);
     }
-    match Cluster::load(&directory(place)) {
-        Ok(Some(cluster)) if cluster.supervisor.is_some() => cluster.api,
-        Ok(_) | Err(_) => vec![USUAL.to_owned()],
+    let dir = directory(place);
+    let running = |cluster: Option<Cluster>| cluster.filter(|cluster| cluster.supervisor.is_some());
+    match (Cluster::load(&dir).map(running), place.dir.is_some()) {
+        (Ok(Some(cluster)), _) => Ok(cluster.api),
+        (Ok(None), true) => Err(Error::Stopped { dir }),
+        (Err(error), true) => Err(error.into()),
+        (Ok(None) | Err(_), false) => Ok(vec![USUAL.to_owned()]),
     }
 }
 
@@ -41,13 +61,17 @@ mod tests {
     #[test]
     fn what_the_user_says_counts() {
         let place = Place { api: vec!["http://a".to_owned(), " ".to_owned()], dir: Some("/tmp/x".into()) };
-        assert_eq!(api(&place), ["http://a"]);
+        assert_eq!(api(&place).unwrap(), ["http://a"]);
         assert_eq!(directory(&place), Path::new("/tmp/x"));
     }
 
     #[test]
-    fn without_a_running_cluster_the_usual_port_is_tried() {
+    fn a_named_directory_must_hold_a_running_cluster() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(api(&Place { api: Vec::new(), dir: Some(dir.path().to_owned()) }), [USUAL]);
+        let place = Place { api: Vec::new(), dir: Some(dir.path().to_owned()) };
+        let error = api(&place).unwrap_err().to_string();
+        assert!(error.contains(dir.path().to_str().unwrap()) && error.contains("deployctl up --dir"), "{error}");
+        std::fs::write(dir.path().join(state::FILE), "{}").unwrap();
+        assert!(matches!(api(&place), Err(Error::State(_))));
     }
 }

@@ -15,6 +15,9 @@ use super::router::Resource;
 /// Header of answers that a standby gave because nobody leads.
 pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
 
+/// Header of a refused change that may have been accepted all the same: its value is `unknown`.
+pub const OUTCOME: HeaderName = HeaderName::from_static("deployd-outcome");
+
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=UTF-8");
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
@@ -40,12 +43,22 @@ pub struct Refused {
     stale: bool,
     /// The body is the bare message, and not JSON.
     plain: bool,
+    /// Whether the change was accepted is not known.
+    is_unknown: bool,
 }
 
 impl Refused {
     /// A refusal of a handler.
     pub fn new(status: StatusCode, message: impl Into<String>) -> Self {
-        Self { status, message: message.into(), by_router: false, retry_after: None, stale: false, plain: false }
+        Self {
+            status,
+            message: message.into(),
+            by_router: false,
+            retry_after: None,
+            stale: false,
+            plain: false,
+            is_unknown: false,
+        }
     }
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
@@ -72,6 +85,10 @@ impl Refused {
         // A fail-over takes 5 to 8 s; most other troubles of the bus are over sooner.
         Self { retry_after: Some(2), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
+    /// 503 for a change that was sent without a confirmation: it may still be made.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Self { is_unknown: true, ..Self::unavailable(message) }
+    }
     /// The same refusal, marked as one that may be behind.
     #[must_use]
     pub fn stale(self, stale: bool) -> Self {
@@ -96,6 +113,9 @@ impl IntoResponse for Refused {
         let mut response = json(self.status, &Failure { message: self.message, data });
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        if self.is_unknown {
+            response.headers_mut().insert(OUTCOME, HeaderValue::from_static("unknown"));
         }
         stale(response, self.stale)
     }

@@ -131,7 +131,12 @@ fn status_of(refusal: &Refusal) -> StatusCode {
 
 fn undelivered(error: &commands::Error) -> Refused {
     tracing::warn!(%error, source = std::error::Error::source(error), "command not delivered");
-    Refused::unavailable(error.to_string())
+    match error {
+        commands::Error::Unknown { .. } => Refused::unknown(error.to_string()),
+        commands::Error::Busy | commands::Error::Unreachable | commands::Error::StoreAway { .. } => {
+            Refused::unavailable(error.to_string())
+        }
+    }
 }
 
 #[cfg(test)]

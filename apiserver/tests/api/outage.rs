@@ -77,9 +77,12 @@ async fn a_change_the_bus_does_not_confirm_is_answered_as_unknown_with_a_safe_re
     assert!(signal("-STOP").success());
     let body = spec_with(":2,", ":2,");
     let request = world.client.post(world.at("/api/podgroups")).header("Idempotency-Key", "once").body(body.clone());
-    let unknown = seen(request.send().await.unwrap()).await;
+    let response = request.send().await.unwrap();
+    let outcome = response.headers().get("Deployd-Outcome").cloned();
+    let unknown = seen(response).await;
     assert!(signal("-CONT").success());
     assert_eq!(unknown.status, 503);
+    assert_eq!(outcome.as_ref().map(|outcome| outcome.as_bytes()), Some(&b"unknown"[..]));
     let message = unknown.message();
     assert!(message.contains("once is unknown") && message.contains("Idempotency-Key: once"), "{message}");
     let leader = Leader::start(&world.bus, Manner::Leads).await;

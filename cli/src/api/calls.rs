@@ -26,6 +26,8 @@ pub struct Config {
     pub maintenance: bool,
 }
 
+/// Asks the API to refuse what it would otherwise ignore or clamp. Older apiservers ignore the parameter.
+pub(super) const STRICT: (&str, &str) = ("strict", "true");
 pub(super) const GROUPS: &str = "/api/podgroups";
 const NODES: &str = "/api/nodes";
 const DEPENDS: &str = "/api/depends";
@@ -71,7 +73,7 @@ impl Api {
 
     /// Creates a group.
     pub async fn create(&self, spec: &PodGroupSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::POST, GROUPS, &[]).with(spec), patience).await
+        self.change(Request::new(Method::POST, GROUPS, &[STRICT]).with(spec), patience).await
     }
 
     /// Changes a group's number of instances and, if given, its restart policy.
@@ -97,7 +99,7 @@ impl Api {
         cause: Option<&str>,
         patience: &mut Patience,
     ) -> Result<(), Error> {
-        let mut params = vec![("name", name), ("cmd", "spec")];
+        let mut params = vec![("name", name), ("cmd", "spec"), STRICT];
         params.extend(cause.map(|cause| ("cause", cause)));
         let request = Request::new(Method::PATCH, GROUPS, &params).with(pod);
         self.change(request, patience).await.map_err(|error| named(error, name))
@@ -153,12 +155,12 @@ impl Api {
 
     /// Makes a dependency pod known.
     pub async fn create_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::POST, DEPENDS, &[]).with(pod), patience).await
+        self.change(Request::new(Method::POST, DEPENDS, &[STRICT]).with(pod), patience).await
     }
 
     /// Gives a dependency pod another spec.
     pub async fn update_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::PUT, DEPENDS, &[]).with(pod), patience).await
+        self.change(Request::new(Method::PUT, DEPENDS, &[STRICT]).with(pod), patience).await
     }
 
     /// Forgets a dependency pod.

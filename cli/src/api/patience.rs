@@ -1,4 +1,4 @@
-//! How long a person is ready to wait, and what they are told meanwhile.
+//! How long a command may take, and what it waits for meanwhile.
 
 use std::time::Duration;
 
@@ -6,13 +6,44 @@ use tokio::time::{Instant, sleep};
 
 use super::Error;
 
-/// Between two tries.
+/// Between two attempts.
 const PAUSE: Duration = Duration::from_millis(300);
+/// Longer than any command runs; a longer timeout would not fit the clock.
+const LONGEST: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
-/// How long somebody is ready to try again, and who hears why it takes so long.
-pub struct Patience {
+/// When the time of a command is over. One deadline covers all its requests, retries and waits.
+#[derive(Debug, Clone, Copy)]
+pub struct Deadline {
     started: Instant,
-    deadline: Instant,
+    at: Instant,
+}
+
+impl Deadline {
+    /// `span` from now.
+    pub fn after(span: Duration) -> Self {
+        let started = Instant::now();
+        Self { started, at: started + span.min(LONGEST) }
+    }
+
+    /// Whether the time is over.
+    pub fn is_over(self) -> bool {
+        self.left().is_zero()
+    }
+
+    /// The time that is left.
+    pub fn left(self) -> Duration {
+        self.at.saturating_duration_since(Instant::now())
+    }
+
+    /// The error of a command whose time is over.
+    pub fn missed(self, waiting_for: &str) -> Error {
+        Error::Deadline { after: self.at - self.started, waiting_for: waiting_for.to_owned() }
+    }
+}
+
+/// Waits between attempts until the deadline, and passes on every reason to wait.
+pub struct Patience {
+    deadline: Deadline,
     said: Box<dyn FnMut(&str) + Send>,
 }
 
@@ -23,25 +54,29 @@ impl std::fmt::Debug for Patience {
 }
 
 impl Patience {
+    /// Until `deadline`; `said` hears every reason to wait.
+    pub fn until(deadline: Deadline, said: impl FnMut(&str) + Send + 'static) -> Self {
+        Self { deadline, said: Box::new(said) }
+    }
+
     /// From now on for `span`; `said` hears every reason to wait.
     pub fn for_span(span: Duration, said: impl FnMut(&str) + Send + 'static) -> Self {
-        let started = Instant::now();
-        Self { started, deadline: started + span, said: Box::new(said) }
+        Self::until(Deadline::after(span), said)
     }
 
-    /// Whether the time is up.
+    /// Whether the time is over.
     pub fn is_over(&self) -> bool {
-        Instant::now() >= self.deadline
+        self.deadline.is_over()
     }
 
-    /// Waits a little, or fails with the reason when the time is up.
+    /// Waits a little, or fails with the reason when the time is over. It never waits past the deadline.
     pub async fn pause(&mut self, why: &str) -> Result<(), Error> {
-        if self.is_over() {
-            return Err(Error::Deadline { after: self.deadline - self.started, waiting_for: why.to_owned() });
+        let left = self.deadline.left();
+        if !left.is_zero() {
+            (self.said)(why);
+            sleep(PAUSE.min(left)).await;
         }
-        (self.said)(why);
-        sleep(PAUSE).await;
-        Ok(())
+        if left <= PAUSE { Err(self.deadline.missed(why)) } else { Ok(()) }
     }
 }
 
@@ -54,5 +89,15 @@ mod tests {
         let mut patience = Patience::for_span(Duration::ZERO, |_| {});
         let error = patience.pause("the moon is full").await.unwrap_err().to_string();
         assert!(error.contains("the moon is full"), "{error}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_ends_at_the_deadline_and_keeps_the_reason() {
+        let started = Instant::now();
+        let mut patience = Patience::for_span(Duration::from_millis(700), |_| {});
+        assert!(patience.pause("first").await.is_ok() && patience.pause("second").await.is_ok());
+        let error = patience.pause("third").await.unwrap_err().to_string();
+        assert!(error.contains("third"), "{error}");
+        assert_eq!(started.elapsed(), Duration::from_millis(700));
     }
 }

@@ -8,7 +8,7 @@ use contract::spec::PodGroupSpec;
 use reqwest::Method;
 use serde_json::{Map, Value};
 
-use super::calls::GROUPS;
+use super::calls::{GROUPS, STRICT};
 use super::{Api, Error, Patience, Request};
 
 impl Api {
@@ -50,7 +50,7 @@ impl Api {
         fields: &Map<String, Value>,
         patience: &mut Patience,
     ) -> Result<(), Error> {
-        let params = [("name", name), ("cmd", "strategy")];
+        let params = [("name", name), ("cmd", "strategy"), STRICT];
         let request = Request::new(Method::PATCH, GROUPS, &params).with(fields);
         self.change(request, patience).await.map_err(|error| of_group(error, name))
     }

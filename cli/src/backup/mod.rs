@@ -18,7 +18,7 @@ use contract::time::Timestamp;
 pub use self::restore::restore;
 
 use self::contents::Contents;
-use crate::api::{self, Api, BackupPlace, Patience};
+use crate::api::{self, Api, BackupPlace, Deadline, Patience};
 use crate::args;
 use crate::progress::Progress;
 use crate::waiting;
@@ -80,7 +80,7 @@ pub enum Error {
 /// Takes a backup.
 pub async fn backup(api: &Api, asked: &args::Backup) -> Result<(), Error> {
     let progress = Progress::start("reading everything the cluster stores");
-    let mut patience = waiting::patience(&progress, asked.timeout);
+    let mut patience = waiting::patience(&progress, Deadline::after(asked.timeout));
     let taken = take(api, &asked.file, &progress, &mut patience).await;
     let (contents, revision) = match taken {
         Ok(taken) => taken,

@@ -14,7 +14,7 @@ use contract::name::CommandId;
 
 use super::contents::Contents;
 use super::{DASH, Error, now};
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::args;
 use crate::progress::Progress;
 use crate::waiting;
@@ -46,7 +46,7 @@ pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
         return Err(Error::Unconfirmed);
     }
     let progress = Progress::start("sending the backup");
-    let mut patience = waiting::patience(&progress, asked.timeout);
+    let mut patience = waiting::patience(&progress, Deadline::after(asked.timeout));
     let restored = put_in_place(api, &parts, asked.replace, (&progress, &mut patience)).await;
     let status = waiting::finish(&progress, restored, "the backup is in place")?;
     println!(

@@ -1,8 +1,6 @@
-//! Finds the fields of a document that mean nothing: a spec is read, written again, and what is not there any more was not
-//! understood. Pure.
+//! Finds unknown fields of a document, and the field that a misspelt one was meant to be. Pure.
 //!
-//! The surprise: of how a group wants to be changed only what is said is written, so what is said as it would be anyway
-//! (`Paused: false`) would look like a typing error. Every such field is therefore known beforehand.
+//! The known fields are those of a spec in which every optional part is written.
 
 use std::collections::BTreeMap;
 
@@ -10,30 +8,52 @@ use contract::rollout::{
     Amount, AutoReschedule, Drain, FailBack, FailureAction, PodReplacement, Spread, Strategy, StrategyType, Topology,
     UnitType, UpdatePolicy,
 };
-use contract::spec::{PodGroupSpec, PodSpec};
-use serde::Serialize;
+use contract::spec::{CloudVolume, ContainerSpec, Dependency, PodGroupSpec, PodSpec};
+use contract::validate::Flaw;
 use serde_json::{Map, Value};
 
-/// Paths of fields of a group's document that mean nothing.
-pub(super) fn unknown_of_group(given: &Value, spec: &PodGroupSpec) -> Vec<String> {
-    let mut known = written(spec);
-    complete(&mut known, written(&everything_said()));
-    unknown(given, &known)
+/// Members of these objects have names of the user's choice.
+const FREE: [&str; 3] = ["Labels", "Config", "UnitReplicas"];
+
+/// Every field of a group's document that is unknown.
+pub(super) fn unknown_of_group(given: &Value) -> Vec<Flaw> {
+    unknown(given, &group_fields())
 }
 
-/// Paths of fields of a pod's document that mean nothing.
-pub(super) fn unknown_of_pod(given: &Value, spec: &PodSpec) -> Vec<String> {
-    unknown(given, &written(spec))
+/// Every field of a pod's document that is unknown.
+pub(super) fn unknown_of_pod(given: &Value) -> Vec<Flaw> {
+    unknown(given, &group_fields()["Pod"])
 }
 
-fn written(spec: &impl Serialize) -> Value {
-    serde_json::to_value(spec).expect("a spec has string keys only")
+/// A member that is not `null`, by its name in any case.
+pub(super) fn said<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+    member(object.as_object()?, name).filter(|value| !value.is_null())
 }
 
-fn unknown(given: &Value, known: &Value) -> Vec<String> {
-    let mut found = Vec::new();
-    unknown_fields(given, known, "", &mut found);
-    found
+/// A member that is not `null`, by its name in any case.
+pub(super) fn said_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+    let mut members = object.as_object_mut()?.iter_mut();
+    let (_, value) = members.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
+    Some(value).filter(|value| !value.is_null())
+}
+
+fn group_fields() -> Value {
+    serde_json::to_value(everything_said()).expect("a spec has string keys only")
+}
+
+fn unknown(given: &Value, known: &Value) -> Vec<Flaw> {
+    let mut paths = Vec::new();
+    unknown_fields(given, known, "", &mut paths);
+    let mut all = Vec::new();
+    names(known, "", &mut all);
+    let flaw = |field: String| {
+        let problem = match closest(&field, &all) {
+            Some(meant) => format!("unknown field; did you mean {meant}?"),
+            None => "unknown field".to_owned(),
+        };
+        Flaw { field, problem }
+    };
+    paths.into_iter().map(flaw).collect()
 }
 
 /// A group that says everything that can be said about how it is changed; without `..`, so that a new field is named here.
@@ -45,7 +65,7 @@ fn everything_said() -> PodGroupSpec {
         version: 0,
         created_at: Default::default(),
         updated_at: Default::default(),
-        pod: PodSpec::default(),
+        pod: every_field_of_a_pod(),
         num_instances: 0,
         restart_policy: Default::default(),
         strategy: Some(Strategy {
@@ -84,38 +104,92 @@ fn everything_said() -> PodGroupSpec {
     }
 }
 
-/// Gives `known` the members that only `more` has.
-fn complete(known: &mut Value, more: Value) {
-    let (Value::Object(known), Value::Object(more)) = (known, more) else { return };
-    for (key, value) in more {
-        match known.get_mut(&key) {
-            Some(known) => complete(known, value),
-            None => {
-                known.insert(key, value);
-            }
-        }
-    }
+fn every_field_of_a_pod() -> PodSpec {
+    let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
+    PodSpec { containers: vec![container], dependencies: vec![Dependency::default()], ..PodSpec::default() }
 }
 
-/// Paths of members of `given` that `known`, the same value read and written again, does not have.
+/// Paths of members of `given` that `known` does not have. One item of a known list stands for all of them.
 fn unknown_fields(given: &Value, known: &Value, at: &str, found: &mut Vec<String>) {
     match (given, known) {
         (Value::Object(given), Value::Object(known)) => {
             for (key, value) in given {
-                let path = if at.is_empty() { key.clone() } else { format!("{at}.{key}") };
+                let path = joined(at, key);
                 match member(known, key) {
+                    Some(_) if FREE.iter().any(|free| free.eq_ignore_ascii_case(key)) => {}
                     Some(known) => unknown_fields(value, known, &path, found),
                     None => found.push(path),
                 }
             }
         }
         (Value::Array(given), Value::Array(known)) => {
-            for (index, (given, known)) in given.iter().zip(known).enumerate() {
+            let Some(known) = known.first() else { return };
+            for (index, given) in given.iter().enumerate() {
                 unknown_fields(given, known, &format!("{at}[{index}]"), found);
             }
         }
         _ => {}
     }
+}
+
+/// Paths of all known fields; `[]` stands for the index in a list.
+fn names(known: &Value, at: &str, found: &mut Vec<String>) {
+    match known {
+        Value::Object(members) => {
+            for (key, value) in members.iter().filter(|(key, _)| !key.is_empty()) {
+                let path = joined(at, key);
+                names(value, &path, found);
+                found.push(path);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| names(item, &format!("{at}[]"), found)),
+        _ => {}
+    }
+}
+
+/// The known field that `unknown` was most likely meant to be: one beside it if possible, else one elsewhere in the document.
+fn closest(unknown: &str, known: &[String]) -> Option<String> {
+    let (parent, name) = split(unknown);
+    let place = without_indexes(parent);
+    let distance = |path: &&String| {
+        let (beside, candidate) = split(path);
+        let (name, candidate) = (name.to_lowercase(), candidate.to_lowercase());
+        let distance = distance(&name, &candidate);
+        let is_beside = beside == place;
+        let close = distance <= name.len() / 2 || (is_beside && name.len() >= 3 && candidate.contains(&name));
+        close.then_some((!is_beside, distance, path.len()))
+    };
+    let meant = known.iter().filter_map(|path| distance(&path).map(|rank| (rank, path))).min()?.1;
+    let (beside, candidate) = split(meant);
+    Some(if beside == place { joined(parent, candidate) } else { meant.clone() })
+}
+
+fn joined(parent: &str, name: &str) -> String {
+    if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") }
+}
+
+fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('.').unwrap_or(("", path))
+}
+
+/// `Containers[3].Env` becomes `Containers[].Env`.
+fn without_indexes(path: &str) -> String {
+    path.chars().filter(|letter| !letter.is_ascii_digit()).collect()
+}
+
+/// The number of letters to insert, remove or replace to turn one word into the other (Levenshtein).
+fn distance(left: &str, right: &str) -> usize {
+    let right: Vec<char> = right.chars().collect();
+    let mut row: Vec<usize> = (0..=right.len()).collect();
+    for (index, letter) in left.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, other) in right.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[right.len()]
 }
 
 fn member<'a>(object: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
@@ -127,8 +201,7 @@ mod tests {
     use super::*;
 
     fn of(json: &Value) -> Vec<String> {
-        let spec: PodGroupSpec = contract::go_json::from_value(json.clone()).unwrap();
-        unknown_of_group(json, &spec)
+        unknown_of_group(json).iter().map(Flaw::to_string).collect()
     }
 
     #[test]
@@ -142,11 +215,36 @@ mod tests {
     }
 
     #[test]
-    fn typing_errors_are_found_at_any_depth_and_units_are_none() {
+    fn every_field_that_the_api_writes_is_known() {
+        let group =
+            serde_json::to_value(PodGroupSpec { pod: every_field_of_a_pod(), ..PodGroupSpec::default() }).unwrap();
+        assert_eq!(of(&group), Vec::<String>::new());
+    }
+
+    #[test]
+    fn unknown_fields_are_found_at_any_depth_and_names_of_units_are_free() {
         let odd = serde_json::json!({
-            "Strategie": {}, "Strategy": {"Type": "Batch", "BatchSizes": 4},
+            "Strategie": {}, "Strategy": {"Type": "Batch", "BatchSizes": 4}, "Image": "i",
             "Topology": {"Values": ["a"], "UnitReplicas": {"a": "50%"}, "AutoReschedule": {"Enabled": true}},
+            "Pod": {"Containers": [{}, {"Enviroment": []}], "Dependencies": [{"Name": "x"}]},
         });
-        assert_eq!(of(&odd), ["Strategie", "Strategy.BatchSizes", "Topology.AutoReschedule.Enabled"]);
+        let expected = [
+            "Image: unknown field; did you mean Pod.Containers[].Image?",
+            "Pod.Containers[1].Enviroment: unknown field",
+            "Pod.Dependencies[0].Name: unknown field; did you mean Pod.Dependencies[0].PodName?",
+            "Strategie: unknown field; did you mean Strategy?",
+            "Strategy.BatchSizes: unknown field; did you mean Strategy.BatchSize?",
+            "Topology.AutoReschedule.Enabled: unknown field; did you mean Topology.AutoReschedule.Enable?",
+        ];
+        let mut found = of(&odd);
+        found.sort();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_distance_counts_changed_letters() {
+        for (left, right, count) in [("", "abc", 3), ("kitten", "sitting", 3), ("typ", "type", 1), ("a", "a", 0)] {
+            assert_eq!((distance(left, right), distance(right, left)), (count, count), "{left} {right}");
+        }
     }
 }

@@ -10,7 +10,7 @@ use fabric::shutdown::Shutdown;
 use tokio::time::Instant;
 
 use super::Error;
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::args::Drain;
 use crate::progress::Progress;
 use crate::table::one_line;
@@ -25,7 +25,9 @@ const MOST_NAMED: usize = 5;
 pub(super) async fn drain(api: &Api, asked: &Drain) -> Result<(), Error> {
     let node = &asked.node;
     let progress = Progress::start(&format!("{node}: draining"));
-    let mut patience = patience(&progress, asked.timeout);
+    let deadline = Deadline::after(asked.timeout);
+    let api = &api.until(deadline);
+    let mut patience = patience(&progress, deadline);
     let interrupted = Shutdown::on_signals();
     let ended = tokio::select! {
         ended = leave(api, asked, &mut patience) => ended,

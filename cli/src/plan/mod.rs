@@ -3,7 +3,6 @@
 mod text;
 
 use contract::rollout_view::{Fate, PlanView};
-use contract::spec::PodGroupSpec;
 
 use crate::api::Api;
 use crate::apply::{self, Error};
@@ -28,7 +27,7 @@ pub enum Change {
 
 /// `deployctl plan`; gives back the exit code.
 pub async fn plan(api: &Api, asked: &args::Plan) -> Result<u8, Error> {
-    let documents = apply::documents(&asked.file, document::read, |spec: &PodGroupSpec| &spec.name)?;
+    let documents = apply::documents(&asked.file, document::read)?;
     let mut worst = Change::Nothing;
     for document in &documents {
         let view = api.plan(&document.spec).await?;

@@ -3,15 +3,13 @@
 //! Without a given release it follows the group to its newest one, and the surprise is what a failure does then: it takes the
 //! change back by a release of its own, which completes. That end is told as the failure it is.
 
-use std::time::Duration;
-
 use contract::rollout_view::RolloutView;
 use fabric::shutdown::Shutdown;
 
 use super::screen::Screen;
 use super::verdict::{Verdict, judge, judge_back, judge_former};
 use super::{Error, picture};
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::waiting::is_passing;
 
 /// Which release is watched.
@@ -35,12 +33,13 @@ pub struct Followed {
 }
 
 /// Watches until the release is over, the time is up or Ctrl-C; the release itself is left alone.
-pub async fn follow(api: &Api, name: &str, watched: Watched, timeout: Duration) -> Result<Followed, Error> {
+pub async fn follow(api: &Api, name: &str, watched: Watched, deadline: Deadline) -> Result<Followed, Error> {
+    let api = &api.until(deadline);
     let interrupted = Shutdown::on_signals();
     let mut screen = Screen::start();
-    let mut watch = Watch { api, name, watched, last: None };
+    let mut watch = Watch { api, name, watched, last: None, trouble: None };
     let followed = tokio::select! {
-        followed = watch.until_over(&mut screen, timeout) => followed.map_err(Error::Api),
+        followed = watch.until_over(&mut screen, deadline) => followed.map_err(Error::Api),
         () = interrupted.wait() => Err(Error::Interrupted { name: name.to_owned() }),
     };
     screen.clear();
@@ -63,11 +62,13 @@ struct Watch<'a> {
     watched: Watched,
     /// The release seen last.
     last: Option<u32>,
+    /// A new pod that was not ready, and why. A rollback removes the pod, and its exit code and last log line with it.
+    trouble: Option<String>,
 }
 
 impl Watch<'_> {
-    async fn until_over(&mut self, screen: &mut Screen, timeout: Duration) -> Result<Followed, api::Error> {
-        let mut patience = Patience::for_span(timeout, |_| {});
+    async fn until_over(&mut self, screen: &mut Screen, deadline: Deadline) -> Result<Followed, api::Error> {
+        let mut patience = Patience::until(deadline, |_| {});
         loop {
             let why = match self.look().await {
                 Ok(Followed { view, verdict: Verdict::GoesOn, .. }) => {
@@ -86,7 +87,21 @@ impl Watch<'_> {
         }
     }
 
+    /// Looks at the release; a failure also names the last trouble that was seen.
     async fn look(&mut self) -> Result<Followed, api::Error> {
+        let mut followed = self.judged().await?;
+        self.trouble = trouble(&followed.view, followed.release).or(self.trouble.take());
+        // A release that another change superseded did not fail because of its pods.
+        let is_superseded = followed.release != followed.view.release && !followed.view.is_rollback;
+        if let (Verdict::Failed(reason), Some(trouble), false) = (&mut followed.verdict, &self.trouble, is_superseded)
+            && !reason.contains(trouble.as_str())
+        {
+            *reason = format!("{reason}; last seen: {trouble}");
+        }
+        Ok(followed)
+    }
+
+    async fn judged(&mut self) -> Result<Followed, api::Error> {
         let view = self.api.rollout(self.name).await?;
         let seen = match self.watched {
             Watched::Only(release) => Some(release),
@@ -109,6 +124,13 @@ impl Watch<'_> {
     }
 }
 
+/// The first pod of the release that is not ready and says why.
+fn trouble(view: &RolloutView, release: u32) -> Option<String> {
+    let pods = view.instances.iter().flat_map(|instance| instance.pods.iter().map(move |pod| (instance.instance, pod)));
+    let mut troubled = pods.filter(|(_, pod)| pod.revision == release && !pod.ready && !pod.why.is_empty());
+    troubled.next().map(|(instance, pod)| format!("instance {instance}: {}", pod.why))
+}
+
 /// Judges the newest release; whether one that went back was asked for, only the history knows.
 async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Verdict, api::Error> {
     match judge(view) {
@@ -119,6 +141,8 @@ async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Verdict, api::Err
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use contract::record::RevisionOutcome;
     use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStand};
 
@@ -142,7 +166,7 @@ mod tests {
     async fn followed(watched: Watched, answers: &[(u16, &str)]) -> Result<(u32, Verdict), Error> {
         let (url, _served) = server(answers).await;
         let api = Api::new(&[url]).unwrap();
-        let followed = follow(&api, "demo.web.web", watched, Duration::from_secs(5)).await?;
+        let followed = follow(&api, "demo.web.web", watched, Deadline::after(Duration::from_secs(5))).await?;
         Ok((followed.release, followed.verdict))
     }
 
@@ -156,9 +180,10 @@ mod tests {
     #[tokio::test]
     async fn a_release_that_waits_for_somebody_is_waited_for_until_the_time_is_up() {
         let waiting = at(5, RolloutStand::WaitingForConfirm);
-        let (url, _served) = server(&[(200, waiting.as_str()), (200, waiting.as_str())]).await;
+        let (url, _served) = server(&[(200, waiting.as_str()); 10]).await;
         let api = Api::new(&[url]).unwrap();
-        let error = follow(&api, "demo.web.web", Watched::Current, Duration::ZERO).await.unwrap_err().to_string();
+        let deadline = Deadline::after(Duration::from_millis(900));
+        let error = follow(&api, "demo.web.web", Watched::Current, deadline).await.unwrap_err().to_string();
         assert!(error.contains("rollout confirm demo.web.web --group 1"), "{error}");
     }
 
@@ -181,7 +206,10 @@ mod tests {
         let (open, back) = (at(5, RolloutStand::Progressing), rollback(6));
         let early = [(200, open.as_str()), (200, back.as_str()), (200, history.as_str())];
         let (release, verdict) = followed(Watched::Current, &early).await.unwrap();
-        assert_eq!((release, verdict), (5, Verdict::Failed("failed and was rolled back by release 6".to_owned())));
+        assert_eq!(
+            (release, verdict),
+            (5, Verdict::Failed("failed and was rolled back by release 6; last seen: instance 1: starting".to_owned()))
+        );
         let late = [(200, back.as_str()), (200, history.as_str())];
         let (release, verdict) = followed(Watched::Current, &late).await.unwrap();
         assert_eq!(release, 6);

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use self::follow::{Followed, Watched};
 use self::verdict::{Verdict, judge};
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Deadline, Patience};
 use crate::args::{self, Output, RolloutWhat};
 use crate::get::show;
 use crate::progress::on_terminal;
@@ -82,7 +82,8 @@ pub async fn rollout(api: &Api, what: &RolloutWhat) -> Result<(), Error> {
 async fn status(api: &Api, asked: &args::Follow) -> Result<(), Error> {
     if !asked.no_wait {
         let watched = asked.release.map_or(Watched::Current, Watched::Only);
-        return ended(follow::follow(api, &asked.name, watched, asked.timeout).await?, asked.output);
+        let deadline = Deadline::after(asked.timeout);
+        return ended(follow::follow(api, &asked.name, watched, deadline).await?, asked.output);
     }
     let view = api.rollout(&asked.name).await?;
     let release = asked.release.unwrap_or(view.release);
@@ -102,6 +103,8 @@ pub(crate) fn ended(followed: Followed, output: Output) -> Result<(), Error> {
 
 async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     let name = asked.name.as_str();
+    let deadline = Deadline::after(asked.waiting.timeout);
+    let api = &api.until(deadline);
     if !asked.force && api.rollout(name).await?.is_paused {
         return Err(Error::Paused { name: name.to_owned() });
     }
@@ -109,11 +112,11 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     with.extend(asked.release.map(|release| ("release", release.to_string())));
     with.extend(asked.revision.map(|revision| ("revision", revision.to_string())));
     with.extend(asked.cause.clone().map(|cause| ("cause", cause)));
-    api.say(name, "undo", &with, &mut patience()).await?;
+    api.say(name, "undo", &with, &mut Patience::until(deadline, |_| {})).await?;
     let release = api.rollout(name).await?.release;
     println!("PodGroup {name} goes back by release {release}");
     if asked.waiting.wanted(on_terminal()) {
-        let followed = follow::follow(api, name, Watched::Only(release), asked.waiting.timeout).await?;
+        let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
         return ended(followed, Output::Table);
     }
     println!("`deployctl rollout status {name}` follows it");

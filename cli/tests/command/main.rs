@@ -3,8 +3,11 @@
 
 mod alerts;
 mod backups;
+mod documents;
 mod nodes;
+mod outcomes;
 mod plans;
 mod releases;
 mod server;
+mod status;
 mod words;

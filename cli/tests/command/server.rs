@@ -8,12 +8,15 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use tokio::process::Command;
 
 /// The program under test.
 const DEPLOYCTL: &str = env!("CARGO_BIN_EXE_deployctl");
+
+/// The status of an answer that never comes.
+pub(crate) const NEVER: u16 = 0;
 
 #[derive(Debug, Default)]
 struct Script {
@@ -21,6 +24,8 @@ struct Script {
     answers: BTreeMap<String, VecDeque<(u16, Value)>>,
     /// What was asked, as `METHOD path?query`, with its body.
     asked: Vec<(String, String)>,
+    /// The idempotency keys of the changes, in the order they were asked for.
+    keys: Vec<String>,
 }
 
 /// An API for one test.
@@ -49,6 +54,16 @@ impl Server {
     pub(crate) fn changes(&self) -> Vec<(String, String)> {
         let script = self.script.lock().expect("nobody panicked");
         script.asked.iter().filter(|(line, _)| !line.starts_with("GET ")).cloned().collect()
+    }
+
+    /// How many requests it has received.
+    pub(crate) fn requests(&self) -> usize {
+        self.script.lock().expect("the server does not panic").asked.len()
+    }
+
+    /// The idempotency keys of all changes, in order.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        self.script.lock().expect("the server does not panic").keys.clone()
     }
 
     /// How often it was asked this.
@@ -86,17 +101,34 @@ impl Ended {
     }
 }
 
-async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> (StatusCode, String) {
+async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> Response<String> {
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.expect("a body");
     let query = parts.uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     let what = format!("{} {}", parts.method, parts.uri.path());
-    let mut script = script.lock().expect("nobody panicked");
-    script.asked.push((format!("{what}{query}"), String::from_utf8_lossy(&body).into_owned()));
+    let key = parts.headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
+    let (status, body) = next(&script, &what, &query, &body, &key);
+    if status == NEVER {
+        std::future::pending::<()>().await;
+    }
+    let mut response = Response::new(body.to_string().replace("{key}", &key));
+    *response.status_mut() = StatusCode::from_u16(status).expect("a status");
+    if body["unknown"] == true {
+        response.headers_mut().insert("Deployd-Outcome", HeaderValue::from_static("unknown"));
+    }
+    response
+}
+
+/// Records a request and takes the next answer to it.
+fn next(script: &Mutex<Script>, what: &str, query: &str, body: &[u8], key: &str) -> (u16, Value) {
+    let mut script = script.lock().expect("the server does not panic");
+    if !key.is_empty() {
+        script.keys.push(key.to_owned());
+    }
+    script.asked.push((format!("{what}{query}"), String::from_utf8_lossy(body).into_owned()));
     let answer = script
         .answers
-        .get_mut(&what)
+        .get_mut(what)
         .and_then(|answers| if answers.len() > 1 { answers.pop_front() } else { answers.front().cloned() });
-    let (status, body) = answer.unwrap_or_else(|| (404, Value::from(format!("nothing was said about {what}"))));
-    (StatusCode::from_u16(status).expect("a status"), body.to_string())
+    answer.unwrap_or_else(|| (404, Value::from(format!("nothing was said about {what}"))))
 }

@@ -34,12 +34,13 @@ async fn a_wrong_command_line_is_told_and_nothing_is_asked() {
 async fn a_file_that_is_no_good_is_told_field_by_field_before_anything_is_asked() {
     let server = Server::start(&[]).await;
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let text = "Name: a.web.web\nNamespace: a\nStrategy: {Type: Rolling}\nPod: {Containers: [{Image: i}]}";
+    let text =
+        "Name: a.web.web\nNamespace: a\nNumInstances: 1\nStrategy: {Type: Rolling}\nPod: {Containers: [{Image: i}]}";
     std::fs::write(file.path(), text).expect("written");
     let path = file.path().to_str().expect("a path");
     for command in ["plan", "apply"] {
         let ended = server.run(&[command, "-f", path]).await;
-        assert_eq!(ended.code, Some(1), "{command}: {ended:?}");
+        assert_eq!(ended.code, Some(2), "{command}: {ended:?}");
         assert!(ended.err.contains("Strategy.Type") && ended.err.contains("RollingUpdate"), "{command}: {ended:?}");
     }
     assert_eq!(server.changes(), []);
