@@ -50,7 +50,7 @@ impl Look<'_> {
         if self.slot.target == TargetState::Stop || self.slot.draining.is_some() {
             return None;
         }
-        let grace = self.setup() + seconds(self.group.min_ready_seconds.unwrap_or(0), i64::MAX) + GRACE;
+        let grace = self.setup() + self.group.min_ready() + GRACE;
         let (restarts, uptime) = (self.facts.restarts, self.now.since(self.started_at()));
         let is_crash_looping = self.facts.state == RunState::Success && restarts >= CRASH_LOOP && uptime <= grace;
         if is_crash_looping {
