@@ -20,7 +20,12 @@ use crate::receiver::{Manner, Post, Receiver};
 
 const SOON: Duration = Duration::from_secs(60);
 /// Nobody waits longer than needed: short looks, short polls.
-const QUICK: [(&str, &str); 3] = [("DEPLOYD_HEARTBEAT", "1s"), ("DEPLOYD_REREAD", "2s"), ("DEPLOYD_HEALTH_POLL", "1s")];
+const QUICK: [(&str, &str); 4] = [
+    ("DEPLOYD_HEARTBEAT", "1s"),
+    ("DEPLOYD_REREAD", "2s"),
+    ("DEPLOYD_HEALTH_POLL", "1s"),
+    ("DEPLOYD_EARLY_EXIT", "2s"),
+];
 
 async fn registered(cluster: &Cluster, manner: Manner) -> Receiver {
     let receiver = Receiver::start(manner).await;

@@ -278,10 +278,8 @@ fn left(slots: &[Slot]) -> Vec<Option<NodeName>> {
 
 /// Where the revision a plan leads to comes from: it takes one back that failed.
 fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Origin {
-    let Some((before, after)) = before.zip(after).filter(|(before, after)| before.spec.version != after.spec.version)
-    else {
-        return Origin::default();
-    };
+    let is_next = |after: &&GroupRecord| before.is_some_and(|before| before.spec.version != after.spec.version);
+    let Some(after) = after.filter(is_next) else { return Origin::default() };
     // The newest of the versions that count as the new one is the one it copies.
     let copies = after.equals.last().copied();
     Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }

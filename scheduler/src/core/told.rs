@@ -85,7 +85,8 @@ impl Leading<'_> {
             let node = group.slots().get(index).and_then(|slot| slot.node.as_ref());
             told.extend(self.incident(&pod, node, Happening { incident: *incident, at: self.now }));
             if let Incident::BadUpgrade { version } = incident {
-                let message = format!("version {version} did not become well and was taken back");
+                let why = plan.record.as_ref().map(|record| record.last_error.as_str()).unwrap_or_default();
+                let message = format!("version {version} did not work and was rolled back: {why}");
                 told.push(Effect::Record(events::of_group(Kind::RolledBack, name, message, self.now)));
             }
         }

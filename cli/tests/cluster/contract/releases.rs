@@ -154,6 +154,63 @@ async fn a_release_whose_only_instance_crashes_is_rolled_back_too() {
     assert_eq!((group.spec.version, group.pods[0].restart_count), (2, 0));
 }
 
+/// Contract 3.7 step 5: the lock ends with the last deploy. The demo image has no shell, so no instance is ever healthy.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_single_instance_that_is_never_healthy_is_upgraded_and_unlocked_at_once() {
+    let cluster = Cluster::start_with(&QUICK, &[]).await;
+    let name = "ill.web.web";
+    let ill = |pod: &mut Value| {
+        pod["SetupTime"] = 300.into();
+        pod["HealthConfig"] = json!({"cmd": "check", "options": {}});
+    };
+    deployed(&cluster, &group_with(name, 1, ill)).await;
+    let mut next = with_memory(name, MORE_MEMORY);
+    ill(&mut next);
+    cluster.accepted(Method::PATCH, &patch(name, "spec"), Some(&next)).await;
+    eventually(SOON, "it is upgraded", async || {
+        (names(&cluster, name).await == ["ill.web.web.v1-i1-d0"]).then_some(())
+    })
+    .await;
+    unlocked(&cluster, name).await;
+    cluster.accepted(Method::DELETE, &format!("/api/podgroups?name={name}"), None).await;
+}
+
+/// The Serial table: two early exits of the first instance roll the version back, and the others serve all the time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_that_exits_early_is_rolled_back_before_a_second_instance_is_replaced() {
+    let cluster = Cluster::start_with(&QUICK, &[]).await;
+    let name = "early.web.web";
+    let mut group = demo_group(name, 3);
+    group["RestartPolicy"] = 1.into();
+    let before = deployed(&cluster, &group).await;
+    let exiting = pod_with(name, |pod| {
+        pod["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=500", "DEMO_EXIT_CODE=3"]);
+    });
+    cluster.accepted(Method::PATCH, &patch(name, "spec"), Some(&exiting)).await;
+    let group = becomes(&cluster, name, "is rolled back", |group| group.spec.version == 2).await;
+    assert!(group.last_error.contains("instance 1: it exited with code 3 within 2 s of its start"), "{group:?}");
+    unlocked(&cluster, name).await;
+    let after = cluster.exactly(name, 3, SOON).await;
+    assert_eq!((after[0].name.as_str(), &after[1..]), ("early.web.web.v2-i1-d0", &before[1..]));
+}
+
+/// D-26 for a group without a strategy: no registry answers there.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_image_that_cannot_be_pulled_is_rolled_back_and_touches_no_container() {
+    let cluster = Cluster::start_with(&QUICK, &[]).await;
+    let name = "pull.web.web";
+    let before = deployed(&cluster, &demo_group(name, 2)).await;
+    let unknown = pod_with(name, |pod| pod["Containers"][0]["Image"] = "127.0.0.1:1/none:1".into());
+    cluster.accepted(Method::PATCH, &patch(name, "spec"), Some(&unknown)).await;
+    let group = eventually(SOON * 2, "it is rolled back", async || {
+        cluster.group(0, name).await.filter(|group| group.spec.version == 2)
+    })
+    .await;
+    assert!(group.last_error.contains("instance 1: its image cannot be pulled"), "{}", group.last_error);
+    unlocked(&cluster, name).await;
+    assert_eq!(cluster.engine.of_group(cluster.id(), name).await, before, "no container was touched");
+}
+
 fn with_ports(pod: &mut Value, ports: &[(u16, u16)]) {
     let port = |(srcport, dstport): &(u16, u16)| json!({"srcport": srcport, "dstport": dstport, "proto": "tcp"});
     pod["Annotation"] = json!({"ports": ports.iter().map(port).collect::<Vec<_>>()}).to_string().into();

@@ -36,7 +36,8 @@ use crate::docker::Workload;
 
 pub(super) const SOON: Duration = Duration::from_secs(60);
 /// Waits of the original that are settings here, made short.
-pub(super) const QUICK: [(&str, &str); 2] = [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_DEPENDENCY_GRACE", "3s")];
+pub(super) const QUICK: [(&str, &str); 3] =
+    [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_EARLY_EXIT", "2s"), ("DEPLOYD_DEPENDENCY_GRACE", "3s")];
 /// What an operation of `cmd` is called in a path.
 pub(super) fn patch(name: &str, more: &str) -> String {
     format!("/api/podgroups?name={name}&cmd={more}")

@@ -20,7 +20,8 @@ const REQUESTS: usize = 1000;
 const PACE: Duration = Duration::from_millis(50);
 /// Everything is as it was accepted after so long.
 const SETTLED: Duration = Duration::from_secs(120);
-const SETTINGS: [(&str, &str); 2] = [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_DEPENDENCY_GRACE", "2s")];
+const SETTINGS: [(&str, &str); 3] =
+    [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_EARLY_EXIT", "0s"), ("DEPLOYD_DEPENDENCY_GRACE", "2s")];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn after_a_thousand_random_requests_the_cluster_is_what_was_accepted_last() {

@@ -12,7 +12,7 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::readiness::Condition;
-use super::{Planning, Revision, number};
+use super::{Bucket, Planning, Revision, number};
 
 /// The original's words.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
@@ -20,13 +20,13 @@ const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, 
 impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
         let Some(first) = self.on_trial() else { return };
+        // A single instance that runs and is only unhealthy stays, unless an earlier version completed.
+        let may_be_unproven = self.bucket(first) != Bucket::Running;
+        let earlier = self.earlier_version().or_else(|| self.newest_former().filter(|_| may_be_unproven));
+        let Some(earlier) = earlier else { return };
         if let Some(why) = self.failure(first) {
-            if let Some(earlier) = self.earlier_version().or_else(|| self.newest_former()) {
-                self.roll_back(first, earlier, format!("{TERRIBLE} (instance {}: {why})", number(first)));
-            }
-        } else if let Some(earlier) = self.earlier_version()
-            && self.is_overdue_on_trial(first)
-        {
+            self.roll_back(first, earlier, format!("{TERRIBLE} (instance {}: {why})", number(first)));
+        } else if self.is_overdue_on_trial(first) {
             self.roll_back(first, earlier, TERRIBLE.to_owned());
         }
     }
@@ -45,7 +45,7 @@ impl Planning<'_> {
         untouched.filter(known).or_else(|| self.way_back())
     }
 
-    /// A version that certainly does not work returns to the one before it even if that one did not complete.
+    /// The version before the present one, completed or not.
     fn newest_former(&self) -> Option<u32> {
         self.record.former.keys().next_back().copied().filter(|_| self.may_return())
     }

@@ -91,7 +91,7 @@ fn the_last_of_several_patches_wins_and_nothing_of_the_others_stays() {
     assert_eq!(rig.record("web").spec.version, 3);
     assert!(settle(&mut rig, 300), "{:?}", rig.record("web"));
     assert_eq!((versions(&rig, "web"), images(&rig)), (vec![3; 3], BTreeSet::from(["v3".to_owned()])));
-    rig.pass(5);
+    rig.pass(15);
     let record = rig.record("web");
     assert_eq!((record.former, record.proven, record.last_error), (BTreeMap::new(), Some(3), String::new()));
 }
@@ -156,6 +156,9 @@ fn versions_in_use_at_once_are_bounded_by_what_one_transaction_holds() {
 fn unstored_upgrade() -> (Rig, Commit) {
     let mut rig = web(3);
     rig.command("c2", patch("web", image("web", "v1")));
+    rig.pass(9);
+    // The first instance has run for ten seconds.
+    rig.now += 2_000;
     let commit = rig.unperformed().expect("the second instance is upgraded");
     assert_eq!(versions(&rig, "web"), [1, 0, 0]);
     let delivery = rig.delivery("c3", patch("web", image("web", "v2")));
@@ -207,6 +210,50 @@ fn whoever_takes_over_gives_an_instance_its_time_anew() {
     rig.command("c4", patch("web", image("web", "v2")));
     rig.pass(90);
     assert_eq!(versions(&rig, "web"), [1, 1, 0], "the others wait for the second one");
-    rig.pass(20);
+    rig.pass(60);
     assert_eq!(versions(&rig, "web"), [2, 2, 2], "its time is over");
+}
+
+#[test]
+fn a_group_can_be_removed_as_soon_as_the_last_instance_of_an_upgrade_is_deployed() {
+    let mut rig = web(1);
+    let slow = PodSpec { setup_time: 300, ..image("web", "v1") };
+    rig.command("c2", patch("web", slow));
+    rig.pass(5);
+    assert_eq!((versions(&rig, "web"), rig.record("web").proven), (vec![1], Some(0)), "it did not complete yet");
+    assert_eq!(rig.command("c3", remove("web")), "Accepted");
+}
+
+#[test]
+fn a_version_that_exits_at_once_is_rolled_back_and_the_history_says_why() {
+    let mut rig = web(2);
+    let now = rig.time();
+    let exited = ContainerFacts { exit_code: 3, started_at: now, finished_at: now, ..ContainerFacts::default() };
+    let facts = PodFacts { state: RunState::Exit, containers: vec![exited], ..PodFacts::default() };
+    for agent in rig.agents.values_mut() {
+        agent.facts.insert("web.v1-i1-d0".to_owned(), facts.clone());
+    }
+    rig.command("c2", patch("web", image("web", "v1")));
+    assert!(settle(&mut rig, 20), "{:?}", rig.record("web"));
+    assert_eq!(versions(&rig, "web"), [2, 0]);
+    let revisions = rig.revisions("web");
+    let outcomes: Vec<_> = revisions.iter().map(|it| (it.number, it.outcome, it.copies)).collect();
+    use contract::record::RevisionOutcome::{Completed, Open, RolledBack};
+    assert_eq!(outcomes, [(0, Completed, None), (1, RolledBack, None), (2, Open, Some(0))]);
+    assert!(revisions[2].cause.contains("instance 1: it exited with code 3"), "{}", revisions[2].cause);
+    rig.pass(15);
+    assert_eq!(rig.record("web").proven, Some(2));
+}
+
+#[test]
+fn an_image_that_no_node_can_pull_changes_no_order_of_a_group_without_a_strategy() {
+    let mut rig = web(2);
+    rig.agents.values_mut().for_each(|agent| agent.fetches = Some(FetchState::Hopeless));
+    rig.pass(2);
+    rig.command("c2", patch("web", image("web", "v1")));
+    assert!(settle(&mut rig, 30), "{:?}", rig.record("web"));
+    assert_eq!((versions(&rig, "web"), images(&rig)), (vec![0, 0], BTreeSet::from(["demo".to_owned()])));
+    let record = rig.record("web");
+    assert_eq!((record.spec.version, record.spec.pod.containers[0].image.as_str()), (2, "demo"));
+    assert!(record.last_error.contains("its image cannot be pulled"), "{}", record.last_error);
 }
