@@ -20,7 +20,10 @@ impl Planning<'_> {
         }
         if let Cow::Owned(mut record) = self.record {
             let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
-            let used: BTreeSet<u32> = slots.map(|slot| slot.version).chain(record.proven).collect();
+            // Whether a removed instance had data is read from its spec until its node confirms that it is gone.
+            let removed = self.plan.slots.iter().chain(&self.tombstones).filter(|slot| slot.leaves.is_some());
+            let versions = slots.chain(removed).map(|slot| slot.version);
+            let used: BTreeSet<u32> = versions.chain(record.proven).collect();
             let present = record.spec.version;
             record.former.retain(|version, _| used.contains(version) && *version != present);
             self.plan.record = (record != *self.facts.record).then_some(record);
