@@ -48,11 +48,11 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_DEPENDENCY_GRACE", default_value = "5m", value_parser = duration::parse)]
     pub dependency_grace: Duration,
 
-    /// A condition that stands is told to callbacks again only after so long
+    /// A condition that persists is reported to callbacks again after this time, whichever scheduler leads
     #[arg(long, env = "DEPLOYD_TELL_AGAIN_AFTER", default_value = "1h", value_parser = duration::parse)]
     pub tell_again_after: Duration,
 
-    /// So many nodes going silent within --losses-within stop the engine: a failing network must not move everything (0: never)
+    /// The engine stops when this many nodes, and at least 10 % of all nodes, go silent within --losses-within: a failing network must not move everything (0: never)
     #[arg(long, env = "DEPLOYD_LOSSES_STOP", default_value_t = 3)]
     pub losses_stop: u32,
 

@@ -219,9 +219,9 @@ pub struct Settings {
     pub early_exit: Duration,
     /// A dependency pod nothing needs is removed after so long.
     pub dependency_grace: Duration,
-    /// A condition that stands is told to callbacks again only after so long.
+    /// A condition that persists is reported to callbacks again after this time.
     pub tell_again_after: Duration,
-    /// So many nodes going silent within [`Settings::losses_within`] stop the engine; 0 never does.
+    /// The engine stops when this many nodes, and at least 10 % of all nodes, go silent within [`Settings::losses_within`]; 0: never.
     pub losses_stop: u32,
     /// See `losses_stop`.
     pub losses_within: Duration,

@@ -24,8 +24,11 @@ impl Planning<'_> {
         }
         if let Cow::Owned(mut record) = self.record {
             let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
+            // Whether a removed instance had data is read from its spec until its node confirms that it is gone.
+            let removed = self.plan.slots.iter().chain(&self.tombstones).filter(|slot| slot.leaves.is_some());
+            let versions = slots.chain(removed).map(|slot| slot.version);
             let present = record.spec.version;
-            let used: BTreeSet<u32> = slots.map(|slot| slot.version).chain(kept_for_rollback(&record)).collect();
+            let used: BTreeSet<u32> = versions.chain(kept_for_rollback(&record)).collect();
             record.former.retain(|version, _| used.contains(version) && *version != present);
             self.plan.record = (record != *self.facts.record).then_some(record);
         }

@@ -89,3 +89,16 @@ fn operations_pass_tombstones_over() {
     world.settle(30);
     assert_eq!((world.slots[0].version, world.slots[1].version, world.leaves(1)), (1, 0, Some("b")));
 }
+
+#[test]
+fn a_tombstone_outlives_a_patch_that_takes_the_data_away() {
+    let mut world = stateful();
+    world.host("b").liveness = Liveness::Lost;
+    world.patch(10, |pod| pod.containers[0].volumes.clear());
+    scale(&mut world, 1, 10);
+    for second in 11..20 {
+        world.seen[0] = healthy(5);
+        world.settle(second);
+    }
+    assert_eq!((world.slots[0].version, world.slots[1].filling, world.leaves(1)), (1, Filling::Nothing, Some("b")));
+}
