@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use contract::api::{Node, PodGroupLine};
+use contract::api::{Node, PodGroupLine, Quarantined};
 use contract::state::RunState;
 
 use crate::api::{self, Api};
@@ -57,6 +57,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
         println!("leader: {} (term {})\n", cluster.leader, cluster.term);
     }
     flaws.extend(estranged(cluster.estranged));
+    flaws.extend(cluster.quarantined.iter().map(quarantined));
     let nodes = api.nodes().await?;
     println!("{}\n", table::nodes(&nodes));
     flaws.extend(node_flaws(&nodes));
@@ -78,6 +79,15 @@ fn estranged(nodes: u64) -> Option<String> {
              backup with `deployctl restore FILE`"
         )
     })
+}
+
+/// An object that the leader does not reconcile.
+fn quarantined(object: &Quarantined) -> String {
+    let Quarantined { kind, name, reason, since } = object;
+    format!(
+        "{kind} {name} is quarantined since {since} and its containers are left alone: {reason}; a new spec or its removal ends \
+         the quarantine"
+    )
 }
 
 fn node_flaws(nodes: &[Node]) -> Vec<String> {
@@ -130,6 +140,18 @@ mod tests {
         let nodes = [node("a", "alive", "up"), node("b", "lost", "up"), node("c", "alive", "hung")];
         assert_eq!(node_flaws(&nodes), ["b is lost", "the Docker engine of c is hung"]);
         assert_eq!(node_flaws(&[]), ["there are no nodes"]);
+    }
+
+    #[test]
+    fn a_quarantined_object_is_named_with_its_reason() {
+        let object = Quarantined {
+            kind: "group".to_owned(),
+            name: "web".to_owned(),
+            reason: "the store refused to store it".to_owned(),
+            ..Quarantined::default()
+        };
+        let told = quarantined(&object);
+        assert!(told.starts_with("group web is quarantined") && told.contains("the store refused"), "{told}");
     }
 
     #[test]

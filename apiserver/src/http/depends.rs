@@ -5,7 +5,6 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::go_json;
 use contract::name::GroupName;
 use contract::query::{Answer as Told, Query};
 use contract::spec::PodSpec;
@@ -13,7 +12,7 @@ use contract::spec::PodSpec;
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::writes::{self, Promise};
-use super::{Api, Call};
+use super::{Api, Call, podgroups};
 use crate::{queries, view};
 
 const NO_NAME: &str = "Missing dependency pod name for the request";
@@ -61,10 +60,7 @@ async fn delete(api: &Api, call: Call) -> Answer {
 
 /// The body of a change; `flawed` begins what is told of one that is not sound.
 fn pod_spec(call: &Call, flawed: &str) -> Result<Box<PodSpec>, Refused> {
-    let pod: PodSpec = go_json::from_slice(&call.body)
-        .map_err(|error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}")))?;
-    pod.validate().map_err(|flaws| Refused::flawed(flawed, &flaws))?;
-    Ok(Box::new(pod))
+    podgroups::pod_for(&call.body, podgroups::is_strict(call), flawed).map(Box::new)
 }
 
 fn dependency_name(call: &Call) -> Result<GroupName, Refused> {

@@ -12,6 +12,7 @@ use contract::query::{Answer as Told, Query};
 use contract::release_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
+use contract::strict;
 use contract::validate::MOST_INSTANCES;
 use serde_json::Value;
 
@@ -74,18 +75,29 @@ async fn list(api: &Api, call: &Call) -> Answer {
 }
 
 async fn post(api: &Api, call: Call) -> Answer {
-    let spec = asked_for(&call.body)?;
+    let spec = asked_for(&call.body, is_strict(&call))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
     writes::change(api, &call.headers, Change::CreateGroup { spec }, promise).await
 }
 
+/// `strict=true`: unknown fields and numbers out of range are refused.
+pub(super) fn is_strict(call: &Call) -> bool {
+    call.params.boolean("strict", false)
+}
+
 /// The group a body asks for.
-pub(super) fn asked_for(body: &[u8]) -> Result<PodGroupSpec, Refused> {
+pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}"));
     let body: Value = go_json::from_slice(body).map_err(unreadable)?;
-    let mut flaws = body.as_object().map(release_fields::strangers).unwrap_or_default();
-    let spec: PodGroupSpec = go_json::from_value(body).map_err(unreadable)?;
+    let document = body.as_object().cloned().unwrap_or_default();
+    let mut spec: PodGroupSpec = go_json::from_value(body).map_err(unreadable)?;
+    let mut flaws =
+        if is_strict { strict::group_flaws(&document, &spec) } else { release_fields::strangers(&document) };
+    if is_strict && !strict::names(&document, "RestartPolicy") {
+        // Absent means never to the original's clients; whoever asks to be checked means a service that stays up.
+        spec.restart_policy = RestartPolicy::Always;
+    }
     flaws.extend(spec.validate().err().unwrap_or_default());
     if flaws.is_empty() { Ok(spec) } else { Err(Refused::flawed("Missing paremeters for PodGroupSpec", &flaws)) }
 }
@@ -156,11 +168,20 @@ fn replica(call: &Call) -> Result<Change, Refused> {
 fn spec(call: &Call) -> Result<Change, Refused> {
     // The command was read from the parameters, so a form has used up the body, as in the original.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
-    let pod: PodSpec = go_json::from_slice(body)
-        .map_err(|error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}")))?;
-    pod.validate().map_err(|flaws| Refused::flawed("Missing parameter for PodSpec", &flaws))?;
+    let pod = pod_for(body, is_strict(call), "Missing parameter for PodSpec")?;
     let cause = releases::cause(call)?;
     Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
+}
+
+/// The pod a body asks for; `flawed` begins the message about one that is not sound.
+pub(super) fn pod_for(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodSpec, Refused> {
+    let unreadable = |error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}"));
+    let body: Value = go_json::from_slice(body).map_err(unreadable)?;
+    let document = body.as_object().cloned().unwrap_or_default();
+    let pod: PodSpec = go_json::from_value(body).map_err(unreadable)?;
+    let mut flaws = if is_strict { strict::pod_flaws(&document, &pod) } else { Vec::new() };
+    flaws.extend(pod.validate().err().unwrap_or_default());
+    if flaws.is_empty() { Ok(pod) } else { Err(Refused::flawed(flawed, &flaws)) }
 }
 
 /// Words and numbers that mean nothing are accepted and nothing is done, as in the original.

@@ -34,7 +34,7 @@ pub async fn plan(api: &Api, call: &Call) -> Answer {
         Verb::Post => {}
         Verb::Get | Verb::Put | Verb::Patch | Verb::Delete => return Err(Refused::unsupported(call.verb.word())),
     }
-    let query = Query::Plan { spec: Box::new(podgroups::asked_for(&call.body)?) };
+    let query = Query::Plan { spec: Box::new(podgroups::asked_for(&call.body, podgroups::is_strict(call))?) };
     writes::check_size(&query)?;
     let reply = api.queries.ask(&query).await?;
     let Told::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };

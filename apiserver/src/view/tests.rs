@@ -176,6 +176,7 @@ fn a_standby_is_not_called_leader() {
         nodes: 0,
         estranged: 0,
         restored: None,
+        quarantined: Vec::new(),
     };
     assert_eq!(cluster("a", view(Some(Term(3)))).leader, "s1");
     let standby = cluster("a", view(None));

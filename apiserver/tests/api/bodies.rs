@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use contract::command::{Command, Verb};
+use contract::state::RestartPolicy;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::leader::{Leader, Manner};
@@ -167,4 +169,59 @@ async fn names_that_cannot_be_are_unknown_names() {
         assert_eq!(world.get(&format!("/api/operations?id={name}")).await.status, 404);
     }
     assert_eq!(leader.stop().await, []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strict_request_is_refused_for_what_a_plain_one_tolerates() {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    for (from, to, told) in [
+        (
+            "\"NumInstances\":2",
+            "\"NumInstance\":2".to_owned(),
+            "NumInstance: is not a field here; did you mean NumInstances?",
+        ),
+        ("\"NumInstances\":2,", String::new(), "NumInstances: is required"),
+        (
+            "\"Annotation\"",
+            "\"HealthCheck\":{},\"Annotation\"".to_owned(),
+            "Pod.HealthCheck: is not a field here; did you mean",
+        ),
+        ("\"Annotation\"", "\"SetupTime\":301,\"Annotation\"".to_owned(), "Pod.SetupTime: must be 0..300, is 301"),
+        ("\"CpuLimit\":1", "\"CpuLimit\":9".to_owned(), "Pod.Containers[0].CpuLimit: must be 0..8, is 9"),
+    ] {
+        let body = spec_with(from, &to);
+        let strict = world.post("/api/podgroups?strict=true", &body).await;
+        assert_eq!(strict.status, 400, "{to}");
+        assert!(strict.message().contains(told), "{}", strict.message());
+        assert_ne!(world.post("/api/podgroups", &body).await.status, 400, "{to}");
+    }
+    let pod =
+        r#"{"Name":"hello.web.web","Namespace":"hello","Containers":[{"Image":"a:1","Imag":"b"}],"KillTimeout":5}"#;
+    for (method, path) in [("PATCH", "/api/podgroups?name=hello.web.web&cmd=spec"), ("POST", "/api/depends?x=1")] {
+        let body = Some(("application/json", pod));
+        let strict = world.call(method, &format!("{path}&strict=true"), body).await;
+        assert_eq!(strict.status, 400, "{path}");
+        for told in ["Pod.Containers[0].Imag: ", "Pod.KillTimeout: must be 10..120"] {
+            assert!(strict.message().contains(told), "{}", strict.message());
+        }
+        assert_ne!(world.call(method, path, body).await.status, 400, "{path}");
+    }
+    leader.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_strict_request_without_restart_policy_means_always_and_a_plain_one_never() {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let body = spec_with("\"RestartPolicy\":1,", "");
+    for path in ["/api/podgroups?strict=true", "/api/podgroups"] {
+        assert_ne!(world.post(path, &body).await.status, 400);
+    }
+    let policy = |command: Command| match command.verb {
+        Verb::CreateGroup { spec } => spec.restart_policy,
+        other => panic!("not a group: {other:?}"),
+    };
+    let policies: Vec<RestartPolicy> = leader.stop().await.into_iter().map(policy).collect();
+    assert_eq!(policies, [RestartPolicy::Always, RestartPolicy::Never]);
 }

@@ -39,6 +39,7 @@ pub mod spec;
 pub mod state;
 pub mod store;
 pub mod streams;
+pub mod strict;
 pub mod subjects;
 pub mod time;
 pub mod travel;

@@ -49,6 +49,16 @@ const INSIDE: [(&str, &[&str]); 4] = [
     ("Drain", &["GraceSeconds", "NeedsAnswer", "TimeoutSeconds"]),
 ];
 
+/// The names of all release fields.
+pub(crate) fn all_names() -> impl Iterator<Item = &'static str> {
+    FIELDS.iter().map(|(name, _)| *name)
+}
+
+/// The names that may stand inside a release field, by its path.
+pub(crate) fn names_inside(path: &str) -> Option<&'static [&'static str]> {
+    INSIDE.iter().find(|(known, _)| *known == path).map(|(_, names)| *names)
+}
+
 /// What stands inside the release fields of a body and is no field there.
 pub fn strangers(body: &Map<String, Value>) -> Vec<Flaw> {
     let mut flaws = Vec::new();

@@ -355,12 +355,8 @@ mod tests {
     #[test]
     fn numbers_of_any_size_make_sums_that_fit() {
         let large = ContainerSpec { cpu_limit: i64::MAX, memory_limit: i64::MAX, ..Default::default() };
-        let pod = PodSpec {
-            containers: vec![large; 16],
-            setup_time: i64::MAX,
-            kill_timeout: i64::MAX,
-            ..Default::default()
-        };
+        let pod =
+            PodSpec { containers: vec![large; 16], setup_time: i64::MAX, kill_timeout: i64::MAX, ..Default::default() };
         assert_eq!((pod.memory(), pod.cpu_millis(u32::MAX)), (16 << 50, 16 * 8 * u64::from(u32::MAX) * 1000 / 16));
         assert_eq!((pod.setup().as_secs(), pod.kill_grace().as_secs()), (300, 120));
         let below = PodSpec { setup_time: i64::MIN, kill_timeout: i64::MIN, ..Default::default() };

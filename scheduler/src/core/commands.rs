@@ -84,7 +84,8 @@ impl Leading<'_> {
             Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
             Err(panic) => {
                 self.restore_scope(scope);
-                let reason = format!("the scheduler panicked while it applied the command: {panic}; please report this");
+                let reason =
+                    format!("the scheduler panicked while it applied the command: {panic}; please report this");
                 (Bundle::default(), Verdict::Refused(Refusal::Unfit { reason }))
             }
         };

@@ -11,6 +11,8 @@ use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
 use contract::node::NodeChange;
+use contract::ranges::Clamp;
+use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 use super::io::Effect;
@@ -46,24 +48,56 @@ pub(super) fn of_node(node: &NodeName, message: impl Into<String>, now: Timestam
 pub(super) struct Asked {
     event: Event,
     by: String,
+    /// Numbers of its spec that are used as others.
+    clamps: Vec<String>,
 }
 
 impl Asked {
     pub(super) fn of(command: &Command, now: Timestamp) -> Self {
         let (group, node, text) = about(&command.verb);
         let event = Event { group, node: node.cloned(), ..event(Kind::Accepted, text, now) };
-        Self { event, by: format!("asked through {} as {}", command.by, command.id) }
+        let clamps = pod_of(&command.verb).map(PodSpec::clamps).unwrap_or_default();
+        let clamps = clamps.iter().map(Clamp::to_string).collect();
+        Self { event, by: format!("asked through {} as {}", command.by, command.id), clamps }
     }
 
     /// The event, once the verdict is known.
     pub(super) fn became(self, verdict: &Verdict) -> Effect {
-        let Self { event: asked, by } = self;
+        let Self { event: asked, by, clamps } = self;
         let (kind, word) = match verdict {
-            Verdict::Accepted => (Kind::Accepted, "accepted".to_owned()),
+            Verdict::Accepted if clamps.is_empty() => (Kind::Accepted, "accepted".to_owned()),
+            Verdict::Accepted => (Kind::Accepted, format!("accepted, but {}", clamps.join(", "))),
             Verdict::Refused(refusal) => (Kind::Refused, format!("refused: {refusal}")),
         };
         let message = event(kind, format!("{}: {word}; {by}", asked.message), asked.at).message;
         Effect::Record(Event { kind, message, ..asked })
+    }
+}
+
+/// The pod spec that a command brings.
+fn pod_of(verb: &Verb) -> Option<&PodSpec> {
+    match verb {
+        Verb::CreateGroup { spec } => Some(&spec.pod),
+        Verb::PatchSpec { pod, .. } | Verb::CreateDependency { pod } | Verb::UpdateDependency { pod } => Some(pod),
+        Verb::RemoveGroup { .. }
+        | Verb::Replica { .. }
+        | Verb::PatchStrategy { .. }
+        | Verb::Rollout { .. }
+        | Verb::SetGate { .. }
+        | Verb::Drained { .. }
+        | Verb::Operate { .. }
+        | Verb::Drift { .. }
+        | Verb::Evacuate { .. }
+        | Verb::Node { .. }
+        | Verb::RemoveDependency { .. }
+        | Verb::AddCallback { .. }
+        | Verb::RemoveCallback { .. }
+        | Verb::Configure { .. }
+        | Verb::RunEngine { .. }
+        | Verb::Guard { .. }
+        | Verb::SetConstraint { .. }
+        | Verb::RemoveConstraint { .. }
+        | Verb::Restore { .. } => None,
     }
 }
 

@@ -25,6 +25,7 @@ use super::reports::Ears;
 use super::revisions::Origin;
 use super::scene::Scene;
 use super::state::{Group, pod_id, pods_of};
+use super::texts;
 
 /// Instances planned per input, but for those of the last group.
 const MOST_PLANNED: usize = 8192;
@@ -228,7 +229,7 @@ impl Leading<'_> {
 
     /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
     pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord) -> Write {
-        let write = commit::put(keys::group(name), &record);
+        let write = commit::put(keys::group(name), &*texts::bounded_record(&record));
         let before = self.state.claims.of(name).cloned();
         self.state.set_record(name, record, self.settings.quota_cores);
         self.lead.ports_freed |= before.as_ref() != self.state.claims.of(name);
@@ -285,12 +286,14 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }
 }
 
-/// The slots as stored: a thousand instances without a place have one reason, and it is kept once.
+/// The slots as stored: a reason that a thousand instances in a row have is stored once, and none is longer than a record
+/// can bear.
 pub(super) fn to_store(slots: &[Slot]) -> PlacementRecord {
     let mut last_reason = "";
     let mut kept = slots.to_vec();
     for (slot, kept) in slots.iter().zip(&mut kept) {
-        if slot.node.is_none() && slot.why == last_reason {
+        texts::bound_slot(kept);
+        if slot.why == last_reason {
             kept.why.clear();
         }
         last_reason = &slot.why;

@@ -149,9 +149,8 @@ impl Scope {
     pub(super) fn of(verb: &Verb) -> Self {
         let group = |name: &GroupName| Self::Objects(vec![Object::Group(name.clone())]);
         let dependency = |name: &GroupName| Self::Objects(vec![Object::Dependency(name.clone())]);
-        let named = |text: &str, object: fn(GroupName) -> Object| {
-            Self::Objects(text.parse().map(object).into_iter().collect())
-        };
+        let named =
+            |text: &str, object: fn(GroupName) -> Object| Self::Objects(text.parse().map(object).into_iter().collect());
         match verb {
             Verb::CreateGroup { spec } => named(&spec.name, Object::Group),
             Verb::RemoveGroup { name, .. }

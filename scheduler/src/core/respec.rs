@@ -160,4 +160,3 @@ impl Admission<'_> {
         capacity::fits(&self.state.hosts, present, Need::of(pod, self.settings.quota_cores), instances)
     }
 }
-

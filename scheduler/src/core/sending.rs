@@ -17,8 +17,8 @@ use contract::time::Timestamp;
 use super::alarms::Alarm;
 use super::io::Effect;
 use super::leader::Leading;
-use super::quarantine::Object;
 use super::orders::{Conclusion, FORGOTTEN_AFTER};
+use super::quarantine::Object;
 
 /// Whoever has not answered after so long holds up nobody else: a hundred nodes may go silent at once, and the others' orders
 /// do not wait until it is certain that none of them answers.

@@ -51,7 +51,8 @@ impl Leading<'_> {
 
     /// Takes every waiting decision about these objects back, and every one about an object of those.
     fn give_up_later(&mut self, objects: &BTreeSet<Object>) -> (Vec<Bundle>, BTreeSet<Object>) {
-        const LATER: &str = "not stored: the store refused an earlier decision about the same object; send the command again";
+        const LATER: &str =
+            "not stored: the store refused an earlier decision about the same object; send the command again";
         let (mut given_up, mut touched) = (Vec::new(), objects.clone());
         loop {
             let before = given_up.len();

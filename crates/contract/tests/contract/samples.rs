@@ -14,7 +14,7 @@ use contract::pod_id::PodId;
 use contract::ports::StreamPort;
 use contract::query::{
     Answer, ClusterView, DependencyView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView,
-    Overdue, PodView, PortClaim, Query,
+    Overdue, PodView, PortClaim, QuarantinedKind, QuarantinedView, Query,
 };
 use contract::record::{
     CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, OperationRecord, Pair, PairsRecord,
@@ -313,6 +313,12 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         nodes: 1,
         estranged: 1,
         restored: Some(name("deployctl-1")),
+        quarantined: vec![QuarantinedView {
+            kind: QuarantinedKind::Group,
+            name: "hello.web.web".to_owned(),
+            reason: "reconciling it panicked: overflow".to_owned(),
+            since: at(7),
+        }],
     };
     vec![
         ("group", Answer::Group(Some(Box::new(group)))),

@@ -27,6 +27,8 @@ fn the_largest_setup_time_with_a_failing_health_check_stops_nothing() {
     let mut large = spec("sound", 1);
     large.pod.setup_time = i64::MAX;
     assert_eq!(rig.command("large", Verb::CreateGroup { spec: Box::new(large) }), "Accepted");
+    let clamp = "accepted, but Pod.SetupTime 9223372036854775807 is outside 0..300 and is used as 300";
+    assert!(rig.events.iter().any(|event| event.message.contains(clamp)), "{:?}", rig.events);
     let container = ContainerFacts { running: true, ip: "10.0.0.2".to_owned(), ..Default::default() };
     let facts = PodFacts {
         state: RunState::Success,
@@ -132,7 +134,8 @@ fn a_quarantined_group_can_be_removed_also_by_the_next_leader() {
     assert_eq!(rig.command("remove-too", remove("second")), "Accepted");
     rig.pass(5);
     assert_eq!((rig.group("second"), rig.quarantined().len()), (None, 0));
-    let left: Vec<&String> = rig.store.keys().filter(|key| key.starts_with(keys::STATE) && key.contains("second")).collect();
+    let left: Vec<&String> =
+        rig.store.keys().filter(|key| key.starts_with(keys::STATE) && key.contains("second")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 
@@ -263,4 +266,14 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decide
     assert_eq!(rig.core.cursor().sequence, rig.sequence);
     assert_eq!((rig.group("large"), rig.all_pods("other").len()), (None, 1));
     assert_eq!(rig.command("again", create("large", 1)), "Accepted", "the name is free");
+}
+
+#[test]
+fn an_error_that_many_instances_share_is_stored_once_and_cut() {
+    let slot = contract::record::Slot { node: Some(node("a")), why: "x".repeat(100_000), ..Default::default() };
+    let record = crate::core::planning::to_store(&vec![slot; 5_000]);
+    let reasons: Vec<usize> = record.slots.iter().map(|slot| slot.why.len()).filter(|length| *length > 0).collect();
+    assert_eq!(reasons, [512]);
+    let bytes = serde_json::to_vec(&record).expect("a record").len();
+    assert!(bytes < crate::core::bulk::LARGEST_TRANSACTION, "{bytes}");
 }

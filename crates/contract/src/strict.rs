@@ -1,0 +1,245 @@
+//! Strict documents: an unknown field is an error that names its path and the field that was probably meant.
+//!
+//! The API is strict with `strict=true` and `deployctl` always is. A plain request of the original's clients stays tolerant,
+//! because the contract requires it; only inside our own fields an unknown name is refused there too.
+
+use serde_json::{Map, Value};
+
+use crate::release_fields;
+use crate::spec::{PodGroupSpec, PodSpec};
+use crate::validate::Flaw;
+
+/// The fields of the objects of a PodGroupSpec that the original has too, by path.
+const FIELDS: [(&str, &[&str]); 9] = [
+    ("", &["Name", "Namespace", "Version", "CreatedAt", "UpdatedAt", "Pod", "NumInstances", "RestartPolicy"]),
+    (
+        "Pod",
+        &[
+            "Name",
+            "Namespace",
+            "Version",
+            "CreatedAt",
+            "UpdatedAt",
+            "Network",
+            "Containers",
+            "Filters",
+            "Labels",
+            "Dependencies",
+            "Annotation",
+            "Stateful",
+            "SetupTime",
+            "KillTimeout",
+            "PrevState",
+            "HealthConfig",
+        ],
+    ),
+    (
+        "Pod.Containers[]",
+        &[
+            "Name",
+            "Namespace",
+            "Version",
+            "CreatedAt",
+            "UpdatedAt",
+            "Image",
+            "Env",
+            "User",
+            "WorkingDir",
+            "DnsSearch",
+            "Volumes",
+            "SystemVolumes",
+            "CloudVolumes",
+            "Command",
+            "Entrypoint",
+            "CpuLimit",
+            "MemoryLimit",
+            "Expose",
+            "LogConfig",
+        ],
+    ),
+    ("Pod.Containers[].CloudVolumes[]", &["Type", "Dirs"]),
+    ("Pod.Containers[].LogConfig", &["Type", "Config"]),
+    ("Pod.Dependencies[]", &["PodName", "Policy"]),
+    ("Pod.PrevState", &["NodeName", "IPs"]),
+    ("Pod.HealthConfig", &["cmd", "options"]),
+    ("Pod.HealthConfig.options", &["interval", "timeout", "retries"]),
+];
+
+/// What is wrong with the JSON of a group for a strict request: unknown fields, a missing `NumInstances`, and numbers that a
+/// plain request would clamp.
+pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
+    unknown(document, Place { shown: String::new(), known: String::new() }, &mut flaws);
+    if member(document, "NumInstances").is_none_or(Value::is_null) {
+        let problem = "is required: a group without it would be scaled to 0 instances";
+        flaws.push(Flaw { field: "NumInstances".to_owned(), problem: problem.to_owned() });
+    }
+    flaws.extend(spec.pod.clamps().iter().map(crate::ranges::Clamp::flaw));
+    flaws
+}
+
+/// The same for the JSON of a pod that comes without a group. Fields are named from `Pod` on, as in a group.
+pub fn pod_flaws(document: &Map<String, Value>, pod: &PodSpec) -> Vec<Flaw> {
+    let mut flaws = Vec::new();
+    unknown(document, Place { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
+    flaws.extend(pod.clamps().iter().map(crate::ranges::Clamp::flaw));
+    flaws
+}
+
+/// Whether a document says something about a field, in any case of its name.
+pub fn names(document: &Map<String, Value>, field: &str) -> bool {
+    member(document, field).is_some_and(|value| !value.is_null())
+}
+
+fn member<'a>(document: &'a Map<String, Value>, field: &str) -> Option<&'a Value> {
+    document.iter().find(|(name, _)| name.eq_ignore_ascii_case(field)).map(|(_, value)| value)
+}
+
+/// A place in a document: `Pod.Containers[3]`, which the tables know as `Pod.Containers[]`.
+struct Place {
+    shown: String,
+    known: String,
+}
+
+impl Place {
+    fn below(&self, shown: &str, known: &str) -> Self {
+        let join = |path: &str, name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+        Self { shown: join(&self.shown, shown), known: join(&self.known, known) }
+    }
+    fn element(&self, index: usize) -> Self {
+        Self { shown: format!("{}[{index}]", self.shown), known: format!("{}[]", self.known) }
+    }
+    /// The names that may stand here; none where users choose the names.
+    fn fields(&self) -> Option<Vec<&'static str>> {
+        let own = FIELDS.iter().find(|(path, _)| *path == self.known).map(|(_, names)| names.to_vec());
+        match (own, self.known.as_str()) {
+            (Some(names), "") => Some(names.into_iter().chain(release_fields::all_names()).collect()),
+            (Some(names), _) => Some(names),
+            (None, path) => release_fields::names_inside(path).map(<[&str]>::to_vec),
+        }
+    }
+}
+
+fn unknown(document: &Map<String, Value>, place: Place, flaws: &mut Vec<Flaw>) {
+    let Some(fields) = place.fields() else { return };
+    for (name, value) in document {
+        let Some(known) = fields.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
+            flaws.push(Flaw { field: place.below(name, name).shown, problem: unknown_problem(name, &fields) });
+            continue;
+        };
+        let below = place.below(name, known);
+        match value {
+            Value::Object(members) => unknown(members, below, flaws),
+            Value::Array(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    if let Value::Object(members) = element {
+                        unknown(members, below.element(index), flaws);
+                    }
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+}
+
+/// What is wrong with an unknown name, and what was probably meant.
+pub fn unknown_problem(name: &str, known: &[&str]) -> String {
+    match nearest(name, known) {
+        Some(meant) => format!("is not a field here; did you mean {meant}?"),
+        None => format!("is not a field here; there are {}", known.join(", ")),
+    }
+}
+
+/// The known name that `name` was probably meant to be: fewer than half of the letters differ.
+pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    let close = known.iter().map(|known| (distance(&name.to_lowercase(), &known.to_lowercase()), *known));
+    let (letters, meant) = close.min_by_key(|(letters, _)| *letters)?;
+    (letters * 2 < name.chars().count().max(meant.chars().count())).then_some(meant)
+}
+
+/// Letters to insert, remove or replace to get from one text to the other (Levenshtein).
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], index + 1);
+        for (column, other) in to.iter().enumerate() {
+            let replaced = diagonal + usize::from(letter != *other);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::spec::{CloudVolume, ContainerSpec, Dependency};
+
+    fn flaws(document: &Value) -> Vec<String> {
+        let members = document.as_object().expect("an object");
+        let spec = crate::go_json::from_value(document.clone()).expect("a spec");
+        group_flaws(members, &spec).iter().map(Flaw::to_string).collect()
+    }
+
+    #[test]
+    fn an_unknown_field_is_named_with_its_path_and_the_field_that_was_meant() {
+        let document = json!({
+            "NumInstance": 3,
+            "numinstances": 3,
+            "Strategy": {"Typ": "RollingUpdate"},
+            "Pod": {
+                "HealthCheck": {},
+                "Labels": {"anything": "goes"},
+                "Containers": [{"Image": "demo"}, {"Imag": "demo", "LogConfig": {"Config": {"tag": "x"}}}],
+            },
+            "Bogus": 1,
+        });
+        assert_eq!(
+            flaws(&document),
+            [
+                "Bogus: is not a field here; there are Name, Namespace, Version, CreatedAt, UpdatedAt, Pod, NumInstances, \
+                 RestartPolicy, Strategy, Topology, MinReadySeconds, ProgressDeadlineSeconds, RevisionHistoryLimit, Paused, \
+                 PodReplacement, UpdatePolicy, FailureAction, FailureThreshold, FailFastRestarts, ReadinessGates, Drain",
+                "NumInstance: is not a field here; did you mean NumInstances?",
+                "Pod.Containers[1].Imag: is not a field here; did you mean Image?",
+                "Pod.HealthCheck: is not a field here; did you mean HealthConfig?",
+                "Strategy.Typ: is not a field here; did you mean Type?",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_number_of_instances_is_required_and_a_clamp_is_an_error() {
+        assert_eq!(
+            flaws(&json!({"Pod": {"HealthConfig": {"options": {"interval": 5}}}})),
+            [
+                "NumInstances: is required: a group without it would be scaled to 0 instances",
+                "Pod.HealthConfig.options.interval: must be 10..86400 or 0 (not set), is 5",
+            ]
+        );
+        assert_eq!(flaws(&json!({"NumInstances": 0})), [""; 0]);
+    }
+
+    #[test]
+    fn the_tables_name_exactly_the_fields_that_are_written() {
+        let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
+        let pod =
+            PodSpec { containers: vec![container], dependencies: vec![Dependency::default()], ..PodSpec::default() };
+        let written = serde_json::to_value(PodGroupSpec { pod, ..PodGroupSpec::default() }).expect("a value");
+        for (path, known) in FIELDS {
+            let steps = path.split(['.', '[', ']']).filter(|step| !step.is_empty());
+            let object = steps.fold(&written, |value, step| match &value[step] {
+                Value::Array(elements) => &elements[0],
+                value => value,
+            });
+            let mut known = known.to_vec();
+            known.sort_unstable();
+            let names: Vec<&String> = object.as_object().expect("an object").keys().collect();
+            assert_eq!(names, known, "{path}");
+        }
+    }
+}
