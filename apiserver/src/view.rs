@@ -139,6 +139,8 @@ pub fn group_list(lines: Vec<GroupLine>, limit: usize) -> api::PodGroupList {
         state: line.state,
         operation: line.operation.map_or_else(String::new, |operation| operation.word().to_owned()),
         last_error: line.last_error,
+        ready: line.ready,
+        overdue: line.overdue,
     };
     api::PodGroupList { pod_groups: lines.into_iter().map(line).collect(), next }
 }

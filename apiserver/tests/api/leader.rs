@@ -346,6 +346,8 @@ fn line(spec: &PodGroupSpec) -> GroupLine {
         state: RunState::Pending,
         operation: None,
         last_error: String::new(),
+        ready: None,
+        overdue: Vec::new(),
     }
 }
 

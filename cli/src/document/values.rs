@@ -49,9 +49,9 @@ const FIELDS: [(&str, Kind); 14] = [
     ("Topology.AutoReschedule.InitialDelaySeconds", Kind::Seconds(Range::Any)),
     ("Pod.SetupTime", Kind::Seconds(Range::Within(0, 300))),
     ("Pod.KillTimeout", Kind::Seconds(Range::ZeroOr(10, 120))),
-    ("Pod.HealthConfig.options.interval", Kind::Seconds(Range::ZeroOr(10, i64::MAX))),
-    ("Pod.HealthConfig.options.timeout", Kind::Seconds(Range::ZeroOr(3, i64::MAX))),
-    ("Pod.HealthConfig.options.retries", Kind::Number(Range::ZeroOr(3, i64::MAX))),
+    ("Pod.HealthConfig.options.interval", Kind::Seconds(Range::ZeroOr(10, 86_400))),
+    ("Pod.HealthConfig.options.timeout", Kind::Seconds(Range::ZeroOr(3, 3_600))),
+    ("Pod.HealthConfig.options.retries", Kind::Number(Range::ZeroOr(3, 1_000))),
     ("Pod.Containers[].MemoryLimit", Kind::Bytes),
     ("Pod.Containers[].CpuLimit", Kind::Cpu),
 ];
@@ -116,9 +116,6 @@ impl Range {
         match self {
             Self::Within(least, most) if !(least..=most).contains(&number) => {
                 Err(format!("must be {least}..{most}, is {number}"))
-            }
-            Self::ZeroOr(least, i64::MAX) if number != 0 && number < least => {
-                Err(format!("must be 0 (default {least}) or at least {least}, is {number}"))
             }
             Self::ZeroOr(least, most) if number != 0 && !(least..=most).contains(&number) => {
                 Err(format!("must be 0 (default {least}) or {least}..{most}, is {number}"))

@@ -130,7 +130,7 @@ async fn values_that_the_cluster_would_change_are_refused_with_the_range() {
         (with_pod("", ", SetupTime: 500ms"), "Pod.SetupTime: \"500ms\" is not a whole number of seconds"),
         (
             with_pod("", ", HealthConfig: {cmd: x, options: {interval: 5}}"),
-            "Pod.HealthConfig.options.interval: must be 0 (default 10) or at least 10, is 5",
+            "Pod.HealthConfig.options.interval: must be 0 (default 10) or 10..86400, is 5",
         ),
         (with("NumInstances: 1\nRestartPolicy: sometimes"), "RestartPolicy: must be always, onfail or never"),
         (with("NumInstances: 1\nRestartPolicy: 7"), "RestartPolicy: must be always, onfail or never"),

@@ -9,4 +9,5 @@ mod outcomes;
 mod plans;
 mod releases;
 mod server;
+mod status;
 mod words;

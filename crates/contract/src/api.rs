@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
 use crate::node::Cordon;
+use crate::query::Overdue;
 use crate::runtime::ContainerDetail;
 use crate::spec::{PodGroupSpec, PodSpec, PrevState};
 use crate::state::{HealthState, RunState, TargetState};
@@ -202,6 +203,12 @@ pub struct PodGroupLine {
     pub operation: String,
     /// What went wrong last.
     pub last_error: String,
+    /// Instances that are ready; absent when the scheduler does not count them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<u32>,
+    /// Instances that have not been ready for too long; not all of them when there are many.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overdue: Vec<Overdue>,
 }
 
 /// `GET /api/operations?id=` (ours).

@@ -220,6 +220,25 @@ pub struct GroupLine {
     pub operation: Option<Operation>,
     /// What went wrong last.
     pub last_error: String,
+    /// Instances that are ready; none from a scheduler that does not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready: Option<u32>,
+    /// Instances that have not been ready for too long, at most [`MOST_OVERDUE`] of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overdue: Vec<Overdue>,
+}
+
+/// Overdue instances that are named of one group.
+pub const MOST_OVERDUE: usize = 5;
+
+/// An instance that has not been ready for longer than `SetupTime + MinReadySeconds + 30 s`, or that is crash-looping.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Overdue {
+    /// Its number.
+    pub instance: u32,
+    /// What keeps it from being ready, and for how long.
+    pub why: String,
 }
 
 /// One node as the scheduler knows it.

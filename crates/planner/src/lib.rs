@@ -19,5 +19,6 @@ pub mod placement;
 pub mod ports;
 pub mod restart;
 pub mod rollout;
+pub mod unready;
 pub mod view;
 pub mod webhook;

@@ -4,12 +4,13 @@ use std::ops::Bound;
 
 use contract::fence::Term;
 use contract::name::GroupName;
-use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, PodView, Query};
+use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, MOST_OVERDUE, Overdue, PodView, Query};
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::state::RunState;
 use contract::time::Timestamp;
 use planner::ports;
+use planner::unready::Look;
 use planner::view::{self, Standing};
 
 use super::io::Settings;
@@ -116,6 +117,7 @@ impl Library<'_> {
     fn line(&self, name: &GroupName, group: &Group) -> GroupLine {
         let pods = self.pods(name, group);
         let standing = standing(group, &pods);
+        let (ready, overdue) = self.readiness(name, group);
         let spec = &group.record.spec;
         GroupLine {
             name: name.clone(),
@@ -126,7 +128,29 @@ impl Library<'_> {
             state: standing.state,
             operation: group.record.operation.as_ref().map(|operation| operation.kind),
             last_error: standing.last_error,
+            ready: Some(ready),
+            overdue,
         }
+    }
+
+    /// How many instances are ready, and which have not been for too long. An instance is ready when one of its pods is.
+    fn readiness(&self, name: &GroupName, group: &Group) -> (u32, Vec<Overdue>) {
+        let (mut ready, mut overdue) = (0, Vec::new());
+        for (index, slot) in group.slots().iter().enumerate().filter(|(_, slot)| slot.filling == Filling::Pod) {
+            let looks: Vec<_> = slot.pods().map(|slot| (slot, self.pod(name, index, slot).facts)).collect();
+            let looks = looks.iter().filter_map(|(slot, facts)| {
+                let pod = group.pod(slot.version)?;
+                Some(Look { group: &group.record.spec, pod, slot, facts, now: self.now })
+            });
+            if looks.clone().any(Look::is_ready) {
+                ready += 1;
+            }
+            let why = looks.map(Look::overdue).collect::<Option<Vec<String>>>().and_then(|mut why| why.pop());
+            if let Some(why) = why.filter(|_| overdue.len() < MOST_OVERDUE) {
+                overdue.push(Overdue { instance: pod_id(name, index, slot).instance, why });
+            }
+        }
+        (ready, overdue)
     }
 
     fn cluster(&self) -> ClusterView {

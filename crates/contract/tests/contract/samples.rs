@@ -14,7 +14,7 @@ use contract::pod_id::PodId;
 use contract::ports::StreamPort;
 use contract::query::{
     Answer, ClusterView, DependencyView, GroupLine, GroupView, InspectReply, InspectRequest, Liveness, NodeView,
-    PodView, PortClaim, Query,
+    Overdue, PodView, PortClaim, Query,
 };
 use contract::record::{
     CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, OperationRecord, Pair, PairsRecord,
@@ -289,6 +289,8 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         state: RunState::Pending,
         operation: Some(Operation::Removing),
         last_error: "no node fits".to_owned(),
+        ready: Some(1),
+        overdue: vec![Overdue { instance: 2, why: "unhealthy for 46 s".to_owned() }],
     };
     let node = NodeView {
         name: name("node1"),
@@ -493,6 +495,8 @@ pub(crate) fn api_list() -> api::PodGroupList {
         num_instances: 2,
         running: 1,
         operation: Operation::Removing.word().to_owned(),
+        ready: Some(1),
+        overdue: vec![Overdue { instance: 2, why: "unhealthy for 46 s".to_owned() }],
         ..Default::default()
     };
     api::PodGroupList { pod_groups: vec![line], next: "hello.web.web".to_owned() }

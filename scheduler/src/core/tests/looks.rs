@@ -1,5 +1,7 @@
 //! Questions with a side: a refresh makes nodes tell everything, and what is shown outlives the container it was seen on.
 
+use contract::state::HealthState;
+
 use super::*;
 
 fn refresh(rig: &mut Rig, name: &str) -> Answer {
@@ -63,4 +65,30 @@ fn the_last_known_addresses_are_shown_while_an_instance_is_down() {
     assert_eq!(tell(&mut rig, "172.20.0.2", RunState::Success), ["172.20.0.2"]);
     assert_eq!(tell(&mut rig, "", RunState::Exit), ["172.20.0.2"]);
     assert_eq!(tell(&mut rig, "172.20.0.9", RunState::Success), ["172.20.0.9"]);
+}
+
+#[test]
+fn a_list_counts_ready_instances_and_names_those_that_are_unhealthy_for_too_long() {
+    let mut rig = web();
+    let line = |rig: &mut Rig| {
+        let query = Query::Groups { namespace: None, after: None, limit: 10 };
+        rig.run(Input::Query { query, reply: "lines".to_owned() });
+        match rig.replies.remove("lines").expect("an answer").answer {
+            Answer::Groups(mut lines) => lines.remove(0),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((line(&mut rig).ready, line(&mut rig).overdue), (Some(2), Vec::new()));
+    let pod = rig.pods("a").remove(0);
+    let (state, health, updated_at) = (RunState::Success, HealthState::Unhealthy, rig.time());
+    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    agent.facts.insert(pod, PodFacts { state, health, updated_at, ..PodFacts::default() });
+    rig.report("a");
+    rig.pass(20);
+    let soon = line(&mut rig);
+    assert_eq!((soon.running, soon.ready, soon.overdue), (2, Some(1), Vec::new()));
+    rig.pass(15);
+    let late = line(&mut rig);
+    assert_eq!((late.running, late.ready, late.overdue.len()), (2, Some(1), 1));
+    assert!(late.overdue[0].why.starts_with("unhealthy for 3"), "{:?}", late.overdue);
 }
