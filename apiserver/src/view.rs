@@ -89,6 +89,7 @@ fn one_pod(spec: &PodSpec, pod: &PodView, inspected: Vec<ContainerDetail>) -> ap
         drift_count: pod.id.drift,
         restart_count: facts.restarts,
         restart_at: facts.restarted_at,
+        exit: facts.present_exit(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::event::Event;
+use crate::exit::Exit;
 use crate::node::Cordon;
 use crate::query::Overdue;
 use crate::runtime::ContainerDetail;
@@ -75,6 +76,9 @@ pub struct Pod {
     /// Last restart.
     #[serde(with = "rfc3339")]
     pub restart_at: Timestamp,
+    /// How it ended, when it is down and its end was not ordered. An addition of ours; absent otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit: Option<Exit>,
 }
 
 /// One container.

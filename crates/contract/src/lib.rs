@@ -12,6 +12,7 @@ pub mod command;
 pub mod dependency;
 pub mod digest;
 pub mod event;
+pub mod exit;
 pub mod fence;
 pub mod go_json;
 pub mod history;

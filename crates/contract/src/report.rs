@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
+use crate::exit::{Exit, ExitFacts};
 use crate::fence::Fence;
 use crate::name::NodeName;
 use crate::pod_id::PodId;
@@ -113,9 +114,13 @@ pub struct PodFacts {
     /// When it was last restarted.
     #[serde(skip_serializing_if = "is_default")]
     pub restarted_at: Timestamp,
-    /// The restart budget is spent: it is left down.
+    /// Crash-looping: the immediate restarts are spent, further ones follow with back-off. Agents of the first versions
+    /// made no further attempt.
     #[serde(skip_serializing_if = "is_default")]
     pub let_go: bool,
+    /// When its node starts it again; never when it runs, or when no start is planned.
+    #[serde(skip_serializing_if = "is_default")]
+    pub next_attempt: Timestamp,
     /// The last [`crate::order::Assignment::starts_asked`] that was done.
     #[serde(skip_serializing_if = "is_default")]
     pub starts_answered: u32,
@@ -193,6 +198,35 @@ pub struct ContainerFacts {
     /// Digest of the spec it has: from its label, or of the spec it was updated to live since.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub spec_digest: String,
+    /// Its last end that was not ordered, kept while it runs again; none when it never ended by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_exit: Option<ExitFacts>,
+}
+
+impl PodFacts {
+    /// The latest end that was not ordered, of a container that runs again or not.
+    pub fn last_exit(&self) -> Option<Exit> {
+        let exits = self.containers.iter().filter_map(|container| container.last_exit.as_ref());
+        exits.max_by_key(|exit| exit.at).map(|exit| self.exit(exit))
+    }
+
+    /// The latest end that was not ordered, of a container that is down since then.
+    pub fn present_exit(&self) -> Option<Exit> {
+        let down = self.containers.iter().filter(|container| !container.running);
+        let exits = down.filter_map(|it| it.last_exit.as_ref().filter(|exit| exit.at == it.finished_at));
+        exits.max_by_key(|exit| exit.at).map(|exit| self.exit(exit))
+    }
+
+    fn exit(&self, exit: &ExitFacts) -> Exit {
+        Exit {
+            code: exit.code,
+            out_of_memory: exit.out_of_memory,
+            at: exit.at,
+            restarts: self.restarts,
+            next_attempt: self.next_attempt,
+            last_line: exit.last_line.clone(),
+        }
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
