@@ -34,7 +34,7 @@ impl Act {
     /// Whether an instance is as it shall be.
     fn reached(self) -> fn(&Pod) -> bool {
         match self {
-            Self::Start | Self::Restart => |pod| pod.state == RunState::Success,
+            Self::Start | Self::Restart => table::is_ready,
             Self::Stop => |pod| pod.state != RunState::Success,
         }
     }

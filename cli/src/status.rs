@@ -95,15 +95,24 @@ fn node_flaws(nodes: &[Node]) -> Vec<String> {
     flaws
 }
 
+/// A group is well when all its instances run and none has been unready for longer than its grace period.
 fn group_flaws(groups: &[PodGroupLine]) -> Vec<String> {
     let unwell = |group: &&PodGroupLine| {
-        group.running != group.num_instances || (group.num_instances > 0 && group.state != RunState::Success)
+        let is_down = group.num_instances > 0 && group.state != RunState::Success;
+        group.running != group.num_instances || is_down || !group.overdue.is_empty()
     };
-    let tell = |group: &PodGroupLine| {
-        let state = table::word(group.state);
-        format!("PodGroup {}: {} of {} instances run ({state})", group.name, group.running, group.num_instances)
+    let describe = |group: &PodGroupLine| {
+        let mut text = format!("PodGroup {}: {} of {}", group.name, table::ready(group), group.num_instances);
+        text += " instances are ready";
+        if group.state != RunState::Success {
+            text += &format!(" ({})", table::word(group.state));
+        }
+        for overdue in &group.overdue {
+            text += &format!("; instance {}: {}", overdue.instance, overdue.why);
+        }
+        text
     };
-    groups.iter().filter(unwell).map(tell).collect()
+    groups.iter().filter(unwell).map(describe).collect()
 }
 
 #[cfg(test)]
@@ -134,6 +143,6 @@ mod tests {
         };
         assert!(group_flaws(&[group(3, 3, RunState::Success), group(0, 0, RunState::Pending)]).is_empty());
         let flaws = group_flaws(&[group(1, 3, RunState::Exit)]);
-        assert_eq!(flaws, ["PodGroup g: 1 of 3 instances run (exited)"]);
+        assert_eq!(flaws, ["PodGroup g: 1 of 3 instances are ready (exited)"]);
     }
 }

@@ -5,9 +5,13 @@ use std::collections::BTreeMap;
 use comfy_table::{Table, presets};
 use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::{HealthState, RunState};
+use contract::time::Timestamp;
 
 /// Labels every agent adds from what its engine says; true, matched by constraints, and too long for a table.
 const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "storagedriver"];
+
+/// Longest description of an exit, in characters: the facts, and most of the last log line.
+const LONGEST_EXIT: usize = 160;
 
 /// A table without lines: it reads well and `grep` and `awk` take it.
 pub fn plain(header: &[&str]) -> Table {
@@ -28,6 +32,10 @@ pub fn text(table: &Table) -> String {
 
 /// The instances of a group.
 pub fn instances(group: &PodGroupWithSpec) -> String {
+    instances_at(group, now())
+}
+
+fn instances_at(group: &PodGroupWithSpec, now: Timestamp) -> String {
     let mut table = plain(&["instance", "state", "node", "container", "address", "restarts", "error"]);
     for pod in &group.pods {
         let first = pod.containers.first();
@@ -40,26 +48,60 @@ pub fn instances(group: &PodGroupWithSpec) -> String {
             dash(&id),
             dash(&address(pod)),
             pod.restart_count.to_string(),
-            one_line(&pod.last_error),
+            problem(pod, now),
         ]);
     }
     text(&table)
 }
 
+/// What is wrong with an instance in one line: how it ended if it is down, otherwise its last error.
+pub fn problem(pod: &Pod, now: Timestamp) -> String {
+    match &pod.exit {
+        Some(exit) => cut(&exit.describe(now), LONGEST_EXIT),
+        None => one_line(&pod.last_error),
+    }
+}
+
+/// Whether an instance runs and its health check, if it has one, passes.
+pub fn is_ready(pod: &Pod) -> bool {
+    pod.state == RunState::Success && matches!(pod.healthst, HealthState::None | HealthState::Healthy)
+}
+
+/// An instance that is not ready, and why: `instance 6 exited (3) 12 s ago` or `instance 2 is running (unhealthy)`.
+pub fn unready(pod: &Pod, now: Timestamp) -> String {
+    let problem = problem(pod, now);
+    match (&pod.exit, problem.is_empty()) {
+        (Some(_), _) => format!("instance {} {problem}", pod.instance_no),
+        (None, true) => format!("instance {} is {}", pod.instance_no, state_of(pod)),
+        (None, false) => format!("instance {} is {}: {problem}", pod.instance_no, state_of(pod)),
+    }
+}
+
+/// The time, to say how long ago something happened.
+pub fn now() -> Timestamp {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// Groups in a list.
 pub fn groups(lines: &[PodGroupLine]) -> String {
-    let mut table = plain(&["podgroup", "namespace", "instances", "state", "version", "error"]);
+    let mut table = plain(&["podgroup", "namespace", "ready", "state", "version", "error"]);
     for line in lines {
         table.add_row([
             line.name.clone(),
             line.namespace.clone(),
-            format!("{}/{}", line.running, line.num_instances),
+            format!("{}/{}", ready(line), line.num_instances),
             word(line.state).to_owned(),
             line.version.to_string(),
             one_line(&line.last_error),
         ]);
     }
     text(&table)
+}
+
+/// Instances of a group that are ready; those that run where an older scheduler does not count the ready ones.
+pub fn ready(line: &PodGroupLine) -> u32 {
+    line.ready.unwrap_or(line.running)
 }
 
 /// Where a dependency pod runs, by the namespace it serves.
@@ -75,7 +117,7 @@ pub fn dependency(pods: &BTreeMap<String, Vec<Pod>>) -> String {
             dash(&id),
             dash(&address(pod)),
             pod.restart_count.to_string(),
-            one_line(&pod.last_error),
+            problem(pod, now()),
         ]);
     }
     text(&table)
@@ -165,8 +207,12 @@ pub fn dash(text: &str) -> String {
 
 /// The text in one line that is not too long.
 pub fn one_line(text: &str) -> String {
+    cut(text, 80)
+}
+
+fn cut(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let short: String = line.chars().take(80).collect();
+    let short: String = line.chars().take(most).collect();
     if short.len() < line.len() { format!("{short}...") } else { short }
 }
 
@@ -218,6 +264,24 @@ mod tests {
             Container { container_ip: "172.18.0.2".to_owned(), container_port: 8080, ..Container::default() };
         let pod = Pod { containers: vec![container], ..Pod::default() };
         assert_eq!(address(&pod), "172.18.0.2:8080");
+    }
+
+    #[test]
+    fn an_instance_that_is_down_shows_exit_code_age_restarts_next_attempt_and_last_log_line() {
+        let at = |seconds: i64| Timestamp::from_millis(1_800_000_000_000 + seconds * 1000);
+        let exit = contract::exit::Exit {
+            code: 3,
+            at: at(0),
+            restarts: 5,
+            next_attempt: at(20),
+            last_line: "cannot open /etc/app.conf".to_owned(),
+            ..Default::default()
+        };
+        let pod = Pod { instance_no: 6, state: RunState::Exit, exit: Some(exit), ..Pod::default() };
+        let words = "exited (3) 12 s ago, 5 restarts, next attempt in 8 s: cannot open /etc/app.conf";
+        assert_eq!(unready(&pod, at(12)), format!("instance 6 {words}"));
+        let table = instances_at(&PodGroupWithSpec { pods: vec![pod], ..Default::default() }, at(12));
+        assert!(table.lines().nth(1).is_some_and(|row| row.ends_with(words)), "{table}");
     }
 
     #[test]

@@ -25,17 +25,17 @@ pub fn finish<T, E>(progress: &Progress, result: Result<T, E>, text: &str) -> Re
     result
 }
 
-/// Waits until a group runs with `instances` instances, and shows them.
+/// Waits until a group has `instances` instances and all are ready, and shows them.
 pub async fn until_running(api: &Api, name: &str, instances: i64, deadline: Deadline) -> Result<(), api::Error> {
-    let progress = Progress::start(&format!("PodGroup {name}: waiting until it runs"));
+    let progress = Progress::start(&format!("PodGroup {name}: waiting until its instances are ready"));
     let mut patience = patience(&progress, deadline);
     let group = running(api, name, instances, &mut patience).await;
-    let group = finish(&progress, group, &format!("PodGroup {name} runs"))?;
+    let group = finish(&progress, group, &format!("PodGroup {name} is ready"))?;
     println!("{}", table::instances(&group));
     Ok(())
 }
 
-/// The group once all its instances run.
+/// The group once all its instances are ready.
 pub async fn running(
     api: &Api,
     name: &str,
@@ -103,11 +103,7 @@ pub async fn until_instances(
         let addressed = |pod: &&Pod| only.is_none_or(|number| pod.instance_no == number);
         match group.pods.iter().filter(addressed).find(|pod| !wanted(pod)) {
             None => return Ok(group),
-            Some(pod) => {
-                let error = if pod.last_error.is_empty() { String::new() } else { format!(": {}", pod.last_error) };
-                let why = format!("instance {} is {}{error}", pod.instance_no, table::word(pod.state));
-                patience.pause(&why).await?;
-            }
+            Some(pod) => patience.pause(&table::unready(pod, table::now())).await?,
         }
     }
 }
@@ -129,23 +125,31 @@ pub fn is_passing(error: &api::Error) -> bool {
 }
 
 fn progress_of(line: &PodGroupLine) -> String {
-    let told = format!("{}, {} of {} instances run", line.operation.to_lowercase(), line.running, line.num_instances);
-    if line.last_error.is_empty() { told } else { format!("{told}; {}", line.last_error) }
+    let (ready, wanted) = (table::ready(line), line.num_instances);
+    let text = format!("{}, {ready} of {wanted} instances are ready", line.operation.to_lowercase());
+    if line.last_error.is_empty() { text } else { format!("{text}; {}", line.last_error) }
 }
 
 fn runs(group: &PodGroupWithSpec, instances: i64) -> bool {
     let all = i64::try_from(group.pods.len()).is_ok_and(|count| count == instances);
-    all && group.pods.iter().all(|pod| pod.state == RunState::Success)
+    all && group.pods.iter().all(table::is_ready)
 }
 
 fn why_not(group: &PodGroupWithSpec, instances: i64) -> String {
-    let running = group.pods.iter().filter(|pod| pod.state == RunState::Success).count();
-    let errors = group.pods.iter().map(|pod| pod.last_error.as_str());
-    let error = std::iter::once(group.last_error.as_str()).chain(errors).find(|error| !error.is_empty());
-    match error {
-        Some(error) => format!("{running} of {instances} instances run; {error}"),
-        None => format!("{running} of {instances} instances run"),
-    }
+    let mut parts = vec![format!(
+        "{} of {instances} instances are ready",
+        group.pods.iter().filter(|pod| table::is_ready(pod)).count()
+    )];
+    // An instance that is down or unhealthy explains more than one that is only pending.
+    let unready = group.pods.iter().filter(|pod| !table::is_ready(pod));
+    let first =
+        unready.max_by_key(|pod| (pod.exit.is_some(), !pod.last_error.is_empty(), pod.state != RunState::Pending));
+    parts.extend(first.map(|pod| table::unready(pod, table::now())));
+    parts.extend(
+        Some(group.last_error.clone())
+            .filter(|error| !error.is_empty() && !parts.iter().any(|part| part.contains(error))),
+    );
+    parts.join("; ")
 }
 
 #[cfg(test)]
@@ -169,8 +173,13 @@ mod tests {
     #[test]
     fn waiting_says_what_went_wrong() {
         let mut group = group(&[RunState::Success, RunState::Pending]);
-        assert_eq!(why_not(&group, 2), "1 of 2 instances run");
+        group.pods[1].instance_no = 2;
+        assert_eq!(why_not(&group, 2), "1 of 2 instances are ready; instance 2 is pending");
         group.pods[1].last_error = "no such image".to_owned();
-        assert_eq!(why_not(&group, 2), "1 of 2 instances run; no such image");
+        group.last_error = "no such image".to_owned();
+        assert_eq!(why_not(&group, 2), "1 of 2 instances are ready; instance 2 is pending: no such image");
+        group.last_error = "the upgrade was rolled back".to_owned();
+        let expected = "1 of 2 instances are ready; instance 2 is pending: no such image; the upgrade was rolled back";
+        assert_eq!(why_not(&group, 2), expected);
     }
 }

@@ -37,7 +37,7 @@ pub async fn follow(api: &Api, name: &str, watched: Watched, deadline: Deadline)
     let api = &api.until(deadline);
     let interrupted = Shutdown::on_signals();
     let mut screen = Screen::start();
-    let mut watch = Watch { api, name, watched, last: None };
+    let mut watch = Watch { api, name, watched, last: None, trouble: None };
     let followed = tokio::select! {
         followed = watch.until_over(&mut screen, deadline) => followed.map_err(Error::Api),
         () = interrupted.wait() => Err(Error::Interrupted { name: name.to_owned() }),
@@ -62,6 +62,8 @@ struct Watch<'a> {
     watched: Watched,
     /// The release seen last.
     last: Option<u32>,
+    /// A new pod that was not ready, and why. A rollback removes the pod, and its exit code and last log line with it.
+    trouble: Option<String>,
 }
 
 impl Watch<'_> {
@@ -85,7 +87,21 @@ impl Watch<'_> {
         }
     }
 
+    /// Looks at the release; a failure also names the last trouble that was seen.
     async fn look(&mut self) -> Result<Followed, api::Error> {
+        let mut followed = self.judged().await?;
+        self.trouble = trouble(&followed.view, followed.release).or(self.trouble.take());
+        // A release that another change superseded did not fail because of its pods.
+        let is_superseded = followed.release != followed.view.release && !followed.view.is_rollback;
+        if let (Verdict::Failed(reason), Some(trouble), false) = (&mut followed.verdict, &self.trouble, is_superseded)
+            && !reason.contains(trouble.as_str())
+        {
+            *reason = format!("{reason}; last seen: {trouble}");
+        }
+        Ok(followed)
+    }
+
+    async fn judged(&mut self) -> Result<Followed, api::Error> {
         let view = self.api.rollout(self.name).await?;
         let seen = match self.watched {
             Watched::Only(release) => Some(release),
@@ -106,6 +122,13 @@ impl Watch<'_> {
         };
         Ok(Followed { release: view.release, view, verdict })
     }
+}
+
+/// The first pod of the release that is not ready and says why.
+fn trouble(view: &RolloutView, release: u32) -> Option<String> {
+    let pods = view.instances.iter().flat_map(|instance| instance.pods.iter().map(move |pod| (instance.instance, pod)));
+    let mut troubled = pods.filter(|(_, pod)| pod.revision == release && !pod.ready && !pod.why.is_empty());
+    troubled.next().map(|(instance, pod)| format!("instance {instance}: {}", pod.why))
 }
 
 /// Judges the newest release; whether one that went back was asked for, only the history knows.
@@ -183,7 +206,10 @@ mod tests {
         let (open, back) = (at(5, RolloutStand::Progressing), rollback(6));
         let early = [(200, open.as_str()), (200, back.as_str()), (200, history.as_str())];
         let (release, verdict) = followed(Watched::Current, &early).await.unwrap();
-        assert_eq!((release, verdict), (5, Verdict::Failed("failed and was rolled back by release 6".to_owned())));
+        assert_eq!(
+            (release, verdict),
+            (5, Verdict::Failed("failed and was rolled back by release 6; last seen: instance 1: starting".to_owned()))
+        );
         let late = [(200, back.as_str()), (200, history.as_str())];
         let (release, verdict) = followed(Watched::Current, &late).await.unwrap();
         assert_eq!(release, 6);

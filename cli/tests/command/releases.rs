@@ -226,3 +226,36 @@ async fn a_group_is_deleted_in_the_way_asked_for() {
     const DELETE: &str = "DELETE /api/podgroups?name=a.web.web";
     assert_eq!(asked, [DELETE.to_owned(), format!("{DELETE}&mode=background"), format!("{DELETE}&mode=orphan")]);
 }
+
+#[tokio::test]
+async fn an_apply_that_is_rolled_back_exits_1_with_the_exit_code_and_the_last_log_line() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let spec = json!({
+        "Name": "a.web.web", "Namespace": "a", "NumInstances": 4, "Strategy": {"Type": "Beta"},
+        "Pod": {"Name": "a.web.web", "Namespace": "a", "Containers": [{"Image": "i:2"}]},
+    });
+    std::fs::write(file.path(), spec.to_string()).expect("written");
+    let mut current = spec.clone();
+    current["Pod"]["Containers"][0]["Image"] = json!("i:1");
+    let why = "exited (3), 5 restarts: cannot open /etc/app.conf";
+    let pod = json!({"Revision": 5, "Node": "n1", "Ready": false, "Available": false, "Draining": false, "Gates": {},
+        "IPs": [], "NodePorts": [], "Containers": [], "Why": why});
+    let mut broken = rollout(5, OPEN, 1);
+    broken["Instances"] = json!([{"Instance": 2, "Unit": "", "Pods": [pod]}]);
+    let mut back = rollout(6, "Complete", 4);
+    back["IsRollback"] = json!(true);
+    let history = [revision(5, "RolledBack", "somebody"), revision(6, "Completed", "")];
+    let server = Server::start(&[
+        ("GET /api/podgroups", 200, json!({"Spec": current, "Pods": []})),
+        (CHANGE, 202, accepted()),
+        (ROLLOUTS, 200, rollout(5, OPEN, 1)),
+        (ROLLOUTS, 200, broken),
+        (ROLLOUTS, 200, back),
+        (REVISIONS, 200, json!({"Name": "a.web.web", "Current": 6, "Revisions": history})),
+    ])
+    .await;
+    let ended = server.run(&["apply", "-w", "-f", file.path().to_str().expect("a path")]).await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("was rolled back by release 6"), "{ended:?}");
+    assert!(ended.err.lines().last().is_some_and(|line| line.contains(&format!("instance 2: {why}"))), "{ended:?}");
+}
