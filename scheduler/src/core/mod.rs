@@ -55,6 +55,7 @@ mod tests;
 mod told;
 mod twins;
 mod vacancy;
+mod waits;
 
 use contract::event::Kind;
 use contract::fence::Term;

@@ -8,6 +8,7 @@ use contract::report::PodFacts;
 use planner::placement::Host;
 
 use super::queries::Library;
+use super::waits;
 
 impl Library<'_> {
     pub(super) fn nodes(&self) -> Vec<NodeView> {
@@ -66,13 +67,14 @@ impl Library<'_> {
         let spec = group.and_then(|group| group.pod(group.version_of(pod)));
         let said = seen.map(|seen| seen.last_error.clone()).filter(|text| !text.is_empty());
         let wanted = group.map(|group| group.record.last_error.clone());
+        let waits = group.and_then(|group| waits::of_moves(self.state, self.ears, &pod.group, group));
         NodePod {
             pod: pod.clone(),
             state: seen.map(|seen| seen.state).unwrap_or_default(),
             health: seen.map(|seen| seen.health).unwrap_or_default(),
             bound: spec.is_some_and(|spec| spec.is_stateful()),
             leaving,
-            why: said.or(wanted).unwrap_or_default(),
+            why: waits.map(|wait| wait.reason).or(said).or(wanted).unwrap_or_default(),
         }
     }
 }
