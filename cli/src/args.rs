@@ -174,7 +174,10 @@ impl Waiting {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
 A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
-Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace.
+Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a
+value that the cluster would change, is an error: exit code 2, and nothing is sent.
+Values may be written as people do: RestartPolicy always, onfail or never (a new group has always unless the file says
+otherwise), MemoryLimit 256Mi, CpuLimit 0.5 (cores; an integer is a level of half a core), times 10s.
 A group that exists is changed to what the file says: first how it wants to be changed (Strategy, Topology, Drain ...), then
 its pod and its number of instances; nothing to change changes nothing. A CPU or memory limit of 0 leaves the limit as it
 is, and a file that does not say Paused leaves a paused release paused.

@@ -210,7 +210,8 @@ pub fn one_line(text: &str) -> String {
     cut(text, 80)
 }
 
-fn cut(text: &str, most: usize) -> String {
+/// The text in one line of at most `most` characters.
+pub fn cut(text: &str, most: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = line.chars().take(most).collect();
     if short.len() < line.len() { format!("{short}...") } else { short }

@@ -13,11 +13,13 @@ use super::Error;
 use crate::api::{self, Api, Deadline, Patience};
 use crate::args::Drain;
 use crate::progress::Progress;
-use crate::table::one_line;
+use crate::table::cut;
 use crate::waiting::{patience, patiently};
 
 /// Between two requests for what has not moved.
 const AGAIN_AFTER: Duration = Duration::from_secs(15);
+/// Longest reason of one instance, in characters.
+const LONGEST_REASON: usize = 160;
 /// Instances named in one sentence.
 const MOST_NAMED: usize = 5;
 
@@ -107,7 +109,7 @@ fn left(status: &NodeStatus, force: bool) -> Left<'_> {
 fn names(pods: &[&PodOnNode]) -> String {
     let name = |pod: &&PodOnNode| match pod.why.as_str() {
         "" => pod.name.clone(),
-        why => format!("{} ({})", pod.name, one_line(why)),
+        why => format!("{} ({})", pod.name, cut(why, LONGEST_REASON)),
     };
     let named: Vec<String> = pods.iter().take(MOST_NAMED).map(name).collect();
     let more = pods.len().saturating_sub(MOST_NAMED);

@@ -120,3 +120,15 @@ async fn nodes_are_shown_and_unknown_ones_are_exit_code_3() {
         assert_eq!(run(&server, wrong).await.code, Some(2), "{wrong}");
     }
 }
+
+#[tokio::test]
+async fn a_drain_without_a_terminal_says_what_it_waits_for_while_it_waits() {
+    let reason = "waits for instance 3 on n3, which is suspect: it must be heard again or be declared lost";
+    let mut stuck = pod("a.web.web.v0-i1-d0", false);
+    stuck["Why"] = json!(reason);
+    let answers = [("PATCH /api/nodes/n1", 202, ok()), ("GET /api/nodes/n1", 200, node(&[stuck]))];
+    let ended = run(&Server::start(&answers).await, "node drain n1 --timeout 8s").await;
+    assert_eq!(ended.code, Some(5), "{ended:?}");
+    let lines: Vec<&str> = ended.err.lines().filter(|line| line.contains(reason)).collect();
+    assert!(lines.len() == 2 && !lines[0].starts_with("deployctl:"), "{ended:?}");
+}

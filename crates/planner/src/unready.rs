@@ -106,14 +106,15 @@ mod tests {
         Timestamp::from_millis(1_800_000_000_000 + seconds * 1000)
     }
 
-    /// What `act` sees of a pod that started and last changed at 0, `now` seconds later.
-    fn look<T>(facts: PodFacts, now: i64, act: impl FnOnce(Look<'_>) -> T) -> T {
+    /// Whether a pod that started and last changed at 0 is ready `now` seconds later, and why it is overdue.
+    fn look(facts: PodFacts, now: i64) -> (bool, Option<String>) {
         let container = ContainerFacts { running: true, started_at: at(0), ..ContainerFacts::default() };
         let facts = PodFacts { containers: vec![container], updated_at: at(0), ..facts };
         let group = PodGroupSpec { min_ready_seconds: Some(10), ..PodGroupSpec::default() };
         let pod = PodSpec { setup_time: 5, ..PodSpec::default() };
         let slot = Slot { since: at(-60), ..Slot::default() };
-        act(Look { group: &group, pod: &pod, slot: &slot, facts: &facts, now: at(now) })
+        let look = Look { group: &group, pod: &pod, slot: &slot, facts: &facts, now: at(now) };
+        (look.is_ready(), look.overdue())
     }
 
     fn running(health: HealthState) -> PodFacts {
@@ -122,30 +123,30 @@ mod tests {
 
     #[test]
     fn readiness_follows_the_health_check_or_the_setup_time() {
-        assert!(look(running(HealthState::Healthy), 0, Look::is_ready));
-        assert!(!look(running(HealthState::Starting), 100, Look::is_ready));
-        assert!(!look(running(HealthState::Unhealthy), 100, Look::is_ready));
-        assert!(!look(running(HealthState::None), 4, Look::is_ready));
-        assert!(look(running(HealthState::None), 5, Look::is_ready));
-        assert!(!look(PodFacts { state: RunState::Exit, ..running(HealthState::None) }, 100, Look::is_ready));
+        assert!(look(running(HealthState::Healthy), 0).0);
+        assert!(!look(running(HealthState::Starting), 100).0);
+        assert!(!look(running(HealthState::Unhealthy), 100).0);
+        assert!(!look(running(HealthState::None), 4).0);
+        assert!(look(running(HealthState::None), 5).0);
+        assert!(!look(PodFacts { state: RunState::Exit, ..running(HealthState::None) }, 100).0);
     }
 
     #[test]
     fn an_unhealthy_instance_is_overdue_after_setup_time_min_ready_and_thirty_seconds() {
-        assert_eq!(look(running(HealthState::Unhealthy), 45, Look::overdue), None);
-        assert_eq!(look(running(HealthState::Unhealthy), 46, Look::overdue).as_deref(), Some("unhealthy for 46 s"));
-        assert_eq!(look(running(HealthState::Healthy), 1000, Look::overdue), None);
+        assert_eq!(look(running(HealthState::Unhealthy), 45).1, None);
+        assert_eq!(look(running(HealthState::Unhealthy), 46).1.as_deref(), Some("unhealthy for 46 s"));
+        assert_eq!(look(running(HealthState::Healthy), 1000).1, None);
         let down = PodFacts { state: RunState::Exit, last_error: "exited (3)".to_owned(), ..PodFacts::default() };
-        assert_eq!(look(down, 50, Look::overdue).as_deref(), Some("not running for 50 s: exited (3)"));
+        assert_eq!(look(down, 50).1.as_deref(), Some("not running for 50 s: exited (3)"));
     }
 
     #[test]
     fn a_crash_loop_is_overdue_at_once_and_a_long_run_ends_it() {
         let looping = |restarts| PodFacts { restarts, ..running(HealthState::None) };
-        assert_eq!(look(looping(2), 8, Look::overdue), None);
-        let why = look(looping(3), 8, Look::overdue);
+        assert_eq!(look(looping(2), 8).1, None);
+        let why = look(looping(3), 8).1;
         assert_eq!(why.as_deref(), Some("crash-looping: 3 restarts, the last 8 s ago"));
-        assert_eq!(look(looping(3), 46, Look::overdue), None);
+        assert_eq!(look(looping(3), 46).1, None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ use planner::group::GroupPlan;
 use super::events;
 use super::io::{Effect, Write};
 use super::state::State;
+use super::waits::Wait;
 
 /// Why a group's instance has no place is told at most once in so long: reasons change with every byte of free memory.
 const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
@@ -28,6 +29,8 @@ pub(super) struct Journal {
     /// Operations under way whose beginning is known.
     under_way: BTreeMap<GroupName, (Operation, Timestamp)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
+    /// What stalled moves wait for.
+    stalled: BTreeMap<GroupName, String>,
 }
 
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl Journal {
             let operation = group.record.operation.as_ref()?;
             Some((name.clone(), (operation.kind, operation.since)))
         });
-        Self { under_way: under_way.collect(), unplaced: BTreeMap::new() }
+        Self { under_way: under_way.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
     }
 
     /// What the decision with these writes means for operations; the state is the one after it.
@@ -82,7 +85,22 @@ impl Journal {
         }
         if record.is_none() {
             self.unplaced.remove(name);
+            self.stalled.remove(name);
         }
+    }
+
+    /// Why instances that are to leave a node are still there, if that is news and not a move that proceeds.
+    pub(super) fn stalled(&mut self, name: &GroupName, wait: Option<Wait>, now: Timestamp) -> Option<Effect> {
+        let Some(Wait { reason, .. }) = wait.filter(|wait| wait.is_stalled) else {
+            self.stalled.remove(name);
+            return None;
+        };
+        if self.stalled.get(name) == Some(&reason) {
+            return None;
+        }
+        let message = format!("moving instances to other nodes {reason}");
+        self.stalled.insert(name.clone(), reason);
+        Some(Effect::Record(events::of_group(Kind::Operation, name, message, now)))
     }
 
     /// Why instances of the group have no place, if that is news.

@@ -58,6 +58,7 @@ mod told;
 mod twins;
 mod unstorable;
 mod vacancy;
+mod waits;
 
 use std::sync::Arc;
 

@@ -8,6 +8,7 @@ use contract::report::PodFacts;
 use planner::placement::Host;
 
 use super::queries::Library;
+use super::waits;
 
 impl Library<'_> {
     pub(super) fn nodes(&self) -> Vec<NodeView> {
@@ -44,7 +45,7 @@ impl Library<'_> {
         // What the node still has of others is on its way out; dependency pods go with those who need them.
         let is_placed = |pod: &PodId| placed.is_some_and(|placed| placed.contains_key(pod));
         let others = reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !is_placed(pod));
-        pods.extend(others.map(|(pod, facts)| self.line_of(pod, Some(facts), true)));
+        pods.extend(others.map(|(pod, facts)| self.line_of(name, pod, Some(facts), true)));
         let intent = self.state.intents.get(name);
         Some(NodePage {
             node: self.node(name, host),
@@ -58,22 +59,27 @@ impl Library<'_> {
     }
 
     fn placed_on(&self, node: &NodeName, pod: &PodId) -> NodePod {
-        self.line_of(pod, self.ears.pod(node, pod), false)
+        self.line_of(node, pod, self.ears.pod(node, pod), false)
     }
 
-    fn line_of(&self, pod: &PodId, seen: Option<&PodFacts>, leaving: bool) -> NodePod {
+    fn line_of(&self, node: &NodeName, pod: &PodId, seen: Option<&PodFacts>, leaving: bool) -> NodePod {
         let group = self.state.groups.get(&pod.group);
         let spec = group.and_then(|group| group.pod(group.version_of(pod)));
         let said = seen.map(|seen| seen.last_error.clone()).filter(|text| !text.is_empty());
         let exit = || seen.and_then(PodFacts::present_exit).map(|exit| exit.describe(self.now));
         let wanted = group.map(|group| group.record.last_error.clone());
+        let leaves = group.filter(|group| group.record.drifts.iter().any(|drift| drift.from == *node));
+        let waits = leaves.and_then(|group| waits::of_moves(self.state, self.ears, &pod.group, group));
+        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
+        let slot = group.zip(index).and_then(|(group, index)| group.slots().get(index));
+        let unplaced = slot.map(|slot| slot.why.clone()).filter(|why| !why.is_empty());
         NodePod {
             pod: pod.clone(),
             state: seen.map(|seen| seen.state).unwrap_or_default(),
             health: seen.map(|seen| seen.health).unwrap_or_default(),
             bound: spec.is_some_and(|spec| spec.is_stateful()),
             leaving,
-            why: said.or_else(exit).or(wanted).unwrap_or_default(),
+            why: waits.map(|wait| wait.reason).or(said).or_else(exit).or(unplaced).or(wanted).unwrap_or_default(),
         }
     }
 }

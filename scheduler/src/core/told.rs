@@ -19,6 +19,7 @@ use super::leader::Leading;
 use super::milestones;
 use super::moves::moves;
 use super::reports::PodChange;
+use super::waits;
 
 /// Namespace of notices about the cluster.
 const CLUSTER: &str = "Cluster";
@@ -98,6 +99,8 @@ impl Leading<'_> {
             told.extend(milestones::told(name, group.release.as_ref(), release, self.now));
         }
         told.extend(self.lead.journal.unplaceable(name, plan, self.now));
+        let wait = waits::of_moves(self.state, self.ears, name, group);
+        told.extend(self.lead.journal.stalled(name, wait, self.now));
         told
     }
 

@@ -269,3 +269,25 @@ fn a_standby_forgets_a_removed_node_too() {
     standby.on(Input::Mirror(super::super::io::Mirror::Put(keys::node_intent(&node("b")), said)), now);
     assert_eq!(ask(&mut standby, now), [("b".to_owned(), false)]);
 }
+
+#[test]
+fn a_drain_that_waits_for_a_suspect_node_says_so_in_the_answer_and_in_one_event() {
+    let mut rig = rig(&["a", "c"]);
+    rig.command("c1", create("web", 3));
+    rig.pass(5);
+    assert_eq!(at(&rig, "web"), ["a", "c", "a"]);
+    // The first instance goes to c, which is not heard any more; the third waits for it.
+    rig.cut.insert(node("c"));
+    assert_eq!(rig.command("c2", drain("a", false)), "Accepted");
+    rig.pass(20);
+    assert_eq!(page(&mut rig, "c").map(|page| page.node.liveness), Some(contract::query::Liveness::Suspect));
+    assert_eq!(at(&rig, "web"), ["c", "c", "a"]);
+    let pods = page(&mut rig, "a").expect("a page").pods;
+    let words = "waits for instance 1 on c, which is suspect";
+    assert!(pods.iter().any(|pod| pod.pod.instance == 3 && pod.why.contains(words)), "{pods:?}");
+    let count = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains(words)).count();
+    assert_eq!(count(&rig), 1, "{:?}", rig.events);
+    rig.command("c3", drain("a", false));
+    rig.pass(5);
+    assert_eq!(count(&rig), 1, "{:?}", rig.events);
+}
