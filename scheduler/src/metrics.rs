@@ -37,6 +37,7 @@ pub(crate) struct Metrics {
     pub(crate) ignored_reports: Gauge,
     pub(crate) unreadable: Gauge,
     pub(crate) estranged: Gauge,
+    pub(crate) stream_losses: Counter,
 }
 
 impl Metrics {
@@ -54,6 +55,11 @@ impl Metrics {
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
         r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());
+        r.register(
+            "command_stream_losses",
+            "Times the command stream was found to have lost messages",
+            self.stream_losses.clone(),
+        );
         r.register(
             "ignored_reports",
             "Reports of a second agent under a name that is taken",

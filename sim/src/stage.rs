@@ -122,7 +122,7 @@ impl Stage {
             verb,
         };
         let (stream, reply) = ("stream".to_owned(), Some(id.clone()));
-        self.tell(Input::Command(Delivery { stream, sequence: self.sequence, reply, command: Ok(command) }));
+        self.tell(Input::Command(Delivery { stream, sequence: self.sequence, stored_at: None, reply, command: Ok(command) }));
         id
     }
 

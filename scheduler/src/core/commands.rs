@@ -29,13 +29,13 @@ impl Leading<'_> {
             // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
             return;
         }
-        let Delivery { stream, sequence, reply, command } = delivery;
+        let Delivery { stream, sequence, stored_at, reply, command } = delivery;
         let cursor = &self.state.cursor;
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.repeat(command.ok().map(|command| command.id), reply);
         }
-        self.state.cursor = Cursor { stream, sequence };
+        self.state.cursor = Cursor { stream, sequence, stored_at };
         self.state.outcomes.forget_old(self.now);
         match command {
             Ok(command) => self.obey(command, reply),

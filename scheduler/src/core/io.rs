@@ -88,6 +88,8 @@ pub struct Delivery {
     pub stream: String,
     /// Its place in the stream.
     pub sequence: u64,
+    /// When JetStream stored it, in nanoseconds since 1970; the next leader recognises the message by it.
+    pub stored_at: Option<i64>,
     /// Who waits for the outcome.
     pub reply: Option<Inbox>,
     /// The command, or why it cannot be read.

@@ -21,6 +21,7 @@ mod releases;
 mod removals;
 mod restores;
 mod revisions;
+mod rewound;
 mod rollouts;
 mod stored;
 mod strategies;
@@ -328,7 +329,8 @@ impl Rig {
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
         self.sequence += 1;
         let command = Command { id: id.parse().expect("an id"), at: self.time(), by: "tests".to_owned(), verb };
-        Delivery { stream: "s1".to_owned(), sequence: self.sequence, reply: Some(id.to_owned()), command: Ok(command) }
+        let (stream, sequence, reply) = ("s1".to_owned(), self.sequence, Some(id.to_owned()));
+        Delivery { stream, sequence, stored_at: None, reply, command: Ok(command) }
     }
     /// Gives a command and performs everything; the outcome's verdict as text.
     fn command(&mut self, id: &str, verb: Verb) -> String {

@@ -445,7 +445,7 @@ pub(crate) fn node_record() -> NodeRecord {
     NodeRecord { facts: node_facts(), lost: true, identity: String::new() }
 }
 pub(crate) fn cursor() -> Cursor {
-    Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42 }
+    Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42, stored_at: None }
 }
 pub(crate) fn callbacks() -> CallbacksRecord {
     CallbacksRecord { urls: BTreeSet::from(["http://hagrid.example/callback".to_owned()]) }
