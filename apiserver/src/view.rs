@@ -232,6 +232,7 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         nodes_alive: view.nodes_alive,
         estranged: view.estranged,
         restored: view.restored.map(|restore| restore.to_string()).unwrap_or_default(),
+        warnings: view.warnings,
     }
 }
 

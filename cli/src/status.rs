@@ -57,6 +57,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
         println!("leader: {} (term {})\n", cluster.leader, cluster.term);
     }
     flaws.extend(estranged(cluster.estranged));
+    flaws.extend(cluster.warnings);
     let nodes = api.nodes().await?;
     println!("{}\n", table::nodes(&nodes));
     flaws.extend(node_flaws(&nodes));

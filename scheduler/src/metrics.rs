@@ -17,6 +17,7 @@ pub(crate) struct CommitLabels {
 pub(crate) enum CommitLabel {
     Stored,
     Fenced,
+    WentBack,
     Unknown,
 }
 
@@ -38,6 +39,7 @@ pub(crate) struct Metrics {
     pub(crate) unreadable: Gauge,
     pub(crate) estranged: Gauge,
     pub(crate) stream_losses: Counter,
+    pub(crate) store_behind: Gauge,
 }
 
 impl Metrics {
@@ -55,6 +57,11 @@ impl Metrics {
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
         r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());
+        r.register(
+            "store_behind",
+            "1 while this leader's store lacks commits that nodes know of: etcd came back with an older state",
+            self.store_behind.clone(),
+        );
         r.register(
             "command_stream_losses",
             "Times the command stream was found to have lost messages",

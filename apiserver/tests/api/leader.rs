@@ -258,6 +258,7 @@ impl State {
                 nodes: 2,
                 estranged: 0,
                 restored: None,
+                warnings: Vec::new(),
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
             Query::Engine => Answer::Engine(self.engine),

@@ -246,6 +246,9 @@ pub struct ClusterStatus {
     pub estranged: u64,
     /// The restore that put everything in place; empty when there was none.
     pub restored: String,
+    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 /// One row of `GET /api/ports`.

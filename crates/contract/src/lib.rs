@@ -25,6 +25,7 @@ pub mod notice;
 pub mod order;
 pub mod pod_id;
 pub mod ports;
+pub mod progress;
 pub mod query;
 pub mod record;
 pub mod release_fields;

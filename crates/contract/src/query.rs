@@ -283,6 +283,9 @@ pub struct ClusterView {
     /// The restore that put everything in place, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
+    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -132,6 +132,8 @@ pub enum CommitResult {
     Stored,
     /// The guard failed: nothing is stored by this call.
     Fenced,
+    /// The store lacks what this leadership has stored: etcd came back with an older state. Nothing is stored by this call.
+    WentBack,
 }
 
 /// A change under a watched prefix.

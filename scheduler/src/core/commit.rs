@@ -12,7 +12,9 @@ use contract::brakes::Brakes;
 use contract::fence::Term;
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
+use contract::keys;
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::spec::PodSpec;
 use serde::Serialize;
 
@@ -69,7 +71,10 @@ pub(super) struct Released {
 pub(super) struct Outbox {
     waiting: VecDeque<Bundle>,
     under_way: Option<(Commit, Vec<Released>)>,
-    next_id: u64,
+    /// Number of the last commit of this leadership.
+    last_id: u64,
+    /// The commits the store holds.
+    progress: Progress,
 }
 
 /// A write of one record.
@@ -97,6 +102,15 @@ pub(super) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
 }
 
 impl Outbox {
+    /// The outbox of a leadership over a store that holds these commits.
+    pub(super) fn new(term: Term, progress: Progress) -> Self {
+        // A process may lead twice in one term: its commits count on.
+        Self { last_id: progress.of(term), progress, ..Self::default() }
+    }
+    /// The commits the store holds.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
     /// No room for further answers.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
@@ -134,15 +148,23 @@ impl Outbox {
         if writes.is_empty() {
             return (released, None);
         }
-        self.next_id += 1;
-        let commit = Commit { id: self.next_id, term, writes: writes.into_values().collect() };
+        self.last_id += 1;
+        let mut progress = self.progress.clone();
+        progress.raise(term, self.last_id);
+        // A restore writes its own.
+        writes
+            .entry(keys::PROGRESS.to_owned())
+            .or_insert_with(|| put(keys::PROGRESS.to_owned(), &progress));
+        let commit = Commit { id: self.last_id, term, writes: writes.into_values().collect() };
         self.under_way = Some((commit.clone(), held));
         (released, Some(commit))
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Commit, Vec<Released>)> {
-        self.under_way.take_if(|(commit, _)| commit.id == id)
+        let stored = self.under_way.take_if(|(commit, _)| commit.id == id)?;
+        self.progress.raise(stored.0.term, id);
+        Some(stored)
     }
     /// The commit under way.
     pub(super) fn under_way(&self) -> Option<&Commit> {

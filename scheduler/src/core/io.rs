@@ -103,6 +103,8 @@ pub enum CommitResult {
     Stored,
     /// The guard failed: somebody else leads. Nothing is stored.
     Fenced,
+    /// The store lacks commits of this leadership: etcd came back with an older state. Nothing is stored.
+    WentBack,
     /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again; the
     /// shell must see to it that a copy which arrives late, after later commits, is refused.
     Unknown,

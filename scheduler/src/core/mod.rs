@@ -43,6 +43,7 @@ mod reports;
 mod respec;
 mod restores;
 mod revisions;
+mod rewound;
 mod rollouts;
 mod scene;
 mod sending;
@@ -60,6 +61,7 @@ use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
 use contract::name::NodeName;
+use contract::progress::Progress;
 use contract::query::{Query, Reply};
 use contract::record::Cursor;
 use contract::report::{EngineState, NodeFacts, ReportMessage};
@@ -94,6 +96,8 @@ pub struct Core {
     counted: (Term, u64),
     /// The highest term above its own that a leadership of this process heard of and ended for.
     overtaken: Term,
+    /// The commits that the last leadership of this process knew to be stored.
+    progress: Progress,
     disagreements: u64,
     unreadable: u64,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
@@ -120,6 +124,7 @@ impl Core {
             bus_since: Some(Timestamp::NEVER),
             counted: (Term(0), 0),
             overtaken: Term(0),
+            progress: Progress::default(),
             disagreements: 0,
             unreadable: 0,
             gathers: false,
@@ -167,14 +172,17 @@ impl Core {
         }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
-        if idle || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
+        if idle || lead.behind || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
     pub fn term(&self) -> Option<Term> {
+        self.leader().map(|lead| lead.term)
+    }
+    fn leader(&self) -> Option<&Leader> {
         match &self.role {
             Role::Follower => None,
-            Role::Leader(lead) => Some(lead.term),
+            Role::Leader(lead) => Some(lead),
         }
     }
     /// How far which command stream is in effect: a new leader reads on from here.
@@ -284,6 +292,7 @@ impl Core {
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
             self.counted = (lead.term, lead.highest_generation());
+            self.progress.clone_from(lead.outbox.progress());
             self.role = Role::Follower;
             self.rebuild();
         }
@@ -308,9 +317,10 @@ impl Core {
         leader.overtaken = self.overtaken;
         self.role = Role::Leader(Box::new(leader));
         let restore = self.state.restore.clone();
+        let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
             Some(restore) => leading.swap(restore),
-            None => leading.begin(),
+            None => leading.begin(&known),
         }));
         effects
     }
@@ -381,8 +391,12 @@ impl Core {
 }
 
 impl Leading<'_> {
-    /// The first moment of a leadership: every node gets its order, every group is looked at.
-    fn begin(&mut self) {
+    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
+    /// process has known of before.
+    fn begin(&mut self, known: &Progress) {
+        self.compare_progress(known);
+        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
+        reported.iter().for_each(|progress| self.compare_progress(progress));
         for (name, group) in &self.state.groups {
             for change in assignments(name, group).all() {
                 self.lead.put_on_desk(&change);

@@ -35,6 +35,12 @@ impl Leading<'_> {
         if !folded.heard {
             return;
         }
+        if let Some(progress) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.progress)
+            && !self.lead.outbox.progress().covers(progress)
+        {
+            let progress = progress.clone();
+            self.compare_progress(&progress);
+        }
         self.note_hearing();
         self.stays_after_all(&node);
         self.note_happenings(&node, &folded.pods);

@@ -147,6 +147,7 @@ impl Library<'_> {
             nodes: hosts.len() as u64,
             estranged: self.state.estranged.len() as u64,
             restored: self.state.store.restored.clone(),
+            warnings: self.state.warnings.values().cloned().collect(),
         }
     }
 }

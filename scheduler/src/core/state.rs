@@ -15,6 +15,7 @@ use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
@@ -49,10 +50,14 @@ pub(super) struct State {
     pub(super) no_cursor: Option<String>,
     /// Which store this is.
     pub(super) store: StoreRecord,
+    /// The commits it holds; none when only older schedulers have led over it.
+    pub(super) progress: Option<Progress>,
     /// A backup that is to be put in place.
     pub(super) restore: Option<RestoreRecord>,
     /// Why nobody may lead over what is stored: which store it is, or whether half a backup is in it, cannot be read.
     pub(super) unsound: Option<String>,
+    /// What is wrong with the control plane itself, as `deployctl status` says it.
+    pub(super) warnings: BTreeMap<Warning, String>,
     /// Nodes that obey another store.
     pub(super) estranged: BTreeSet<NodeName>,
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
@@ -71,6 +76,13 @@ pub(super) struct State {
     /// When containers started and stopped.
     pub(super) histories: Histories,
     pub(super) outcomes: Outcomes,
+}
+
+/// What may be wrong with the control plane itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Warning {
+    /// The store came back with an older state.
+    StoreBehind,
 }
 
 /// One group.

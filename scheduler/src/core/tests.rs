@@ -40,6 +40,7 @@ use contract::name::{GroupName, NodeName};
 use contract::notice::NoticeBody;
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::query::{Answer, GroupView, Query, Reply};
 use contract::record::PlacementRecord;
 use contract::report::{
@@ -209,7 +210,8 @@ impl Agent {
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());
-        let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: self.engine, facts };
+        let (stamp, engine, progress) = (self.stamp(name), self.engine, self.order.progress.clone());
+        let head = ReportHead { stamp, applied, order_digest, engine, facts, progress };
         let facts =
             |pod: &PodId, does| self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.usual(pod, does));
         let ordered = self.order.pods.iter().map(|(pod, does)| (pod.clone(), facts(pod, does)));
@@ -242,7 +244,12 @@ impl Agent {
             OrderMessage::Delta(delta) => self.order.changed_by(self.order.digest(), delta),
         };
         if planner::fence::is_foreign(&self.order.stores, message.stores()) {
-            return OrderReply::Foreign { have: self.order.fence, stores: self.order.stores.clone() };
+            let (have, stores) = (self.order.fence, self.order.stores.clone());
+            return OrderReply::Foreign { have, stores, progress: Progress::default() };
+        }
+        if planner::fence::is_behind(&self.order.progress, message.progress()) {
+            let (have, stores) = (self.order.fence, self.order.stores.clone());
+            return OrderReply::Foreign { have, stores, progress: self.order.progress.clone() };
         }
         let Some(next) = next else { return OrderReply::NeedWhole { have: self.order.fence } };
         if next.fence < self.order.fence {
@@ -387,12 +394,14 @@ impl Rig {
     fn pods(&self, name: &str) -> Vec<String> {
         self.agents[&node(name)].order.pods.keys().map(ToString::to_string).collect()
     }
+    /// The keys written, without the count of commits, which every commit writes.
     fn written(&self) -> BTreeSet<String> {
         let writes = self.commits.iter().flat_map(|commit| &commit.writes);
         writes
             .map(|write| match write {
                 Write::Put { key, .. } | Write::Delete { key } => key.clone(),
             })
+            .filter(|key| key != keys::PROGRESS)
             .collect()
     }
     /// Forgets what was recorded so far.

@@ -78,6 +78,7 @@ impl Worker {
         match self.try_store(commit).await {
             Ok(etcd::CommitResult::Stored) => CommitResult::Stored,
             Ok(etcd::CommitResult::Fenced) => CommitResult::Fenced,
+            Ok(etcd::CommitResult::WentBack) => CommitResult::WentBack,
             Err(error) => {
                 tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
                 // Whatever it was, a lease that is gone would fail every later commit too.
@@ -120,6 +121,7 @@ fn label(result: CommitResult) -> CommitLabel {
     match result {
         CommitResult::Stored => CommitLabel::Stored,
         CommitResult::Fenced => CommitLabel::Fenced,
+        CommitResult::WentBack => CommitLabel::WentBack,
         CommitResult::Unknown => CommitLabel::Unknown,
     }
 }

@@ -219,6 +219,7 @@ impl<'a> Shell<'a> {
         }
         self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
         self.hands.metrics.estranged.set(i64::try_from(self.core.estranged()).unwrap_or(i64::MAX));
+        self.hands.metrics.store_behind.set(i64::from(self.core.is_behind()));
         self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
         self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
     }

@@ -232,6 +232,7 @@ pub(crate) fn reports() -> (Report, Report) {
         order_digest: order.digest(),
         engine: EngineState::Up,
         facts: node_facts(),
+        progress: Default::default(),
     };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let before = Report { head: head(7), pods: BTreeMap::from([(first, running())]) };
@@ -311,6 +312,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         nodes: 1,
         estranged: 1,
         restored: Some(name("deployctl-1")),
+        warnings: Vec::new(),
     };
     vec![
         ("group", Answer::Group(Some(Box::new(group)))),

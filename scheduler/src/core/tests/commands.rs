@@ -5,6 +5,7 @@ use contract::notice::DeadLetter;
 use contract::state::RestartPolicy;
 
 use super::*;
+use crate::core::io::Mirror;
 use crate::core::io::Mutant;
 
 fn only_commit(effects: &[Effect]) -> &Commit {
@@ -28,10 +29,10 @@ fn nothing_is_told_before_it_is_stored() {
     let commit = only_commit(&effects).clone();
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
     let (record, placement, revisions) = (keys::group(&web), keys::placement(&web), keys::revisions(&web));
-    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, &revisions]);
+    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, keys::PROGRESS, &revisions]);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false, false]);
+    assert_eq!(expiring, [true, false, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
@@ -231,4 +232,38 @@ fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
     let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
     assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
     assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn a_command_seen_again_runs_once_also_when_the_next_leaders_clock_is_two_hours_ahead() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(rig.command("c1", create("web", 1)), "Accepted");
+    assert_eq!(rig.command("scale-up", replica("web", 3)), "Accepted");
+    rig.report_all();
+    rig.pass(60);
+    rig.report_all();
+    assert_eq!(rig.command("scale-down", replica("web", 1)), "Accepted");
+    rig.now += 2 * 3_600_000;
+    rig.elect();
+    rig.report_all();
+    assert_eq!(rig.command("scale-up", replica("web", 3)), "Accepted", "the first outcome");
+    assert_eq!(rig.record("web").spec.num_instances, 1, "the repeat must not undo the later change");
+}
+
+#[test]
+fn an_outcome_is_forgotten_when_etcd_expires_it() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(rig.command("c1", Verb::AddCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
+    let key = keys::outcome(&"c1".parse().expect("an id"));
+    rig.store.remove(&key);
+    rig.run(Input::Mirror(Mirror::Delete(key)));
+    assert_eq!(rig.command("c1", Verb::AddCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "it is a new command");
+    // The watch was interrupted and misses the end of one of them.
+    rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
+    let stored = rig.store.clone().into_iter().collect();
+    rig.run(Input::Mirror(Mirror::Reset(stored)));
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert!(!rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"));
 }
