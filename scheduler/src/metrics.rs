@@ -18,6 +18,7 @@ pub(crate) enum CommitLabel {
     Stored,
     Fenced,
     WentBack,
+    Denied,
     Unknown,
 }
 
@@ -40,6 +41,7 @@ pub(crate) struct Metrics {
     pub(crate) estranged: Gauge,
     pub(crate) stream_losses: Counter,
     pub(crate) store_behind: Gauge,
+    pub(crate) clock_ahead: Gauge,
 }
 
 impl Metrics {
@@ -61,6 +63,11 @@ impl Metrics {
             "store_behind",
             "1 while this leader's store lacks commits that nodes know of: etcd came back with an older state",
             self.store_behind.clone(),
+        );
+        r.register(
+            "clock_ahead_seconds",
+            "How far the leader's clock is ahead of that of NATS; negative when it is behind",
+            self.clock_ahead.clone(),
         );
         r.register(
             "command_stream_losses",

@@ -103,7 +103,7 @@ impl State {
             return known.clone();
         }
         let verdict = self.verdict(&command.verb).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
-        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict };
+        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict, digest: command.digest };
         self.outcomes.insert(command.id.to_string(), outcome.clone());
         self.seen.push(command);
         outcome

@@ -29,9 +29,9 @@ pub use connect::Args;
 pub use consumer::{Consumer, Job};
 pub(crate) use durability::SERVER_SETTINGS;
 pub use error::{Error, RequestError};
+pub use fill::StreamState;
 pub use notes::Noted;
 pub use past::PastReader;
-pub use fill::StreamState;
 pub use reader::{Place, Stored, StreamReader};
 pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 

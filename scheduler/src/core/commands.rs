@@ -36,7 +36,6 @@ impl Leading<'_> {
             return self.repeat(command.ok().map(|command| command.id), reply);
         }
         self.state.cursor = Cursor { stream, sequence, stored_at };
-        self.state.outcomes.forget_old(self.now);
         match command {
             Ok(command) => self.obey(command, reply),
             Err(letter) => self.bury(letter, reply),
@@ -55,7 +54,7 @@ impl Leading<'_> {
         // What was decided under this id stands, whatever else is sent under it.
         let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
         let is_new = named.is_some() && known.is_none();
-        let refused = |id| Outcome { id, at: self.now, verdict };
+        let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
         let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
         let mut writes = vec![self.cursor_write()];
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
@@ -81,7 +80,7 @@ impl Leading<'_> {
             Ok(bundle) => (bundle, Verdict::Accepted),
             Err(refusal) => (Bundle::default(), Verdict::Refused(refusal)),
         };
-        let outcome = Outcome { id: command.id, at: self.now, verdict };
+        let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
         self.state.outcomes.insert(outcome.clone());
         bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
         bundle.writes.push(self.cursor_write());

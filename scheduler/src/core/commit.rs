@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
+use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
-use contract::keys;
 use contract::pod_id::PodId;
 use contract::progress::Progress;
 use contract::spec::PodSpec;
@@ -152,9 +152,7 @@ impl Outbox {
         let mut progress = self.progress.clone();
         progress.raise(term, self.last_id);
         // A restore writes its own.
-        writes
-            .entry(keys::PROGRESS.to_owned())
-            .or_insert_with(|| put(keys::PROGRESS.to_owned(), &progress));
+        writes.entry(keys::PROGRESS.to_owned()).or_insert_with(|| put(keys::PROGRESS.to_owned(), &progress));
         let commit = Commit { id: self.last_id, term, writes: writes.into_values().collect() };
         self.under_way = Some((commit.clone(), held));
         (released, Some(commit))

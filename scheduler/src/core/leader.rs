@@ -192,12 +192,9 @@ impl Leading<'_> {
         for alarm in self.lead.alarms.take_due(self.now) {
             self.ring(alarm);
         }
-        if self.lead.swaps {
+        // A node that obeyed a leader of an older state would refuse the newer one when that is put back.
+        if self.lead.swaps || self.lead.behind {
             return self.commit();
-        }
-        if self.lead.behind {
-            self.commit();
-            return self.send_orders();
         }
         self.grant_ports();
         self.plan_dirty();
@@ -261,6 +258,10 @@ impl Leading<'_> {
             CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
             CommitResult::WentBack => {
                 let reason = "etcd came back with an older state and lacks commits of this leader";
+                self.lead.resigned = Some(reason.to_owned());
+            }
+            CommitResult::Denied => {
+                let reason = "etcd refuses the credentials of this scheduler (permission denied or not authenticated)";
                 self.lead.resigned = Some(reason.to_owned());
             }
             CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),

@@ -8,6 +8,7 @@ mod alarms;
 mod assignments;
 mod brakes;
 mod bulk;
+mod clocks;
 mod coming_up;
 mod commands;
 mod commit;
@@ -150,6 +151,7 @@ impl Core {
                 self.bus_since = connected.then_some(self.now);
                 return self.lead(|leading| leading.lead.losses.forget());
             }
+            Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -233,24 +235,31 @@ impl Core {
     }
 
     fn mirror(&mut self, mirror: Mirror) {
-        let changed = match mirror {
+        let (changed, expired) = match mirror {
             Mirror::Reset(pairs) => {
-                self.stored = pairs.into_iter().collect();
-                None
+                let before = std::mem::replace(&mut self.stored, pairs.into_iter().collect());
+                let expired = before.into_keys().filter(|key| !self.stored.contains_key(key)).collect();
+                (None, expired)
             }
             Mirror::Put(key, value) => {
                 self.stored.insert(key.clone(), value);
-                Some(key)
+                (Some(key), Vec::new())
             }
             Mirror::Delete(key) => {
                 self.stored.remove(&key);
-                Some(key)
+                (Some(key.clone()), vec![key])
             }
         };
-        // A leader is the one writer: what it hears back is at best what it knows. The stored view is kept all the same,
-        // for the moment it does not lead any more.
+        // A leader is the one writer: what it hears back is at best what it knows. Only the end of an outcome's lease is news. The
+        // stored view is kept all the same, for the moment it does not lead any more.
         match (&self.role, changed) {
-            (Role::Leader(_), _) => {}
+            (Role::Leader(_), _) => {
+                for key in expired {
+                    if let keys::Key::Outcome(id) = keys::parse(&key) {
+                        self.state.outcomes.remove(&id);
+                    }
+                }
+            }
             (Role::Follower, None) => drop(self.rebuild()),
             (Role::Follower, Some(key)) => {
                 let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);

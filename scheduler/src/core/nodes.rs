@@ -35,7 +35,8 @@ impl Leading<'_> {
         if !folded.heard {
             return;
         }
-        if let Some(progress) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.progress)
+        if let Some(progress) =
+            self.ears.get(&node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.progress)
             && !self.lead.outbox.progress().covers(progress)
         {
             let progress = progress.clone();

@@ -13,13 +13,12 @@ use contract::command::{Operation, Outcome, Removal};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::query::Liveness;
 use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
-use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
-use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
 use planner::ports::Claims;
@@ -28,7 +27,6 @@ use planner::rollout::conduct::{Release, Report};
 use super::dependencies::Dependencies;
 use super::history::Histories;
 use super::hosts::Hosts;
-use super::io::OUTCOME_KEPT;
 use super::ports;
 
 /// Intents, placements and nodes.
@@ -83,6 +81,8 @@ pub(super) struct State {
 pub(super) enum Warning {
     /// The store came back with an older state.
     StoreBehind,
+    /// This scheduler's clock and that of NATS differ.
+    Clock,
 }
 
 /// One group.
@@ -323,11 +323,11 @@ impl Tenants for State {
     }
 }
 
-/// What became of the commands of the last hour.
+/// What became of recent commands. Each is known until its etcd lease ends: no clock of ours decides that, because a clock that is
+/// ahead would let a repeated command run twice.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     by_id: BTreeMap<CommandId, Outcome>,
-    by_age: BTreeSet<(Timestamp, CommandId)>,
 }
 
 impl Outcomes {
@@ -335,20 +335,9 @@ impl Outcomes {
         self.by_id.get(id)
     }
     pub(super) fn insert(&mut self, outcome: Outcome) {
-        self.remove(&outcome.id);
-        self.by_age.insert((outcome.at, outcome.id.clone()));
         self.by_id.insert(outcome.id.clone(), outcome);
     }
     pub(super) fn remove(&mut self, id: &CommandId) {
-        if let Some(old) = self.by_id.remove(id) {
-            self.by_age.remove(&(old.at, old.id));
-        }
-    }
-    /// Forgets what the store has forgotten too.
-    pub(super) fn forget_old(&mut self, now: Timestamp) {
-        while let Some((at, id)) = self.by_age.first().filter(|(at, _)| now.since(*at) > OUTCOME_KEPT).cloned() {
-            self.by_age.remove(&(at, id.clone()));
-            self.by_id.remove(&id);
-        }
+        self.by_id.remove(id);
     }
 }

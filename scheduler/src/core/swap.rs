@@ -65,8 +65,7 @@ impl Leading<'_> {
 
     /// The writes that make everything stored what the backup holds; which store this is stays for the last.
     fn replacing(&self, backup: &Backup) -> Vec<Write> {
-        let entries =
-            backup.entries.iter().filter(|entry| entry.key != keys::STORE && keys::is_backed_up(&entry.key));
+        let entries = backup.entries.iter().filter(|entry| entry.key != keys::STORE && keys::is_backed_up(&entry.key));
         let wanted: BTreeMap<&str, Vec<u8>> =
             entries.filter_map(|entry| Some((entry.key.as_str(), entry.value()?))).collect();
         let present = self.stored.keys().filter(|key| keys::is_backed_up(key) && *key != keys::STORE);

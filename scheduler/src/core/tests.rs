@@ -335,7 +335,8 @@ impl Rig {
     /// The command, not yet given to the core.
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
         self.sequence += 1;
-        let command = Command { id: id.parse().expect("an id"), at: self.time(), by: "tests".to_owned(), verb };
+        let (named, digest) = (id.parse().expect("an id"), Some(Digest::of(&verb)));
+        let command = Command { id: named, at: self.time(), by: "tests".to_owned(), verb, digest };
         let (stream, sequence, reply) = ("s1".to_owned(), self.sequence, Some(id.to_owned()));
         Delivery { stream, sequence, stored_at: None, reply, command: Ok(command) }
     }

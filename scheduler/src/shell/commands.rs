@@ -92,7 +92,7 @@ impl Reader {
         self.hands.metrics.stream_losses.inc();
         let message = format!(
             "{error}. Commands stored before the loss are in effect and are not run again, commands stored since then run \
-             now; a queued command that was in the lost part must be sent again (GET /api/operations/<key> shows it)"
+             now; a queued command that was in the lost part must be sent again (GET /api/operations?id=KEY does not know it)"
         );
         let event = Event {
             at: self.hands.clock.now(),

@@ -79,6 +79,10 @@ impl Worker {
             Ok(etcd::CommitResult::Stored) => CommitResult::Stored,
             Ok(etcd::CommitResult::Fenced) => CommitResult::Fenced,
             Ok(etcd::CommitResult::WentBack) => CommitResult::WentBack,
+            Err(error) if error.is_denied() => {
+                tracing::error!(error = %describe(&error), "etcd refuses the credentials of this scheduler");
+                CommitResult::Denied
+            }
             Err(error) => {
                 tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
                 // Whatever it was, a lease that is gone would fail every later commit too.
@@ -122,6 +126,7 @@ fn label(result: CommitResult) -> CommitLabel {
         CommitResult::Stored => CommitLabel::Stored,
         CommitResult::Fenced => CommitLabel::Fenced,
         CommitResult::WentBack => CommitLabel::WentBack,
+        CommitResult::Denied => CommitLabel::Denied,
         CommitResult::Unknown => CommitLabel::Unknown,
     }
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use contract::record::Cursor;
 use contract::time::Timestamp;
 use contract::{keys, streams};
-use fabric::clock::Clock;
 use fabric::etcd::Store;
 use fabric::nats::{Bus, Error, Place, StreamState};
+use tokio::sync::mpsc;
 
+use super::Hands;
 use super::commands::is_of;
+use crate::core::io::Input;
 
 /// Between two looks at the stream. A client that sends 64 MiB of commands needs longer than this on any disk that syncs.
 const EVERY: Duration = Duration::from_secs(10);
@@ -21,21 +23,38 @@ const KEPT: Duration = Duration::from_secs(600);
 /// A stream that is at least this full is purged at once: 64 of 256 MiB. A full stream refuses every change.
 const FULL: u64 = (streams::COMMANDS.max_bytes / 4).unsigned_abs();
 
-/// Runs while leading.
-pub(super) async fn run(bus: Bus, store: Store, clock: Clock) {
+/// Runs while leading. Also compares our clock with that of NATS, which comes with the state of the stream.
+pub(super) async fn run(hands: Hands, out: mpsc::Sender<Input>) {
     loop {
-        if let Err(error) = tidy(&bus, &store, clock).await {
-            tracing::debug!(error, "commands are not purged now");
+        let asked_at = hands.clock.now();
+        match hands.bus.stream_state(streams::COMMANDS.name).await {
+            Ok(state) => {
+                let answered_at = hands.clock.now();
+                if let Some(ahead_millis) = state.server_time.map(|server| ahead(server, asked_at, answered_at)) {
+                    hands.metrics.clock_ahead.set(ahead_millis / 1_000);
+                    // Closed only when this leadership ends.
+                    let _unwanted = out.send(Input::Clock { ahead_millis }).await;
+                }
+                if let Err(error) = tidy(&hands.bus, &hands.store, &state, answered_at).await {
+                    tracing::debug!(error, "commands are not purged now");
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the command stream is not looked at now"),
         }
         tokio::time::sleep(EVERY).await;
     }
 }
 
-async fn tidy(bus: &Bus, store: &Store, clock: Clock) -> Result<(), String> {
-    let state = bus.stream_state(streams::COMMANDS.name).await.map_err(text)?;
+/// How far our clock is ahead of the server's, in milliseconds, when the server answered between these two times of ours.
+fn ahead(server: Timestamp, asked_at: Timestamp, answered_at: Timestamp) -> i64 {
+    let (server, asked_at, answered_at) = (server.as_millis(), asked_at.as_millis(), answered_at.as_millis());
+    (asked_at - server).max(0) - (server - answered_at).max(0)
+}
+
+async fn tidy(bus: &Bus, store: &Store, state: &StreamState, now: Timestamp) -> Result<(), String> {
     let stored = store.get(keys::CURSOR).await.map_err(|error| error.to_string())?;
     let Some(cursor) = stored.and_then(|value| serde_json::from_slice::<Cursor>(&value).ok()) else { return Ok(()) };
-    if !is_due(&state, &cursor, clock.now()) {
+    if !is_due(state, &cursor, now) {
         return Ok(());
     }
     let place = Place { sequence: cursor.sequence, stored_at: cursor.stored_at };
@@ -86,6 +105,14 @@ mod tests {
             assert!(due(64 << 20, Duration::ZERO, stream, 50), "by fill level: 64 of 256 MiB");
             assert!(!due((64 << 20) - 1, KEPT - Duration::from_secs(1), stream, 50));
         }
+    }
+
+    #[test]
+    fn a_clock_differs_only_by_what_the_way_of_the_answer_does_not_explain() {
+        let at = Timestamp::from_millis;
+        assert_eq!(ahead(at(5_500), at(5_000), at(6_000)), 0);
+        assert_eq!(ahead(at(5_000), at(65_000), at(66_000)), 60_000);
+        assert_eq!(ahead(at(65_000), at(5_000), at(6_000)), -59_000);
     }
 
     #[test]

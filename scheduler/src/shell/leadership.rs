@@ -41,7 +41,7 @@ impl Leadership {
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (commits, commits_task) = commits::start(hands, guard, term);
         let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());
-        let reader = commands::Reader::new(hands.clone(), post.clone(), naming::read(stored).stores, sender);
+        let reader = commands::Reader::new(hands.clone(), post.clone(), naming::read(stored).stores, sender.clone());
         let read = reader.run(cursor(stored));
         let listen = ears::leader_questions(hands.bus.clone(), questions.clone());
         let tasks = vec![
@@ -49,7 +49,7 @@ impl Leadership {
             orders_task,
             spawn_scoped("commands", read),
             spawn_scoped("leader questions", listen),
-            spawn_scoped("janitor", janitor::run(hands.bus.clone(), hands.store.clone(), hands.clock)),
+            spawn_scoped("janitor", janitor::run(hands.clone(), sender)),
         ];
         Self { commands, commits, orders, _tasks: tasks }
     }
@@ -97,9 +97,14 @@ pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded
         attempt += 1;
         let error = match read(&hands, &guard).await {
             Err(schema::Error::Deposed) => return,
-            Err(schema::Error::Store(error)) => error,
+            Err(schema::Error::Store(error)) if !error.is_denied() => error,
             read @ (Ok(_)
-            | Err(schema::Error::Newer { .. } | schema::Error::NoStep { .. } | schema::Error::Unreadable(_))) => {
+            | Err(
+                schema::Error::Newer { .. }
+                | schema::Error::NoStep { .. }
+                | schema::Error::Unreadable(_)
+                | schema::Error::Store(_),
+            )) => {
                 // A closed channel means that we do not lead any more.
                 let _unwanted = loaded.send(read).await;
                 return;

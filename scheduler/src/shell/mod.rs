@@ -157,6 +157,10 @@ impl<'a> Shell<'a> {
             match event {
                 Event::Input(input) => self.take(*input),
                 Event::Role(role) => self.take_role(role),
+                // Another scheduler may have credentials that etcd takes.
+                Event::Loaded(Err(schema::Error::Store(error))) => {
+                    self.perform(Effect::StepDown { reason: format!("cannot read what is stored: {error}") });
+                }
                 Event::Loaded(stored) => self.lead(stored?),
             }
         }
@@ -235,6 +239,7 @@ impl<'a> Shell<'a> {
             | Input::Committed { .. }
             | Input::OrderReplied { .. }
             | Input::Bus { .. }
+            | Input::Clock { .. }
             | Input::Tick => {}
         }
     }
@@ -272,8 +277,7 @@ impl<'a> Shell<'a> {
         let store = naming::read(&stored);
         let term = store.base.saturating_add(guard.term);
         tracing::info!(term, records = stored.len(), "takes over");
-        let leadership =
-            Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender, &self.post);
+        let leadership = Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender, &self.post);
         self.duty = Duty::Leading(Box::new(leadership));
         self.hands.metrics.leader.set(1);
         self.hands.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));

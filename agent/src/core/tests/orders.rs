@@ -1,6 +1,8 @@
 //! How orders are judged, kept and answered.
 
+use contract::fence::Term;
 use contract::order::{OrderMessage, OrderReply};
+use contract::progress::Progress;
 use contract::state::{RestartPolicy, TargetState};
 
 use super::bench::{Bench, fence, order, pod, seen, settings, steps_in};

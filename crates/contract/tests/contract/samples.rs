@@ -120,7 +120,7 @@ fn dependency() -> PodSpec {
 }
 
 pub(crate) fn command(verb: Verb) -> Command {
-    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb }
+    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb, digest: None }
 }
 
 pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
@@ -142,7 +142,7 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
 }
 
 pub(crate) fn outcome(verdict: Verdict) -> Outcome {
-    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict }
+    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict, digest: None }
 }
 
 pub(crate) fn orders() -> (Order, Order) {

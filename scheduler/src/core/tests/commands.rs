@@ -237,17 +237,14 @@ fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
 #[test]
 fn a_command_seen_again_runs_once_also_when_the_next_leaders_clock_is_two_hours_ahead() {
     let mut rig = rig(&["a"]);
-    assert_eq!(rig.command("c1", create("web", 1)), "Accepted");
-    assert_eq!(rig.command("scale-up", replica("web", 3)), "Accepted");
-    rig.report_all();
-    rig.pass(60);
-    rig.report_all();
-    assert_eq!(rig.command("scale-down", replica("web", 1)), "Accepted");
+    let url = || "http://a/".to_owned();
+    assert_eq!(rig.command("add", Verb::AddCallback { url: url() }), "Accepted");
+    assert_eq!(rig.command("remove", Verb::RemoveCallback { url: url() }), "Accepted");
     rig.now += 2 * 3_600_000;
     rig.elect();
-    rig.report_all();
-    assert_eq!(rig.command("scale-up", replica("web", 3)), "Accepted", "the first outcome");
-    assert_eq!(rig.record("web").spec.num_instances, 1, "the repeat must not undo the later change");
+    assert_eq!(rig.command("add", Verb::AddCallback { url: url() }), "Accepted", "the first outcome");
+    let record: contract::record::CallbacksRecord = serde_json::from_slice(&rig.store[keys::CALLBACKS]).expect("JSON");
+    assert!(record.urls.is_empty(), "the repeat must not undo the later change");
 }
 
 #[test]
@@ -266,4 +263,30 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
     rig.run(Input::Mirror(Mirror::Reset(stored)));
     assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
     assert!(!rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"));
+}
+
+#[test]
+fn an_outcome_says_which_change_was_decided_under_its_key() {
+    let mut rig = rig(&["a"]);
+    let first = Verb::AddCallback { url: "http://a/".to_owned() };
+    assert_eq!(rig.command("c1", first.clone()), "Accepted");
+    rig.command("c1", Verb::AddCallback { url: "http://b/".to_owned() });
+    assert_eq!(rig.outcomes["c1"].digest, Some(Digest::of(&first)));
+}
+
+#[test]
+fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_agrees() {
+    let mut rig = rig(&["a"]);
+    rig.clear();
+    let events = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains("clock")).count();
+    rig.run(Input::Clock { ahead_millis: 30_000 });
+    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 0));
+    for ahead_millis in [7_200_000, -31_000] {
+        rig.run(Input::Clock { ahead_millis });
+        let warnings = super::estranged::cluster(&mut rig).warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains("clock of scheduler"), "{warnings:?}");
+    }
+    assert_eq!(events(&rig), 1, "once, not with every comparison");
+    rig.run(Input::Clock { ahead_millis: 5 });
+    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
 }
