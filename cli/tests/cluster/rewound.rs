@@ -65,7 +65,7 @@ async fn an_older_etcd_stops_nothing_and_each_way_of_the_documentation_brings_th
     cluster.running("first.web.web", 2, SOON).await;
     let (older, newer) = (cluster.folder().join("older"), cluster.folder().join("newer"));
     while_etcd_is_down(&cluster, |data| copy(data, &older));
-    eventually(SOON, "somebody leads", async || cluster.leader().await).await;
+    eventually(SOON, "a scheduler leads", async || cluster.leader().await).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("later.web.web", 2))).await;
     cluster.running("later.web.web", 2, SOON).await;
     let before = cluster.engine.of_cluster(cluster.id()).await;

@@ -133,7 +133,8 @@ impl Outbox {
         let (mut writes, mut held, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
         while let Some(bundle) = self.waiting.front() {
             let size: usize = bundle.writes.iter().map(weight).sum();
-            let full = writes.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            // The progress is one write more.
+            let full = writes.len() + bundle.writes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
             if full && !writes.is_empty() {
                 break;
             }

@@ -17,7 +17,7 @@ const WARNING: &str = "etcd came back with an older state than the nodes know: n
      a backup is restored (deployctl restore); see \"etcd was restored from an older copy\" in docs/operations.md";
 
 impl Leading<'_> {
-    /// Somebody knows of these commits: if the store lacks one of them, it came back with an older state.
+    /// A node, or this process, knows of these commits: if the store lacks one of them, it came back with an older state.
     pub(super) fn compare_progress(&mut self, known: &Progress) {
         // Commits of later leaders mean that this one was deposed.
         if self.lead.behind || self.lead.outbox.progress().covers_before(known, self.lead.term) {

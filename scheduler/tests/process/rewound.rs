@@ -4,7 +4,9 @@ use std::path::Path;
 
 use contract::command::{Verb, Verdict};
 use contract::keys;
+use contract::query::ClusterView;
 
+use crate::backup::{cluster, finish, pages, send, text};
 use crate::stage::{LIMIT, Stage, add_callback, outcome};
 
 /// Copies a directory tree, as a backup of a server's files does.
@@ -100,4 +102,42 @@ async fn a_quarter_full_command_stream_is_purged_also_after_it_lost_its_tail() {
     }
     assert_eq!(outcome(&mut stage.command("c3", add_callback(3)).await).await.verdict, Verdict::Accepted);
     assert_eq!(stage.callbacks(4).await.len(), 4);
+}
+
+/// Restarts etcd from the files in `saved`.
+async fn rewind_etcd(stage: &mut Stage, saved: &Path) {
+    let files = stage.dir.path().join("etcd").join("data");
+    stage.etcd.kill();
+    std::fs::remove_dir_all(&files).unwrap();
+    copy(saved, &files);
+    stage.etcd.restart().await.unwrap();
+}
+
+/// Follows "etcd was restored from an older copy" of docs/operations.md: seen, and ended by a restore of the older state.
+#[tokio::test]
+async fn a_leader_notices_that_etcd_came_back_with_an_older_state_and_a_restore_ends_it() {
+    let mut stage = Stage::set().await;
+    let scheduler = stage.scheduler("first").await;
+    outcome(&mut stage.command("c0", add_callback(0)).await).await;
+    let saved = stage.dir.path().join("saved");
+    stage.etcd.kill();
+    copy(&stage.dir.path().join("etcd").join("data"), &saved);
+    stage.etcd.restart().await.unwrap();
+    outcome(&mut stage.command("c1", add_callback(1)).await).await;
+    rewind_etcd(&mut stage, &saved).await;
+    // Whether the leader kept its lease or not: commit c1 is gone, and the next commit shows it.
+    let mut heard = stage.command("c2", add_callback(2)).await;
+    assert_eq!(outcome(&mut heard).await.verdict, Verdict::Accepted);
+    let is_warned = |view: &ClusterView| view.warnings.iter().any(|warning| warning.contains("older state"));
+    cluster(&stage, is_warned).await;
+    assert!(scheduler.get("/metrics").await.unwrap().1.contains("deployd_scheduler_store_behind 1"));
+    // The older state is accepted; the commands that were given since then came from the stream.
+    let (entries, header) = pages(&stage).await;
+    let parts = send(&stage, "r1", &text(&header, &entries)).await;
+    outcome(&mut stage.command("f1", finish("r1", parts, true)).await).await;
+    let restored = cluster(&stage, |view| view.restored.is_some() && !is_warned(view)).await;
+    assert_eq!(restored.estranged, 0);
+    assert_eq!(stage.callbacks(3).await.len(), 3);
+    assert_eq!(outcome(&mut stage.command("c3", add_callback(3)).await).await.verdict, Verdict::Accepted);
+    assert!(scheduler.get("/metrics").await.unwrap().1.contains("deployd_scheduler_store_behind 0"));
 }
