@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use contract::command::{Command, Outcome, Verb};
+use contract::digest::Digest;
 use contract::name::CommandId;
 use contract::subjects;
 use contract::time::Timestamp;
@@ -119,7 +120,8 @@ impl Commands {
     /// The command that asks for `verb`; who asked is this apiserver unless the client says.
     pub fn command(&self, id: CommandId, by: Option<String>, verb: Verb) -> Command {
         let by = by.unwrap_or_else(|| self.sender.by.clone());
-        Command { id, at: self.clock.now(), by, verb }
+        let digest = Some(Digest::of(&verb));
+        Command { id, at: self.clock.now(), by, verb, digest }
     }
 
     /// Publishes `command` and waits for its fate.

@@ -236,6 +236,7 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         estranged: view.estranged,
         restored: view.restored.map(|restore| restore.to_string()).unwrap_or_default(),
         quarantined: view.quarantined.into_iter().map(quarantined).collect(),
+        warnings: view.warnings,
     }
 }
 

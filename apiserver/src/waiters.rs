@@ -113,7 +113,7 @@ impl Table {
         match (&outcome.verdict, self.newer.values().next()) {
             (Verdict::Refused(Refusal::Malformed { reason }), Some(id)) if outcome.id.as_str() == UNNAMED => {
                 let reason = format!("{reason}; upgrade the schedulers, then ask again");
-                Outcome { id: id.clone(), at: outcome.at, verdict: Verdict::Refused(Refusal::Malformed { reason }) }
+                Outcome { id: id.clone(), verdict: Verdict::Refused(Refusal::Malformed { reason }), ..outcome.clone() }
             }
             _ => outcome.clone(),
         }
@@ -147,7 +147,7 @@ mod tests {
         text.parse().unwrap()
     }
     fn outcome(text: &str) -> Outcome {
-        Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted }
+        Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted, digest: None }
     }
 
     fn waiting(waiters: &Waiters, text: &str) -> Waiter {

@@ -58,6 +58,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
     }
     flaws.extend(estranged(cluster.estranged));
     flaws.extend(cluster.quarantined.iter().map(quarantined));
+    flaws.extend(cluster.warnings);
     let nodes = api.nodes().await?;
     println!("{}\n", table::nodes(&nodes));
     flaws.extend(node_flaws(&nodes));

@@ -39,7 +39,7 @@ impl Asker {
     fn command(&mut self, verb: Verb) -> Command {
         self.asked += 1;
         let id: CommandId = format!("scale-{}", self.asked).parse().expect("letters, digits and a dash are a name");
-        Command { id, at: self.clock.now(), by: "scale".to_owned(), verb }
+        Command { id, at: self.clock.now(), by: "scale".to_owned(), verb, digest: None }
     }
 
     /// Asks for all of it and waits until all of it is decided. A refusal is an error.

@@ -124,7 +124,8 @@ impl Config {
     }
 
     pub(crate) fn election_settings(&self) -> election::Settings {
-        election::Settings { ttl: self.lease_ttl, renew: self.lease_renew, step_down_after: self.lease_step_down }
+        let (ttl, renew, step_down_after) = (self.lease_ttl, self.lease_renew, self.lease_step_down);
+        election::Settings { ttl, renew, step_down_after, ..election::Settings::default() }
     }
 }
 

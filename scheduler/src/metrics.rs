@@ -17,6 +17,8 @@ pub(crate) struct CommitLabels {
 pub(crate) enum CommitLabel {
     Stored,
     Fenced,
+    WentBack,
+    Denied,
     Unknown,
     Invalid,
 }
@@ -46,6 +48,9 @@ pub(crate) struct Metrics {
     pub(crate) estranged: Gauge,
     pub(crate) failed_queries: Gauge,
     pub(crate) quarantined: Family<QuarantinedLabels, Gauge>,
+    pub(crate) stream_losses: Counter,
+    pub(crate) store_behind: Gauge,
+    pub(crate) clock_ahead: Gauge,
 }
 
 impl Metrics {
@@ -68,6 +73,21 @@ impl Metrics {
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
         r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());
+        r.register(
+            "store_behind",
+            "1 while this leader's store lacks commits that nodes know of: etcd came back with an older state",
+            self.store_behind.clone(),
+        );
+        r.register(
+            "clock_ahead_seconds",
+            "How far the leader's clock is ahead of that of NATS; negative when it is behind",
+            self.clock_ahead.clone(),
+        );
+        r.register(
+            "command_stream_losses",
+            "Times the command stream was found to have lost messages",
+            self.stream_losses.clone(),
+        );
         r.register(
             "ignored_reports",
             "Reports of a second agent under a name that is taken",

@@ -61,5 +61,5 @@ fn brake(random: &mut Random) -> (Verb, Verb) {
 /// Never repeated: a brake whose first command was lost with its stream would be put on again after the release.
 fn wish(number: usize, at: Timestamp, verb: Verb) -> Wish {
     let id = format!("brake-{number}").parse().expect("letters, a dash and digits are a name");
-    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb }) }
+    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }) }
 }

@@ -49,7 +49,7 @@ fn closing(random: &mut Random) -> NodeChange {
 /// Never repeated: a cordon whose first command was lost with its stream would come after all were lifted.
 fn wish(number: usize, at: Timestamp, verb: Verb) -> Wish {
     let id = format!("cordon-{number}").parse().expect("letters, a dash and digits are a name");
-    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb }) }
+    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }) }
 }
 
 /// The cordons as they must be stored, with their reasons.

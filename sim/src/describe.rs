@@ -31,6 +31,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::Committed { id, result } => format!("committed {id}: {result:?}"),
         Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
         Input::Bus { connected } => format!("bus connected: {connected}"),
+        Input::Clock { ahead_millis } => format!("clock {ahead_millis} ms ahead"),
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -241,7 +241,8 @@ impl World {
             feed.next += 1;
         }
         let stream = self.bus.identity();
-        let delivery = Delivery { stream, sequence, reply: Some(message.reply), command: message.command };
+        let delivery =
+            Delivery { stream, sequence, stored_at: None, reply: Some(message.reply), command: message.command };
         self.feed_scheduler(seat, Input::Command(delivery));
         let (life, delay) = (self.seats[seat].life, self.random.span(1, 6));
         self.queue.after(delay, Event::Scheduler { seat, life, what: AtScheduler::Feed });

@@ -120,9 +120,16 @@ impl Stage {
             at: self.now,
             by: "user".to_owned(),
             verb,
+            digest: None,
         };
         let (stream, reply) = ("stream".to_owned(), Some(id.clone()));
-        self.tell(Input::Command(Delivery { stream, sequence: self.sequence, reply, command: Ok(command) }));
+        self.tell(Input::Command(Delivery {
+            stream,
+            sequence: self.sequence,
+            stored_at: None,
+            reply,
+            command: Ok(command),
+        }));
         id
     }
 

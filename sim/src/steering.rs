@@ -38,7 +38,7 @@ pub fn wishes(plan: &Plan) -> (Vec<GroupName>, Vec<Wish>) {
 fn wish(number: usize, at: Timestamp, verb: Verb, random: &mut Random) -> Wish {
     let id = format!("release-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(15).then(|| at + random.span(100, 60_000));
-    Wish { at, again_at, command: Ok(Command { id, at, by: "releaser".to_owned(), verb }) }
+    Wish { at, again_at, command: Ok(Command { id, at, by: "releaser".to_owned(), verb, digest: None }) }
 }
 
 fn verb(name: &GroupName, nodes: usize, at: Timestamp, random: &mut Random) -> Verb {

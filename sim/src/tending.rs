@@ -45,7 +45,7 @@ impl World {
     fn run_errand(&mut self, verb: Verb, at: Timestamp) {
         let index = self.workload.wishes.len();
         let id = format!("errand-{index}").parse().expect("letters, a dash and digits are a name");
-        let command = Ok(Command { id, at, by: "tender".to_owned(), verb });
+        let command = Ok(Command { id, at, by: "tender".to_owned(), verb, digest: None });
         self.workload.wishes.push(Wish { at, again_at: None, command });
         self.at_user(&AtUser::Publish { index, attempt: 0 });
     }

@@ -123,7 +123,7 @@ fn mishaps(wish: &Wish, plan: &Plan, random: &mut Random) -> Vec<(Timestamp, Fau
 fn wish(at: Timestamp, number: usize, verb: Verb, random: &mut Random) -> Wish {
     let id: CommandId = format!("command-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(25).then(|| at + random.span(100, 60_000));
-    Wish { at, again_at, command: Ok(Command { id, at, by: "user".to_owned(), verb }) }
+    Wish { at, again_at, command: Ok(Command { id, at, by: "user".to_owned(), verb, digest: None }) }
 }
 
 fn unreadable(at: Timestamp, number: usize) -> Wish {

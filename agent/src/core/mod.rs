@@ -318,6 +318,7 @@ impl Core {
             order_digest: self.order_digest,
             engine: self.engine,
             facts: self.settings.facts.clone(),
+            progress: self.ledger.order.progress.clone(),
         };
         let message = self.reporter.message(head, heartbeat_due, now);
         if let (Some(_), Some(beats)) = (&message, &mut self.unheard) {

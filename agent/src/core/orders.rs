@@ -11,8 +11,9 @@ use contract::digest::Digest;
 use contract::fence::Fence;
 use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::time::Timestamp;
-use planner::fence::{Judgement, is_foreign, judge};
+use planner::fence::{Judgement, is_behind, is_foreign, judge};
 use tracing::{error, info, warn};
 
 use super::adoption::{Touched, adopt, touched_between, touched_by};
@@ -161,10 +162,17 @@ impl Core {
         let fence = message.fence();
         let is_foreign = is_foreign(&obeyed.stores, message.stores());
         if is_foreign && (!obeyed.pods.is_empty() || !obeyed.spared.is_empty()) {
-            let (have, stores) = (obeyed.fence, obeyed.stores.clone());
+            let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), Progress::default());
             warn!(%fence, %have, "refused an order of another store, which knows nothing of what runs here");
             self.desk.tally.stale += 1;
-            return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores } });
+            return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
+        }
+        // A lower fence is refused below, as every order of a leader that was overtaken.
+        if !is_foreign && fence > obeyed.fence && is_behind(&obeyed.progress, message.progress()) {
+            let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), obeyed.progress.clone());
+            warn!(%fence, %have, "refused an order of an older state of the store, which lacks what this node was ordered since");
+            self.desk.tally.stale += 1;
+            return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
         }
         // Who runs nothing has nothing to lose: it may change hands, and the other store's terms mean nothing any more.
         let have = if is_foreign { Fence::default() } else { obeyed.fence };

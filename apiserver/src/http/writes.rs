@@ -3,7 +3,7 @@
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use contract::api::Accepted;
-use contract::command::{Outcome, Refusal, Verb, Verdict};
+use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::name::CommandId;
 use contract::validate::LARGEST_BODY;
 use serde::Serialize;
@@ -49,7 +49,10 @@ pub async fn settle(api: &Api, headers: &HeaderMap, verb: Verb) -> Result<Settle
     let command = api.commands.command(command_id(headers)?, user(headers)?, verb);
     check_size(&command)?;
     match api.commands.send(&command).await {
-        Ok(Fate::Decided(outcome)) => decided(outcome),
+        Ok(Fate::Decided(outcome)) => {
+            same_request(&command, &outcome)?;
+            decided(outcome)
+        }
         Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
@@ -81,6 +84,19 @@ fn user(headers: &HeaderMap) -> Result<Option<String>, Refused> {
     let user = user.to_str().ok().filter(is_fit);
     user.map(|user| Some(user.to_owned()))
         .ok_or_else(|| Refused::bad_request(format!("X-Deployd-User: must be 1 to {LONGEST_USER} plain letters")))
+}
+
+/// Refuses a key that another change was sent with: the outcome is that of the other one. Older schedulers do not say which.
+fn same_request(command: &Command, outcome: &Outcome) -> Result<(), Refused> {
+    if outcome.digest.zip(command.digest).is_none_or(|(decided, asked)| decided == asked) {
+        return Ok(());
+    }
+    let message = format!(
+        "Idempotency-Key: {} was used for another change, which was decided at {}; nothing of this request was done; send it \
+         with another key",
+        command.id, outcome.at
+    );
+    Err(Refused::new(StatusCode::CONFLICT, message))
 }
 
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {

@@ -177,8 +177,10 @@ fn a_standby_is_not_called_leader() {
         estranged: 0,
         restored: None,
         quarantined: Vec::new(),
+        warnings: vec!["etcd went back".to_owned()],
     };
     assert_eq!(cluster("a", view(Some(Term(3)))).leader, "s1");
+    assert_eq!(cluster("a", view(Some(Term(3)))).warnings, ["etcd went back"]);
     let standby = cluster("a", view(None));
     assert_eq!((standby.leader.as_str(), standby.answered_by.as_str(), standby.term), ("", "s1", 0));
 }

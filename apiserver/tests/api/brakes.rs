@@ -103,6 +103,7 @@ async fn a_change_the_leader_refuses_as_read_only_has_the_same_plain_answer() {
         at: contract::time::Timestamp::from_millis(1),
         by: "another apiserver".to_owned(),
         verb: Verb::Configure { readonly: Some(true), maintenance: None },
+        digest: None,
     };
     let headers = [(contract::subjects::REPLY_HEADER, "nobody")];
     let deadline = Duration::from_secs(5);

@@ -103,7 +103,7 @@ impl State {
             return known.clone();
         }
         let verdict = self.verdict(&command.verb).map_or_else(Verdict::Refused, |()| Verdict::Accepted);
-        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict };
+        let outcome = Outcome { id: command.id.clone(), at: command.at, verdict, digest: command.digest };
         self.outcomes.insert(command.id.to_string(), outcome.clone());
         self.seen.push(command);
         outcome
@@ -259,6 +259,7 @@ impl State {
                 estranged: 0,
                 restored: None,
                 quarantined: Vec::new(),
+                warnings: Vec::new(),
             }),
             Query::Operation { id } => Answer::Operation(self.outcomes.get(id.as_str()).cloned()),
             Query::Engine => Answer::Engine(self.engine),

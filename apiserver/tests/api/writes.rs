@@ -203,6 +203,12 @@ async fn the_same_idempotency_key_gives_the_same_answer_and_one_effect() {
     let third = post("deploy-2", spec_with(":2,", ":2,")).await;
     let fourth = post("deploy-2", spec_with(":2,", ":2,")).await;
     assert_eq!((third.status, fourth.status), (405, 405));
+    // Another change under a key that was used is not answered with the outcome of the first one.
+    for _ in 0..2 {
+        let other = post("deploy-1", spec_with(":2,", ":3,")).await;
+        assert_eq!(other.status, 409, "{}", other.text);
+        assert!(other.message().contains("Idempotency-Key: deploy-1 was used for another change"), "{}", other.text);
+    }
     for bad in ["a b", "a/b", "..", "*", &"x".repeat(300)] {
         let seen = post(bad, spec_with(":2,", ":2,")).await;
         assert!(seen.status == 400 && seen.message().starts_with("Idempotency-Key: "), "{bad}: {}", seen.text);

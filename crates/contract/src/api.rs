@@ -257,6 +257,9 @@ pub struct ClusterStatus {
     pub estranged: u64,
     /// The restore that put everything in place; empty when there was none.
     pub restored: String,
+    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Objects that are not reconciled because of an error; the first hundred of them.
     pub quarantined: Vec<Quarantined>,
 }

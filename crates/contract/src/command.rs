@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backup::Step;
 use crate::brakes::Constraint;
+use crate::digest::Digest;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::node::{self, NodeChange};
 use crate::spec::{PodGroupSpec, PodSpec};
@@ -24,6 +25,9 @@ pub struct Command {
     pub by: String,
     /// What is asked.
     pub verb: Verb,
+    /// Of the verb, as the apiserver took it: under one id only one of them runs. Absent from older apiservers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 /// What is asked.
@@ -283,6 +287,9 @@ pub struct Outcome {
     pub at: Timestamp,
     /// How.
     pub verdict: Verdict,
+    /// [`Command::digest`] of the command that was decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<Digest>,
 }
 
 /// Accepted or not.

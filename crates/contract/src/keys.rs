@@ -21,6 +21,8 @@ pub const ENGINE: &str = "/deployd/state/intent/engine";
 /// Constraints of every placement.
 pub const CONSTRAINTS: &str = "/deployd/state/intent/constraints";
 
+/// How far this store has come.
+pub const PROGRESS: &str = "/deployd/state/progress";
 /// Which store this is.
 pub const STORE: &str = "/deployd/state/store";
 /// How far a restore is whose parts are all there.
@@ -79,10 +81,10 @@ pub fn node_intent(name: &NodeName) -> String {
 pub fn restore_part(restore: &CommandId, part: u32) -> String {
     format!("{RESTORE_PARTS}{restore}/{part}")
 }
-/// Whether a backup holds this key: all state but the place in the command stream, which belongs to the stream, and what a
-/// restore keeps aside.
+/// Whether a backup holds this key: all state but the place in the command stream, which belongs to the stream, the count of
+/// commits, which belongs to the store, and what a restore keeps aside.
 pub fn is_backed_up(key: &str) -> bool {
-    key.starts_with(STATE) && key != CURSOR && !key.starts_with(RESTORES)
+    key.starts_with(STATE) && key != CURSOR && key != PROGRESS && !key.starts_with(RESTORES)
 }
 /// What became of a command.
 pub fn outcome(id: &CommandId) -> String {
@@ -122,6 +124,8 @@ pub enum Key {
     Constraints,
     /// Which store this is.
     Store,
+    /// How far this store has come.
+    Progress,
     /// A restore.
     Restore,
     /// A part of a restore.
@@ -138,6 +142,7 @@ pub fn parse(key: &str) -> Key {
         ENGINE => return Key::Engine,
         CONSTRAINTS => return Key::Constraints,
         STORE => return Key::Store,
+        PROGRESS => return Key::Progress,
         RESTORE => return Key::Restore,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
@@ -188,6 +193,7 @@ mod tests {
         assert_eq!(parse(CALLBACKS), Key::Callbacks);
         assert_eq!((parse(ENGINE), parse(CONSTRAINTS)), (Key::Engine, Key::Constraints));
         assert_eq!((parse(STORE), parse(RESTORE)), (Key::Store, Key::Restore));
+        assert_eq!(parse(PROGRESS), Key::Progress);
         assert_eq!(
             parse(&restore_part(&"r-1".parse().expect("an id"), 7)),
             Key::RestorePart("r-1".parse().expect("an id"), 7)

@@ -26,6 +26,7 @@ pub mod notice;
 pub mod order;
 pub mod pod_id;
 pub mod ports;
+pub mod progress;
 pub mod query;
 pub mod ranges;
 pub mod record;

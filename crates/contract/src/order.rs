@@ -13,6 +13,7 @@ use crate::digest::Digest;
 use crate::fence::Fence;
 use crate::name::GroupName;
 use crate::pod_id::{PodId, SpecKey};
+use crate::progress::Progress;
 use crate::spec::PodSpec;
 use crate::state::{RestartPolicy, TargetState};
 use crate::store::Stores;
@@ -36,6 +37,9 @@ pub struct Order {
     /// The store the order comes from, by all its names; no part of the digest.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
+    /// The commits its sender's store held; unknown from an older scheduler. No part of the digest.
+    #[serde(default, skip_serializing_if = "Progress::is_unknown")]
+    pub progress: Progress,
     /// The identity of the agent it is meant for; empty for whoever speaks for the node. No part of the digest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
@@ -113,6 +117,9 @@ pub struct OrderDelta {
     pub stores: Stores,
     /// What the result must digest to.
     pub digest: Digest,
+    /// As [`Order::progress`].
+    #[serde(default, skip_serializing_if = "Progress::is_unknown")]
+    pub progress: Progress,
     /// As [`Order::agent`].
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub agent: String,
@@ -138,12 +145,15 @@ pub enum OrderReply {
         /// What it obeys.
         have: Fence,
     },
-    /// The order comes from another store than the one whose order the agent obeys.
+    /// The order comes from another store than the one whose order the agent obeys, or from an older state of that store.
     Foreign {
         /// What it obeys.
         have: Fence,
         /// Of which store.
         stores: Stores,
+        /// The commits that store held, when it is an older state of the same store.
+        #[serde(default, skip_serializing_if = "Progress::is_unknown")]
+        progress: Progress,
     },
     /// Same fence, other content: a bug of the sender.
     Conflict {
@@ -194,6 +204,7 @@ impl Order {
             spared: self.spared.clone(),
             brakes: self.brakes,
             stores: self.stores.clone(),
+            progress: self.progress.clone(),
             digest: self.digest(),
             agent: self.agent.clone(),
         }
@@ -212,6 +223,7 @@ impl Order {
         next.spared.clone_from(&delta.spared);
         next.brakes = delta.brakes;
         next.stores.clone_from(&delta.stores);
+        next.progress.clone_from(&delta.progress);
         Some(next)
     }
 
@@ -228,6 +240,21 @@ impl OrderMessage {
         match self {
             Self::Whole(order) => &order.stores,
             Self::Delta(delta) => &delta.stores,
+        }
+    }
+    /// The commits the store of its sender held.
+    pub fn progress(&self) -> &Progress {
+        match self {
+            Self::Whole(order) => &order.progress,
+            Self::Delta(delta) => &delta.progress,
+        }
+    }
+    /// The same message, made after these commits.
+    #[must_use]
+    pub fn after(self, progress: Progress) -> Self {
+        match self {
+            Self::Whole(order) => Self::Whole(Order { progress, ..order }),
+            Self::Delta(delta) => Self::Delta(OrderDelta { progress, ..delta }),
         }
     }
     /// The fence of the order this message brings.

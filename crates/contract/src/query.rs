@@ -302,6 +302,9 @@ pub struct ClusterView {
     /// The restore that put everything in place, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,
+    /// What is wrong with the control plane itself, one sentence each with the remedy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Objects that are not reconciled because of an error; the first hundred of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub quarantined: Vec<QuarantinedView>,

@@ -301,6 +301,10 @@ pub struct Cursor {
     pub stream: String,
     /// Sequence number of the last command in effect.
     pub sequence: u64,
+    /// When JetStream stored that command, in nanoseconds since 1970; absent in a cursor of an older scheduler. A stream that
+    /// lost messages uses their numbers again, but never with the same time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stored_at: Option<i64>,
 }
 
 /// Where notices go: `/deployd/intent/callbacks`.

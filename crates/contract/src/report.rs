@@ -12,6 +12,7 @@ use crate::exit::{Exit, ExitFacts};
 use crate::fence::Fence;
 use crate::name::NodeName;
 use crate::pod_id::PodId;
+use crate::progress::Progress;
 use crate::state::{HealthState, RunState};
 use crate::time::Timestamp;
 use crate::travel::Changes;
@@ -38,6 +39,9 @@ pub struct ReportHead {
     pub engine: EngineState,
     /// Capacity, labels, addresses.
     pub facts: NodeFacts,
+    /// The commits that the store held when it sent that order.
+    #[serde(default, skip_serializing_if = "Progress::is_unknown")]
+    pub progress: Progress,
 }
 
 /// Names one state of one agent's world.

@@ -17,6 +17,7 @@ use crate::fence::Fence;
 use crate::name::GroupName;
 use crate::order::{Assignment, Order, OrderDelta, OrderMessage};
 use crate::pod_id::{PodId, SpecKey};
+use crate::progress::Progress;
 use crate::spec::{ContainerSpec, PodSpec};
 use crate::store::Stores;
 
@@ -34,12 +35,12 @@ impl Texts {
     pub fn of(&mut self, message: &OrderMessage) -> Result<Box<RawValue>, serde_json::Error> {
         to_raw_value(&match message {
             OrderMessage::Whole(order) => {
-                let Order { fence, pods, specs, spared, brakes, stores, agent } = order;
+                let Order { fence, pods, specs, spared, brakes, stores, progress, agent } = order;
                 let specs = self.specs(specs)?;
-                Wire::Whole(Whole { fence: *fence, pods, specs, spared, brakes: *brakes, stores, agent })
+                Wire::Whole(Whole { fence: *fence, pods, specs, spared, brakes: *brakes, stores, progress, agent })
             }
             OrderMessage::Delta(delta) => {
-                let OrderDelta { base, fence, pods, specs, spared, brakes, stores, digest, agent } = delta;
+                let OrderDelta { base, fence, pods, specs, spared, brakes, stores, digest, progress, agent } = delta;
                 Wire::Delta(Delta {
                     base: *base,
                     fence: *fence,
@@ -52,6 +53,7 @@ impl Texts {
                     brakes: *brakes,
                     stores,
                     digest: *digest,
+                    progress,
                     agent,
                 })
             }
@@ -120,6 +122,8 @@ struct Whole<'a> {
     brakes: Brakes,
     #[serde(skip_serializing_if = "is_none")]
     stores: &'a Stores,
+    #[serde(skip_serializing_if = "Progress::is_unknown")]
+    progress: &'a Progress,
     #[serde(skip_serializing_if = "str::is_empty")]
     agent: &'a str,
 }
@@ -138,6 +142,8 @@ struct Delta<'a> {
     #[serde(skip_serializing_if = "is_none")]
     stores: &'a Stores,
     digest: Digest,
+    #[serde(skip_serializing_if = "Progress::is_unknown")]
+    progress: &'a Progress,
     #[serde(skip_serializing_if = "str::is_empty")]
     agent: &'a str,
 }

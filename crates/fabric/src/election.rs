@@ -1,8 +1,9 @@
 //! Who leads.
 //!
 //! Every candidate puts one key under the prefix, tied to a fresh lease; the oldest key leads, and its create revision is
-//! the term. A leader that cannot renew its lease steps down by its own monotonic clock well before the lease can end, so
-//! two processes do not both believe that they lead; and even if they did, every write is guarded by the term.
+//! the term. A leader that cannot renew its lease steps down by its own clock well before the lease can end, so
+//! two processes do not both believe that they lead; and even if they did, every write is guarded by the term. That clock
+//! also counts the time a machine is suspended ([`crate::boot`]).
 //!
 //! The campaign call of etcd is not used: it blocks without limit.
 
@@ -29,7 +30,12 @@ pub struct Settings {
     pub renew: Duration,
     /// A leader steps down so long after it sent the last renewal that was answered. Less than `ttl`.
     pub step_down_after: Duration,
+    /// Reads the clock that leases are counted by: time since a fixed moment, including suspended time.
+    pub clock: fn() -> Duration,
 }
+
+/// A leader compares its clock with the end of its lease this often, and reads its key again after a longer gap.
+const CHECK: Duration = Duration::from_secs(1);
 
 impl Default for Settings {
     fn default() -> Self {
@@ -38,6 +44,7 @@ impl Default for Settings {
             ttl: Duration::from_secs(5),
             renew: Duration::from_secs(1),
             step_down_after: Duration::from_millis(3500),
+            clock: crate::boot::time,
         }
     }
 }
@@ -64,7 +71,9 @@ pub struct Guard {
 #[derive(Debug)]
 pub struct Election {
     role: watch::Receiver<Role>,
-    safe_until: watch::Receiver<Instant>,
+    /// By the clock of the settings.
+    safe_until: watch::Receiver<Duration>,
+    clock: fn() -> Duration,
     /// Holds one: more resignations before the first is heard are the same resignation.
     resign: mpsc::Sender<()>,
     _task: Scoped,
@@ -74,7 +83,7 @@ impl Election {
     /// Takes part until shutdown.
     pub fn start(store: Store, prefix: &str, name: &str, settings: Settings, shutdown: Shutdown) -> Self {
         let (role_sender, role) = watch::channel(Role::Follower);
-        let (safe_until_sender, safe_until) = watch::channel(Instant::now());
+        let (safe_until_sender, safe_until) = watch::channel(Duration::ZERO);
         let (resign, resigned) = mpsc::channel(1);
         let candidate = Candidate {
             store,
@@ -86,7 +95,8 @@ impl Election {
             resigned,
             shutdown,
         };
-        Self { role, safe_until, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
+        let clock = settings.clock;
+        Self { role, safe_until, clock, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
     }
 
     /// The role, now and as it changes. Closed once the election ended and the lease is given back.
@@ -97,7 +107,7 @@ impl Election {
     /// Whether this process leads and nobody else can have begun to: asked at the moment of an answer, because a process
     /// that was stopped for a while learns of its loss only after it has gone on.
     pub fn holds(&self) -> bool {
-        matches!(*self.role.borrow(), Role::Leader(_)) && Instant::now() < *self.safe_until.borrow()
+        matches!(*self.role.borrow(), Role::Leader(_)) && (self.clock)() < *self.safe_until.borrow()
     }
 
     /// Gives the key up at once, so that another can lead, and stands again with a fresh lease.
@@ -120,7 +130,7 @@ struct Candidate {
     name: String,
     settings: Settings,
     role: watch::Sender<Role>,
-    safe_until: watch::Sender<Instant>,
+    safe_until: watch::Sender<Duration>,
     resigned: mpsc::Receiver<()>,
     shutdown: Shutdown,
 }
@@ -129,8 +139,8 @@ struct Candidate {
 struct Candidacy {
     lease: i64,
     guard: Guard,
-    /// Leading is safe until then, by our own clock.
-    safe_until: Instant,
+    /// Leading is safe until then, by the clock of the settings.
+    safe_until: Duration,
 }
 
 /// Why a candidacy ended, in words for the log.
@@ -139,7 +149,8 @@ struct End(&'static str);
 /// What became of a renewal.
 #[derive(Debug, Clone, Copy)]
 enum Renewal {
-    Sent(Instant),
+    /// It was sent at this time, by the clock of the settings, and answered.
+    Sent(Duration),
     LeaseGone,
 }
 
@@ -168,7 +179,7 @@ impl Candidate {
 
     /// Gets a fresh lease and puts the key. The key's name holds the lease, so a repeated put is the same put.
     async fn stand(&self) -> Result<Candidacy, Error> {
-        let sent = Instant::now();
+        let sent = (self.settings.clock)();
         let lease = self.store.grant_lease(self.settings.ttl).await?;
         let key = format!("{}{lease:x}", self.prefix);
         let put = TxnOp::put(key.as_str(), self.name.as_str(), Some(PutOptions::new().with_lease(lease)));
@@ -194,8 +205,8 @@ impl Candidate {
 
     /// Waits for the candidacy's turn, leads, and cleans up when it is over.
     async fn serve(&mut self, mut candidacy: Candidacy) {
-        let (renewals_sender, renewals) = watch::channel(Renewal::Sent(Instant::now()));
-        let keeper = keep_alive(self.store.clone(), candidacy.lease, self.settings.renew, renewals_sender);
+        let (renewals_sender, renewals) = watch::channel(Renewal::Sent((self.settings.clock)()));
+        let keeper = keep_alive(self.store.clone(), candidacy.lease, self.settings, renewals_sender);
         // Scoped: dropping the candidate must not leave somebody behind who keeps the lease alive.
         let _keeper = crate::tasks::spawn_scoped("election lease", keeper);
         let end = self.hold(&mut candidacy, renewals).await;
@@ -213,7 +224,9 @@ impl Candidate {
     async fn hold(&mut self, candidacy: &mut Candidacy, mut renewals: watch::Receiver<Renewal>) -> End {
         let mut changes = self.store.watch(&self.prefix);
         // The watch tells when to look; this looks also when it tells nothing.
-        let mut look = tokio::time::interval(self.settings.renew);
+        let mut look = tokio::time::interval(self.settings.renew.min(CHECK));
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut looked_at = (self.settings.clock)();
         while self.resigned.try_recv().is_ok() {
             // Resignations from before this candidacy.
         }
@@ -224,7 +237,9 @@ impl Candidate {
                 biased;
                 () = self.shutdown.wait() => return End("shutting down"),
                 Some(()) = self.resigned.recv() => return End("resigned"),
-                () = tokio::time::sleep_until(candidacy.safe_until) => return End("no renewal was answered in time"),
+                () = tokio::time::sleep(candidacy.safe_until.saturating_sub((self.settings.clock)())) => {
+                    return End("no renewal was answered in time");
+                }
                 Ok(()) = renewals.changed() => match *renewals.borrow_and_update() {
                     Renewal::Sent(at) => {
                         candidacy.safe_until = at + self.settings.step_down_after;
@@ -239,9 +254,23 @@ impl Candidate {
                     // A put makes nobody older: a leader rewrites its key with every commit.
                     look_now = !leads && !matches!(change, Change::Put(_, _));
                 }
-                _ = look.tick(), if !leads => look_now = true,
+                _ = look.tick() => {
+                    let now = (self.settings.clock)();
+                    let paused = now.saturating_sub(looked_at) >= self.settings.step_down_after;
+                    looked_at = now;
+                    if now >= candidacy.safe_until {
+                        return End("no renewal was answered in time");
+                    }
+                    if leads && paused && self.is_oldest(&candidacy.guard).await == Some(false) {
+                        return End("the key was gone after a pause");
+                    }
+                    look_now = !leads;
+                }
             }
-            if look_now && self.is_oldest(&candidacy.guard).await && Instant::now() < candidacy.safe_until {
+            if look_now
+                && self.is_oldest(&candidacy.guard).await == Some(true)
+                && (self.settings.clock)() < candidacy.safe_until
+            {
                 tracing::info!(term = candidacy.guard.term, name = self.name, "leads");
                 self.safe_until.send_replace(candidacy.safe_until);
                 self.role.send_replace(Role::Leader(candidacy.guard.clone()));
@@ -249,8 +278,8 @@ impl Candidate {
         }
     }
 
-    /// Whether our key is the oldest. An unanswered question is a no: it is asked again soon.
-    async fn is_oldest(&self, guard: &Guard) -> bool {
+    /// Whether our key is the oldest; none when etcd does not answer.
+    async fn is_oldest(&self, guard: &Guard) -> Option<bool> {
         let options = GetOptions::new()
             .with_prefix()
             .with_sort(SortTarget::Create, SortOrder::Ascend)
@@ -262,15 +291,15 @@ impl Candidate {
         });
         let oldest = tokio::select! {
             oldest = asking => oldest,
-            () = self.shutdown.wait() => return false,
+            () = self.shutdown.wait() => return None,
         };
         match oldest {
-            Ok(found) => found.kvs().first().is_some_and(|pair| {
+            Ok(found) => Some(found.kvs().first().is_some_and(|pair| {
                 pair.key() == guard.key.as_bytes() && u64::try_from(pair.create_revision()) == Ok(guard.term)
-            }),
+            })),
             Err(error) => {
-                tracing::debug!(%error, "cannot see who leads");
-                false
+                tracing::debug!(%error, "cannot read which key is the oldest");
+                None
             }
         }
     }
@@ -293,9 +322,9 @@ fn takes_away(change: &Change, key: &str) -> bool {
 
 /// Renews the lease until it is gone. Counts from the moment a renewal is sent: the lease cannot end earlier than its
 /// time to live after that.
-async fn keep_alive(store: Store, lease: i64, renew: Duration, renewals: watch::Sender<Renewal>) {
+async fn keep_alive(store: Store, lease: i64, settings: Settings, renewals: watch::Sender<Renewal>) {
     loop {
-        let sent = Instant::now();
+        let (sent, began) = ((settings.clock)(), Instant::now());
         let answer = store
             .call("renewing the lease", SHORT, |client| async move {
                 // An answer with a time to live of 0 means that the lease is gone; the client makes an error of it.
@@ -305,7 +334,7 @@ async fn keep_alive(store: Store, lease: i64, renew: Duration, renewals: watch::
         let next = match answer {
             Ok(()) => {
                 renewals.send_replace(Renewal::Sent(sent));
-                sent + renew
+                began + settings.renew
             }
             Err(Error::Failed { source: etcd_client::Error::LeaseKeepAliveError(_), .. }) => {
                 renewals.send_replace(Renewal::LeaseGone);

@@ -97,6 +97,16 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// etcd refuses our credentials: asking again does not help before an operator changed something.
+    pub fn is_denied(&self) -> bool {
+        let Self::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = self else { return false };
+        // PermissionDenied, Unauthenticated. etcd answers a call without a user with InvalidArgument, of which only the text tells
+        // it from a bad request.
+        matches!(status.code() as i32, 7 | 16) || status.message().contains("user name is empty")
+    }
+}
+
 /// Everything under a prefix at one revision.
 #[derive(Debug, Clone)]
 pub struct Listing {
@@ -137,6 +147,8 @@ pub enum CommitResult {
         /// What etcd said.
         reason: String,
     },
+    /// The store lacks what this leadership has stored: etcd came back with an older state. Nothing is stored by this call.
+    WentBack,
 }
 
 /// A change under a watched prefix.

@@ -4,6 +4,7 @@
 
 pub mod admin;
 pub mod backoff;
+pub mod boot;
 pub mod clock;
 pub mod duration;
 pub mod election;

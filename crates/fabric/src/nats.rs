@@ -8,6 +8,7 @@ mod connect;
 mod consumer;
 mod durability;
 mod error;
+mod fill;
 mod notes;
 mod parts;
 mod past;
@@ -28,9 +29,10 @@ pub use connect::Args;
 pub use consumer::{Consumer, Job};
 pub(crate) use durability::SERVER_SETTINGS;
 pub use error::{Error, RequestError};
+pub use fill::StreamState;
 pub use notes::Noted;
 pub use past::PastReader;
-pub use reader::{Stored, StreamReader};
+pub use reader::{Place, Stored, StreamReader};
 pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 
 /// A publish that cannot even be handed to the connection in this time is given up: the buffer is full because the

@@ -4,6 +4,7 @@
 //! successor. The surprise is the equal fence: the same order twice is normal, two orders under one fence is a bug.
 
 use contract::fence::Fence;
+use contract::progress::Progress;
 use contract::store::Stores;
 
 /// What an incoming order is to the order already obeyed.
@@ -33,6 +34,12 @@ pub fn judge(have: Fence, incoming: Fence, same_content: bool) -> Judgement {
 /// stores say nothing about each other. A store without a name is one from before stores had names, and any other.
 pub fn is_foreign(ours: &Stores, theirs: &Stores) -> bool {
     !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(theirs)
+}
+
+/// Whether an order made after the commits `theirs` comes from an older state of the store than the order obeyed, made after
+/// `ours`. An older scheduler does not say after which commits.
+pub fn is_behind(ours: &Progress, theirs: &Progress) -> bool {
+    !theirs.is_unknown() && !theirs.covers(ours)
 }
 
 #[cfg(test)]

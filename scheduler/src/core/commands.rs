@@ -30,14 +30,13 @@ impl Leading<'_> {
             // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
             return;
         }
-        let Delivery { stream, sequence, reply, command } = delivery;
+        let Delivery { stream, sequence, stored_at, reply, command } = delivery;
         let cursor = &self.state.cursor;
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.repeat(command.ok().map(|command| command.id), reply);
         }
-        self.state.cursor = Cursor { stream, sequence };
-        self.state.outcomes.forget_old(self.now);
+        self.state.cursor = Cursor { stream, sequence, stored_at };
         match command {
             Ok(command) => self.obey(command, reply),
             Err(letter) => self.bury(letter, reply),
@@ -56,7 +55,7 @@ impl Leading<'_> {
         // What was decided under this id stands, whatever else is sent under it.
         let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
         let is_new = named.is_some() && known.is_none();
-        let refused = |id| Outcome { id, at: self.now, verdict };
+        let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
         let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
         let mut writes = vec![self.cursor_write()];
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
@@ -90,7 +89,7 @@ impl Leading<'_> {
             }
         };
         bundle.command = Some((command.id.clone(), reply.clone()));
-        let outcome = Outcome { id: command.id, at: self.now, verdict };
+        let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
         self.state.outcomes.insert(outcome.clone());
         bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
         bundle.writes.push(self.cursor_write());

@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
+use contract::keys;
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::spec::PodSpec;
 use serde::Serialize;
 
@@ -73,7 +75,10 @@ pub(super) struct Released {
 pub(super) struct Outbox {
     waiting: VecDeque<Bundle>,
     under_way: Option<UnderWay>,
-    next_id: u64,
+    /// Number of the last commit of this leadership.
+    last_id: u64,
+    /// The commits the store holds.
+    progress: Progress,
     /// So many bundles at the front are committed one by one: the store refused a commit of all of them.
     one_by_one: usize,
 }
@@ -84,12 +89,16 @@ struct UnderWay {
     id: u64,
     term: Term,
     bundles: Vec<Bundle>,
+    /// The commits the store holds once it is stored.
+    progress: Progress,
 }
 
 impl UnderWay {
     fn commit(&self) -> Commit {
+        let progress = put(keys::PROGRESS.to_owned(), &self.progress);
+        // A restore writes its own progress, which stands.
         let writes = self.bundles.iter().flat_map(|bundle| bundle.writes.iter().cloned());
-        Commit { id: self.id, term: self.term, writes: merged(writes) }
+        Commit { id: self.id, term: self.term, writes: merged(std::iter::once(progress).chain(writes)) }
     }
 }
 
@@ -124,6 +133,15 @@ pub(super) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
 }
 
 impl Outbox {
+    /// The outbox of a leadership over a store that holds these commits.
+    pub(super) fn new(term: Term, progress: Progress) -> Self {
+        // A process may lead twice in one term: its commits count on.
+        Self { last_id: progress.of(term), progress, ..Self::default() }
+    }
+    /// The commits the store holds.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
     /// No room for further answers.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
@@ -146,7 +164,8 @@ impl Outbox {
         let (mut bundles, mut keys, mut bytes) = (Vec::new(), BTreeSet::new(), 0);
         while let Some(bundle) = self.waiting.front() {
             let size: usize = bundle.writes.iter().map(weight).sum();
-            let full = keys.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            // The progress is one write more.
+            let full = keys.len() + bundle.writes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
             let alone = self.one_by_one > 0 && !bundle.writes.is_empty();
             if (full || alone) && !keys.is_empty() {
                 break;
@@ -164,16 +183,19 @@ impl Outbox {
         if keys.is_empty() {
             return (released, None);
         }
-        self.next_id += 1;
-        let under_way = self.under_way.insert(UnderWay { id: self.next_id, term, bundles });
+        self.last_id += 1;
+        let mut progress = self.progress.clone();
+        progress.raise(term, self.last_id);
+        let under_way = self.under_way.insert(UnderWay { id: self.last_id, term, bundles, progress });
         (released, Some(under_way.commit()))
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
-        let mut bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
-        let writes = merged(bundles.iter_mut().flat_map(|bundle| std::mem::take(&mut bundle.writes)));
-        Some((writes, bundles.into_iter().map(Bundle::released).collect()))
+        let under_way = self.under_way.take_if(|under_way| under_way.id == id)?;
+        self.progress.raise(under_way.term, id);
+        let writes = under_way.commit().writes;
+        Some((writes, under_way.bundles.into_iter().map(Bundle::released).collect()))
     }
 
     /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,

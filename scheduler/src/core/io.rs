@@ -66,6 +66,11 @@ pub enum Input {
         /// It stands.
         connected: bool,
     },
+    /// The clock was compared with that of NATS.
+    Clock {
+        /// How far ahead ours is, in milliseconds; negative when it is behind.
+        ahead_millis: i64,
+    },
     /// The time the core asked to be woken at has come.
     Tick,
 }
@@ -88,6 +93,8 @@ pub struct Delivery {
     pub stream: String,
     /// Its place in the stream.
     pub sequence: u64,
+    /// When JetStream stored it, in nanoseconds since 1970; the next leader recognises the message by it.
+    pub stored_at: Option<i64>,
     /// Who waits for the outcome.
     pub reply: Option<Inbox>,
     /// The command, or why it cannot be read.
@@ -101,6 +108,10 @@ pub enum CommitResult {
     Stored,
     /// The guard failed: somebody else leads. Nothing is stored.
     Fenced,
+    /// The store lacks commits of this leadership: etcd came back with an older state. Nothing is stored.
+    WentBack,
+    /// etcd refuses this scheduler's credentials: trying again does not help. Nothing is stored.
+    Denied,
     /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again; the
     /// shell must see to it that a copy which arrives late, after later commits, is refused.
     Unknown,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use contract::brakes::Brakes;
 use contract::fence::Term;
 use contract::name::{GroupName, NodeName};
+use contract::progress::Progress;
 use contract::store::Stores;
 use contract::time::Timestamp;
 
@@ -86,6 +87,8 @@ pub(super) struct Leader {
     pub(super) swaps: bool,
     /// The highest term above its own that nodes were heard to obey.
     pub(super) overtaken: Term,
+    /// The store came back with an older state: nothing is planned until a backup is restored.
+    pub(super) behind: bool,
     /// The names of its store, as every order carries them.
     stores: Arc<Stores>,
 }
@@ -103,7 +106,7 @@ impl Leader {
             brakes: state.engine.brakes(),
             line: Line::default(),
             draining: BTreeMap::new(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(term, state.progress.clone().unwrap_or_else(|| Progress::since(term))),
             undelivered: BTreeMap::new(),
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
@@ -120,6 +123,7 @@ impl Leader {
             leaves: None,
             swaps: state.restore.is_some(),
             overtaken: Term(0),
+            behind: false,
             stores: Arc::new(state.store.stores.clone()),
         }
     }
@@ -188,7 +192,8 @@ impl Leading<'_> {
         for alarm in self.lead.alarms.take_due(self.now) {
             self.ring_guarded(alarm);
         }
-        if self.lead.swaps {
+        // A node that obeyed a leader of an older state would refuse the newer one when that is put back.
+        if self.lead.swaps || self.lead.behind {
             return self.commit();
         }
         self.grant_ports();
@@ -255,6 +260,14 @@ impl Leading<'_> {
                 if let Some(bundle) = self.lead.outbox.refused(id) {
                     self.unstorable(bundle, &reason);
                 }
+            }
+            CommitResult::WentBack => {
+                let reason = "etcd came back with an older state and lacks commits of this leader";
+                self.lead.resigned = Some(reason.to_owned());
+            }
+            CommitResult::Denied => {
+                let reason = "etcd refuses the credentials of this scheduler (permission denied or not authenticated)";
+                self.lead.resigned = Some(reason.to_owned());
             }
             CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
         }

@@ -10,6 +10,7 @@ use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
+use contract::progress::Progress;
 use contract::record::{
     CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord, RevisionsRecord,
 };
@@ -39,7 +40,7 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
             Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
-            Key::Store | Key::Restore | Key::RestorePart(..) => false,
+            Key::Store | Key::Progress | Key::Restore | Key::RestorePart(..) => false,
         };
         if twice {
             continue;
@@ -122,6 +123,11 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             let store = read::<StoreRecord>(key, stored);
             note_unsound(state, store.as_ref().err());
             state.store = store?.unwrap_or_default();
+        }
+        Key::Progress => {
+            let progress = read::<Progress>(key, stored);
+            note_unsound(state, progress.as_ref().err());
+            state.progress = progress?;
         }
         Key::Restore => {
             let restore = read::<RestoreRecord>(key, stored);

@@ -8,6 +8,7 @@ mod alarms;
 mod assignments;
 mod brakes;
 mod bulk;
+mod clocks;
 mod coming_up;
 mod commands;
 mod commit;
@@ -44,6 +45,7 @@ mod reports;
 mod respec;
 mod restores;
 mod revisions;
+mod rewound;
 mod rollouts;
 mod scene;
 mod sending;
@@ -66,6 +68,7 @@ use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
 use contract::name::{GroupName, NodeName};
+use contract::progress::Progress;
 use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
 use contract::report::{EngineState, NodeFacts, ReportMessage};
@@ -101,6 +104,8 @@ pub struct Core {
     counted: (Term, u64),
     /// The highest term above its own that a leadership of this process heard of and ended for.
     overtaken: Term,
+    /// The commits that the last leadership of this process knew to be stored.
+    progress: Progress,
     disagreements: u64,
     unreadable: u64,
     /// Queries that panicked.
@@ -129,6 +134,7 @@ impl Core {
             bus_since: Some(Timestamp::NEVER),
             counted: (Term(0), 0),
             overtaken: Term(0),
+            progress: Progress::default(),
             disagreements: 0,
             unreadable: 0,
             failed_queries: 0,
@@ -159,6 +165,7 @@ impl Core {
                 self.bus_since = connected.then_some(self.now);
                 return self.lead(|leading| leading.lead.losses.forget());
             }
+            Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -181,14 +188,17 @@ impl Core {
         }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
-        if idle || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
+        if idle || lead.behind || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
     pub fn term(&self) -> Option<Term> {
+        self.leader().map(|lead| lead.term)
+    }
+    fn leader(&self) -> Option<&Leader> {
         match &self.role {
             Role::Follower => None,
-            Role::Leader(lead) => Some(lead.term),
+            Role::Leader(lead) => Some(lead),
         }
     }
     /// How far which command stream is in effect: a new leader reads on from here.
@@ -247,24 +257,31 @@ impl Core {
     }
 
     fn mirror(&mut self, mirror: Mirror) {
-        let changed = match mirror {
+        let (changed, expired) = match mirror {
             Mirror::Reset(pairs) => {
-                self.stored = pairs.into_iter().collect();
-                None
+                let before = std::mem::replace(&mut self.stored, pairs.into_iter().collect());
+                let expired = before.into_keys().filter(|key| !self.stored.contains_key(key)).collect();
+                (None, expired)
             }
             Mirror::Put(key, value) => {
                 self.stored.insert(key.clone(), value);
-                Some(key)
+                (Some(key), Vec::new())
             }
             Mirror::Delete(key) => {
                 self.stored.remove(&key);
-                Some(key)
+                (Some(key.clone()), vec![key])
             }
         };
-        // A leader is the one writer: what it hears back is at best what it knows. The stored view is kept all the same,
-        // for the moment it does not lead any more.
+        // A leader is the one writer: what it hears back is at best what it knows. Only the end of an outcome's lease is news. The
+        // stored view is kept all the same, for the moment it does not lead any more.
         match (&self.role, changed) {
-            (Role::Leader(_), _) => {}
+            (Role::Leader(_), _) => {
+                for key in expired {
+                    if let keys::Key::Outcome(id) = keys::parse(&key) {
+                        self.state.outcomes.remove(&id);
+                    }
+                }
+            }
             (Role::Follower, None) => drop(self.rebuild()),
             (Role::Follower, Some(key)) => {
                 let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
@@ -306,6 +323,7 @@ impl Core {
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
             self.counted = (lead.term, lead.highest_generation());
+            self.progress.clone_from(lead.outbox.progress());
             self.role = Role::Follower;
             self.rebuild();
         }
@@ -330,9 +348,10 @@ impl Core {
         leader.overtaken = self.overtaken;
         self.role = Role::Leader(Box::new(leader));
         let restore = self.state.restore.clone();
+        let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
             Some(restore) => leading.swap(restore),
-            None => leading.begin(),
+            None => leading.begin(&known),
         }));
         effects
     }
@@ -423,8 +442,12 @@ impl Leading<'_> {
         }
     }
 
-    /// The first moment of a leadership: every node gets its order, every group is looked at.
-    fn begin(&mut self) {
+    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
+    /// process has known of before.
+    fn begin(&mut self, known: &Progress) {
+        self.compare_progress(known);
+        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
+        reported.iter().for_each(|progress| self.compare_progress(progress));
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             if let Err(panic) = attempt(|| self.seat_group(&name)) {
                 // Without its part of the orders, nodes would remove its containers: they are told to leave them alone.

@@ -48,6 +48,13 @@ impl Leading<'_> {
         let facts = self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
         let zone = facts.and_then(|facts| facts.labels.get("zone"));
         self.panic_on_purpose_in("report", zone.map_or("", String::as_str));
+        if let Some(progress) =
+            self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.progress)
+            && !self.lead.outbox.progress().covers(progress)
+        {
+            let progress = progress.clone();
+            self.compare_progress(&progress);
+        }
         self.note_hearing();
         self.stays_after_all(node);
         self.note_happenings(node, &folded.pods);

@@ -14,6 +14,7 @@ use contract::fence::{Fence, Term};
 use contract::name::GroupName;
 use contract::order::{Assignment, Order, OrderDelta, OrderMessage, OrderReply};
 use contract::pod_id::{PodId, SpecKey};
+use contract::progress::Progress;
 use contract::report::ReportHead;
 use contract::spec::PodSpec;
 use contract::store::Stores;
@@ -291,7 +292,18 @@ impl Desk {
             }
         }
         let (spared, stores, brakes) = ((*self.spared).clone(), (*self.stores).clone(), self.brakes);
-        OrderDelta { base, fence, pods, specs, spared, brakes, stores, agent: String::new(), digest: self.digest }
+        OrderDelta {
+            base,
+            fence,
+            pods,
+            specs,
+            spared,
+            brakes,
+            stores,
+            progress: Progress::default(),
+            agent: String::new(),
+            digest: self.digest,
+        }
     }
 
     /// The node answered the order with `fence`, or did not.

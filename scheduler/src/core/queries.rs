@@ -180,6 +180,7 @@ impl Library<'_> {
             estranged: self.state.estranged.len() as u64,
             restored: self.state.store.restored.clone(),
             quarantined: self.state.quarantine.views(),
+            warnings: self.state.warnings.values().cloned().collect(),
         }
     }
 }

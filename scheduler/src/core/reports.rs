@@ -371,6 +371,7 @@ mod tests {
             order_digest: Digest::default(),
             engine: EngineState::Up,
             facts: NodeFacts::default(),
+            progress: Default::default(),
         };
         ReportMessage::Whole(Report { head, pods: BTreeMap::from([(pod.parse().unwrap(), PodFacts::default())]) })
     }

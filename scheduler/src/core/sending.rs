@@ -88,6 +88,7 @@ impl Leading<'_> {
         let Some(message) = desk.next(self.lead.term, self.now) else { return };
         self.lead.line.unanswered.insert(node.clone(), self.now);
         self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
+        let message = message.after(self.lead.outbox.progress().clone());
         let message = message.meant_for(self.ears.identity(&node).to_owned());
         self.effects.push(Effect::SendOrder { node, message });
     }
@@ -96,6 +97,9 @@ impl Leading<'_> {
     pub(super) fn order_replied(&mut self, node: &NodeName, fence: Fence, reply: Option<&OrderReply>) {
         if fence.term != self.lead.term {
             return;
+        }
+        if let Some(OrderReply::Foreign { progress, .. }) = reply {
+            self.compare_progress(progress);
         }
         let Some(desk) = self.lead.desks.get_mut(node) else { return };
         let conclusion = desk.replied(fence, reply, self.now);

@@ -13,12 +13,12 @@ use contract::command::{Operation, Outcome, Removal};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::query::Liveness;
 use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
-use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
 use planner::ports::Claims;
@@ -27,7 +27,6 @@ use planner::rollout::conduct::{Release, Report};
 use super::dependencies::Dependencies;
 use super::history::Histories;
 use super::hosts::Hosts;
-use super::io::OUTCOME_KEPT;
 use super::ports;
 use super::quarantine::Quarantine;
 
@@ -50,10 +49,14 @@ pub(super) struct State {
     pub(super) no_cursor: Option<String>,
     /// Which store this is.
     pub(super) store: StoreRecord,
+    /// The commits it holds; none when only older schedulers have led over it.
+    pub(super) progress: Option<Progress>,
     /// A backup that is to be put in place.
     pub(super) restore: Option<RestoreRecord>,
     /// Why nobody may lead over what is stored: which store it is, or whether half a backup is in it, cannot be read.
     pub(super) unsound: Option<String>,
+    /// What is wrong with the control plane itself, as `deployctl status` says it.
+    pub(super) warnings: BTreeMap<Warning, String>,
     /// Nodes that obey another store.
     pub(super) estranged: BTreeSet<NodeName>,
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
@@ -74,6 +77,15 @@ pub(super) struct State {
     pub(super) outcomes: Outcomes,
     /// Objects that the leader does not reconcile because of an error.
     pub(super) quarantine: Quarantine,
+}
+
+/// What may be wrong with the control plane itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Warning {
+    /// The store came back with an older state.
+    StoreBehind,
+    /// This scheduler's clock and that of NATS differ.
+    Clock,
 }
 
 /// One group.
@@ -314,11 +326,11 @@ impl Tenants for State {
     }
 }
 
-/// What became of the commands of the last hour.
+/// What became of recent commands. Each is known until its etcd lease ends: no clock of ours decides that, because a clock that is
+/// ahead would let a repeated command run twice.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     by_id: BTreeMap<CommandId, Outcome>,
-    by_age: BTreeSet<(Timestamp, CommandId)>,
 }
 
 impl Outcomes {
@@ -326,20 +338,9 @@ impl Outcomes {
         self.by_id.get(id)
     }
     pub(super) fn insert(&mut self, outcome: Outcome) {
-        self.remove(&outcome.id);
-        self.by_age.insert((outcome.at, outcome.id.clone()));
         self.by_id.insert(outcome.id.clone(), outcome);
     }
     pub(super) fn remove(&mut self, id: &CommandId) {
-        if let Some(old) = self.by_id.remove(id) {
-            self.by_age.remove(&(old.at, old.id));
-        }
-    }
-    /// Forgets what the store has forgotten too.
-    pub(super) fn forget_old(&mut self, now: Timestamp) {
-        while let Some((at, id)) = self.by_age.first().filter(|(at, _)| now.since(*at) > OUTCOME_KEPT).cloned() {
-            self.by_age.remove(&(at, id.clone()));
-            self.by_id.remove(&id);
-        }
+        self.by_id.remove(id);
     }
 }

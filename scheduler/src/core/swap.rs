@@ -9,7 +9,9 @@ use std::collections::BTreeMap;
 
 use contract::backup::{Backup, RestoreRecord};
 use contract::event::Kind;
+use contract::fence::Term;
 use contract::keys;
+use contract::progress::Progress;
 use contract::record::SchemaRecord;
 use contract::store::StoreRecord;
 
@@ -33,6 +35,8 @@ impl Leading<'_> {
         let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
         let writes = vec![
             commit::put(keys::STORE.to_owned(), &store),
+            // What the nodes know of leaderships so far is replaced on purpose.
+            commit::put(keys::PROGRESS.to_owned(), &Progress::since(Term(store.base.saturating_add(1)))),
             // An older shape is made ours by the next leader, as it would be after an upgrade.
             commit::put(keys::SCHEMA.to_owned(), &schema),
             Write::Delete { key: keys::RESTORE.to_owned() },
@@ -61,7 +65,7 @@ impl Leading<'_> {
 
     /// The writes that make everything stored what the backup holds; which store this is stays for the last.
     fn replacing(&self, backup: &Backup) -> Vec<Write> {
-        let entries = backup.entries.iter().filter(|entry| entry.key != keys::STORE);
+        let entries = backup.entries.iter().filter(|entry| entry.key != keys::STORE && keys::is_backed_up(&entry.key));
         let wanted: BTreeMap<&str, Vec<u8>> =
             entries.filter_map(|entry| Some((entry.key.as_str(), entry.value()?))).collect();
         let present = self.stored.keys().filter(|key| keys::is_backed_up(key) && *key != keys::STORE);

@@ -22,6 +22,7 @@ mod releases;
 mod removals;
 mod restores;
 mod revisions;
+mod rewound;
 mod rollouts;
 mod stored;
 mod strategies;
@@ -41,6 +42,7 @@ use contract::name::{GroupName, NodeName};
 use contract::notice::NoticeBody;
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
+use contract::progress::Progress;
 use contract::query::{Answer, GroupView, Query, Reply};
 use contract::record::PlacementRecord;
 use contract::report::{
@@ -210,7 +212,8 @@ impl Agent {
             ..Default::default()
         };
         let (applied, order_digest) = (self.order.fence, self.order.digest());
-        let head = ReportHead { stamp: self.stamp(name), applied, order_digest, engine: self.engine, facts };
+        let (stamp, engine, progress) = (self.stamp(name), self.engine, self.order.progress.clone());
+        let head = ReportHead { stamp, applied, order_digest, engine, facts, progress };
         let facts =
             |pod: &PodId, does| self.facts.get(&pod.to_string()).cloned().unwrap_or_else(|| self.usual(pod, does));
         let ordered = self.order.pods.iter().map(|(pod, does)| (pod.clone(), facts(pod, does)));
@@ -243,7 +246,12 @@ impl Agent {
             OrderMessage::Delta(delta) => self.order.changed_by(self.order.digest(), delta),
         };
         if planner::fence::is_foreign(&self.order.stores, message.stores()) {
-            return OrderReply::Foreign { have: self.order.fence, stores: self.order.stores.clone() };
+            let (have, stores) = (self.order.fence, self.order.stores.clone());
+            return OrderReply::Foreign { have, stores, progress: Progress::default() };
+        }
+        if planner::fence::is_behind(&self.order.progress, message.progress()) {
+            let (have, stores) = (self.order.fence, self.order.stores.clone());
+            return OrderReply::Foreign { have, stores, progress: self.order.progress.clone() };
         }
         let Some(next) = next else { return OrderReply::NeedWhole { have: self.order.fence } };
         if next.fence < self.order.fence {
@@ -329,8 +337,10 @@ impl Rig {
     /// The command, not yet given to the core.
     fn delivery(&mut self, id: &str, verb: Verb) -> Delivery {
         self.sequence += 1;
-        let command = Command { id: id.parse().expect("an id"), at: self.time(), by: "tests".to_owned(), verb };
-        Delivery { stream: "s1".to_owned(), sequence: self.sequence, reply: Some(id.to_owned()), command: Ok(command) }
+        let (named, digest) = (id.parse().expect("an id"), Some(Digest::of(&verb)));
+        let command = Command { id: named, at: self.time(), by: "tests".to_owned(), verb, digest };
+        let (stream, sequence, reply) = ("s1".to_owned(), self.sequence, Some(id.to_owned()));
+        Delivery { stream, sequence, stored_at: None, reply, command: Ok(command) }
     }
     /// Gives a command and performs everything; the outcome's verdict as text.
     fn command(&mut self, id: &str, verb: Verb) -> String {
@@ -387,12 +397,14 @@ impl Rig {
     fn pods(&self, name: &str) -> Vec<String> {
         self.agents[&node(name)].order.pods.keys().map(ToString::to_string).collect()
     }
+    /// The keys written, without the count of commits, which every commit writes.
     fn written(&self) -> BTreeSet<String> {
         let writes = self.commits.iter().flat_map(|commit| &commit.writes);
         writes
             .map(|write| match write {
                 Write::Put { key, .. } | Write::Delete { key } => key.clone(),
             })
+            .filter(|key| key != keys::PROGRESS)
             .collect()
     }
     /// Forgets what was recorded so far.

@@ -1,95 +1,159 @@
 //! Reads the command stream in order, from the cursor on, and finds its way when the stream was lost.
 //!
-//! A re-created stream has another identity and is read from its start. A stream of the same identity that ends before
-//! the cursor has lost messages: its next messages would get numbers the cursor has passed. It is read again under a
-//! new name, from the start; commands that took effect are recognised by their outcome.
+//! A re-created stream has another identity and is read from its start. A stream of the same identity may have lost its
+//! newest messages, for example because NATS was restored from an older copy of its files: it ends before the cursor, or has
+//! another message at the cursor's number. Its next messages reuse numbers that the cursor has passed, so it is read again
+//! from its start under a new name. Messages that JetStream had stored by the time of the cursor's message are in effect and are
+//! not run again; every later message is new.
 
 use std::time::Duration;
 
 use contract::command::Command;
+use contract::event::{Event, Kind};
 use contract::notice::DeadLetter;
 use contract::record::Cursor;
 use contract::store::Stores;
 use contract::{streams, subjects, wire};
 use fabric::backoff;
 use fabric::clock::Clock;
-use fabric::nats::{Bus, Error, Stored, StreamReader};
+use fabric::nats::{Error, Place, Stored, StreamReader};
 use tokio::sync::mpsc;
 
-use super::claim;
+use super::{Hands, claim, post};
 use crate::core::io::{Delivery, Input};
 
-/// Where a leader reads on.
-pub(super) struct Place {
-    /// What is stored; the default when nothing is.
-    pub(super) cursor: Cursor,
-    /// The names of its store.
-    pub(super) stores: Stores,
+/// What a reader of commands works with.
+pub(super) struct Reader {
+    hands: Hands,
+    post: post::Lane,
+    /// The names of the leader's store.
+    stores: Stores,
+    out: mpsc::Sender<Input>,
 }
 
-/// Feeds commands until nobody listens.
-pub(super) async fn read(bus: Bus, from: Place, clock: Clock, out: mpsc::Sender<Input>) {
-    let Place { mut cursor, stores } = from;
-    let mut attempt = 0;
-    while !out.is_closed() {
-        match open(&bus, &cursor, &stores).await {
-            Ok((mut reader, place)) => {
-                attempt = 0;
-                tracing::info!(stream = place.stream, after = place.sequence, "reads commands");
-                cursor = pass_on(&mut reader, place, clock, &out).await;
-            }
-            Err(error) => {
-                attempt += 1;
-                tracing::warn!(%error, attempt, "cannot read commands yet");
-                tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
-            }
-        }
+/// The stream, open at the place to read from.
+struct Opened {
+    reader: StreamReader,
+    /// How the cursor calls the stream from here on.
+    stream: String,
+    /// Messages stored by this time, in nanoseconds since 1970, are in effect: the stream lost messages after it.
+    in_effect_until: Option<i64>,
+}
+
+impl Reader {
+    pub(super) fn new(hands: Hands, post: post::Lane, stores: Stores, out: mpsc::Sender<Input>) -> Self {
+        Self { hands, post, stores, out }
     }
-}
 
-/// Opens the stream where the cursor stands; what the cursor is then.
-async fn open(bus: &Bus, cursor: &Cursor, stores: &Stores) -> Result<(StreamReader, Cursor), Error> {
-    let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
-    let mut place = resume(cursor, identity.as_str());
-    let begin = claim::claim(bus, stores, place.sequence).await?;
-    place.sequence = place.sequence.max(begin);
-    let reader = match bus.read_stream(streams::COMMANDS.name, place.sequence).await {
-        Err(error @ Error::StreamBehind { .. }) => {
-            tracing::error!(%error, "the command stream lost messages; it is read again from its start");
-            place = Cursor { stream: format!("{identity}~{}", place.sequence), sequence: 0 };
-            bus.read_stream(streams::COMMANDS.name, 0).await?
-        }
-        opened => opened?,
-    };
-    match reader.identity() == Some(&identity) {
-        true => Ok((reader, place)),
-        false => Err(Error::StreamLost { stream: streams::COMMANDS.name.to_owned() }),
-    }
-}
-
-/// Where to go on in the stream of this identity.
-fn resume(cursor: &Cursor, identity: &str) -> Cursor {
-    let same =
-        cursor.stream == identity || cursor.stream.strip_prefix(identity).is_some_and(|rest| rest.starts_with('~'));
-    if same { cursor.clone() } else { Cursor { stream: identity.to_owned(), sequence: 0 } }
-}
-
-/// Hands commands on until the stream is lost or nobody listens; how far it came.
-async fn pass_on(reader: &mut StreamReader, mut place: Cursor, clock: Clock, out: &mpsc::Sender<Input>) -> Cursor {
-    loop {
-        match reader.next().await {
-            Ok(stored) => {
-                place.sequence = stored.sequence;
-                if out.send(Input::Command(delivery(&place.stream, &stored, clock))).await.is_err() {
-                    return place;
+    /// Feeds commands after `cursor` until the leader stops listening.
+    pub(super) async fn run(self, mut cursor: Cursor) {
+        let mut attempt = 0;
+        while !self.out.is_closed() {
+            match self.open(&cursor).await {
+                Ok(mut opened) => {
+                    attempt = 0;
+                    tracing::info!(stream = opened.stream, after = cursor.sequence, "reads commands");
+                    self.pass_on(&mut opened, &mut cursor).await;
+                }
+                Err(error) => {
+                    attempt += 1;
+                    tracing::warn!(%error, attempt, "cannot read commands yet");
+                    let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2));
+                    tokio::time::sleep(wait).await;
                 }
             }
-            Err(error) => {
-                tracing::warn!(%error, "the command stream is opened anew");
-                return place;
+        }
+    }
+
+    /// Opens the stream where the cursor stands.
+    async fn open(&self, cursor: &Cursor) -> Result<Opened, Error> {
+        let bus = &self.hands.bus;
+        let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
+        let place = resume(cursor, identity.as_str());
+        let begin = claim::claim(bus, &self.stores, place.sequence).await?;
+        let stored_at = place.stored_at.filter(|_| begin <= place.sequence);
+        let after = Place { sequence: place.sequence.max(begin), stored_at };
+        let opened = match bus.read_stream(streams::COMMANDS.name, after).await {
+            Err(error @ (Error::StreamBehind { .. } | Error::StreamRewound { .. })) => {
+                self.report_loss(&error);
+                let reader = bus.read_stream(streams::COMMANDS.name, 0).await?;
+                Opened { reader, stream: read_again(&place.stream), in_effect_until: place.stored_at }
+            }
+            opened => Opened { reader: opened?, stream: place.stream, in_effect_until: None },
+        };
+        match opened.reader.identity() == Some(&identity) {
+            true => Ok(opened),
+            false => Err(Error::StreamLost { stream: streams::COMMANDS.name.to_owned() }),
+        }
+    }
+
+    fn report_loss(&self, error: &Error) {
+        tracing::error!(%error, "the command stream lost messages; it is read again from its start");
+        self.hands.metrics.stream_losses.inc();
+        let message = format!(
+            "{error}. Commands stored before the loss are in effect and are not run again, commands stored since then run \
+             now; a queued command that was in the lost part must be sent again (GET /api/operations?id=KEY does not know it)"
+        );
+        let event = Event {
+            at: self.hands.clock.now(),
+            kind: Kind::Leader,
+            group: None,
+            instance: 0,
+            node: None,
+            message,
+            reasons: std::collections::BTreeMap::new(),
+        };
+        if self.post.event(event).is_err() {
+            self.hands.metrics.dropped.inc();
+        }
+    }
+
+    /// Hands commands on until the stream is lost or the leader stops listening. The cursor moves with each command that was
+    /// handed on.
+    async fn pass_on(&self, opened: &mut Opened, cursor: &mut Cursor) {
+        let Opened { reader, stream, in_effect_until } = opened;
+        let mut skipped: u64 = 0;
+        loop {
+            let stored = match reader.next().await {
+                Ok(stored) => stored,
+                Err(error) => return tracing::warn!(%error, "the command stream is opened again"),
+            };
+            if in_effect_until.is_some_and(|until| stored.stored_at <= until) {
+                skipped += 1;
+                continue;
+            }
+            if in_effect_until.take().is_some() {
+                tracing::warn!(skipped, first = stored.sequence, "commands from before the loss are in effect already");
+            }
+            let (sequence, stored_at) = (stored.sequence, Some(stored.stored_at));
+            *cursor = Cursor { stream: stream.clone(), sequence, stored_at };
+            if self.out.send(Input::Command(delivery(stream, &stored, self.hands.clock))).await.is_err() {
+                return;
             }
         }
     }
+}
+
+/// Where to continue in the stream of this identity.
+fn resume(cursor: &Cursor, identity: &str) -> Cursor {
+    match is_of(cursor, identity) {
+        true => cursor.clone(),
+        false => Cursor { stream: identity.to_owned(), ..Cursor::default() },
+    }
+}
+
+/// Whether the cursor belongs to the stream of this identity, however often that lost messages.
+pub(super) fn is_of(cursor: &Cursor, identity: &str) -> bool {
+    let rest = cursor.stream.strip_prefix(identity);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('~'))
+}
+
+/// The name under which a stream is read once more after it lost messages. It differs from all its earlier names, so that the
+/// core does not take a reused number for a command it has seen.
+fn read_again(stream: &str) -> String {
+    let (identity, times) = stream.split_once('~').unwrap_or((stream, "0"));
+    let times: u64 = times.parse().unwrap_or(0);
+    format!("{identity}~{}", times.saturating_add(1))
 }
 
 fn delivery(stream: &str, stored: &Stored, clock: Clock) -> Delivery {
@@ -97,6 +161,7 @@ fn delivery(stream: &str, stored: &Stored, clock: Clock) -> Delivery {
     Delivery {
         stream: stream.to_owned(),
         sequence: stored.sequence,
+        stored_at: Some(stored.stored_at),
         reply: stored.header(subjects::REPLY_HEADER).map(str::to_owned),
         command: command.map_err(|reason| DeadLetter::new(&stored.subject, reason, &stored.payload, clock.now())),
     }
@@ -115,18 +180,25 @@ mod tests {
     use super::*;
 
     fn at(stream: &str, sequence: u64) -> Cursor {
-        Cursor { stream: stream.to_owned(), sequence }
+        Cursor { stream: stream.to_owned(), sequence, stored_at: None }
     }
 
     #[test]
-    fn a_cursor_of_this_stream_goes_on_and_one_of_another_starts_anew() {
+    fn a_cursor_of_this_stream_continues_and_one_of_another_starts_at_the_beginning() {
         assert_eq!(resume(&at("C@1", 7), "C@1"), at("C@1", 7));
         assert_eq!(resume(&at("C@1", 7), "C@2"), at("C@2", 0));
         assert_eq!(resume(&Cursor::default(), "C@1"), at("C@1", 0));
     }
 
     #[test]
-    fn a_cursor_of_the_same_stream_read_again_goes_on_too() {
+    fn each_loss_gives_the_stream_another_name() {
+        assert_eq!(read_again("C@1"), "C@1~1");
+        assert_eq!(read_again("C@1~1"), "C@1~2");
+        assert_eq!(read_again("C@1~900"), "C@1~901", "older schedulers wrote the cursor's number there");
+    }
+
+    #[test]
+    fn a_cursor_of_the_same_stream_read_again_continues_too() {
         assert_eq!(resume(&at("C@1~900", 5), "C@1"), at("C@1~900", 5));
         assert_eq!(resume(&at("C@12", 5), "C@1"), at("C@1", 0));
     }

@@ -82,6 +82,11 @@ impl Worker {
                 tracing::error!(reason, writes = commit.writes.len(), "etcd refused a commit for what is in it");
                 CommitResult::Invalid { reason }
             }
+            Ok(etcd::CommitResult::WentBack) => CommitResult::WentBack,
+            Err(error) if error.is_denied() => {
+                tracing::error!(error = %describe(&error), "etcd refuses the credentials of this scheduler");
+                CommitResult::Denied
+            }
             Err(error) => {
                 tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
                 // Whatever it was, a lease that is gone would fail every later commit too.
@@ -124,6 +129,8 @@ fn label(result: &CommitResult) -> CommitLabel {
     match result {
         CommitResult::Stored => CommitLabel::Stored,
         CommitResult::Fenced => CommitLabel::Fenced,
+        CommitResult::WentBack => CommitLabel::WentBack,
+        CommitResult::Denied => CommitLabel::Denied,
         CommitResult::Unknown => CommitLabel::Unknown,
         CommitResult::Invalid { .. } => CommitLabel::Invalid,
     }

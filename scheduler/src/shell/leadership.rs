@@ -13,7 +13,7 @@ use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
 use super::ears::{self, Questions};
-use super::{Hands, commands, commits, janitor, naming, orders, schema};
+use super::{Hands, commands, commits, janitor, naming, orders, post, schema};
 use crate::core::io::{Commit, Input};
 use crate::migration::PRESENT;
 
@@ -36,19 +36,20 @@ impl Leadership {
         stored: &[(String, Vec<u8>)],
         hands: &Hands,
         questions: &Questions,
+        post: &post::Lane,
     ) -> Self {
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (commits, commits_task) = commits::start(hands, guard, term);
         let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());
-        let place = commands::Place { cursor: cursor(stored), stores: naming::read(stored).stores };
-        let read = commands::read(hands.bus.clone(), place, hands.clock, sender);
+        let reader = commands::Reader::new(hands.clone(), post.clone(), naming::read(stored).stores, sender.clone());
+        let read = reader.run(cursor(stored));
         let listen = ears::leader_questions(hands.bus.clone(), questions.clone());
         let tasks = vec![
             commits_task,
             orders_task,
             spawn_scoped("commands", read),
             spawn_scoped("leader questions", listen),
-            spawn_scoped("janitor", janitor::run(hands.bus.clone(), hands.store.clone())),
+            spawn_scoped("janitor", janitor::run(hands.clone(), sender)),
         ];
         Self { commands, commits, orders, _tasks: tasks }
     }
@@ -96,10 +97,15 @@ pub(super) async fn load(hands: Hands, guard: Guard, loaded: mpsc::Sender<Loaded
         attempt += 1;
         let error = match read(&hands, &guard).await {
             Err(schema::Error::Deposed) => return,
-            Err(schema::Error::Store(error)) => error.to_string(),
+            Err(schema::Error::Store(error)) if !error.is_denied() => error.to_string(),
             Err(error @ schema::Error::Invalid { .. }) => error.to_string(),
             read @ (Ok(_)
-            | Err(schema::Error::Newer { .. } | schema::Error::NoStep { .. } | schema::Error::Unreadable(_))) => {
+            | Err(
+                schema::Error::Newer { .. }
+                | schema::Error::NoStep { .. }
+                | schema::Error::Unreadable(_)
+                | schema::Error::Store(_),
+            )) => {
                 // A closed channel means that we do not lead any more.
                 let _unwanted = loaded.send(read).await;
                 return;

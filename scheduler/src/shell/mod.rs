@@ -158,6 +158,10 @@ impl<'a> Shell<'a> {
             match event {
                 Event::Input(input) => self.take(*input),
                 Event::Role(role) => self.take_role(role),
+                // Another scheduler may have credentials that etcd takes.
+                Event::Loaded(Err(schema::Error::Store(error))) => {
+                    self.perform(Effect::StepDown { reason: format!("cannot read what is stored: {error}") });
+                }
                 Event::Loaded(stored) => self.lead(stored?),
             }
         }
@@ -220,6 +224,7 @@ impl<'a> Shell<'a> {
         }
         self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
         self.hands.metrics.estranged.set(i64::try_from(self.core.estranged()).unwrap_or(i64::MAX));
+        self.hands.metrics.store_behind.set(i64::from(self.core.is_behind()));
         self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
         self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));
         self.hands.metrics.failed_queries.set(i64::try_from(self.core.failed_queries()).unwrap_or(i64::MAX));
@@ -240,6 +245,7 @@ impl<'a> Shell<'a> {
             | Input::Committed { .. }
             | Input::OrderReplied { .. }
             | Input::Bus { .. }
+            | Input::Clock { .. }
             | Input::Tick => {}
         }
     }
@@ -277,8 +283,8 @@ impl<'a> Shell<'a> {
         let store = naming::read(&stored);
         let term = store.base.saturating_add(guard.term);
         tracing::info!(term, records = stored.len(), "takes over");
-        self.duty =
-            Duty::Leading(Box::new(Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender)));
+        let leadership = Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender, &self.post);
+        self.duty = Duty::Leading(Box::new(leadership));
         self.hands.metrics.leader.set(1);
         self.hands.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));
         self.feed(Input::Elected { term: Term(term), stored });

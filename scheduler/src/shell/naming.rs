@@ -20,7 +20,7 @@ pub(super) async fn ensure(store: &Store, guard: &Guard, leader: &str) -> Result
     // Only one leads: nobody else names it meanwhile, and whoever cannot know whether it is stored looks again.
     match Writer::new(store.clone(), guard.clone(), leader).commit(&[put]).await.map_err(Error::Store)? {
         CommitResult::Stored => Ok(()),
-        CommitResult::Fenced => Err(Error::Deposed),
+        CommitResult::Fenced | CommitResult::WentBack => Err(Error::Deposed),
         CommitResult::Invalid { reason } => Err(Error::Invalid { reason }),
     }
 }

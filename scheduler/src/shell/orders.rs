@@ -117,7 +117,8 @@ fn count(reply: &OrderReply, metrics: &Metrics) {
             metrics.stale_replies.inc();
             tracing::error!(
                 %have,
-                "a node obeys another store: etcd was wiped; restore a backup with deployctl restore"
+                "a node obeys another store, or a later state of this one: etcd was wiped or came back with an older state; \
+                 restore a backup with deployctl restore"
             );
         }
         OrderReply::Accepted { .. }

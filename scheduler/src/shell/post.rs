@@ -72,6 +72,7 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         | Key::Engine
         | Key::Constraints
         | Key::Store
+        | Key::Progress
         | Key::Restore
         | Key::RestorePart(..) => DeadLetterKind::Record,
     }

@@ -23,7 +23,7 @@ async fn page(stage: &Stage, revision: Option<i64>, after: Option<String>) -> Re
 }
 
 /// Every page, with a change between each two.
-async fn pages(stage: &Stage) -> (Vec<Entry>, Header) {
+pub(crate) async fn pages(stage: &Stage) -> (Vec<Entry>, Header) {
     let mut next = page(stage, None, None).await.unwrap();
     let (revision, schema) = (next.revision, next.schema);
     let mut entries = std::mem::take(&mut next.entries);
@@ -39,7 +39,7 @@ async fn pages(stage: &Stage) -> (Vec<Entry>, Header) {
     (entries, Header { format: FORMAT, schema, revision, taken_at, version })
 }
 
-fn text(header: &Header, entries: &[Entry]) -> String {
+pub(crate) fn text(header: &Header, entries: &[Entry]) -> String {
     let mut writer = Writer::default();
     let first = writer.header(header);
     let lines: String = entries.iter().map(|entry| writer.entry(entry)).collect();
@@ -83,7 +83,7 @@ async fn wipe(stage: &mut Stage) {
 }
 
 /// The cluster as its leader sees it, once `ready` says so.
-async fn cluster(stage: &Stage, ready: impl Fn(&ClusterView) -> bool) -> ClusterView {
+pub(crate) async fn cluster(stage: &Stage, ready: impl Fn(&ClusterView) -> bool) -> ClusterView {
     let started = Instant::now();
     loop {
         if let Some(Reply { answer: Answer::Cluster(view), .. }) = stage.ask_leader(&Query::Cluster).await
@@ -96,7 +96,7 @@ async fn cluster(stage: &Stage, ready: impl Fn(&ClusterView) -> bool) -> Cluster
     }
 }
 
-async fn send(stage: &Stage, restore: &str, text: &str) -> u32 {
+pub(crate) async fn send(stage: &Stage, restore: &str, text: &str) -> u32 {
     let parts = backup::parts(text);
     for (part, text) in (0u32..).zip(&parts) {
         let step = Step::Stage { restore: restore.parse().unwrap(), part, text: (*text).to_owned() };
@@ -106,7 +106,7 @@ async fn send(stage: &Stage, restore: &str, text: &str) -> u32 {
     u32::try_from(parts.len()).unwrap()
 }
 
-fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
+pub(crate) fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
     Verb::Restore { step: Step::Finish { restore: restore.parse().unwrap(), parts, replace } }
 }
 

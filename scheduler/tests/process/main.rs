@@ -6,6 +6,7 @@ mod backup;
 mod commands;
 mod life;
 mod nodes;
+mod rewound;
 mod schema;
 mod stage;
 mod wire;

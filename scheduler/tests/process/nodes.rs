@@ -22,6 +22,7 @@ fn report(node: &NodeName) -> ReportMessage {
             order_digest: contract::digest::Digest::default(),
             engine: contract::report::EngineState::Up,
             facts,
+            progress: Default::default(),
         },
         pods: BTreeMap::new(),
     })

@@ -65,7 +65,8 @@ impl Stage {
 
     /// Stores a command as an apiserver does; the subscription hears its outcome.
     pub(crate) async fn command(&self, id: &str, verb: Verb) -> Subscription {
-        let command = Command { id: id.parse().unwrap(), at: Timestamp::from_millis(1), by: "test".to_owned(), verb };
+        let (parsed, at, by) = (id.parse().unwrap(), Timestamp::from_millis(1), "test".to_owned());
+        let command = Command { id: parsed, at, by, verb, digest: None };
         self.store_raw(id, &command).await
     }
 

@@ -14,7 +14,7 @@ use crate::stage::{Stage, add_callback, outcome};
 async fn fate(stage: &Stage, number: usize, wire: &str) -> Verdict {
     let id = format!("wire-{number}");
     let (at, verb) = (Timestamp::from_millis(1), add_callback(number));
-    let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb };
+    let command = Command { id: id.parse().unwrap(), at, by: "test".to_owned(), verb, digest: None };
     let inbox = stage.bus.inbox();
     let mut heard = stage.bus.subscribe(&inbox).await.unwrap();
     let headers = [(subjects::REPLY_HEADER, inbox.as_str()), (subjects::WIRE_HEADER, wire)];

@@ -1,6 +1,8 @@
 //! How orders are judged, kept and answered.
 
+use contract::fence::Term;
 use contract::order::{OrderMessage, OrderReply};
+use contract::progress::Progress;
 use contract::state::{RestartPolicy, TargetState};
 
 use super::bench::{Bench, fence, order, pod, seen, settings, steps_in};
@@ -210,7 +212,8 @@ fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs()
     bench.order(of_store(order(5, 1).pod("a.v1-i1-d0").whole(), "old"));
     let disk = bench.disk.clone();
     bench.take_steps();
-    let foreign = OrderReply::Foreign { have: fence(5, 1), stores: ["old".to_owned()].into() };
+    let (stores, progress) = (["old".to_owned()].into(), Progress::default());
+    let foreign = OrderReply::Foreign { have: fence(5, 1), stores, progress };
     assert_eq!(bench.order(of_store(order(900, 1).whole(), "new")), foreign);
     assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
     // A restored store goes by both names, and one from before stores had names fits any.
@@ -219,6 +222,34 @@ fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs()
     assert!(matches!(bench.order(OrderMessage::Whole(both)), OrderReply::Accepted { .. }));
     assert!(bench.take_steps().is_empty(), "what runs is taken over as it is");
     assert!(matches!(bench.order(of_store(order(902, 1).whole(), "new")), OrderReply::Accepted { .. }));
+}
+
+/// The progress of a store with these commits, by term.
+fn progress(commits: &[(u64, u64)]) -> Progress {
+    let mut progress = Progress::default();
+    commits.iter().for_each(|(term, number)| progress.raise(Term(*term), *number));
+    progress
+}
+
+#[test]
+fn an_order_of_an_older_state_of_the_store_is_refused_and_changes_nothing() {
+    let mut bench = Bench::new().start();
+    let known = progress(&[(5, 3)]);
+    bench.order(order(5, 1).pod("a.v1-i1-d0").whole().after(known.clone()));
+    let disk = bench.disk.clone();
+    bench.take_steps();
+    let refused = OrderReply::Foreign { have: fence(5, 1), stores: Default::default(), progress: known };
+    assert_eq!(bench.order(order(9, 1).whole().after(progress(&[(5, 2), (9, 70)]))), refused);
+    assert_eq!((bench.disk.clone(), bench.take_steps()), (disk, vec![]));
+    let next = progress(&[(5, 3), (9, 1)]);
+    assert!(matches!(bench.order(order(9, 2).whole().after(next.clone())), OrderReply::Accepted { .. }));
+    assert_eq!(bench.disk.order.progress, next, "on disk, for the time after a restart");
+    // Also a node that runs nothing: an instance that left it must not come back.
+    assert!(matches!(bench.order(order(10, 1).whole().after(progress(&[(5, 3)]))), OrderReply::Foreign { .. }));
+    // After a restore the commits of earlier leaderships do not count; an older scheduler says nothing of commits.
+    let restored = Progress::since(Term(10));
+    assert!(matches!(bench.order(order(11, 1).whole().after(restored)), OrderReply::Accepted { .. }));
+    assert!(matches!(bench.order(order(12, 1).whole()), OrderReply::Accepted { .. }));
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub(crate) fn order() -> Order {
 }
 
 pub(crate) fn reply() -> OrderReply {
-    OrderReply::Foreign { have: samples::orders().0.fence, stores: stores() }
+    OrderReply::Foreign { have: samples::orders().0.fence, stores: stores(), progress: Default::default() }
 }
 
 pub(crate) fn store() -> StoreRecord {

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{backup_samples, node_samples, release_samples, samples};
+use crate::{backup_samples, node_samples, progress_samples, release_samples, samples};
 
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
@@ -110,6 +110,17 @@ fn backups() {
     check("order-reply-foreign", &backup_samples::reply());
     check("record-store", &backup_samples::store());
     check("record-restore", &backup_samples::restore());
+}
+
+#[test]
+fn a_store_or_a_stream_that_went_back() {
+    check("order-after-commits", &progress_samples::order());
+    check("order-reply-behind", &progress_samples::reply());
+    check("report-after-commits", &progress_samples::report());
+    check("record-progress", &progress_samples::progress());
+    check("record-cursor-stored-at", &progress_samples::cursor());
+    check("command-with-digest", &progress_samples::command());
+    check("outcome-with-digest", &progress_samples::outcome());
 }
 
 #[test]

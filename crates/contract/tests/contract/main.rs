@@ -5,6 +5,7 @@ mod backup_samples;
 mod earlier;
 mod golden;
 mod node_samples;
+mod progress_samples;
 mod release_rules;
 mod release_samples;
 mod releases;

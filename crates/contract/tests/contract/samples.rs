@@ -120,7 +120,7 @@ fn dependency() -> PodSpec {
 }
 
 pub(crate) fn command(verb: Verb) -> Command {
-    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb }
+    Command { id: name("01JCN5XR9Q0000000000000000"), at: at(1), by: "10.0.0.9".to_owned(), verb, digest: None }
 }
 
 pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
@@ -142,7 +142,7 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
 }
 
 pub(crate) fn outcome(verdict: Verdict) -> Outcome {
-    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict }
+    Outcome { id: name("01JCN5XR9Q0000000000000000"), at: at(2), verdict, digest: None }
 }
 
 pub(crate) fn orders() -> (Order, Order) {
@@ -232,6 +232,7 @@ pub(crate) fn reports() -> (Report, Report) {
         order_digest: order.digest(),
         engine: EngineState::Up,
         facts: node_facts(),
+        progress: Default::default(),
     };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let before = Report { head: head(7), pods: BTreeMap::from([(first, running())]) };
@@ -319,6 +320,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
             reason: "reconciling it panicked: overflow".to_owned(),
             since: at(7),
         }],
+        warnings: Vec::new(),
     };
     vec![
         ("group", Answer::Group(Some(Box::new(group)))),
@@ -453,7 +455,7 @@ pub(crate) fn node_record() -> NodeRecord {
     NodeRecord { facts: node_facts(), lost: true, identity: String::new(), engine_reported_at: Timestamp::NEVER }
 }
 pub(crate) fn cursor() -> Cursor {
-    Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42 }
+    Cursor { stream: "2026-11-16T02:03:50.61Z".to_owned(), sequence: 42, stored_at: None }
 }
 pub(crate) fn callbacks() -> CallbacksRecord {
     CallbacksRecord { urls: BTreeSet::from(["http://hagrid.example/callback".to_owned()]) }

@@ -3,7 +3,8 @@
 //! A commit that timed out may still be on its way through etcd, and arrive after later commits of the same leader: the
 //! term alone would let it overwrite what they wrote. So every commit also rewrites the leader's own election key, and
 //! compares that key's version: a commit out of turn finds another version and changes nothing. The key's value names the
-//! commit, so that a repeat of one that did arrive is recognised as done instead of being done twice.
+//! commit, so that a repeat of one that did arrive is recognised as done instead of being done twice. The version never
+//! decreases: a lower one means that etcd came back with an older state than this writer has stored.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -64,6 +65,9 @@ impl Writer {
             else {
                 return Ok(CommitResult::Fenced);
             };
+            if key.version() < self.version {
+                return Ok(CommitResult::WentBack);
+            }
             self.version = key.version();
             if key.value() == mark.as_bytes() {
                 return Ok(CommitResult::Stored);
@@ -185,6 +189,21 @@ mod tests {
         assert!(matches!(stage.writer.commit(&many).await.unwrap(), CommitResult::Invalid { .. }));
         assert_eq!(stage.writer.commit(&put("next")).await.unwrap(), CommitResult::Stored);
         assert_eq!(stage.value().await, b"next");
+    }
+
+    #[tokio::test]
+    async fn a_store_that_lost_commits_of_this_writer_is_recognised() {
+        let mut stage = stage().await;
+        for value in ["first", "second", "third"] {
+            assert_eq!(stage.writer.commit(&put(value)).await.unwrap(), CommitResult::Stored);
+        }
+        // As after a restart from an older copy: the same key, written fewer times.
+        let older = Writer::new(stage.store.clone(), stage.writer.guard.clone(), "me");
+        stage.writer.version += 2;
+        assert_eq!(stage.writer.commit(&put("fourth")).await.unwrap(), CommitResult::WentBack);
+        assert_eq!(stage.value().await, b"third");
+        stage.writer = older;
+        assert_eq!(stage.writer.commit(&put("fifth")).await.unwrap(), CommitResult::Stored);
     }
 
     #[tokio::test]

@@ -105,6 +105,14 @@ pub enum Error {
         /// Its last message.
         last: u64,
     },
+    /// The stream lost messages and gave their numbers to others.
+    #[error("stream {stream} has another message at {sequence} than the one already read: it lost messages")]
+    StreamRewound {
+        /// Which.
+        stream: String,
+        /// The place to read from.
+        sequence: u64,
+    },
 }
 
 /// Why a request has no answer.
@@ -155,7 +163,8 @@ impl From<Error> for RequestError {
             | Error::TimedOut { .. }
             | Error::Failed { .. }
             | Error::StreamLost { .. }
-            | Error::StreamBehind { .. }) => Self::Send(Box::new(error)),
+            | Error::StreamBehind { .. }
+            | Error::StreamRewound { .. }) => Self::Send(Box::new(error)),
         }
     }
 }

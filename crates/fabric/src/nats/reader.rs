@@ -2,13 +2,15 @@
 //!
 //! The reader owns its place: when the server or the connection goes, it asks again from the message after the last one it
 //! handed out. The server keeps nothing for it. A stream that was lost or replaced is an error: only the caller knows what
-//! its place means then.
+//! its place means then. So is a stream that lost its newest messages, for example because the server was restored from an
+//! older copy: its next messages reuse sequence numbers that the reader has passed. The reader recognises it by the time at
+//! which the server stored the message at its place.
 
 use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use async_nats::jetstream::stream::ConsumerErrorKind;
+use async_nats::jetstream::stream::{ConsumerErrorKind, LastRawMessageErrorKind};
 use async_nats::jetstream::{self, ErrorCode};
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -24,7 +26,8 @@ const IDLE_HEARTBEAT: Duration = Duration::from_secs(2);
 
 impl Bus {
     /// Reads a stream in order, beginning after `after`.
-    pub async fn read_stream(&self, stream: &str, after: u64) -> Result<StreamReader, Error> {
+    pub async fn read_stream(&self, stream: &str, after: impl Into<Place>) -> Result<StreamReader, Error> {
+        let after = after.into();
         let mut reader = StreamReader {
             bus: self.clone(),
             stream: stream.to_owned(),
@@ -38,13 +41,29 @@ impl Bus {
     }
 }
 
+/// The last message that was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its sequence number; 0 before the first message.
+    pub sequence: u64,
+    /// When the server stored it, in nanoseconds since 1970. With it the reader checks that the stream still holds the same
+    /// message there.
+    pub stored_at: Option<i64>,
+}
+
+impl From<u64> for Place {
+    fn from(sequence: u64) -> Self {
+        Self { sequence, stored_at: None }
+    }
+}
+
 /// Reads one stream in order.
 #[derive(Debug)]
 pub struct StreamReader {
     bus: Bus,
     stream: String,
     identity: Option<StreamIdentity>,
-    last: u64,
+    last: Place,
     connections: watch::Receiver<u64>,
     attached: Option<Attached>,
 }
@@ -70,14 +89,23 @@ pub struct Stored {
     pub subject: String,
     /// Its content.
     pub payload: Bytes,
+    /// When the server stored it, in nanoseconds since 1970.
+    pub stored_at: i64,
     headers: Option<HeaderMap>,
 }
 
 impl Stored {
     pub(super) fn of(message: jetstream::Message) -> Result<Self, async_nats::Error> {
-        let sequence = message.info()?.stream_sequence;
+        let info = message.info()?;
+        let (sequence, stored_at) = (info.stream_sequence, nanoseconds(info.published));
         let (message, _) = message.split();
-        Ok(Self { sequence, subject: message.subject.to_string(), payload: message.payload, headers: message.headers })
+        let (subject, payload, headers) = (message.subject.to_string(), message.payload, message.headers);
+        Ok(Self { sequence, subject, payload, stored_at, headers })
+    }
+
+    /// Its place in the stream.
+    pub fn place(&self) -> Place {
+        Place { sequence: self.sequence, stored_at: Some(self.stored_at) }
     }
 
     /// A header's value.
@@ -106,9 +134,9 @@ impl StreamReader {
                 _ = self.connections.changed() => None,
             };
             match message {
-                Some(Ok(message)) => match attached.accept(message, self.last) {
+                Some(Ok(message)) => match attached.accept(message, self.last.sequence) {
                     Accepted::New(stored) => {
-                        self.last = stored.sequence;
+                        self.last = stored.place();
                         return Ok(stored);
                     }
                     Accepted::Repeat => {}
@@ -130,7 +158,9 @@ impl StreamReader {
             self.connections.borrow_and_update();
             match tokio::time::timeout(API_LIMIT, self.attach()).await {
                 Ok(Ok(())) => return Ok(()),
-                Ok(Err(error @ (Error::StreamLost { .. } | Error::StreamBehind { .. }))) => return Err(error),
+                Ok(Err(
+                    error @ (Error::StreamLost { .. } | Error::StreamBehind { .. } | Error::StreamRewound { .. }),
+                )) => return Err(error),
                 Ok(Err(error)) => tracing::debug!(stream = self.stream, %error, attempt, "cannot read yet"),
                 Err(_) => tracing::debug!(stream = self.stream, attempt, "cannot read yet: no answer"),
             }
@@ -140,7 +170,7 @@ impl StreamReader {
 
     async fn attach(&mut self) -> Result<(), Error> {
         let config = pull::Config {
-            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.last + 1 },
+            deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: self.last.sequence + 1 },
             ack_policy: AckPolicy::None,
             inactive_threshold: Duration::from_secs(30),
             memory_storage: true,
@@ -168,9 +198,12 @@ impl StreamReader {
         if self.identity.as_ref().is_some_and(|known| *known != identity) {
             return Err(lost());
         }
-        if info.state.last_sequence < self.last {
-            let (after, last) = (self.last, info.state.last_sequence);
+        if info.state.last_sequence < self.last.sequence {
+            let (after, last) = (self.last.sequence, info.state.last_sequence);
             return Err(Error::StreamBehind { stream: self.stream.clone(), after, last });
+        }
+        if !self.bus.holds(&self.stream, self.last).await?.unwrap_or(true) {
+            return Err(Error::StreamRewound { stream: self.stream.clone(), sequence: self.last.sequence });
         }
         let messages = consumer.stream().heartbeat(IDLE_HEARTBEAT).messages().await;
         let messages = messages.map_err(|source| Error::Failed { doing: doing(), source: source.into() })?;
@@ -178,6 +211,32 @@ impl StreamReader {
         self.attached = Some(Attached { messages, delivered: 0 });
         Ok(())
     }
+}
+
+impl Bus {
+    /// Whether the stream holds the very message that was read at `place`. None when that cannot be known: the message was
+    /// purged or expired, or the place does not say when it was stored.
+    pub async fn holds(&self, stream: &str, place: Place) -> Result<Option<bool>, Error> {
+        let Some(stored_at) = place.stored_at.filter(|_| place.sequence > 0) else { return Ok(None) };
+        let doing = || format!("reading message {} of stream {stream}", place.sequence);
+        let reading = async {
+            let handle = self.jetstream.get_stream_no_info(stream).await.map_err(async_nats::Error::from)?;
+            match handle.get_raw_message(place.sequence).await {
+                Ok(found) => Ok(Some(nanoseconds(found.time) == stored_at)),
+                Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        };
+        match tokio::time::timeout(API_LIMIT, reading).await {
+            Ok(answer) => answer.map_err(|source| Error::Failed { doing: doing(), source }),
+            Err(_) => Err(Error::TimedOut { doing: doing() }),
+        }
+    }
+}
+
+/// Nanoseconds since 1970, which fit 64 bits until the year 2262.
+pub(super) fn nanoseconds(time: async_nats::datetime::DateTime) -> i64 {
+    i64::try_from(time.unix_timestamp_nanos()).unwrap_or(i64::MAX)
 }
 
 enum Accepted {

@@ -65,6 +65,11 @@ pub enum Discard {
 pub struct StreamIdentity(String);
 
 impl StreamIdentity {
+    /// The identity with this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
     /// As text.
     pub fn as_str(&self) -> &str {
         &self.0

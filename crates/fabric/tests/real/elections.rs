@@ -123,3 +123,29 @@ async fn a_leader_whose_lease_was_revoked_by_another_hand_steps_down_at_once() {
     within(Duration::from_secs(2), "the old term is over", || guard(&only).is_none_or(|new| new.term > old.term)).await;
     leads(&only, Duration::from_secs(3)).await;
 }
+
+/// Seconds the machine was suspended in this test.
+static SUSPENDED: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+
+fn suspended_clock() -> Duration {
+    fabric::boot::time() + Duration::from_secs(SUSPENDED.load(std::sync::atomic::Ordering::Relaxed))
+}
+
+#[tokio::test]
+async fn a_leader_that_was_suspended_longer_than_its_lease_leads_no_more_from_the_first_moment() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    // Renewed so rarely that no renewal happens during the test.
+    let (ttl, renew, step_down_after) = (Duration::from_secs(600), Duration::from_secs(300), Duration::from_secs(400));
+    let settings = Settings { ttl, renew, step_down_after, clock: suspended_clock };
+    let election = Election::start(etcd.store().await, PREFIX, "sleeper", settings, shutdown.clone());
+    leads(&election, Duration::from_secs(5)).await;
+    let term = guard(&election).unwrap().term;
+    assert!(election.holds());
+    // The monotonic clock stands still during a suspension; this one does not.
+    SUSPENDED.store(500, std::sync::atomic::Ordering::Relaxed);
+    assert!(!election.holds(), "its answers must not be believed");
+    let leads_again = || guard(&election).is_some_and(|guard| guard.term > term);
+    within(Duration::from_secs(5), "it stands again with a new key", leads_again).await;
+    assert!(election.holds());
+}

@@ -188,3 +188,18 @@ async fn pages_are_of_one_revision_until_it_is_compacted_away() {
     let future = store.page("/p/", Ask { revision: Some(first.revision + 1000), ..rest }).await;
     assert!(matches!(future, Err(Error::NoRevision { .. })), "{future:?}");
 }
+
+#[tokio::test]
+async fn a_call_that_etcd_refuses_for_its_credentials_is_told_apart_from_a_passing_failure() {
+    let etcd = Etcd::start().await;
+    let store = etcd.store().await;
+    assert_eq!(store.commit(None, &[put("/k", "v")]).await.unwrap(), CommitResult::Stored);
+    let client = etcd.client().await;
+    let mut auth = client.auth_client();
+    auth.user_add("root", "secret", None).await.unwrap();
+    auth.user_grant_role("root", "root").await.unwrap();
+    auth.auth_enable().await.unwrap();
+    let refused = store.commit(None, &[put("/k", "w")]).await.unwrap_err();
+    assert!(refused.is_denied(), "{refused:?}");
+    assert!(!fabric::etcd::Error::TimedOut { doing: "testing" }.is_denied());
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use fabric::nats::{Bus, Error, StreamReader, StreamSpec};
+use fabric::nats::{Bus, Error, Place, StreamReader, StreamSpec};
 
 use crate::stage::Nats;
 
@@ -138,6 +138,47 @@ async fn a_place_behind_the_end_of_the_stream_is_an_error_not_a_silence() {
     store(&bus, 1).await;
     let behind = bus.read_stream("JOURNAL", 5).await;
     assert!(matches!(behind, Err(Error::StreamBehind { after: 5, last: 1, .. })), "{behind:?}");
+}
+
+#[tokio::test]
+async fn a_place_whose_number_was_given_to_another_message_is_an_error() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    bus.ensure_stream(&spec()).await.unwrap();
+    for number in 1..=3 {
+        store(&bus, number).await;
+    }
+    let mut reader = bus.read_stream("JOURNAL", 1).await.unwrap();
+    let place = tokio::time::timeout(DEADLINE, reader.next()).await.expect("in time").unwrap().place();
+    assert_eq!((place.sequence, bus.holds("JOURNAL", place).await.unwrap()), (2, Some(true)));
+    let mut same = bus.read_stream("JOURNAL", place).await.unwrap();
+    assert_eq!(next(&mut same).await, 3);
+    let replaced = Place { stored_at: place.stored_at.map(|time| time - 1), ..place };
+    let rewound = bus.read_stream("JOURNAL", replaced).await;
+    assert!(matches!(rewound, Err(Error::StreamRewound { sequence: 2, .. })), "{rewound:?}");
+    bus.purge_up_to("JOURNAL", 2).await.unwrap();
+    assert_eq!(bus.holds("JOURNAL", place).await.unwrap(), None);
+    let mut after_a_purge = bus.read_stream("JOURNAL", place).await.unwrap();
+    assert_eq!(next(&mut after_a_purge).await, 3);
+}
+
+#[tokio::test]
+async fn the_state_of_a_stream_tells_its_size_and_the_servers_time() {
+    let nats = Nats::start().await;
+    let bus = nats.bus("both").await;
+    let identity = bus.ensure_stream(&spec()).await.unwrap();
+    let clock = fabric::clock::Clock::start();
+    for number in 1..=3 {
+        store(&bus, number).await;
+    }
+    bus.purge_up_to("JOURNAL", 1).await.unwrap();
+    let state = bus.stream_state("JOURNAL").await.unwrap();
+    assert_eq!((state.identity, state.first_sequence), (identity, 2));
+    assert!(state.bytes > 0 && state.bytes < 1_000, "{}", state.bytes);
+    let server_time = state.server_time.expect("nats-server 2.10 or newer tells its time");
+    let now = clock.now();
+    assert!(now.since(server_time).max(server_time.since(now)) < Duration::from_secs(30), "{server_time} {now}");
+    assert!(now.since(state.first_stored_at) < Duration::from_secs(30));
 }
 
 #[tokio::test]

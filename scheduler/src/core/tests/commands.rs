@@ -5,6 +5,7 @@ use contract::notice::DeadLetter;
 use contract::state::RestartPolicy;
 
 use super::*;
+use crate::core::io::Mirror;
 use crate::core::io::Mutant;
 
 fn only_commit(effects: &[Effect]) -> &Commit {
@@ -28,10 +29,10 @@ fn nothing_is_told_before_it_is_stored() {
     let commit = only_commit(&effects).clone();
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
     let (record, placement, revisions) = (keys::group(&web), keys::placement(&web), keys::revisions(&web));
-    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, &revisions]);
+    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, keys::PROGRESS, &revisions]);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false, false]);
+    assert_eq!(expiring, [true, false, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
@@ -231,4 +232,61 @@ fn a_spec_that_no_transaction_holds_is_refused_before_it_is_stored() {
     let verdict = rig.command("c1", Verb::CreateGroup { spec: Box::new(huge) });
     assert!(verdict.starts_with("Refused(Limit"), "{verdict}");
     assert_eq!(rig.group("web"), None);
+}
+
+#[test]
+fn a_command_seen_again_runs_once_also_when_the_next_leaders_clock_is_two_hours_ahead() {
+    let mut rig = rig(&["a"]);
+    let url = || "http://a/".to_owned();
+    assert_eq!(rig.command("add", Verb::AddCallback { url: url() }), "Accepted");
+    assert_eq!(rig.command("remove", Verb::RemoveCallback { url: url() }), "Accepted");
+    rig.now += 2 * 3_600_000;
+    rig.elect();
+    assert_eq!(rig.command("add", Verb::AddCallback { url: url() }), "Accepted", "the first outcome");
+    let record: contract::record::CallbacksRecord = serde_json::from_slice(&rig.store[keys::CALLBACKS]).expect("JSON");
+    assert!(record.urls.is_empty(), "the repeat must not undo the later change");
+}
+
+#[test]
+fn an_outcome_is_forgotten_when_etcd_expires_it() {
+    let mut rig = rig(&["a"]);
+    assert_eq!(rig.command("c1", Verb::AddCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
+    let key = keys::outcome(&"c1".parse().expect("an id"));
+    rig.store.remove(&key);
+    rig.run(Input::Mirror(Mirror::Delete(key)));
+    assert_eq!(rig.command("c1", Verb::AddCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "it is a new command");
+    // The watch was interrupted and misses the end of one of them.
+    rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
+    let stored = rig.store.clone().into_iter().collect();
+    rig.run(Input::Mirror(Mirror::Reset(stored)));
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
+    assert!(!rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"));
+}
+
+#[test]
+fn an_outcome_says_which_change_was_decided_under_its_key() {
+    let mut rig = rig(&["a"]);
+    let first = Verb::AddCallback { url: "http://a/".to_owned() };
+    assert_eq!(rig.command("c1", first.clone()), "Accepted");
+    rig.command("c1", Verb::AddCallback { url: "http://b/".to_owned() });
+    assert_eq!(rig.outcomes["c1"].digest, Some(Digest::of(&first)));
+}
+
+#[test]
+fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_agrees() {
+    let mut rig = rig(&["a"]);
+    rig.clear();
+    let events = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains("clock")).count();
+    rig.run(Input::Clock { ahead_millis: 30_000 });
+    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 0));
+    for ahead_millis in [7_200_000, -31_000] {
+        rig.run(Input::Clock { ahead_millis });
+        let warnings = super::estranged::cluster(&mut rig).warnings;
+        assert!(warnings.len() == 1 && warnings[0].contains("clock of scheduler"), "{warnings:?}");
+    }
+    assert_eq!(events(&rig), 1, "once, not with every comparison");
+    rig.run(Input::Clock { ahead_millis: 5 });
+    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
 }

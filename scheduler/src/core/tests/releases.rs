@@ -258,7 +258,7 @@ fn a_pause_is_the_groups_and_outlives_leaders_and_releases() {
     let before = rig.commits.len();
     assert_eq!(rig.command("c3", say("web", RolloutAction::Pause)), "Accepted");
     let writes: Vec<&Write> = rig.commits[before..].iter().flat_map(|commit| &commit.writes).collect();
-    assert_eq!(writes.len(), 2, "nothing but the outcome and the cursor: {writes:?}");
+    assert_eq!(writes.len(), 3, "nothing but the outcome, the cursor and the progress: {writes:?}");
     rig.command("c4", patch("web", image("web", "v1")));
     rig.take_over();
     rig.pass(10);

@@ -9,7 +9,7 @@ use contract::store::StoreRecord;
 use crate::core::load::Stored;
 
 /// What a backup of `stored` is.
-fn backup_of(stored: &Stored) -> String {
+pub(super) fn backup_of(stored: &Stored) -> String {
     backup_with(stored, SCHEMA_VERSION)
 }
 fn backup_with(stored: &Stored, schema: u32) -> String {
@@ -26,12 +26,12 @@ fn backup_with(stored: &Stored, schema: u32) -> String {
 fn stage(restore: &str, part: u32, text: &str) -> Verb {
     Verb::Restore { step: Step::Stage { restore: restore.parse().expect("an id"), part, text: text.to_owned() } }
 }
-fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
+pub(super) fn finish(restore: &str, parts: u32, replace: bool) -> Verb {
     Verb::Restore { step: Step::Finish { restore: restore.parse().expect("an id"), parts, replace } }
 }
 
 /// Keeps the parts aside; how many there are.
-fn send(rig: &mut Rig, restore: &str, text: &str) -> u32 {
+pub(super) fn send(rig: &mut Rig, restore: &str, text: &str) -> u32 {
     let parts = backup::parts(text);
     for (part, text) in (0u32..).zip(&parts) {
         assert_eq!(rig.command(&format!("{restore}-{part}"), stage(restore, part, text)), "Accepted");
@@ -44,7 +44,7 @@ fn store_record(rig: &Rig) -> StoreRecord {
 }
 
 /// The next leader, in the first term the store allows.
-fn elect_above(rig: &mut Rig) {
+pub(super) fn elect_above(rig: &mut Rig) {
     rig.term = rig.term.max(store_record(rig).base);
     rig.elect();
 }

@@ -243,3 +243,16 @@ fn a_node_that_died_with_the_leader_is_waited_for_until_it_is_lost() {
     assert_eq!(rig.slots("web")[0].next, None, "it may still have what goes");
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
 }
+
+#[test]
+fn a_leader_whose_credentials_etcd_refuses_steps_down_and_says_why() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create("web", 1));
+    let effects = rig.input(Input::Command(delivery));
+    let Some(Effect::Commit(commit)) = effects.into_iter().find(|effect| matches!(effect, Effect::Commit(_))) else {
+        panic!("no commit");
+    };
+    rig.run(Input::Committed { id: commit.id, result: CommitResult::Denied });
+    assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("credentials")));
+    assert_eq!(rig.core.term(), None);
+}

@@ -1,0 +1,114 @@
+//! How far a store has come, so that a store which came back with an older state is recognised.
+//!
+//! Each leader numbers its commits from 1 and stores, with every commit, how many commits each leadership has made. Orders carry
+//! these numbers, and agents keep them. A healthy store never knows fewer commits of a leadership than a node does. Example: a
+//! node obeys an order made after `{7: 120, 9: 4}`, four commits of term 9 after 120 of term 7. etcd is restored from an older
+//! copy that holds `{7: 118}`. Whatever the next leader commits, its orders lack commits 119 and 120 of term 7 and all of term
+//! 9: the node refuses them, because they know nothing of what those commits decided.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fence::Term;
+
+/// The commits a store holds: `state/progress`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Number of the last commit of each leadership, by its term.
+    pub commits: BTreeMap<Term, u64>,
+    /// Leaderships before this term do not count: a restore replaced what they stored, or they were too long ago.
+    #[serde(default)]
+    pub since: Term,
+}
+
+impl Progress {
+    /// Leaderships kept at most; each costs some 15 bytes in every commit and every order.
+    pub const MOST: usize = 16;
+
+    /// The progress of a store in which only leaderships from `since` on count.
+    pub fn since(since: Term) -> Self {
+        Self { commits: BTreeMap::new(), since }
+    }
+
+    /// Nothing is known: an older deployd wrote it, or nothing was committed yet.
+    pub fn is_unknown(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Number of the last commit of a leadership.
+    pub fn of(&self, term: Term) -> u64 {
+        self.commits.get(&term).copied().unwrap_or(0)
+    }
+
+    /// The leadership made this commit.
+    pub fn raise(&mut self, term: Term, number: u64) {
+        let last = self.commits.entry(term).or_default();
+        *last = number.max(*last);
+        while self.commits.len() > Self::MOST {
+            self.commits.pop_first();
+            self.since = self.commits.keys().next().copied().unwrap_or(term);
+        }
+    }
+
+    /// Whether this store holds every commit that `other` knows of.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.covers_before(other, Term(u64::MAX))
+    }
+
+    /// Like [`Progress::covers`], for leaderships up to and including `last` only.
+    pub fn covers_before(&self, other: &Self, last: Term) -> bool {
+        let counts = |term: &Term| (self.since..=last).contains(term);
+        other.commits.iter().filter(|(term, _)| counts(term)).all(|(term, number)| self.of(*term) >= *number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(commits: &[(u64, u64)]) -> Progress {
+        let mut progress = Progress::default();
+        commits.iter().for_each(|(term, number)| progress.raise(Term(*term), *number));
+        progress
+    }
+
+    #[test]
+    fn a_store_that_went_back_never_covers_what_a_node_knows_however_much_it_commits() {
+        let node = progress(&[(7, 120), (9, 4)]);
+        assert!(progress(&[(7, 120), (9, 4)]).covers(&node));
+        assert!(progress(&[(7, 120), (9, 5), (30, 1)]).covers(&node));
+        let mut store = progress(&[(7, 118)]);
+        assert!(!store.covers(&node));
+        store.raise(Term(12), 5_000);
+        assert!(!store.covers(&node), "the commits of another leadership are other commits");
+        assert!(!progress(&[(7, 120)]).covers(&node));
+    }
+
+    #[test]
+    fn what_an_older_deployd_says_is_covered_by_every_store() {
+        assert!(progress(&[(7, 1)]).covers(&Progress::default()));
+        assert!(Progress::default().covers(&Progress::default()) && Progress::default().is_unknown());
+    }
+
+    #[test]
+    fn leaderships_before_a_restore_do_not_count() {
+        assert!(Progress::since(Term(10)).covers(&progress(&[(7, 120), (9, 4)])));
+        assert!(!Progress::since(Term(9)).covers(&progress(&[(7, 120), (9, 4)])));
+    }
+
+    #[test]
+    fn a_leader_ignores_commits_of_later_leaders() {
+        assert!(progress(&[(7, 3)]).covers_before(&progress(&[(7, 3), (9, 1)]), Term(7)));
+        assert!(!progress(&[(7, 3)]).covers_before(&progress(&[(7, 4), (9, 1)]), Term(7)));
+    }
+
+    #[test]
+    fn only_the_latest_leaderships_are_kept() {
+        let mut store = Progress::default();
+        (1..=20).for_each(|term| store.raise(Term(term), 2));
+        assert_eq!((store.commits.len(), store.since), (Progress::MOST, Term(5)));
+        assert!(store.covers(&progress(&[(4, 9), (20, 2)])));
+        assert!(!store.covers(&progress(&[(5, 3)])));
+    }
+}
