@@ -37,6 +37,9 @@ pub(crate) struct Metrics {
     pub(crate) ignored_reports: Gauge,
     pub(crate) unreadable: Gauge,
     pub(crate) estranged: Gauge,
+    pub(crate) store_in_use: Gauge,
+    pub(crate) store_allocated: Gauge,
+    pub(crate) store_quota: Gauge,
 }
 
 impl Metrics {
@@ -59,6 +62,9 @@ impl Metrics {
             "Reports of a second agent under a name that is taken",
             self.ignored_reports.clone(),
         );
+        r.register("store_in_use_bytes", "Bytes of etcd's database that hold data", self.store_in_use.clone());
+        r.register("store_allocated_bytes", "Bytes of etcd's database file", self.store_allocated.clone());
+        r.register("store_quota_bytes", "The setting --etcd-quota-bytes", self.store_quota.clone());
         r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
     }
 }

@@ -31,6 +31,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::Committed { id, result } => format!("committed {id}: {result:?}"),
         Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
         Input::Bus { connected } => format!("bus connected: {connected}"),
+        Input::StoreSize { in_use } => format!("store size: {in_use} bytes in use"),
         Input::Tick => "tick".to_owned(),
     }
 }

@@ -164,6 +164,11 @@ impl Dependencies {
         self.guests.values().any(|guests| guests.contains_key(name))
     }
 
+    /// The spec of a dependency pod as it is now.
+    pub(super) fn spec_of(&self, name: &GroupName) -> Option<&PodSpec> {
+        self.entries.get(name).map(|entry| &entry.record.spec)
+    }
+
     /// Nothing waits to be planned.
     pub(super) fn is_settled(&self) -> bool {
         self.dirty.is_empty()

@@ -153,6 +153,8 @@ pub(super) struct Leading<'a> {
     pub(super) disagreements: &'a mut u64,
     /// Since when the bus is there without a break.
     pub(super) bus_since: Option<Timestamp>,
+    /// Bytes of etcd's database in use when it was last sampled.
+    pub(super) store_used: u64,
     pub(super) now: Timestamp,
     pub(super) effects: Vec<Effect>,
 }

@@ -15,6 +15,7 @@ mod conditions;
 mod dependencies;
 mod drifts;
 mod estranged;
+mod fullness;
 mod events;
 mod fleet;
 mod groups;
@@ -96,6 +97,8 @@ pub struct Core {
     overtaken: Term,
     disagreements: u64,
     unreadable: u64,
+    /// Bytes of etcd's database in use when it was last sampled.
+    store_used: u64,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
     gathers: bool,
 }
@@ -122,6 +125,7 @@ impl Core {
             overtaken: Term(0),
             disagreements: 0,
             unreadable: 0,
+            store_used: 0,
             gathers: false,
         }
     }
@@ -145,6 +149,7 @@ impl Core {
                 self.bus_since = connected.then_some(self.now);
                 return self.lead(|leading| leading.lead.losses.forget());
             }
+            Input::StoreSize { in_use } => return self.store_size(in_use),
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -205,6 +210,7 @@ impl Core {
             lead,
             disagreements: &mut self.disagreements,
             bus_since: self.bus_since,
+            store_used: self.store_used,
             now: self.now,
             effects: Vec::new(),
         };

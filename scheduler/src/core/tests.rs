@@ -7,6 +7,7 @@ mod drifts;
 mod estranged;
 mod events;
 mod fleet;
+mod fullness;
 mod gates;
 mod history;
 mod letting_go;
