@@ -258,7 +258,8 @@ impl Store {
     /// The size of etcd's database.
     pub async fn size(&self) -> Result<Size, Error> {
         let effort = Effort { per_try: Duration::from_secs(2), tries: self.shared.endpoints.len() };
-        let status = self.call("asking for its size", effort, |mut client| async move { client.status().await }).await?;
+        let status =
+            self.call("asking for its size", effort, |mut client| async move { client.status().await }).await?;
         let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(Size { allocated: bytes(status.db_size()), in_use: bytes(status.raft_used_db_size()) })
     }

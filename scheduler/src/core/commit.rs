@@ -9,20 +9,25 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Brakes;
+use contract::digest::Digest;
 use contract::fence::Term;
+use contract::keys;
+use contract::layout::{self, Owner, Stored};
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
+use contract::record::Slot;
 use contract::spec::PodSpec;
 use serde::Serialize;
 
 use super::io::{Commit, Effect, Write};
 use super::known::Decided;
+use super::staging;
 
 /// A commit whose end is not known is sent again after so long.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// etcd refuses requests above 1.5 MiB.
-const MOST_BYTES: usize = 1024 * 1024;
+/// Bytes of one transaction: etcd refuses requests above 1.5 MiB. A single value stays below 1 MiB.
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Writes of one decision at most, so that others find room beside it.
 const MOST_TOGETHER: usize = 100;
 /// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
@@ -33,6 +38,8 @@ const MOST_HELD: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
     pub(super) writes: Vec<Write>,
+    /// Prefixes of which the writes hold every key: whatever else is stored there is deleted.
+    pub(super) complete: Vec<String>,
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
     /// What every node must know from now on.
@@ -64,12 +71,90 @@ pub(super) struct Released {
     pub(super) leaves: Option<String>,
 }
 
+impl Bundle {
+    /// Stores where the instances of a group are, all of them.
+    pub(super) fn put_slots(&mut self, name: &GroupName, slots: &[Slot]) {
+        self.complete.push(keys::placements(name));
+        self.writes.extend(layout::put_slots(name, slots).into_iter().map(put_entry));
+    }
+
+    /// Adds the writes of another bundle, and what they are complete of.
+    pub(super) fn add_writes(&mut self, other: Self) {
+        self.writes.extend(other.writes);
+        self.complete.extend(other.complete);
+    }
+
+    fn released(self) -> Released {
+        let Self { effects, changes, brakes, spared, decided, leaves, .. } = self;
+        Released { effects, changes, brakes, spared, decided, leaves }
+    }
+
+    /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.
+    fn changes_to(&self, image: &Image, earlier: &BTreeMap<String, Write>) -> Vec<Write> {
+        let mut wanted: BTreeMap<&str, Write> = self.writes.iter().map(|write| (key(write), write.clone())).collect();
+        for prefix in &self.complete {
+            let stored = image.under(prefix);
+            let written = earlier.range(prefix.clone()..).map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
+            for key in stored.chain(written) {
+                wanted.entry(key).or_insert_with(|| Write::Delete { key: key.clone() });
+            }
+        }
+        let differs = |write: &Write| match earlier.get(key(write)) {
+            Some(earlier) => earlier != write,
+            None => image.differs(write),
+        };
+        wanted.into_values().filter(differs).collect()
+    }
+}
+
+/// What the store holds, by digest: a write that changes nothing is left out. Outcomes are not in it; each is written once.
+#[derive(Debug, Default)]
+struct Image(BTreeMap<String, Digest>);
+
+impl Image {
+    fn of(stored: &Stored) -> Self {
+        let state = stored.iter().filter(|(key, _)| !key.starts_with(keys::OUTCOMES));
+        Self(state.map(|(key, value)| (key.clone(), Digest::of_bytes(value))).collect())
+    }
+    fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0.range(prefix.to_owned()..).map(|(key, _)| key).take_while(move |key| key.starts_with(prefix))
+    }
+    fn differs(&self, write: &Write) -> bool {
+        match write {
+            Write::Put { expires: true, .. } => true,
+            Write::Put { key, value, .. } => self.0.get(key) != Some(&Digest::of_bytes(value)),
+            Write::Delete { key } => self.0.contains_key(key),
+        }
+    }
+    fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Put { expires: true, .. } => {}
+            Write::Put { key, value, .. } => drop(self.0.insert(key.clone(), Digest::of_bytes(value))),
+            Write::Delete { key } => drop(self.0.remove(key)),
+        }
+    }
+}
+
 /// Decisions on their way into the store.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
+    image: Image,
     waiting: VecDeque<Bundle>,
     under_way: Option<(Commit, Vec<Released>)>,
+    /// Transactions of a decision that is too large for one, and what may leave after the last of them.
+    large: (VecDeque<Vec<Write>>, Vec<Released>),
     next_id: u64,
+}
+
+/// A write of an entry.
+pub(super) fn put_entry((key, value): layout::Entry) -> Write {
+    Write::Put { key, value, expires: false }
+}
+
+/// The writes that store the pod specs that are new and delete those that are not used any more.
+pub(super) fn spec_writes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> impl Iterator<Item = Write> {
+    let (puts, deletes) = layout::spec_changes(owner, before, after);
+    puts.into_iter().map(put_entry).chain(deletes.into_iter().map(|key| Write::Delete { key }))
 }
 
 /// A write of one record.
@@ -97,6 +182,12 @@ pub(super) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
 }
 
 impl Outbox {
+    /// An outbox over what is stored. `unfinished` are the transactions of a decision that an earlier leader did not finish:
+    /// `stored` holds their result already.
+    pub(super) fn over(stored: &Stored, unfinished: Vec<Vec<Write>>) -> Self {
+        Self { image: Image::of(stored), large: (unfinished.into(), Vec::new()), ..Self::default() }
+    }
+
     /// No room for further answers.
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
@@ -116,33 +207,53 @@ impl Outbox {
         if self.under_way.is_some() {
             return (released, None);
         }
+        if let Some(writes) = self.large.0.pop_front() {
+            let held = if self.large.0.is_empty() { std::mem::take(&mut self.large.1) } else { Vec::new() };
+            return (released, Some(self.begin(term, writes, held)));
+        }
         let (mut writes, mut held, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
         while let Some(bundle) = self.waiting.front() {
-            let size: usize = bundle.writes.iter().map(weight).sum();
-            let full = writes.len() + bundle.writes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            let changes = bundle.changes_to(&self.image, &writes);
+            let size: usize = changes.iter().map(weight).sum();
+            let full = writes.len() + changes.len() >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
             if full && !writes.is_empty() {
                 break;
             }
-            let Some(mut bundle) = self.waiting.pop_front() else { break };
+            let Some(bundle) = self.waiting.pop_front() else { break };
+            if full {
+                self.large = (staging::transactions(changes).into(), vec![bundle.released()]);
+                let (_, commit) = self.start(term);
+                return (released, commit);
+            }
             bytes += size;
             // A key may be written once in a transaction: the later decision stands.
-            writes.extend(std::mem::take(&mut bundle.writes).into_iter().map(|write| (key(&write).to_owned(), write)));
+            writes.extend(changes.into_iter().map(|write| (key(&write).to_owned(), write)));
             let to = if writes.is_empty() { &mut released } else { &mut held };
-            let Bundle { effects, changes, brakes, spared, decided, leaves, .. } = bundle;
-            to.push(Released { effects, changes, brakes, spared, decided, leaves });
+            to.push(bundle.released());
         }
         if writes.is_empty() {
             return (released, None);
         }
-        self.next_id += 1;
-        let commit = Commit { id: self.next_id, term, writes: writes.into_values().collect() };
-        self.under_way = Some((commit.clone(), held));
+        // A standby reads the keys in this order: a spec comes before the records that refer to it and goes after them.
+        let (mut puts, deletes): (Vec<Write>, Vec<Write>) =
+            writes.into_values().partition(|write| matches!(write, Write::Put { .. }));
+        puts.extend(deletes);
+        let commit = self.begin(term, puts, held);
         (released, Some(commit))
+    }
+
+    fn begin(&mut self, term: Term, writes: Vec<Write>, held: Vec<Released>) -> Commit {
+        self.next_id += 1;
+        let commit = Commit { id: self.next_id, term, writes };
+        self.under_way = Some((commit.clone(), held));
+        commit
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Commit, Vec<Released>)> {
-        self.under_way.take_if(|(commit, _)| commit.id == id)
+        let stored = self.under_way.take_if(|(commit, _)| commit.id == id)?;
+        stored.0.writes.iter().for_each(|write| self.image.apply(write));
+        Some(stored)
     }
     /// The commit under way.
     pub(super) fn under_way(&self) -> Option<&Commit> {
@@ -156,7 +267,7 @@ fn key(write: &Write) -> &str {
     }
 }
 
-fn weight(write: &Write) -> usize {
+pub(super) fn weight(write: &Write) -> usize {
     match write {
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key } => key.len(),

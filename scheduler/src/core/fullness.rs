@@ -34,7 +34,10 @@ impl Core {
         let message = if is {
             Refusal::StoreFull { used: in_use, quota }.to_string()
         } else {
-            format!("etcd holds {} MiB, less than {FULL_AT} % of its quota: nothing is refused for its size", in_use >> 20)
+            format!(
+                "etcd holds {} MiB, less than {FULL_AT} % of its quota: nothing is refused for its size",
+                in_use >> 20
+            )
         };
         self.lead(|leading| leading.tell(vec![Effect::Record(events::event(Kind::Engine, message, leading.now))]))
     }

@@ -15,9 +15,9 @@ mod conditions;
 mod dependencies;
 mod drifts;
 mod estranged;
-mod fullness;
 mod events;
 mod fleet;
+mod fullness;
 mod groups;
 mod history;
 mod hosts;
@@ -47,6 +47,7 @@ mod revisions;
 mod rollouts;
 mod scene;
 mod sending;
+mod staging;
 mod state;
 mod strategy;
 mod surplus;
@@ -60,6 +61,7 @@ mod vacancy;
 use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
+use contract::layout;
 use contract::name::NodeName;
 use contract::query::{Query, Reply};
 use contract::record::Cursor;
@@ -69,6 +71,7 @@ use planner::liveness::{self, Hearing, Limits};
 
 use self::alarms::Alarm;
 use self::assignments::assignments;
+use self::commit::Outbox;
 use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
@@ -233,16 +236,22 @@ impl Core {
     fn mirror(&mut self, mirror: Mirror) {
         let changed = match mirror {
             Mirror::Reset(pairs) => {
-                self.stored = pairs.into_iter().collect();
+                self.stored = pairs.into_iter().flat_map(|(key, value)| present_shape(key, value)).collect();
                 None
             }
             Mirror::Put(key, value) => {
-                self.stored.insert(key.clone(), value);
-                Some(key)
+                let mut changed = self.drop_former(&key);
+                for (key, value) in present_shape(key, value) {
+                    self.stored.insert(key.clone(), value);
+                    changed.push(key);
+                }
+                Some(changed)
             }
             Mirror::Delete(key) => {
+                let mut changed = self.drop_former(&key);
                 self.stored.remove(&key);
-                Some(key)
+                changed.push(key);
+                Some(changed)
             }
         };
         // A leader is the one writer: what it hears back is at best what it knows. The stored view is kept all the same,
@@ -250,17 +259,28 @@ impl Core {
         match (&self.role, changed) {
             (Role::Leader(_), _) => {}
             (Role::Follower, None) => drop(self.rebuild()),
-            (Role::Follower, Some(key)) => {
-                let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
-                self.unreadable += u64::from(result.is_err());
-                self.note_removed(&key);
-                if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(&key)
-                    && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
-                {
-                    self.state.put_host(&node, &report.head.facts, report.head.engine);
-                }
-            }
+            (Role::Follower, Some(changed)) => changed.iter().for_each(|key| self.refresh(key)),
         }
+    }
+
+    /// A key changed under a standby.
+    fn refresh(&mut self, key: &str) {
+        let result = load::refresh(&mut self.state, key, &self.stored, self.settings.quota_cores);
+        self.unreadable += u64::from(result.is_err());
+        self.note_removed(key);
+        if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(key)
+            && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
+        {
+            self.state.put_host(&node, &report.head.facts, report.head.engine);
+        }
+    }
+
+    /// An older leader changed a value of schema 1: forgets what it was converted to before.
+    fn drop_former(&mut self, key: &str) -> Vec<String> {
+        let Some(prefix) = layout::prefix_of_schema_1(key) else { return Vec::new() };
+        let former: Vec<String> = layout::under(&prefix, &self.stored).map(|(key, _)| key.clone()).collect();
+        former.iter().for_each(|key| drop(self.stored.remove(key)));
+        former
     }
 
     /// Makes the state anew from what is stored and reported.
@@ -298,6 +318,7 @@ impl Core {
     fn elected(&mut self, term: Term, stored: Vec<(String, Vec<u8>)>) -> Vec<Effect> {
         self.follow();
         self.stored = stored.into_iter().collect();
+        let unfinished = staging::recover(&mut self.stored);
         let mut effects = self.rebuild();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
         if let Some(reason) = &self.state.no_cursor {
@@ -310,7 +331,8 @@ impl Core {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        let mut leader = Leader::new(term, floor, &self.state, self.now);
+        let outbox = Outbox::over(&self.stored, unfinished);
+        let mut leader = Leader::new(term, floor, &self.state, outbox, self.now);
         leader.overtaken = self.overtaken;
         self.role = Role::Leader(Box::new(leader));
         let restore = self.state.restore.clone();
@@ -384,6 +406,11 @@ impl Core {
             }
         }
     }
+}
+
+/// A stored value in the present schema. A standby of this build may follow a leader that still writes schema 1.
+fn present_shape(key: String, value: Vec<u8>) -> Vec<(String, Vec<u8>)> {
+    layout::from_schema_1(&key, &value).unwrap_or_else(|| vec![(key, value)])
 }
 
 impl Leading<'_> {

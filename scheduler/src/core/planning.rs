@@ -8,8 +8,9 @@ use std::ops::Bound;
 
 use contract::command::Operation;
 use contract::keys;
+use contract::layout;
 use contract::name::{GroupName, NodeName};
-use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
+use contract::record::{Filling, GroupRecord, Slot};
 use contract::report::PodFacts;
 use contract::rollout::Amount;
 use contract::state::TargetState;
@@ -188,7 +189,7 @@ impl Leading<'_> {
                 bundle.writes.push(self.set_record(name, record));
             }
             if plan.store {
-                bundle.writes.push(commit::put(keys::placement(name), &to_store(&plan.slots)));
+                bundle.put_slots(name, &plan.slots);
                 self.room_appeared();
             }
             self.state.set_slots(name, plan.slots);
@@ -206,7 +207,7 @@ impl Leading<'_> {
         if is_news {
             bundle.writes.extend(self.note_revisions(name, record_before.as_ref(), origin));
         }
-        if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
+        if !bundle.writes.is_empty() || !bundle.complete.is_empty() || !bundle.effects.is_empty() {
             self.decide(bundle);
         }
     }
@@ -226,7 +227,11 @@ impl Leading<'_> {
 
     /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
     pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord) -> Write {
-        let write = commit::put(keys::group(name), &record);
+        let write = commit::put_entry(layout::put_group(name, &record));
+        if self.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
+            self.note_specs(name);
+            self.lead.respecified.entry(name.clone()).or_default();
+        }
         let before = self.state.claims.of(name).cloned();
         self.state.set_record(name, record, self.settings.quota_cores);
         self.lead.ports_freed |= before.as_ref() != self.state.claims.of(name);
@@ -283,15 +288,7 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     Origin { by: String::new(), cause: after.last_error.clone(), copies: before.proven, takes_back: true }
 }
 
-/// The slots as stored: a thousand instances without a place have one reason, and it is kept once.
-pub(super) fn to_store(slots: &[Slot]) -> PlacementRecord {
-    let mut last_reason = "";
-    let mut kept = slots.to_vec();
-    for (slot, kept) in slots.iter().zip(&mut kept) {
-        if slot.node.is_none() && slot.why == last_reason {
-            kept.why.clear();
-        }
-        last_reason = &slot.why;
-    }
-    PlacementRecord { slots: kept }
+/// Whether two records refer to the same pod specs.
+fn has_same_specs(one: &GroupRecord, other: &GroupRecord) -> bool {
+    (&one.spec.pod, &one.former) == (&other.spec.pod, &other.former)
 }

@@ -23,6 +23,7 @@ mod removals;
 mod restores;
 mod revisions;
 mod rollouts;
+mod storage;
 mod stored;
 mod strategies;
 mod takeover;
@@ -41,7 +42,6 @@ use contract::notice::NoticeBody;
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::query::{Answer, GroupView, Query, Reply};
-use contract::record::PlacementRecord;
 use contract::report::{
     ContainerFacts, EngineState, FetchState, Fetched, Heartbeat, NodeFacts, PodFacts, Report, ReportHead,
     ReportMessage, Stamp,

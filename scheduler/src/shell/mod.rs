@@ -16,8 +16,8 @@ mod naming;
 mod orders;
 mod post;
 mod ready;
-mod size;
 pub mod schema;
+mod size;
 pub(crate) mod streams;
 
 use std::collections::VecDeque;

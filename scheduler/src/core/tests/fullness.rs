@@ -38,10 +38,9 @@ fn a_nearly_full_store_refuses_growth_and_nothing_else() {
         assert_eq!(rig.outcomes[id].verdict, refused, "{id}");
     }
     let undo = RolloutAction::Undo { revision: None, cause: String::new() };
-    for (id, verb) in [
-        ("s1", patch("web", "other")),
-        ("s2", Verb::Rollout { name: group("web"), release: None, action: undo }),
-    ] {
+    for (id, verb) in
+        [("s1", patch("web", "other")), ("s2", Verb::Rollout { name: group("web"), release: None, action: undo })]
+    {
         assert_eq!(rig.command(id, verb), "Accepted", "{id}");
         rig.pass(60);
     }
