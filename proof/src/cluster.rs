@@ -194,6 +194,12 @@ impl Cluster {
         self.state().map(|state| state.nats)
     }
 
+    /// Where the cluster's store is.
+    pub(crate) fn etcd(&self) -> Option<String> {
+        let child = self.children().into_iter().find(|child| child.name == "etcd")?;
+        Some(format!("http://{}", child.listen))
+    }
+
     /// The cluster's own copy of a program.
     pub(crate) fn program(&self, name: &str) -> PathBuf {
         self.folder.path().join("bin").join(name)

@@ -132,7 +132,7 @@ async fn watch(store: Store, stored: Arc<Stored>) {
             Change::Delete(key) => vec![(key, Vec::new())],
         };
         for (key, value) in puts {
-            let placed = if matches!(keys::parse(&key), Key::Placement(_)) { places(&value) } else { 0 };
+            let placed = if matches!(keys::parse(&key), Key::Placement(..)) { places(&value) } else { 0 };
             let bytes = if value.is_empty() { 0 } else { (key.len() + value.len()) as u64 };
             let (placed_before, bytes_before) = sums.insert(key, (placed, bytes)).unwrap_or_default();
             stored.placed.fetch_add(placed.wrapping_sub(placed_before), Ordering::Relaxed);
@@ -142,19 +142,24 @@ async fn watch(store: Store, stored: Arc<Stored>) {
     }
 }
 
-/// As much of a [`contract::record::PlacementRecord`] as is counted.
+/// As much of a [`contract::layout::InstancesPage`] as is counted.
 #[derive(Default, Deserialize)]
 struct Places {
-    slots: Vec<Place>,
+    instances: Vec<Place>,
 }
 
 #[derive(Deserialize)]
 struct Place {
+    current: Pod,
+}
+
+#[derive(Deserialize)]
+struct Pod {
     #[serde(default)]
     node: Option<IgnoredAny>,
 }
 
 fn places(value: &[u8]) -> u64 {
     let record: Places = serde_json::from_slice(value).unwrap_or_default();
-    record.slots.iter().filter(|slot| slot.node.is_some()).count() as u64
+    record.instances.iter().filter(|instance| instance.current.node.is_some()).count() as u64
 }

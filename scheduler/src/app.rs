@@ -71,6 +71,7 @@ impl App {
         let metrics = Metrics::default();
         let mut registry = Registry::default();
         metrics.register(&mut registry);
+        metrics.store_quota.set(i64::try_from(config.etcd_quota_bytes).unwrap_or(i64::MAX));
         let readiness = Readiness::new();
         fabric::systemd::start(&readiness, &shutdown);
         let listen = config.listen;

@@ -80,6 +80,10 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8)]
     pub quota_cores: u32,
 
+    /// etcd's quota, its --quota-backend-bytes; at 70 % of it creates, larger specs and scale-out are refused. 0: never
+    #[arg(long, env = "DEPLOYD_ETCD_QUOTA_BYTES", default_value_t = fabric::etcd::QUOTA_BYTES, value_name = "BYTES")]
+    pub etcd_quota_bytes: u64,
+
     /// The bus
     #[command(flatten)]
     pub nats: fabric::nats::Args,
@@ -118,6 +122,7 @@ impl Config {
             losses_within: self.losses_within,
             engine_away_after: self.engine_away_after,
             quota_cores: self.quota_cores,
+            store_quota: self.etcd_quota_bytes,
             orders_at_once: io::Settings::default().orders_at_once,
             mutant: None,
         }
@@ -171,8 +176,28 @@ mod tests {
         assert_eq!((ours.tell_again_after, ours.losses_stop), (core.tell_again_after, core.losses_stop));
         assert_eq!((ours.losses_within, ours.engine_away_after), (core.losses_within, core.engine_away_after));
         assert_eq!((ours.quota_cores, ours.early_exit), (core.quota_cores, core.early_exit));
+        assert_eq!(ours.store_quota, core.store_quota);
         let (lease, usual) = (config.election_settings(), election::Settings::default());
         assert_eq!((lease.ttl, lease.renew, lease.step_down_after), (usual.ttl, usual.renew, usual.step_down_after));
+    }
+
+    #[test]
+    fn everything_in_deploy_sets_the_quota_that_the_scheduler_expects() {
+        let deploy = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy");
+        let quota = fabric::etcd::QUOTA_BYTES;
+        for (file, setting) in [
+            ("docker-compose.yml", format!("ETCD_QUOTA_BACKEND_BYTES: \"{quota}\"")),
+            ("docker-compose.ha.yml", format!("ETCD_QUOTA_BACKEND_BYTES: \"{quota}\"")),
+            ("config/scheduler.env", format!("DEPLOYD_ETCD_QUOTA_BYTES={quota}")),
+            ("config/scheduler.env", format!("--quota-backend-bytes={quota}")),
+        ] {
+            let text = std::fs::read_to_string(deploy.join(file)).unwrap();
+            assert!(text.contains(&setting), "{file} lacks {setting}");
+            assert!(text.contains("5m"), "{file} compacts every five minutes");
+        }
+        let local = fabric::local::etcd_arguments(&deploy, 1, 2);
+        assert!(local.contains(&format!("--quota-backend-bytes={quota}")), "{local:?}");
+        assert!(local.contains(&"--auto-compaction-retention=5m".to_owned()), "{local:?}");
     }
 
     #[test]

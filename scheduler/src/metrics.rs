@@ -51,6 +51,9 @@ pub(crate) struct Metrics {
     pub(crate) stream_losses: Counter,
     pub(crate) store_behind: Gauge,
     pub(crate) clock_ahead: Gauge,
+    pub(crate) store_in_use: Gauge,
+    pub(crate) store_allocated: Gauge,
+    pub(crate) store_quota: Gauge,
 }
 
 impl Metrics {
@@ -94,6 +97,9 @@ impl Metrics {
             self.ignored_reports.clone(),
         );
         r.register("failed_queries", "Queries whose answer panicked", self.failed_queries.clone());
+        r.register("store_in_use_bytes", "Bytes of etcd's database that hold data", self.store_in_use.clone());
+        r.register("store_allocated_bytes", "Bytes of etcd's database file", self.store_allocated.clone());
+        r.register("store_quota_bytes", "The setting --etcd-quota-bytes", self.store_quota.clone());
         r.register("unreadable_records", "Stored records nobody could read", self.unreadable.clone());
     }
 }

@@ -5,6 +5,7 @@
 //! is. A value it cannot read stays as it is too: unknown is not unwanted, and the core spares what it cannot read. Only what a
 //! leader loads is migrated (`keys::STATE`): outcomes are gone within the hour by themselves.
 
+use contract::layout;
 use contract::record::SCHEMA_VERSION;
 use fabric::etcd::Op;
 
@@ -38,25 +39,35 @@ pub enum Change {
     Keep,
     /// It is written anew.
     Put(Vec<u8>),
+    /// These take its place, in the order to write them; the key goes unless it is one of them.
+    Become(Vec<(String, Vec<u8>)>),
     /// It goes.
     Remove,
 }
 
 /// The shape this build reads and writes. Version 1 is the first, so no step leads to it: what was added since may be absent.
-pub const PRESENT: Shape = Shape { version: SCHEMA_VERSION, steps: &[] };
+/// Version 2 stores specs by digest and instances in pages (`contract::layout`).
+pub const PRESENT: Shape = Shape { version: SCHEMA_VERSION, steps: &[Step { from: 1, change: to_schema_2 }] };
+
+fn to_schema_2(key: &str, value: &[u8]) -> Change {
+    layout::from_schema_1(key, value).map_or(Change::Keep, Change::Become)
+}
 
 /// The writes that make the step for `pairs`, in transactions that etcd takes.
 pub fn transactions(step: &Step, pairs: &[(String, Vec<u8>)]) -> Vec<Vec<Op>> {
     let mut transactions: Vec<Vec<Op>> = Vec::new();
     let mut bytes = 0;
-    for (key, value) in pairs {
-        let op = match (step.change)(key, value) {
-            Change::Keep => continue,
-            Change::Put(value) => Op::Put { key: key.clone(), value, lease: None },
-            Change::Remove => Op::Delete { key: key.clone() },
-        };
+    for op in pairs.iter().flat_map(|(key, value)| ops(step, key, value)) {
         let size = size(&op);
-        match transactions.last_mut().filter(|last| last.len() < MOST_WRITES && bytes + size <= MOST_BYTES) {
+        let last = transactions.last_mut();
+        // etcd takes a key once in a transaction. Records that share a spec put the same value.
+        if last.as_ref().is_some_and(|last| last.contains(&op)) {
+            continue;
+        }
+        let fits = |last: &&mut Vec<Op>| {
+            last.len() < MOST_WRITES && bytes + size <= MOST_BYTES && last.iter().all(|other| key(other) != key(&op))
+        };
+        match last.filter(fits) {
             Some(last) => {
                 last.push(op);
                 bytes += size;
@@ -68,6 +79,26 @@ pub fn transactions(step: &Step, pairs: &[(String, Vec<u8>)]) -> Vec<Vec<Op>> {
         }
     }
     transactions
+}
+
+fn ops(step: &Step, key: &str, value: &[u8]) -> Vec<Op> {
+    let put = |(key, value): (String, Vec<u8>)| Op::Put { key, value, lease: None };
+    match (step.change)(key, value) {
+        Change::Keep => Vec::new(),
+        Change::Put(value) => vec![put((key.to_owned(), value))],
+        Change::Become(entries) => {
+            let stays = entries.iter().any(|(entry, _)| entry == key);
+            let gone = (!stays).then(|| Op::Delete { key: key.to_owned() });
+            entries.into_iter().map(put).chain(gone).collect()
+        }
+        Change::Remove => vec![Op::Delete { key: key.to_owned() }],
+    }
+}
+
+fn key(op: &Op) -> &str {
+    match op {
+        Op::Put { key, .. } | Op::Delete { key } => key,
+    }
 }
 
 fn size(op: &Op) -> usize {

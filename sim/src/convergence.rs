@@ -10,7 +10,7 @@ use contract::keys::{self, Key};
 use contract::labels;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::{GroupRecord, Slot};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
 use planner::rollout::conduct::Release;
@@ -70,9 +70,9 @@ impl World {
     fn placed(&self, flaws: &mut Vec<String>) -> BTreeSet<(NodeName, PodId)> {
         let mut placed: BTreeSet<_> = needs::pods(&self.store).into_iter().map(|(node, pod, _)| (node, pod)).collect();
         for (name, wanted) in &self.watch.model.groups {
-            let record: PlacementRecord = self.store.read(&keys::placement(name)).unwrap_or_default();
+            let record = self.store.placement(name);
             let pods = model::pods(name, &record);
-            let group: GroupRecord = self.store.read(&keys::group(name)).unwrap_or_default();
+            let group = self.store.group(name).unwrap_or_default();
             if !group.taken_ports.is_empty() {
                 continue;
             }
@@ -101,7 +101,8 @@ impl World {
         }
         for key in self.store.keys().keys() {
             let name = match keys::parse(key) {
-                Key::Placement(name) | Key::History(name, _) | Key::Release(name) | Key::Revisions(name) => name,
+                Key::Placement(name, _) | Key::History(name, _) | Key::Release(name) => name,
+                Key::Revision(name, _) | Key::GroupSpec(name, _) => name,
                 _ => continue,
             };
             if !self.watch.model.groups.contains_key(&name) && !self.is_orphan(name.as_str()) {
@@ -121,8 +122,8 @@ impl World {
     }
 
     fn flaw_of(&self, node: &NodeName, pod: &PodId) -> Option<String> {
-        let record: GroupRecord = self.store.read(&keys::group(&pod.group))?;
-        let placed: PlacementRecord = self.store.read(&keys::placement(&pod.group))?;
+        let record = self.store.group(&pod.group)?;
+        let placed = self.store.placement(&pod.group);
         let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
         let own = slot.pods().find(|slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift))?;
         let spec = spec_of(&record, own.version);
@@ -182,7 +183,7 @@ impl World {
     /// The last start of every container that runs is in the stored history.
     fn forgotten_start(&self, node: &NodeName, pod: &PodId) -> Option<String> {
         // Nobody asks for the past of a dependency pod, and who never stops dying has too much of it to keep.
-        let record: GroupRecord = self.store.read(&keys::group(&pod.group))?;
+        let record = self.store.group(&pod.group)?;
         if !specs::is_sound(spec_of(&record, pod.version)) {
             return None;
         }

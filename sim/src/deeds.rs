@@ -5,10 +5,9 @@
 use agent::core::io::{Phase, Step};
 use contract::command::Removal;
 use contract::digest::Digest;
-use contract::keys;
 use contract::labels::{self, Identity};
 use contract::pod_id::PodId;
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::Slot;
 use contract::state::TargetState;
 
 use crate::engine::Engine;
@@ -125,14 +124,14 @@ fn disturbed(
         return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
     }
     let is_orphan = || {
-        let record: Option<GroupRecord> = store.read(&keys::group(&pod.group));
+        let record = store.group(&pod.group);
         record.is_some_and(|record| record.removal == Removal::Orphan)
     };
     let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. } | Step::Replace { .. });
     if !is_end || has_forgotten || !is_orphan() {
         return None;
     }
-    let placed: PlacementRecord = store.read(&keys::placement(&pod.group)).unwrap_or_default();
+    let placed = store.placement(&pod.group);
     let slot = placed.slots.get(usize::try_from(pod.instance).ok()?.checked_sub(1)?)?;
     let parked = |slot: &&Slot| {
         let is_it = (slot.named_version(), slot.drift, slot.node.as_ref()) == (pod.version, pod.drift, Some(node));

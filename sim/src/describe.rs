@@ -3,8 +3,9 @@
 use agent::core::io as agent_io;
 use contract::command::{Command, Verb};
 use contract::keys::{self, Key};
+use contract::layout::InstancesPage;
 use contract::order::OrderMessage;
-use contract::record::{Filling, PlacementRecord, Slot};
+use contract::record::{Filling, Slot};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
@@ -32,6 +33,7 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
         Input::Bus { connected } => format!("bus connected: {connected}"),
         Input::Clock { ahead_millis } => format!("clock {ahead_millis} ms ahead"),
+        Input::StoreSize { in_use } => format!("store size: {in_use} bytes in use"),
         Input::Tick => "tick".to_owned(),
     }
 }
@@ -161,7 +163,7 @@ fn write(write: &scheduler_io::Write) -> String {
     use scheduler_io::Write;
     match write {
         Write::Put { key, value, .. } => match keys::parse(key) {
-            Key::Placement(_) => format!("{}({})", short(key), placement(value)),
+            Key::Placement(..) => format!("{}({})", short(key), placement(value)),
             Key::Release(_) => format!("{}({})", short(key), release(value)),
             _ => format!("{}({})", short(key), value.len()),
         },
@@ -171,7 +173,7 @@ fn write(write: &scheduler_io::Write) -> String {
 
 /// Each instance by its version and node, and what is special about it.
 fn placement(value: &[u8]) -> String {
-    let record: PlacementRecord = serde_json::from_slice(value).unwrap_or_default();
+    let slots = serde_json::from_slice::<InstancesPage>(value).unwrap_or_default().slots();
     let pod = |slot: &Slot| {
         let node = slot.node.as_ref().map_or("nowhere", |node| node.as_str());
         let leaves = slot.leaves.as_ref().map(|node| format!(" from {node}")).unwrap_or_default();
@@ -188,7 +190,7 @@ fn placement(value: &[u8]) -> String {
         Filling::Retired => format!("{}:retired {}", number + 1, pod(slot)),
         Filling::Nothing => format!("{}:nothing", number + 1),
     };
-    record.slots.iter().enumerate().map(instance).collect::<Vec<_>>().join(", ")
+    slots.iter().enumerate().map(instance).collect::<Vec<_>>().join(", ")
 }
 
 fn release(value: &[u8]) -> String {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::command::{Command, Drift, Operation, Outcome, Removal, RolloutAction, Verb, Verdict};
 use contract::keys::{self, Key};
+use contract::layout;
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::node::NodeChange;
 use contract::pod_id::PodId;
@@ -145,17 +146,17 @@ impl Model {
     ) -> Result<BTreeMap<GroupName, Option<Stored>>, Violation> {
         let mut before = BTreeMap::new();
         for name in commit.writes.iter().filter_map(group_of).collect::<BTreeSet<GroupName>>() {
-            let is = store.keys().get(&keys::group(&name)).map(|value| serde_json::from_slice::<GroupRecord>(value));
-            let placed: PlacementRecord = store.read(&keys::placement(&name)).unwrap_or_default();
+            let is = layout::read_group(&name, store.keys());
+            let placed = store.placement(&name);
             let was = match is {
-                None => self.stored.remove(&name),
-                Some(Ok(record)) => {
+                Ok(None) => self.stored.remove(&name),
+                Ok(Some(record)) => {
                     let release = store.read(&keys::release(&name));
-                    let revisions = store.read(&keys::revisions(&name)).unwrap_or_default();
+                    let revisions = layout::read_revisions(&name, store.keys()).unwrap_or_default();
                     self.stored.insert(name.clone(), Stored { record, slots: placed.slots, release, revisions })
                 }
-                Some(Err(error)) => {
-                    return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {error}")));
+                Err(flaw) => {
+                    return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {flaw:?}")));
                 }
             };
             before.insert(name, was);
@@ -436,7 +437,7 @@ fn settle(name: &GroupName, wanted: &mut Wanted, record: &GroupRecord) -> Result
 fn group_of(write: &Write) -> Option<GroupName> {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
     match keys::parse(key) {
-        Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => Some(name),
+        Key::Group(name) | Key::Placement(name, _) | Key::Release(name) | Key::Revision(name, _) => Some(name),
         _ => None,
     }
 }
@@ -451,7 +452,7 @@ fn node_of(write: &Write) -> Option<NodeName> {
 
 fn concerns_needs(write: &Write) -> bool {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
-    matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(_))
+    matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(..))
 }
 
 fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Option<(NodeName, PodId)> {
@@ -470,8 +471,7 @@ pub fn is_placed(store: &Store, node: &NodeName, pod: &PodId) -> bool {
     if pod.instance == 0 {
         return needs::pods(store).iter().any(|(at, planned, _)| at == node && planned == pod);
     }
-    let record: Option<PlacementRecord> = store.read(&keys::placement(&pod.group));
-    let group: Option<GroupRecord> = store.read(&keys::group(&pod.group));
-    let removing = group.is_none_or(|group| is_removing(&group));
-    !removing && record.is_some_and(|record| pods(&pod.group, &record).contains(&(node.clone(), pod.clone())))
+    let record = store.placement(&pod.group);
+    let removing = store.group(&pod.group).is_none_or(|group| is_removing(&group));
+    !removing && pods(&pod.group, &record).contains(&(node.clone(), pod.clone()))
 }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use contract::command::Verb;
 use contract::dependency::Place;
 use contract::keys::{self, Key};
+use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::{DependencyRecord, PairsRecord};
+use contract::record::DependencyRecord;
 use contract::spec::PodSpec;
 use contract::state::DependencyPolicy;
 use contract::time::Timestamp;
@@ -143,17 +144,17 @@ impl Needs {
 }
 
 fn records(store: &Store) -> BTreeMap<GroupName, DependencyRecord> {
-    let entry = |(key, value): (&String, &Vec<u8>)| {
+    let entry = |key: &String| {
         let Key::Dependency(name) = keys::parse(key) else { return None };
-        Some((name, serde_json::from_slice(value).ok()?))
+        let record = layout::read_dependency(&name, store.keys()).ok()??;
+        Some((name, record))
     };
-    store.keys().iter().filter_map(entry).collect()
+    store.keys().keys().filter_map(entry).collect()
 }
 
 /// Where a dependency pod runs by the plan, and in which version.
 fn places_of(name: &GroupName, store: &Store) -> Vec<(Place, u32)> {
-    let record: PairsRecord = store.read(&keys::pairs(name)).unwrap_or_default();
-    let pairs = record.pairs.into_iter();
+    let pairs = layout::read_pairs(name, store.keys()).unwrap_or_default().into_iter();
     pairs.map(|pair| (Place { node: pair.node, namespace: pair.namespace }, pair.version)).collect()
 }
 

@@ -11,9 +11,10 @@ use agent::core::io as agent_io;
 use contract::command::{Command, Outcome, Verb};
 use contract::fence::{Fence, Term};
 use contract::keys;
+use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::query::{Answer, Query, Reply};
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::{GroupRecord, Slot};
 use contract::state::HealthState;
 use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
@@ -177,7 +178,7 @@ impl Stage {
 
     /// The group that is looked at.
     pub fn record(&self) -> Option<GroupRecord> {
-        self.read(&keys::group(&self.watched))
+        layout::read_group(&self.watched, &self.store).ok()?
     }
 
     fn become_healthy(&mut self) {
@@ -285,11 +286,11 @@ impl Stage {
     }
 
     fn keep_scene(&mut self) {
-        let placed: PlacementRecord = self.read(&keys::placement(&self.watched)).unwrap_or_default();
+        let slots = layout::read_slots(&self.watched, &self.store).unwrap_or_default();
         let release: Option<Release> = self.read(&keys::release(&self.watched));
-        let is_news = self.scenes.last().is_none_or(|last| last.slots != placed.slots || last.release != release);
+        let is_news = self.scenes.last().is_none_or(|last| last.slots != slots || last.release != release);
         if is_news {
-            self.scenes.push(Scene { slots: placed.slots, release });
+            self.scenes.push(Scene { slots, release });
         }
     }
 }

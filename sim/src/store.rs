@@ -8,6 +8,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use contract::fence::Term;
+use contract::layout;
+use contract::name::GroupName;
+use contract::record::{GroupRecord, PlacementRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
@@ -170,6 +173,14 @@ impl Store {
     /// Everything stored, by reference.
     pub fn keys(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.keys
+    }
+    /// The record of a group.
+    pub fn group(&self, name: &GroupName) -> Option<GroupRecord> {
+        layout::read_group(name, &self.keys).ok()?
+    }
+    /// Where the instances of a group are.
+    pub fn placement(&self, name: &GroupName) -> PlacementRecord {
+        PlacementRecord { slots: layout::read_slots(name, &self.keys).unwrap_or_default() }
     }
     /// One value, read as `T`.
     pub fn read<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {

@@ -123,10 +123,10 @@ impl Switches {
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
             let is_plan = match keys::parse(key) {
-                Key::Placement(name) => {
+                Key::Placement(name, _) => {
                     !self.is_told(&name, before.get(&name).and_then(Option::as_ref), stored.get(&name))
                 }
-                key => matches!(key, Key::Pairs(_)),
+                key => matches!(key, Key::Pairs(..)),
             };
             if !self.ran && is_plan {
                 return broken(Invariant::StoppedMeansStopped, format!("{key} is written while the engine is stopped"));

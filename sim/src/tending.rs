@@ -8,7 +8,7 @@ use std::time::Duration;
 use contract::command::{Command, RolloutAction, Verb};
 use contract::keys;
 use contract::name::GroupName;
-use contract::record::{GroupRecord, PlacementRecord, Slot};
+use contract::record::{GroupRecord, Slot};
 use contract::time::Timestamp;
 use planner::rollout::conduct::Release;
 use planner::rollout::release::Phase;
@@ -58,10 +58,10 @@ fn is_led(record: &GroupRecord) -> bool {
 
 /// What a group waits for, as it is stored.
 fn errands(name: &GroupName, store: &Store, is_calm: bool) -> Vec<Verb> {
-    let Some(record) = store.read::<GroupRecord>(&keys::group(name)).filter(is_led) else {
+    let Some(record) = store.group(name).filter(is_led) else {
         return Vec::new();
     };
-    let placed: PlacementRecord = store.read(&keys::placement(name)).unwrap_or_default();
+    let placed = store.placement(name);
     let mut verbs: Vec<Verb> =
         (1..).zip(&placed.slots).flat_map(|(instance, slot)| of_instance(name, &record, instance, slot)).collect();
     if let Some(release) = store.read::<Release>(&keys::release(name)) {

@@ -141,6 +141,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         Refusal::Locked { .. } => StatusCode::LOCKED,
         Refusal::ReleaseOver { .. } | Refusal::NotWaiting { .. } | Refusal::OtherGroup { .. } => StatusCode::CONFLICT,
         Refusal::NodeBusy { .. } => StatusCode::CONFLICT,
+        Refusal::StoreFull { .. } => StatusCode::INSUFFICIENT_STORAGE,
         Refusal::Limit { .. } | Refusal::Malformed { .. } | Refusal::Unfit { .. } => StatusCode::BAD_REQUEST,
     }
 }
@@ -218,6 +219,12 @@ mod tests {
             (Refusal::ConstraintUnknown, 404, "Constraint not existed"),
             (Refusal::ReadOnly, 403, "Do ReadOnly Permitted."),
             (Refusal::Limit { what: "instances".to_owned(), limit: 9 }, 400, "instances would pass the limit of 9"),
+            (
+                Refusal::StoreFull { used: 3 << 30, quota: 4 << 30 },
+                507,
+                "etcd holds 3072 MiB of its quota of 4096 MiB, so creates, larger specs and scale-out are refused; delete what \
+                 is not needed, or raise etcd's --quota-backend-bytes and the schedulers' --etcd-quota-bytes",
+            ),
             (Refusal::Malformed { reason: "x".to_owned() }, 400, "the command could not be read: x"),
         ] {
             assert_eq!((status_of(&refusal).as_u16(), refusal.to_string().as_str()), (status, text));

@@ -92,6 +92,11 @@ impl Fleet {
         let before = self.cluster.child(name);
         self.cluster.signal(name, Signal::TERM);
         self.cluster.restarted(name, before).await;
+        self.ready(name).await;
+    }
+
+    /// Waits until a process that is started, or started again and again, is ready and runs what is installed.
+    pub(crate) async fn ready(&self, name: &str) {
         let address = self.address(name);
         let client = fabric::http::client(Duration::from_secs(5));
         eventually(SOON, &format!("{name} is ready"), async || {

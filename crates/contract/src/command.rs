@@ -410,12 +410,29 @@ pub enum Refusal {
         /// The limit.
         limit: u64,
     },
+    /// etcd is nearly full, and the command would store more.
+    #[error("{}", store_full(*used, *quota))]
+    StoreFull {
+        /// Bytes in use.
+        used: u64,
+        /// Bytes that etcd accepts at most.
+        quota: u64,
+    },
     /// The message could not be read; it is in the dead letters.
     #[error("the command could not be read: {reason}")]
     Malformed {
         /// Why.
         reason: String,
     },
+}
+
+fn store_full(used: u64, quota: u64) -> String {
+    format!(
+        "etcd holds {} MiB of its quota of {} MiB, so creates, larger specs and scale-out are refused; delete what is not \
+         needed, or raise etcd's --quota-backend-bytes and the schedulers' --etcd-quota-bytes",
+        used >> 20,
+        quota >> 20
+    )
 }
 
 fn no_release(release: Option<u32>, current: Option<u32>) -> String {

@@ -22,6 +22,10 @@ impl Digest {
         let text = serde_json::to_vec(value).expect("values of the contract serialise");
         Self(xxh3_64(&text))
     }
+    /// Digest of bytes as they are.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(xxh3_64(bytes))
+    }
     /// Digest of a map, entry by entry.
     pub fn of_map<K: Serialize, V: Serialize>(map: &BTreeMap<K, V>) -> Self {
         map.iter().fold(Self::default(), |sum, (key, value)| sum.with(Self::of(&(key, value))))

@@ -37,6 +37,13 @@ const DEPENDENCIES: &str = "/deployd/state/intent/dependency/";
 const PAIRS: &str = "/deployd/state/plan/dependency/";
 const RELEASES: &str = "/deployd/state/plan/release/";
 const REVISIONS: &str = "/deployd/state/revisions/";
+/// Specs sort before the records that refer to them: a standby reads the keys of a transaction in this order.
+const GROUP_SPECS: &str = "/deployd/state/content/group/";
+const DEPENDENCY_SPECS: &str = "/deployd/state/content/dependency/";
+/// Parts of a transaction that is too large for etcd; see the scheduler's `staging`.
+pub const STAGED: &str = "/deployd/state/staged/part/";
+/// Says that all parts are stored.
+pub const STAGED_READY: &str = "/deployd/state/staged/ready";
 const NODE_INTENTS: &str = "/deployd/state/intent/node/";
 const HISTORIES: &str = "/deployd/state/history/";
 const NODES: &str = "/deployd/state/node/";
@@ -45,25 +52,49 @@ const NODES: &str = "/deployd/state/node/";
 pub fn group(name: &GroupName) -> String {
     format!("{GROUPS}{name}")
 }
-/// Where a group's instances are.
-pub fn placement(name: &GroupName) -> String {
-    format!("{PLACEMENTS}{name}")
+/// What the pages of a group's instances begin with.
+pub fn placements(name: &GroupName) -> String {
+    format!("{PLACEMENTS}{name}/")
+}
+/// One page of a group's instances. The number has a fixed width, so that pages are sorted.
+pub fn placement(name: &GroupName, page: usize) -> String {
+    format!("{PLACEMENTS}{name}/{page:04}")
 }
 /// How far a group's release is.
 pub fn release(name: &GroupName) -> String {
     format!("{RELEASES}{name}")
 }
-/// A group's revisions.
+/// What a group's revisions begin with.
 pub fn revisions(name: &GroupName) -> String {
-    format!("{REVISIONS}{name}")
+    format!("{REVISIONS}{name}/")
+}
+/// One revision of a group. The number has a fixed width, so that revisions are sorted.
+pub fn revision(name: &GroupName, number: u32) -> String {
+    format!("{REVISIONS}{name}/{number:010}")
+}
+/// A pod spec of a group.
+pub fn group_spec(name: &GroupName, digest: &str) -> String {
+    format!("{GROUP_SPECS}{name}/{digest}")
+}
+/// A pod spec of a dependency pod.
+pub fn dependency_spec(name: &GroupName, digest: &str) -> String {
+    format!("{DEPENDENCY_SPECS}{name}/{digest}")
+}
+/// A part of a transaction that is too large for etcd.
+pub fn staged(part: usize) -> String {
+    format!("{STAGED}{part:04}")
 }
 /// What is wanted of a dependency pod.
 pub fn dependency(name: &GroupName) -> String {
     format!("{DEPENDENCIES}{name}")
 }
-/// Where a dependency pod runs.
-pub fn pairs(name: &GroupName) -> String {
-    format!("{PAIRS}{name}")
+/// What the pages of a dependency pod's places begin with.
+pub fn all_pairs(name: &GroupName) -> String {
+    format!("{PAIRS}{name}/")
+}
+/// One page of where a dependency pod runs.
+pub fn pairs(name: &GroupName, page: usize) -> String {
+    format!("{PAIRS}{name}/{page:04}")
 }
 /// One page of the histories of a group's instances.
 pub fn history(name: &GroupName, page: u32) -> String {
@@ -96,16 +127,30 @@ pub fn outcome(id: &CommandId) -> String {
 pub enum Key {
     /// A group.
     Group(GroupName),
-    /// A placement.
-    Placement(GroupName),
+    /// A page of a group's instances.
+    Placement(GroupName, usize),
     /// A release.
     Release(GroupName),
-    /// Revisions.
-    Revisions(GroupName),
+    /// A revision.
+    Revision(GroupName, u32),
+    /// A pod spec of a group.
+    GroupSpec(GroupName, String),
     /// A dependency pod.
     Dependency(GroupName),
-    /// Where a dependency pod runs.
-    Pairs(GroupName),
+    /// A page of where a dependency pod runs.
+    Pairs(GroupName, usize),
+    /// A pod spec of a dependency pod.
+    DependencySpec(GroupName, String),
+    /// A part of a transaction that is too large for etcd.
+    Staged(usize),
+    /// All parts of such a transaction are stored.
+    StagedReady,
+    /// A whole placement, as schema 1 stored it.
+    FormerPlacement(GroupName),
+    /// All revisions of a group, as schema 1 stored them.
+    FormerRevisions(GroupName),
+    /// All places of a dependency pod, as schema 1 stored them.
+    FormerPairs(GroupName),
     /// A page of histories.
     History(GroupName, u32),
     /// A node.
@@ -144,14 +189,21 @@ pub fn parse(key: &str) -> Key {
         STORE => return Key::Store,
         PROGRESS => return Key::Progress,
         RESTORE => return Key::Restore,
+        STAGED_READY => return Key::StagedReady,
         _ => None
             .or_else(|| key.strip_prefix(GROUPS).and_then(|n| n.parse().ok()).map(Key::Group))
-            .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::Placement))
+            .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|rest| numbered(rest, Key::Placement)))
+            .or_else(|| key.strip_prefix(PLACEMENTS).and_then(|n| n.parse().ok()).map(Key::FormerPlacement))
             .or_else(|| key.strip_prefix(RELEASES).and_then(|n| n.parse().ok()).map(Key::Release))
-            .or_else(|| key.strip_prefix(REVISIONS).and_then(|n| n.parse().ok()).map(Key::Revisions))
+            .or_else(|| key.strip_prefix(REVISIONS).and_then(|rest| numbered(rest, Key::Revision)))
+            .or_else(|| key.strip_prefix(REVISIONS).and_then(|n| n.parse().ok()).map(Key::FormerRevisions))
+            .or_else(|| key.strip_prefix(GROUP_SPECS).and_then(|rest| numbered(rest, Key::GroupSpec)))
+            .or_else(|| key.strip_prefix(DEPENDENCY_SPECS).and_then(|rest| numbered(rest, Key::DependencySpec)))
+            .or_else(|| key.strip_prefix(STAGED).and_then(|n| n.parse().ok()).map(Key::Staged))
             .or_else(|| key.strip_prefix(DEPENDENCIES).and_then(|n| n.parse().ok()).map(Key::Dependency))
-            .or_else(|| key.strip_prefix(PAIRS).and_then(|n| n.parse().ok()).map(Key::Pairs))
-            .or_else(|| key.strip_prefix(HISTORIES).and_then(parse_page))
+            .or_else(|| key.strip_prefix(PAIRS).and_then(|rest| numbered(rest, Key::Pairs)))
+            .or_else(|| key.strip_prefix(PAIRS).and_then(|n| n.parse().ok()).map(Key::FormerPairs))
+            .or_else(|| key.strip_prefix(HISTORIES).and_then(|rest| numbered(rest, Key::History)))
             .or_else(|| key.strip_prefix(RESTORE_PARTS).and_then(parse_part))
             .or_else(|| key.strip_prefix(NODES).and_then(|n| n.parse().ok()).map(Key::Node))
             .or_else(|| key.strip_prefix(NODE_INTENTS).and_then(|n| n.parse().ok()).map(Key::NodeIntent))
@@ -160,9 +212,10 @@ pub fn parse(key: &str) -> Key {
     known.unwrap_or(Key::Unknown)
 }
 
-fn parse_page(rest: &str) -> Option<Key> {
-    let (name, page) = rest.split_once('/')?;
-    Some(Key::History(name.parse().ok()?, page.parse().ok()?))
+/// Reads `<name>/<rest>`.
+fn numbered<T: std::str::FromStr>(rest: &str, key: impl Fn(GroupName, T) -> Key) -> Option<Key> {
+    let (name, rest) = rest.split_once('/')?;
+    Some(key(name.parse().ok()?, rest.parse().ok()?))
 }
 
 fn parse_part(rest: &str) -> Option<Key> {
@@ -182,10 +235,23 @@ mod tests {
         assert_eq!(parse(&group(&group_name)), Key::Group(group_name.clone()));
         assert_eq!(parse(&dependency(&group_name)), Key::Dependency(group_name.clone()));
         assert_eq!(parse(&release(&group_name)), Key::Release(group_name.clone()));
-        assert_eq!(parse(&revisions(&group_name)), Key::Revisions(group_name.clone()));
-        assert_eq!(parse(&pairs(&group_name)), Key::Pairs(group_name.clone()));
+        assert_eq!(parse(&revision(&group_name, 7)), Key::Revision(group_name.clone(), 7));
+        assert_eq!(parse(&pairs(&group_name, 12)), Key::Pairs(group_name.clone(), 12));
+        assert_eq!(parse(&group_spec(&group_name, "0f")), Key::GroupSpec(group_name.clone(), "0f".to_owned()));
+        assert_eq!(
+            parse(&dependency_spec(&group_name, "0f")),
+            Key::DependencySpec(group_name.clone(), "0f".to_owned())
+        );
+        assert_eq!((parse(&staged(3)), parse(STAGED_READY)), (Key::Staged(3), Key::StagedReady));
+        for (former, key) in [
+            ("/deployd/state/plan/group/hello.web.web", Key::FormerPlacement(group_name.clone())),
+            ("/deployd/state/revisions/hello.web.web", Key::FormerRevisions(group_name.clone())),
+            ("/deployd/state/plan/dependency/hello.web.web", Key::FormerPairs(group_name.clone())),
+        ] {
+            assert_eq!(parse(former), key);
+        }
         assert_eq!(parse(&history(&group_name, 3)), Key::History(group_name.clone(), 3));
-        assert_eq!(parse(&placement(&group_name)), Key::Placement(group_name));
+        assert_eq!(parse(&placement(&group_name, 99)), Key::Placement(group_name, 99));
         assert_eq!(parse(&node(&node_name)), Key::Node(node_name.clone()));
         assert_eq!(parse(&node_intent(&node_name)), Key::NodeIntent(node_name));
         assert_eq!(parse(&outcome(&id)), Key::Outcome(id));

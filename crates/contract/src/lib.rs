@@ -18,6 +18,7 @@ pub mod go_json;
 pub mod history;
 pub mod keys;
 pub mod labels;
+pub mod layout;
 pub mod merge;
 pub mod name;
 pub mod node;

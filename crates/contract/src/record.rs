@@ -11,11 +11,12 @@ use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::TargetState;
 use crate::time::Timestamp;
 
-/// A group as users want it: `/deployd/intent/group/<name>`.
+/// A group as users want it: `/deployd/state/intent/group/<name>`. `P` stands for a pod spec: see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupRecord {
+#[serde(bound(deserialize = "P: Deserialize<'de> + Default"))]
+pub struct GroupRecord<P = PodSpec> {
     /// What is wanted.
-    pub spec: PodGroupSpec,
+    pub spec: PodGroupSpec<P>,
     /// The operation that holds the lock.
     pub operation: Option<OperationRecord>,
     /// Last operation.
@@ -25,8 +26,8 @@ pub struct GroupRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub taken_ports: Vec<u16>,
     /// Pod specs of earlier versions that an instance still runs or a rollback may need.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub former: BTreeMap<u32, PodSpec>,
+    #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<u32, P>,
     /// The last version every instance reached: what a rollback goes back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub proven: Option<u32>,
@@ -66,7 +67,7 @@ impl OperationRecord {
     }
 }
 
-/// Where the instances of a group are: `/deployd/plan/group/<name>`.
+/// Where the instances of a group are. Schema 1 stored it whole; now it is stored in pages, see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlacementRecord {
     /// One slot per instance; the first is instance 1.
@@ -193,16 +194,16 @@ pub struct Fetching {
     pub since: Timestamp,
 }
 
-/// The revisions of a group, oldest first: `/deployd/state/revisions/<name>`.
+/// The revisions of a group, oldest first. Schema 1 stored them together; now each has a key, see [`crate::layout`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RevisionsRecord {
     /// The present one is the last.
     pub revisions: Vec<RevisionRecord>,
 }
 
-/// One revision of a group.
+/// One revision of a group: `/deployd/state/revisions/<name>/<number>`. `P` stands for a pod spec: see [`crate::layout`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RevisionRecord {
+pub struct RevisionRecord<P = PodSpec> {
     /// Its number: the version of the group's spec.
     pub number: u32,
     /// When it was asked for.
@@ -213,7 +214,7 @@ pub struct RevisionRecord {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cause: String,
     /// What it runs.
-    pub pod: PodSpec,
+    pub pod: P,
     /// The revision it is a copy of: it is a rollback.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub copies: Option<u32>,
@@ -239,14 +240,15 @@ pub enum RevisionOutcome {
     Aborted,
 }
 
-/// A dependency pod as users want it: `/deployd/state/intent/dependency/<name>`.
+/// A dependency pod as users want it: `/deployd/state/intent/dependency/<name>`. `P` stands for a pod spec: see
+/// [`crate::layout`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DependencyRecord {
+pub struct DependencyRecord<P = PodSpec> {
     /// What is wanted; its version is ours.
-    pub spec: PodSpec,
+    pub spec: P,
     /// Specs of earlier versions that a pair still runs.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub former: BTreeMap<u32, PodSpec>,
+    #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
+    pub former: BTreeMap<u32, P>,
     /// It goes once nothing uses it any more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doomed: bool,
@@ -255,7 +257,7 @@ pub struct DependencyRecord {
     pub removing_since: Option<Timestamp>,
 }
 
-/// Where a dependency pod runs: `/deployd/state/plan/dependency/<name>`.
+/// Where a dependency pod runs: a page of it at `/deployd/state/plan/dependency/<name>/<page>`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairsRecord {
     /// One per node and namespace, in that order.
@@ -325,7 +327,7 @@ pub struct SchemaRecord {
 }
 
 /// The schema this build reads and writes.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()

@@ -78,7 +78,7 @@ impl Texts {
 }
 
 /// The spec without its defaults; with them where a reader would not make the same of it.
-fn text(spec: &PodSpec) -> Result<Box<RawValue>, serde_json::Error> {
+pub(crate) fn text(spec: &PodSpec) -> Result<Box<RawValue>, serde_json::Error> {
     let (mut value, container) = (serde_json::to_value(spec)?, serde_json::to_value(ContainerSpec::default())?);
     if let Some(containers) = value.get_mut("Containers").and_then(Value::as_array_mut) {
         containers.iter_mut().for_each(|value| thin(value, &container));

@@ -18,10 +18,10 @@ pub const DEFAULT_MIN_READY_SECONDS: i64 = 10;
 /// `ProgressDeadlineSeconds` of a group that does not write it.
 pub const DEFAULT_PROGRESS_DEADLINE_SECONDS: i64 = 600;
 
-/// N numbered instances of one pod.
+/// N numbered instances of one pod. `P` is what stands for the pod spec: the spec itself, or in etcd a reference to it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct PodGroupSpec {
+pub struct PodGroupSpec<P = PodSpec> {
     /// Unique name, by convention `<app>.<proctype>.<proc>`.
     pub name: String,
     /// Namespace, by convention the app.
@@ -35,7 +35,7 @@ pub struct PodGroupSpec {
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
     /// What each instance is.
-    pub pod: PodSpec,
+    pub pod: P,
     /// How many instances.
     pub num_instances: i64,
     /// When a container that ended is started again.
@@ -79,6 +79,59 @@ pub struct PodGroupSpec {
     /// How an instance is taken out of service before its pod goes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
+}
+
+impl<P> PodGroupSpec<P> {
+    /// The same group with something else in place of the pod spec, and what was there before.
+    pub fn replace_pod<Q>(self, pod: Q) -> (PodGroupSpec<Q>, P) {
+        let Self {
+            name,
+            namespace,
+            version,
+            created_at,
+            updated_at,
+            pod: before,
+            num_instances,
+            restart_policy,
+            strategy,
+            topology,
+            min_ready_seconds,
+            progress_deadline_seconds,
+            revision_history_limit,
+            paused,
+            pod_replacement,
+            update_policy,
+            failure_action,
+            failure_threshold,
+            fail_fast_restarts,
+            readiness_gates,
+            drain,
+        } = self;
+        let spec = PodGroupSpec {
+            name,
+            namespace,
+            version,
+            created_at,
+            updated_at,
+            pod,
+            num_instances,
+            restart_policy,
+            strategy,
+            topology,
+            min_ready_seconds,
+            progress_deadline_seconds,
+            revision_history_limit,
+            paused,
+            pod_replacement,
+            update_policy,
+            failure_action,
+            failure_threshold,
+            fail_fast_restarts,
+            readiness_gates,
+            drain,
+        };
+        (spec, before)
+    }
 }
 
 impl PodGroupSpec {

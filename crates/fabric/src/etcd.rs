@@ -24,6 +24,8 @@ use crate::election::Guard;
 
 /// etcd refuses a transaction with more operations than this.
 pub const MOST_OPERATIONS: usize = 127;
+/// The quota that everything in `deploy/` sets for etcd. docs/operations.md, "How large etcd gets", has the arithmetic.
+pub const QUOTA_BYTES: u64 = 4 << 30;
 /// How long a starting process waits for its store.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Largest answer we take; the client's default of 4 MiB is less than a page of large values.
@@ -114,6 +116,15 @@ pub struct Listing {
     pub pairs: Vec<(String, Vec<u8>)>,
     /// The revision all of it was read at.
     pub revision: i64,
+}
+
+/// How large the database of the member that answered is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Size {
+    /// Bytes of the file. Compaction frees pages inside it for reuse; only defragmentation makes the file smaller.
+    pub allocated: u64,
+    /// Bytes of the pages that hold data.
+    pub in_use: u64,
 }
 
 /// One write.
@@ -259,6 +270,15 @@ impl Store {
             })
             .await?;
         Ok(if done.succeeded() { CommitResult::Stored } else { CommitResult::Fenced })
+    }
+
+    /// The size of etcd's database.
+    pub async fn size(&self) -> Result<Size, Error> {
+        let effort = Effort { per_try: Duration::from_secs(2), tries: self.shared.endpoints.len() };
+        let status =
+            self.call("asking for its size", effort, |mut client| async move { client.status().await }).await?;
+        let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
+        Ok(Size { allocated: bytes(status.db_size()), in_use: bytes(status.raft_used_db_size()) })
     }
 
     /// A lease that ends after `ttl` unless it is kept alive.

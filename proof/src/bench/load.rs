@@ -5,6 +5,7 @@
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use fabric::etcd::{Args, Store};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
@@ -55,18 +56,27 @@ pub(crate) async fn run(cluster: &Cluster, span: Duration, progress: &Progress) 
         further.push(child);
         urls.push(url);
     }
-    let (mut rates, mut waits) = (Vec::new(), Vec::new());
+    let (mut rates, mut waits, mut stored) = (Vec::new(), Vec::new(), Vec::new());
     for way in [Way::Change, Way::Read] {
         for count in [1, 3] {
             let label = format!("{}, {count} apiserver{}", way.word(), if count == 1 { "" } else { "s" });
             progress.begin(&format!("API: {label}"));
+            let before = etcd_bytes(cluster).await;
             let (answers, took) = drive(&urls[..count], &groups, way, span).await;
+            let after = etcd_bytes(cluster).await;
             progress.done();
             if answers.refused > 0 {
                 eprintln!("API: {label}: {} were refused or not answered", answers.refused);
             }
             let times = Sample::of_times(&answers.times);
             let accepted = f64::from(u32::try_from(times.count()).unwrap_or(u32::MAX));
+            // A compaction in between makes etcd smaller: then the figure means nothing and is left out.
+            if let (Way::Change, Some(grown)) =
+                (way, after.zip(before).and_then(|(after, before)| after.checked_sub(before)))
+            {
+                let bytes = f64::from(u32::try_from(grown).unwrap_or(u32::MAX));
+                stored.push(Bar::of(&label, &Sample::of([bytes / accepted.max(1.0)])));
+            }
             rates.push(Bar::of(&label, &Sample::of([accepted / took.as_secs_f64()])));
             waits.push(Bar::with(&format!("{label}, p50"), times.percentile(0.5), &Sample::default()));
             waits.push(Bar::with(&format!("{label}, p99"), times.percentile(0.99), &Sample::default()));
@@ -81,7 +91,17 @@ pub(crate) async fn run(cluster: &Cluster, span: Duration, progress: &Progress) 
         bars,
         goals: Vec::new(),
     };
-    Ok(vec![chart("api-rate", "answers a second", "/s", rates), chart("api-wait", "time to an answer", "s", waits)])
+    Ok(vec![
+        chart("api-rate", "answers a second", "/s", rates),
+        chart("api-wait", "time to an answer", "s", waits),
+        chart("api-stored", "growth of etcd per change", "B", stored),
+    ])
+}
+
+/// Bytes of etcd's database that hold data.
+async fn etcd_bytes(cluster: &Cluster) -> Option<u64> {
+    let store = Store::connect(&Args::at(cluster.etcd()?)).await.ok()?;
+    Some(store.size().await.ok()?.in_use)
 }
 
 impl Way {

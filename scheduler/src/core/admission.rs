@@ -58,7 +58,7 @@ impl<'a> Admission<'a> {
             None if self.state.dependencies.is_derived(&name) => return Err(Refusal::GroupExists),
             None => (self.fresh(&name, spec, 0), false),
         };
-        if adopts { bulk::judge_next(&record) } else { bulk::judge_new(&record) }?;
+        bulk::judge(&record)?;
         Ok(Created { name, record, adopts })
     }
 
@@ -118,7 +118,6 @@ impl<'a> Admission<'a> {
         if takes_the_lock {
             record.operation = Some(OperationRecord::new(Operation::Scheduling, self.now));
         }
-        bulk::judge_new(&record)?;
         Ok(Some(record))
     }
 

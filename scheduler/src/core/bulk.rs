@@ -1,44 +1,30 @@
-//! Judges whether what is stored of a group fits one transaction, now and after what may follow by itself.
+//! Judges whether the spec of a group fits one stored value.
 //!
-//! A transaction that etcd refuses for its size would be tried for ever, and everything behind it would wait. So a spec that
-//! could lead to one is refused before it is stored.
+//! etcd refuses requests above 1.5 MiB. Instances, revisions and specs have keys of their own (`contract::layout`), so the spec
+//! is the one value of a group that a user makes large. The specs that instances run at the same time are bounded together.
 
 use contract::command::Refusal;
 use contract::record::GroupRecord;
 use serde::Serialize;
 
-/// Bytes of a group's record at most, while several versions of its spec are in use.
-const LARGEST_RECORD: usize = 640 * 1024;
-/// Bytes of one transaction at most: etcd takes 1.5 MiB, and an outcome and a cursor go with it.
-pub(super) const LARGEST_TRANSACTION: usize = 1400 * 1024;
-/// Bytes of one slot of a serial group: node, version, address and a few counters.
-const SERIAL_SLOT: usize = 130;
-/// Bytes of one slot of a conducted group: it may have two pods, with gates and addresses.
-const CONDUCTED_SLOT: usize = 600;
+/// Bytes of a group's spec at most. A value stays below 1 MiB with it, and two of them fit one transaction of 1.5 MiB.
+const LARGEST_SPEC: usize = 640 * 1024;
 
-/// A new group is stored with its first revision, which holds its spec again.
-pub(super) fn judge_new(record: &GroupRecord) -> Result<(), Refusal> {
-    judge(record, bytes(record) + bytes(&record.spec.pod))
-}
+/// Bytes of the specs that a group's instances run at the same time: ten of the largest that one request holds.
+const MOST_SPECS: usize = 2560 * 1024;
 
-/// A group with another spec is stored with two revisions at least, and a rollback adds one more spec to the record.
-pub(super) fn judge_next(record: &GroupRecord) -> Result<(), Refusal> {
-    let record_bytes = bytes(record);
-    if record_bytes > LARGEST_RECORD {
-        return Err(limit(LARGEST_RECORD));
+/// Refuses a group whose spec is too large, or that runs too many large ones.
+pub(super) fn judge(record: &GroupRecord) -> Result<(), Refusal> {
+    let limit = |what: &str, limit: usize| Refusal::Limit { what: what.to_owned(), limit: limit as u64 };
+    let present = bytes(&record.spec);
+    if present > LARGEST_SPEC {
+        return Err(limit("bytes of a PodGroup's spec", LARGEST_SPEC));
     }
-    let largest = record.former.values().chain([&record.spec.pod]).map(bytes).max().unwrap_or(0);
-    judge(record, record_bytes + 3 * largest)
-}
-
-fn judge(record: &GroupRecord, specs: usize) -> Result<(), Refusal> {
-    let slot = if record.spec.is_conducted() { CONDUCTED_SLOT } else { SERIAL_SLOT };
-    let slots = usize::try_from(record.spec.num_instances).unwrap_or(0).saturating_mul(slot);
-    if specs.saturating_add(slots) > LARGEST_TRANSACTION { Err(limit(LARGEST_TRANSACTION)) } else { Ok(()) }
-}
-
-fn limit(limit: usize) -> Refusal {
-    Refusal::Limit { what: "bytes of a PodGroup's specs while it is upgraded".to_owned(), limit: limit as u64 }
+    let former: usize = record.former.values().map(bytes).sum();
+    if present + former > MOST_SPECS {
+        return Err(limit("bytes of a PodGroup's specs while it is upgraded", MOST_SPECS));
+    }
+    Ok(())
 }
 
 fn bytes<T: Serialize>(value: &T) -> usize {

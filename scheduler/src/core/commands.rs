@@ -103,6 +103,7 @@ impl Leading<'_> {
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
+        self.judge_growth(&verb)?;
         match verb {
             Verb::CreateGroup { spec } => self.create_group(*spec, by),
             Verb::RemoveGroup { name, removal } => self.remove_group(&name, removal),

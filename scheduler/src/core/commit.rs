@@ -9,24 +9,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use contract::brakes::Brakes;
+use contract::digest::Digest;
 use contract::fence::Term;
 use contract::keys;
+use contract::layout::{self, Owner, Stored};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::progress::Progress;
+use contract::record::Slot;
 use contract::spec::PodSpec;
 use serde::Serialize;
 
 use super::io::{Commit, Effect, Inbox, Write};
 use super::known::Decided;
+use super::staging;
 
 /// A commit whose end is not known is sent again after so long.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
-/// Bytes of several decisions in one commit: etcd refuses requests above 1.5 MiB. A single decision may have more, up to
-/// `bulk::LARGEST_TRANSACTION`.
-const MOST_BYTES: usize = 1024 * 1024;
-const _: () = assert!(MOST_BYTES < super::bulk::LARGEST_TRANSACTION);
+/// Bytes of one transaction: etcd refuses requests above 1.5 MiB. A single value stays below 1 MiB.
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Writes of one decision at most, so that others find room beside it.
 const MOST_TOGETHER: usize = 100;
 /// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
@@ -37,6 +39,8 @@ const MOST_HELD: usize = 10_000;
 #[derive(Debug, Default)]
 pub(super) struct Bundle {
     pub(super) writes: Vec<Write>,
+    /// Prefixes of which the writes hold every key: whatever else is stored there is deleted.
+    pub(super) complete: Vec<String>,
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
     /// What every node must know from now on.
@@ -70,11 +74,83 @@ pub(super) struct Released {
     pub(super) leaves: Option<String>,
 }
 
+impl Bundle {
+    /// Stores where the instances of a group are, all of them.
+    pub(super) fn put_slots(&mut self, name: &GroupName, slots: &[Slot]) {
+        self.complete.push(keys::placements(name));
+        self.writes.extend(layout::put_slots(name, slots).into_iter().map(put_entry));
+    }
+
+    /// Adds the writes of another bundle, and what they are complete of.
+    pub(super) fn add_writes(&mut self, other: Self) {
+        self.writes.extend(other.writes);
+        self.complete.extend(other.complete);
+    }
+
+    /// Whether it changes anything that is stored.
+    fn stores(&self) -> bool {
+        !self.writes.is_empty() || !self.complete.is_empty()
+    }
+
+    /// What may leave once it is stored.
+    fn released(self) -> Released {
+        let Self { effects, changes, brakes, spared, decided, leaves, .. } = self;
+        Released { effects, changes, brakes, spared, decided, leaves }
+    }
+
+    /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.
+    fn changes_to(&self, image: &Image, earlier: &BTreeMap<String, Write>) -> Vec<Write> {
+        let mut wanted: BTreeMap<&str, Write> = self.writes.iter().map(|write| (key(write), write.clone())).collect();
+        for prefix in &self.complete {
+            let stored = image.under(prefix);
+            let written = earlier.range(prefix.clone()..).map(|(key, _)| key).take_while(|key| key.starts_with(prefix));
+            for key in stored.chain(written) {
+                wanted.entry(key).or_insert_with(|| Write::Delete { key: key.clone() });
+            }
+        }
+        let differs = |write: &Write| match earlier.get(key(write)) {
+            Some(earlier) => earlier != write,
+            None => image.differs(write),
+        };
+        wanted.into_values().filter(differs).collect()
+    }
+}
+
+/// What the store holds, by digest: a write that changes nothing is left out. Outcomes are not in it; each is written once.
+#[derive(Debug, Default)]
+struct Image(BTreeMap<String, Digest>);
+
+impl Image {
+    fn of(stored: &Stored) -> Self {
+        let state = stored.iter().filter(|(key, _)| !key.starts_with(keys::OUTCOMES));
+        Self(state.map(|(key, value)| (key.clone(), Digest::of_bytes(value))).collect())
+    }
+    fn under<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = &'a String> {
+        self.0.range(prefix.to_owned()..).map(|(key, _)| key).take_while(move |key| key.starts_with(prefix))
+    }
+    fn differs(&self, write: &Write) -> bool {
+        match write {
+            Write::Put { expires: true, .. } => true,
+            Write::Put { key, value, .. } => self.0.get(key) != Some(&Digest::of_bytes(value)),
+            Write::Delete { key } => self.0.contains_key(key),
+        }
+    }
+    fn apply(&mut self, write: &Write) {
+        match write {
+            Write::Put { expires: true, .. } => {}
+            Write::Put { key, value, .. } => drop(self.0.insert(key.clone(), Digest::of_bytes(value))),
+            Write::Delete { key } => drop(self.0.remove(key)),
+        }
+    }
+}
+
 /// Decisions on their way into the store.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
+    image: Image,
     waiting: VecDeque<Bundle>,
     under_way: Option<UnderWay>,
+    large: Large,
     /// Number of the last commit of this leadership.
     last_id: u64,
     /// The commits the store holds.
@@ -83,29 +159,41 @@ pub(super) struct Outbox {
     one_by_one: usize,
 }
 
-/// The bundles of a commit whose end is not known.
+/// A commit whose end is not known.
 #[derive(Debug)]
 struct UnderWay {
-    id: u64,
-    term: Term,
+    commit: Commit,
+    /// The decisions that are stored with it.
     bundles: Vec<Bundle>,
-    /// The commits the store holds once it is stored.
-    progress: Progress,
 }
 
-impl UnderWay {
-    fn commit(&self) -> Commit {
-        let progress = put(keys::PROGRESS.to_owned(), &self.progress);
-        // A restore writes its own progress, which stands.
-        let writes = self.bundles.iter().flat_map(|bundle| bundle.writes.iter().cloned());
-        Commit { id: self.id, term: self.term, writes: merged(std::iter::once(progress).chain(writes)) }
+/// A decision that is too large for one transaction (see [`staging`]).
+#[derive(Debug, Default)]
+struct Large {
+    /// The transactions that are left.
+    transactions: VecDeque<Vec<Write>>,
+    /// The decision, until its last transaction is under way; none when an earlier leader made it.
+    bundle: Option<Bundle>,
+}
+
+impl Large {
+    /// Forgets the decision; only what is stored aside of it is deleted.
+    fn give_up(&mut self) -> Option<Bundle> {
+        let clears = |write: &Write| matches!(write, Write::Delete { key } if key.starts_with(keys::STAGED));
+        self.transactions.retain(|writes| writes.iter().all(clears));
+        self.bundle.take()
     }
 }
 
-/// The writes of several decisions: a key may be written once in a transaction, and the later decision stands.
-fn merged(writes: impl Iterator<Item = Write>) -> Vec<Write> {
-    let writes: BTreeMap<String, Write> = writes.map(|write| (key(&write).to_owned(), write)).collect();
-    writes.into_values().collect()
+/// A write of an entry.
+pub(super) fn put_entry((key, value): layout::Entry) -> Write {
+    Write::Put { key, value, expires: false }
+}
+
+/// The writes that store the pod specs that are new and delete those that are not used any more.
+pub(super) fn spec_writes(owner: Owner<'_>, before: &[&PodSpec], after: &[&PodSpec]) -> impl Iterator<Item = Write> {
+    let (puts, deletes) = layout::spec_changes(owner, before, after);
+    puts.into_iter().map(put_entry).chain(deletes.into_iter().map(|key| Write::Delete { key }))
 }
 
 /// A write of one record.
@@ -133,10 +221,12 @@ pub(super) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
 }
 
 impl Outbox {
-    /// The outbox of a leadership over a store that holds these commits.
-    pub(super) fn new(term: Term, progress: Progress) -> Self {
+    /// An outbox over what is stored. `unfinished` are the transactions of a decision that an earlier leader did not finish:
+    /// `stored` holds their result already. `progress` are the commits the store holds.
+    pub(super) fn over(stored: &Stored, unfinished: Vec<Vec<Write>>, term: Term, progress: Progress) -> Self {
+        let large = Large { transactions: unfinished.into(), bundle: None };
         // A process may lead twice in one term: its commits count on.
-        Self { last_id: progress.of(term), progress, ..Self::default() }
+        Self { image: Image::of(stored), large, last_id: progress.of(term), progress, ..Self::default() }
     }
     /// The commits the store holds.
     pub(super) fn progress(&self) -> &Progress {
@@ -161,54 +251,83 @@ impl Outbox {
         if self.under_way.is_some() {
             return (released, None);
         }
-        let (mut bundles, mut keys, mut bytes) = (Vec::new(), BTreeSet::new(), 0);
+        if let Some(writes) = self.large.transactions.pop_front() {
+            let is_last = self.large.transactions.is_empty();
+            let bundle = if is_last { self.large.bundle.take() } else { None };
+            return (released, Some(self.begin(term, writes, bundle.into_iter().collect())));
+        }
+        let (mut writes, mut bundles, mut bytes) = (BTreeMap::new(), Vec::new(), 0);
         while let Some(bundle) = self.waiting.front() {
-            let size: usize = bundle.writes.iter().map(weight).sum();
+            let changes = bundle.changes_to(&self.image, &writes);
+            let size: usize = changes.iter().map(weight).sum();
             // The progress is one write more.
-            let full = keys.len() + bundle.writes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
-            let alone = self.one_by_one > 0 && !bundle.writes.is_empty();
-            if (full || alone) && !keys.is_empty() {
+            let full = writes.len() + changes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
+            let alone = self.one_by_one > 0 && !changes.is_empty();
+            if (full || alone) && !writes.is_empty() {
                 break;
             }
             let Some(bundle) = self.waiting.pop_front() else { break };
             self.one_by_one = self.one_by_one.saturating_sub(1);
+            if full {
+                self.large = Large { transactions: staging::transactions(changes).into(), bundle: Some(bundle) };
+                let (_, commit) = self.start(term);
+                return (released, commit);
+            }
             bytes += size;
-            keys.extend(bundle.writes.iter().map(|write| key(write).to_owned()));
-            if keys.is_empty() {
+            // A key may be written once in a transaction: the later decision stands.
+            writes.extend(changes.into_iter().map(|write| (key(&write).to_owned(), write)));
+            if writes.is_empty() {
                 released.push(bundle.released());
             } else {
                 bundles.push(bundle);
             }
         }
-        if keys.is_empty() {
+        if writes.is_empty() {
             return (released, None);
         }
+        let commit = self.begin(term, writes.into_values().collect(), bundles);
+        (released, Some(commit))
+    }
+
+    fn begin(&mut self, term: Term, writes: Vec<Write>, bundles: Vec<Bundle>) -> Commit {
         self.last_id += 1;
         let mut progress = self.progress.clone();
         progress.raise(term, self.last_id);
-        let under_way = self.under_way.insert(UnderWay { id: self.last_id, term, bundles, progress });
-        (released, Some(under_way.commit()))
+        // A standby reads the keys in this order: a spec comes before the records that refer to it and goes after them.
+        let (mut ordered, deletes): (Vec<Write>, Vec<Write>) =
+            writes.into_iter().partition(|write| matches!(write, Write::Put { .. }));
+        ordered.extend(deletes);
+        // A restore writes its own progress.
+        if !ordered.iter().any(|write| key(write) == keys::PROGRESS) {
+            ordered.push(put(keys::PROGRESS.to_owned(), &progress));
+        }
+        let commit = Commit { id: self.last_id, term, writes: ordered };
+        self.under_way = Some(UnderWay { commit: commit.clone(), bundles });
+        commit
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
-        let under_way = self.under_way.take_if(|under_way| under_way.id == id)?;
-        self.progress.raise(under_way.term, id);
-        let writes = under_way.commit().writes;
-        Some((writes, under_way.bundles.into_iter().map(Bundle::released).collect()))
+        let UnderWay { commit, bundles } = self.under_way.take_if(|under_way| under_way.commit.id == id)?;
+        self.progress.raise(commit.term, id);
+        commit.writes.iter().for_each(|write| self.image.apply(write));
+        Some((commit.writes, bundles.into_iter().map(Bundle::released).collect()))
     }
 
     /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,
     /// which are then committed one by one.
     pub(super) fn refused(&mut self, id: u64) -> Option<Bundle> {
-        let bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
-        let with_writes = bundles.iter().filter(|bundle| !bundle.writes.is_empty()).count();
+        let bundles = self.under_way.take_if(|under_way| under_way.commit.id == id)?.bundles;
+        if let Some(bundle) = self.large.give_up() {
+            return Some(bundle);
+        }
+        let with_writes = bundles.iter().filter(|bundle| bundle.stores()).count();
         if with_writes > 1 {
             self.one_by_one = bundles.len().max(self.one_by_one);
         }
         let mut offender = None;
         for bundle in bundles.into_iter().rev() {
-            if with_writes == 1 && !bundle.writes.is_empty() {
+            if with_writes == 1 && bundle.stores() {
                 offender = Some(bundle);
             } else {
                 self.waiting.push_front(bundle);
@@ -231,32 +350,29 @@ impl Outbox {
     }
 
     /// Lays the chosen writes of every decision that is not known to be stored over `values`.
-    pub(super) fn overlay(&self, values: &mut BTreeMap<String, Vec<u8>>, choose: impl Fn(&str) -> bool) {
+    pub(super) fn overlay(&self, values: &mut Stored, choose: impl Fn(&str) -> bool) {
         let under_way = self.under_way.iter().flat_map(|under_way| &under_way.bundles);
-        for write in under_way.chain(&self.waiting).flat_map(|bundle| &bundle.writes) {
-            match write {
-                Write::Put { key, value, .. } if choose(key) => drop(values.insert(key.clone(), value.clone())),
-                Write::Delete { key } if choose(key) => drop(values.remove(key)),
-                Write::Put { .. } | Write::Delete { .. } => {}
+        for bundle in under_way.chain(&self.large.bundle).chain(&self.waiting) {
+            for prefix in &bundle.complete {
+                values.retain(|key, _| !key.starts_with(prefix.as_str()));
+            }
+            for write in &bundle.writes {
+                match write {
+                    Write::Put { key, value, .. } if choose(key) => drop(values.insert(key.clone(), value.clone())),
+                    Write::Delete { key } if choose(key) => drop(values.remove(key)),
+                    Write::Put { .. } | Write::Delete { .. } => {}
+                }
             }
         }
     }
 
     /// The id of the commit under way.
     pub(super) fn under_way(&self) -> Option<u64> {
-        self.under_way.as_ref().map(|under_way| under_way.id)
+        self.under_way.as_ref().map(|under_way| under_way.commit.id)
     }
     /// The commit under way, to send it again.
     pub(super) fn again(&self) -> Option<Commit> {
-        self.under_way.as_ref().map(UnderWay::commit)
-    }
-}
-
-impl Bundle {
-    /// What may leave once it is stored.
-    fn released(self) -> Released {
-        let Self { effects, changes, brakes, spared, decided, leaves, .. } = self;
-        Released { effects, changes, brakes, spared, decided, leaves }
+        self.under_way.as_ref().map(|under_way| under_way.commit.clone())
     }
 }
 
@@ -266,7 +382,7 @@ pub(super) fn key(write: &Write) -> &str {
     }
 }
 
-fn weight(write: &Write) -> usize {
+pub(super) fn weight(write: &Write) -> usize {
     match write {
         Write::Put { key, value, .. } => key.len() + value.len(),
         Write::Delete { key } => key.len(),

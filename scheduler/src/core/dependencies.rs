@@ -11,6 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::dependency::Place;
+use contract::keys;
+use contract::layout::{self, Owner};
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
 use contract::query::{DependencyView, PodView};
@@ -22,7 +24,8 @@ use planner::dependency::place_of;
 use planner::placement::Need;
 use planner::view;
 
-use super::commit::OrderChange;
+use super::commit::{self, OrderChange};
+use super::io::Write;
 use super::queries::Library;
 use super::state::{Group, State};
 
@@ -87,6 +90,19 @@ impl Dependency {
     fn is_outdated(&self) -> bool {
         self.pairs.iter().any(|pair| pair.version != self.record.spec.version)
     }
+}
+
+/// The writes that lead from one record of a dependency pod to another, with the pod specs they refer to.
+fn record_writes(name: &GroupName, before: Option<&DependencyRecord>, after: Option<&DependencyRecord>) -> Vec<Write> {
+    fn specs(record: Option<&DependencyRecord>) -> Vec<&PodSpec> {
+        record.into_iter().flat_map(|record| record.former.values().chain([&record.spec])).collect()
+    }
+    let mut writes: Vec<Write> = commit::spec_writes(Owner::Dependency(name), &specs(before), &specs(after)).collect();
+    writes.push(match after {
+        Some(after) => commit::put_entry(layout::put_dependency(name, after)),
+        None => Write::Delete { key: keys::dependency(name) },
+    });
+    writes
 }
 
 /// The orders that lead from one set of pairs to another of the same dependency pod.
@@ -186,6 +202,11 @@ impl Dependencies {
     /// Whether a dependency pod beside instances has this name: no group may have it too.
     pub(super) fn is_derived(&self, name: &GroupName) -> bool {
         self.guests.values().any(|guests| guests.contains_key(name))
+    }
+
+    /// The spec of a dependency pod as it is now.
+    pub(super) fn spec_of(&self, name: &GroupName) -> Option<&PodSpec> {
+        self.entries.get(name).map(|entry| &entry.record.spec)
     }
 
     /// Nothing waits to be planned.

@@ -14,10 +14,9 @@ use contract::state::RestartPolicy;
 use serde_json::{Map, Value};
 
 use super::admission::{Admission, Created};
-use super::commit::{self, Bundle};
+use super::commit::Bundle;
 use super::io::Write;
 use super::leader::Leading;
-use super::planning::to_store;
 use super::quarantine::Object;
 use super::respec::Respec;
 use super::revisions::Origin;
@@ -35,14 +34,14 @@ impl Leading<'_> {
         let mut bundle = if adopts { Bundle::default() } else { self.succeeded(&name) };
         let copies = record.equals.last().copied();
         let changed = self.change_record(&name, record);
-        bundle.writes.extend(changed.writes);
-        bundle.changes.extend(changed.changes);
+        bundle.changes.extend(changed.changes.clone());
+        bundle.add_writes(changed);
         if adopts {
             bundle.spared = Some(Arc::new(self.state.untouchable()));
             bundle.writes.extend(self.drop_useless_release(&name));
         }
         if let Some(before) = &before {
-            bundle.writes.extend(self.pass_new_gates(&name, &before.spec));
+            bundle.add_writes(self.pass_new_gates(&name, &before.spec));
         }
         let origin = Origin { by: by.to_owned(), copies, ..Origin::default() };
         bundle.writes.extend(self.note_revisions(&name, before.as_ref(), origin));
@@ -55,6 +54,8 @@ impl Leading<'_> {
             return Bundle::default();
         }
         let mut bundle = self.vacated_bundle(name);
+        self.note_specs(name);
+        bundle.writes.extend(self.forget_revisions(name));
         self.state.drop_group(name);
         bundle.writes.extend(self.forget_history(name));
         bundle.writes.push(Write::Delete { key: keys::release(name) });
@@ -105,17 +106,20 @@ impl Leading<'_> {
         let before = group.record.spec.clone();
         let Some(record) = self.admission().restrategised(group, fields)? else { return Ok(Bundle::default()) };
         let mut bundle = self.change_record(name, record);
-        bundle.writes.extend(self.pass_new_gates(name, &before));
+        bundle.add_writes(self.pass_new_gates(name, &before));
         bundle.writes.extend(self.drop_useless_release(name));
         Ok(bundle)
     }
 
     /// Whoever is there already does not wait for gates that were added.
-    fn pass_new_gates(&mut self, name: &GroupName, before: &PodGroupSpec) -> Option<Write> {
-        let slots = self.state.groups.get(name).and_then(|group| past_new_gates(group, before))?;
-        let write = commit::put(keys::placement(name), &to_store(&slots));
+    fn pass_new_gates(&mut self, name: &GroupName, before: &PodGroupSpec) -> Bundle {
+        let mut bundle = Bundle::default();
+        let Some(slots) = self.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
+            return bundle;
+        };
+        bundle.put_slots(name, &slots);
         self.state.set_slots(name, slots);
-        Some(write)
+        bundle
     }
 
     /// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.

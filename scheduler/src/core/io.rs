@@ -71,6 +71,11 @@ pub enum Input {
         /// How far ahead ours is, in milliseconds; negative when it is behind.
         ahead_millis: i64,
     },
+    /// How many bytes of etcd's database are in use; sampled every few seconds.
+    StoreSize {
+        /// The bytes.
+        in_use: u64,
+    },
     /// The time the core asked to be woken at has come.
     Tick,
 }
@@ -240,6 +245,8 @@ pub struct Settings {
     pub engine_away_after: Duration,
     /// Cores a CPU level is a share of (deployd's `resources.cpu`).
     pub quota_cores: u32,
+    /// Bytes that etcd accepts at most; 0 when etcd's quota is not known, which refuses nothing.
+    pub store_quota: u64,
     /// Orders that are under way at once; whoever else has to be told waits for an answer to one of them.
     pub orders_at_once: usize,
     /// Switches off one guard, to show that the simulator would notice. Never set outside it.
@@ -319,6 +326,7 @@ impl Default for Settings {
             losses_within: Duration::from_secs(180),
             engine_away_after: Duration::from_secs(30),
             quota_cores: 8,
+            store_quota: 4 << 30,
             // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,

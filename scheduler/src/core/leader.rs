@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
+use contract::layout::Owner;
 use contract::name::{GroupName, NodeName};
-use contract::progress::Progress;
+use contract::spec::PodSpec;
 use contract::store::Stores;
 use contract::time::Timestamp;
 
@@ -56,6 +57,8 @@ pub(super) struct Leader {
     /// Groups that wait for a node to let go of something.
     pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
+    /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
+    pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
     /// Changes of a node's order that are decided and not stored yet; no node has none.
     pub(super) undelivered: BTreeMap<NodeName, usize>,
     pub(super) alarms: Alarms,
@@ -94,7 +97,7 @@ pub(super) struct Leader {
 }
 
 impl Leader {
-    pub(super) fn new(term: Term, floor: u64, state: &State, now: Timestamp) -> Self {
+    pub(super) fn new(term: Term, floor: u64, state: &State, outbox: Outbox, now: Timestamp) -> Self {
         Self {
             term,
             listening_since: now,
@@ -106,7 +109,8 @@ impl Leader {
             brakes: state.engine.brakes(),
             line: Line::default(),
             draining: BTreeMap::new(),
-            outbox: Outbox::new(term, state.progress.clone().unwrap_or_else(|| Progress::since(term))),
+            outbox,
+            respecified: BTreeMap::new(),
             undelivered: BTreeMap::new(),
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
@@ -157,6 +161,8 @@ pub(super) struct Leading<'a> {
     pub(super) disagreements: &'a mut u64,
     /// Since when the bus is there without a break.
     pub(super) bus_since: Option<Timestamp>,
+    /// Bytes of etcd's database in use when it was last sampled.
+    pub(super) store_used: u64,
     pub(super) now: Timestamp,
     pub(super) effects: Vec<Effect>,
 }
@@ -171,6 +177,7 @@ impl Leading<'_> {
         for change in &bundle.changes {
             *self.lead.undelivered.entry(change.node.clone()).or_default() += 1;
         }
+        bundle.writes.extend(self.spec_writes());
         bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
@@ -178,6 +185,25 @@ impl Leading<'_> {
             self.release(Released { effects, changes, brakes, spared, decided, leaves: None });
         }
         self.lead.outbox.push(bundle);
+    }
+
+    /// The next decision changes the record or the revisions of a group: notes the pod specs that are stored of it.
+    pub(super) fn note_specs(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get(name) else { return };
+        let specs = || group.specs().cloned().collect();
+        self.lead.respecified.entry(name.clone()).or_insert_with(specs);
+    }
+
+    /// The writes that store the pod specs of the groups that were noted, and delete those that are not used any more.
+    fn spec_writes(&mut self) -> Vec<Write> {
+        let mut writes = Vec::new();
+        for (name, before) in std::mem::take(&mut self.lead.respecified) {
+            let after: Vec<&PodSpec> =
+                self.state.groups.get(&name).into_iter().flat_map(super::state::Group::specs).collect();
+            let before: Vec<&PodSpec> = before.iter().collect();
+            writes.extend(commit::spec_writes(Owner::Group(&name), &before, &after));
+        }
+        writes
     }
 
     /// Something to tell that is true as soon as everything decided so far is stored.

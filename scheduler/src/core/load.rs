@@ -3,17 +3,14 @@
 //! A group is made of several keys that may arrive in any order: a known one is changed by each, an unknown one is made of
 //! all. A value that cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
 
-use std::collections::BTreeMap;
-
 use contract::backup::RestoreRecord;
 use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
+use contract::layout::{self, Flaw};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
 use contract::progress::Progress;
-use contract::record::{
-    CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord, RevisionsRecord,
-};
+use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::EngineState;
 use contract::store::StoreRecord;
 use contract::time::Timestamp;
@@ -21,10 +18,9 @@ use planner::rollout::conduct::Release;
 use serde::de::DeserializeOwned;
 
 use super::quarantine::{Object, attempt};
-use super::state::State;
+use super::state::{Group, State};
 
-/// Stored keys and values as they are.
-pub(super) type Stored = BTreeMap<String, Vec<u8>>;
+pub(super) use contract::layout::Stored;
 
 /// The state all stored values make, and the values nobody can read.
 pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State, Vec<DeadLetter>) {
@@ -33,10 +29,13 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
     for key in stored.keys() {
         // A group is loaded with its intent; its placement would only load it twice. So is a dependency pod.
         let twice = match keys::parse(key) {
-            Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => {
+            Key::Placement(name, _) | Key::Release(name) | Key::Revision(name, _) => {
                 stored.contains_key(&keys::group(&name))
             }
-            Key::Pairs(name) => stored.contains_key(&keys::dependency(&name)),
+            Key::Pairs(name, _) => stored.contains_key(&keys::dependency(&name)),
+            Key::GroupSpec(..) | Key::DependencySpec(..) => true,
+            Key::Staged(_) | Key::StagedReady => true,
+            Key::FormerPlacement(_) | Key::FormerRevisions(_) | Key::FormerPairs(_) => true,
             Key::Group(_) | Key::Dependency(_) | Key::History(..) => false,
             Key::Node(_) | Key::NodeIntent(_) | Key::Outcome(_) => false,
             Key::Cursor | Key::Callbacks | Key::Engine | Key::Constraints | Key::Unknown => false,
@@ -45,22 +44,14 @@ pub(super) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State,
         if twice {
             continue;
         }
-        unread.extend(refresh(&mut state, key, stored, quota_cores).err().map(|flaw| flaw.letter(stored, now)));
+        unread.extend(refresh(&mut state, key, stored, quota_cores).err().map(|flaw| letter(&flaw, stored, now)));
     }
     (state, unread)
 }
 
-/// A value that cannot be read.
-pub(super) struct Flaw {
-    key: String,
-    reason: String,
-}
-
-impl Flaw {
-    pub(super) fn letter(&self, stored: &Stored, now: Timestamp) -> DeadLetter {
-        let value = stored.get(&self.key).map_or(&[][..], Vec::as_slice);
-        DeadLetter::new(&self.key, self.reason.clone(), value, now)
-    }
+fn letter(flaw: &Flaw, stored: &Stored, now: Timestamp) -> DeadLetter {
+    let value = stored.get(&flaw.key).map_or(&[][..], Vec::as_slice);
+    DeadLetter::new(&flaw.key, flaw.reason.clone(), value, now)
 }
 
 /// Brings the state up to date with what is stored under `key` now. A panic counts as a value that cannot be read.
@@ -86,10 +77,21 @@ pub(super) fn refresh(state: &mut State, key: &str, stored: &Stored, quota_cores
 
 fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
     match keys::parse(key) {
-        Key::Group(name) | Key::Placement(name) | Key::Release(name) | Key::Revisions(name) => {
-            refresh_group(state, &name, key, stored, quota_cores)?;
+        Key::Group(ref name) | Key::Placement(ref name, _) | Key::Release(ref name) | Key::Revision(ref name, _) => {
+            refresh_group(state, name, &keys::parse(key), stored, quota_cores)?;
         }
-        Key::Dependency(name) | Key::Pairs(name) => refresh_dependency(state, &name, stored, quota_cores)?,
+        Key::Dependency(name) | Key::Pairs(name, _) => refresh_dependency(state, &name, stored, quota_cores)?,
+        // A spec is read with the record that refers to it; one that was missing may be there now.
+        Key::GroupSpec(name, _) if state.spared.contains(&name) => {
+            refresh_group(state, &name, &keys::parse(key), stored, quota_cores)?;
+        }
+        Key::DependencySpec(name, _) if state.dependencies.spared.contains(&name) => {
+            refresh_dependency(state, &name, stored, quota_cores)?;
+        }
+        Key::GroupSpec(..) | Key::DependencySpec(..) => {}
+        // A leader brings these into place before it loads anything (`staging`, `migration`).
+        Key::Staged(_) | Key::StagedReady => {}
+        Key::FormerPlacement(_) | Key::FormerRevisions(_) | Key::FormerPairs(_) => {}
         Key::History(name, page) => match read(key, stored)? {
             Some(record) => state.histories.read(&name, page, &record),
             None => state.histories.drop_page(&name, page),
@@ -161,14 +163,16 @@ fn note_unsound(state: &mut State, flaw: Option<&Flaw>) {
 fn refresh_group(
     state: &mut State,
     name: &GroupName,
-    key: &str,
+    changed: &Key,
     stored: &Stored,
     quota_cores: u32,
 ) -> Result<(), Flaw> {
     // Of a group that is known only what changed is read again: its revisions are large and its placement changes often.
-    let is_known = state.groups.contains_key(name) && !state.spared.contains(name);
-    let is_new = |part: String| !is_known || part == key;
-    let parts = read_parts(name, stored, is_new);
+    let known = state.groups.get(name).filter(|_| !state.spared.contains(name));
+    let parts = match known {
+        Some(group) => read_part(name, changed, group, stored),
+        None => read_all(name, stored),
+    };
     match &parts {
         Err(_) => drop(state.spared.insert(name.clone())),
         Ok(_) => drop(state.spared.remove(name)),
@@ -184,12 +188,12 @@ fn refresh_group(
             return parts.map(drop);
         }
     };
-    let Parts { record, placement, release, revisions } = parts;
+    let Parts { record, slots, release, revisions } = parts;
     if let Some(record) = record {
         state.set_record(name, record, quota_cores);
     }
-    if let Some(placement) = placement {
-        state.set_slots(name, placement.slots);
+    if let Some(slots) = slots {
+        state.set_slots(name, slots);
     }
     let Some(group) = state.groups.get_mut(name) else { return Ok(()) };
     if let Some(release) = release {
@@ -202,27 +206,54 @@ fn refresh_group(
 }
 
 /// What a group is made of, as far as it was read.
+#[derive(Default)]
 struct Parts {
     record: Option<GroupRecord>,
-    placement: Option<PlacementRecord>,
+    slots: Option<Vec<Slot>>,
     release: Option<Option<Release>>,
     revisions: Option<RevisionsRecord>,
 }
 
-/// The parts of a group that are asked for: unreadable if one is.
-fn read_parts(name: &GroupName, stored: &Stored, is_new: impl Fn(String) -> bool) -> Result<Parts, Flaw> {
-    let (group, placement, release, revisions) =
-        (keys::group(name), keys::placement(name), keys::release(name), keys::revisions(name));
+/// All parts of a group: unreadable if one is.
+fn read_all(name: &GroupName, stored: &Stored) -> Result<Parts, Flaw> {
     Ok(Parts {
-        record: if is_new(group.clone()) { read(&group, stored)? } else { None },
-        placement: if is_new(placement.clone()) { Some(read(&placement, stored)?.unwrap_or_default()) } else { None },
-        release: if is_new(release.clone()) { Some(read(&release, stored)?) } else { None },
-        revisions: if is_new(revisions.clone()) { Some(read(&revisions, stored)?.unwrap_or_default()) } else { None },
+        record: layout::read_group(name, stored)?,
+        slots: Some(layout::read_slots(name, stored)?),
+        release: Some(read(&keys::release(name), stored)?),
+        revisions: Some(layout::read_revisions(name, stored)?),
+    })
+}
+
+/// The part of a known group that one key holds.
+fn read_part(name: &GroupName, changed: &Key, group: &Group, stored: &Stored) -> Result<Parts, Flaw> {
+    Ok(match changed {
+        Key::Placement(_, page) => {
+            let mut slots = group.slots().to_vec();
+            let first = page * layout::INSTANCES_A_PAGE;
+            let rest = slots.split_off(slots.len().min(first + layout::INSTANCES_A_PAGE));
+            slots.truncate(first);
+            if let Some(page) = layout::read_page(name, *page, stored)? {
+                // Pages arrive in order, but a page may be missing for a moment while a large decision is stored in parts.
+                slots.resize(first, Slot::default());
+                slots.extend(page);
+                slots.extend(rest);
+            }
+            Parts { slots: Some(slots), ..Parts::default() }
+        }
+        Key::Release(_) => Parts { release: Some(read(&keys::release(name), stored)?), ..Parts::default() },
+        Key::Revision(_, number) => {
+            let mut revisions = group.past.revisions.clone();
+            revisions.retain(|revision| revision.number != *number);
+            revisions.extend(layout::read_revision(name, *number, stored)?);
+            revisions.sort_by_key(|revision| revision.number);
+            Parts { revisions: Some(RevisionsRecord { revisions }), ..Parts::default() }
+        }
+        _ => Parts { record: layout::read_group(name, stored)?, ..Parts::default() },
     })
 }
 
 fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
-    let both = read_both::<DependencyRecord, PairsRecord>(&keys::dependency(name), &keys::pairs(name), stored);
+    let both = layout::read_dependency(name, stored).and_then(|record| Ok((record, layout::read_pairs(name, stored)?)));
     match &both {
         Err(_) => drop(state.dependencies.spared.insert(name.clone())),
         Ok(_) => drop(state.dependencies.spared.remove(name)),
@@ -231,17 +262,8 @@ fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quot
         state.drop_dependency(name);
         return both.map(drop);
     };
-    state.put_dependency(name, record, pairs.unwrap_or_default().pairs, quota_cores);
+    state.put_dependency(name, record, pairs, quota_cores);
     Ok(())
-}
-
-/// What is wanted and where it is: unreadable if either is.
-fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
-    intent: &str,
-    plan: &str,
-    stored: &Stored,
-) -> Result<(Option<A>, Option<B>), Flaw> {
-    Ok((read(intent, stored)?, read(plan, stored)?))
 }
 
 fn read<T: DeserializeOwned>(key: &str, stored: &Stored) -> Result<Option<T>, Flaw> {

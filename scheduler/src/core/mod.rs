@@ -18,6 +18,7 @@ mod drifts;
 mod estranged;
 mod events;
 mod fleet;
+mod fullness;
 mod groups;
 mod history;
 mod hosts;
@@ -49,6 +50,7 @@ mod rewound;
 mod rollouts;
 mod scene;
 mod sending;
+mod staging;
 mod state;
 mod strategy;
 mod surplus;
@@ -67,6 +69,7 @@ use std::sync::Arc;
 use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
+use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::progress::Progress;
 use contract::query::{QuarantinedKind, Query, Reply};
@@ -77,6 +80,7 @@ use planner::liveness::{self, Hearing, Limits};
 
 use self::alarms::Alarm;
 use self::assignments::assignments;
+use self::commit::Outbox;
 use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
@@ -110,6 +114,8 @@ pub struct Core {
     unreadable: u64,
     /// Queries that panicked.
     failed_queries: u64,
+    /// Bytes of etcd's database in use when it was last sampled.
+    store_used: u64,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
     gathers: bool,
 }
@@ -138,6 +144,7 @@ impl Core {
             disagreements: 0,
             unreadable: 0,
             failed_queries: 0,
+            store_used: 0,
             gathers: false,
         }
     }
@@ -166,6 +173,7 @@ impl Core {
                 return self.lead(|leading| leading.lead.losses.forget());
             }
             Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
+            Input::StoreSize { in_use } => return self.store_size(in_use),
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -237,6 +245,7 @@ impl Core {
             lead,
             disagreements: &mut self.disagreements,
             bus_since: self.bus_since,
+            store_used: self.store_used,
             now: self.now,
             effects: Vec::new(),
         };
@@ -259,17 +268,24 @@ impl Core {
     fn mirror(&mut self, mirror: Mirror) {
         let (changed, expired) = match mirror {
             Mirror::Reset(pairs) => {
-                let before = std::mem::replace(&mut self.stored, pairs.into_iter().collect());
+                let pairs = pairs.into_iter().flat_map(|(key, value)| present_shape(key, value)).collect();
+                let before = std::mem::replace(&mut self.stored, pairs);
                 let expired = before.into_keys().filter(|key| !self.stored.contains_key(key)).collect();
                 (None, expired)
             }
             Mirror::Put(key, value) => {
-                self.stored.insert(key.clone(), value);
-                (Some(key), Vec::new())
+                let mut changed = self.drop_former(&key);
+                for (key, value) in present_shape(key, value) {
+                    self.stored.insert(key.clone(), value);
+                    changed.push(key);
+                }
+                (Some(changed), Vec::new())
             }
             Mirror::Delete(key) => {
+                let mut changed = self.drop_former(&key);
                 self.stored.remove(&key);
-                (Some(key.clone()), vec![key])
+                changed.push(key.clone());
+                (Some(changed), vec![key])
             }
         };
         // A leader is the one writer: what it hears back is at best what it knows. Only the end of an outcome's lease is news. The
@@ -283,17 +299,28 @@ impl Core {
                 }
             }
             (Role::Follower, None) => drop(self.rebuild()),
-            (Role::Follower, Some(key)) => {
-                let result = load::refresh(&mut self.state, &key, &self.stored, self.settings.quota_cores);
-                self.unreadable += u64::from(result.is_err());
-                self.note_removed(&key);
-                if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(&key)
-                    && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
-                {
-                    self.state.put_host(&node, &report.head.facts, report.head.engine);
-                }
-            }
+            (Role::Follower, Some(changed)) => changed.iter().for_each(|key| self.refresh(key)),
         }
+    }
+
+    /// A key changed under a standby.
+    fn refresh(&mut self, key: &str) {
+        let result = load::refresh(&mut self.state, key, &self.stored, self.settings.quota_cores);
+        self.unreadable += u64::from(result.is_err());
+        self.note_removed(key);
+        if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(key)
+            && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
+        {
+            self.state.put_host(&node, &report.head.facts, report.head.engine);
+        }
+    }
+
+    /// An older leader changed a value of schema 1: forgets what it was converted to before.
+    fn drop_former(&mut self, key: &str) -> Vec<String> {
+        let Some(prefix) = layout::prefix_of_schema_1(key) else { return Vec::new() };
+        let former: Vec<String> = layout::under(&prefix, &self.stored).map(|(key, _)| key.clone()).collect();
+        former.iter().for_each(|key| drop(self.stored.remove(key)));
+        former
     }
 
     /// Makes the state anew from what is stored and reported.
@@ -332,6 +359,7 @@ impl Core {
     fn elected(&mut self, term: Term, stored: Vec<(String, Vec<u8>)>) -> Vec<Effect> {
         self.follow();
         self.stored = stored.into_iter().collect();
+        let unfinished = staging::recover(&mut self.stored);
         let mut effects = self.rebuild();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
         if let Some(reason) = &self.state.no_cursor {
@@ -344,7 +372,9 @@ impl Core {
             effects.push(Effect::StepDown { reason });
             return effects;
         }
-        let mut leader = Leader::new(term, floor, &self.state, self.now);
+        let progress = self.state.progress.clone().unwrap_or_else(|| Progress::since(term));
+        let outbox = Outbox::over(&self.stored, unfinished, term, progress);
+        let mut leader = Leader::new(term, floor, &self.state, outbox, self.now);
         leader.overtaken = self.overtaken;
         self.role = Role::Leader(Box::new(leader));
         let restore = self.state.restore.clone();
@@ -427,6 +457,11 @@ impl Core {
             }
         }
     }
+}
+
+/// A stored value in the present schema. A standby of this build may follow a leader that still writes schema 1.
+fn present_shape(key: String, value: Vec<u8>) -> Vec<(String, Vec<u8>)> {
+    layout::from_schema_1(&key, &value).unwrap_or_else(|| vec![(key, value)])
 }
 
 impl Leading<'_> {

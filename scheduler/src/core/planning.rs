@@ -8,8 +8,9 @@ use std::ops::Bound;
 
 use contract::command::Operation;
 use contract::keys;
+use contract::layout;
 use contract::name::{GroupName, NodeName};
-use contract::record::{Filling, GroupRecord, PlacementRecord, Slot};
+use contract::record::{Filling, GroupRecord, Slot};
 use contract::report::PodFacts;
 use contract::rollout::Amount;
 use contract::state::TargetState;
@@ -25,7 +26,6 @@ use super::reports::Ears;
 use super::revisions::Origin;
 use super::scene::Scene;
 use super::state::{Group, pod_id, pods_of};
-use super::texts;
 
 /// Instances planned per input, but for those of the last group.
 const MOST_PLANNED: usize = 8192;
@@ -191,7 +191,7 @@ impl Leading<'_> {
                 bundle.writes.push(self.set_record(name, record));
             }
             if plan.store {
-                bundle.writes.push(commit::put(keys::placement(name), &to_store(&plan.slots)));
+                bundle.put_slots(name, &plan.slots);
                 self.room_appeared();
             }
             self.state.set_slots(name, plan.slots);
@@ -209,7 +209,7 @@ impl Leading<'_> {
         if is_news {
             bundle.writes.extend(self.note_revisions(name, record_before.as_ref(), origin));
         }
-        if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
+        if !bundle.writes.is_empty() || !bundle.complete.is_empty() || !bundle.effects.is_empty() {
             self.decide(bundle);
         }
     }
@@ -229,7 +229,11 @@ impl Leading<'_> {
 
     /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
     pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord) -> Write {
-        let write = commit::put(keys::group(name), &*texts::bounded_record(&record));
+        let write = commit::put_entry(layout::put_group(name, &record));
+        if self.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
+            self.note_specs(name);
+            self.lead.respecified.entry(name.clone()).or_default();
+        }
         let before = self.state.claims.of(name).cloned();
         self.state.set_record(name, record, self.settings.quota_cores);
         self.lead.ports_freed |= before.as_ref() != self.state.claims.of(name);
@@ -286,17 +290,7 @@ fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Orig
     Origin { by: String::new(), cause: after.last_error.clone(), copies, takes_back: true }
 }
 
-/// The slots as stored: a reason that a thousand instances in a row have is stored once, and none is longer than a record
-/// can bear.
-pub(super) fn to_store(slots: &[Slot]) -> PlacementRecord {
-    let mut last_reason = "";
-    let mut kept = slots.to_vec();
-    for (slot, kept) in slots.iter().zip(&mut kept) {
-        texts::bound_slot(kept);
-        if slot.why == last_reason {
-            kept.why.clear();
-        }
-        last_reason = &slot.why;
-    }
-    PlacementRecord { slots: kept }
+/// Whether two records refer to the same pod specs.
+fn has_same_specs(one: &GroupRecord, other: &GroupRecord) -> bool {
+    (&one.spec.pod, &one.former) == (&other.spec.pod, &other.former)
 }

@@ -47,15 +47,24 @@ impl Object {
     pub(super) fn of_key(key: &str) -> Option<Self> {
         match keys::parse(key) {
             Key::Group(name)
-            | Key::Placement(name)
+            | Key::GroupSpec(name, _)
+            | Key::Placement(name, _)
             | Key::Release(name)
-            | Key::Revisions(name)
+            | Key::Revision(name, _)
+            | Key::FormerPlacement(name)
+            | Key::FormerRevisions(name)
             | Key::History(name, _) => Some(Self::Group(name)),
-            Key::Dependency(name) | Key::Pairs(name) => Some(Self::Dependency(name)),
+            Key::Dependency(name)
+            | Key::DependencySpec(name, _)
+            | Key::Pairs(name, _)
+            | Key::FormerPairs(name) => Some(Self::Dependency(name)),
             Key::Node(name) | Key::NodeIntent(name) => Some(Self::Node(name)),
             Key::Outcome(_)
             | Key::Cursor
             | Key::Store
+            | Key::Progress
+            | Key::Staged(_)
+            | Key::StagedReady
             | Key::Restore
             | Key::RestorePart(..)
             | Key::Callbacks
@@ -301,6 +310,7 @@ impl Leading<'_> {
     }
 
     fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
+        self.lead.respecified.remove(name);
         self.state.reload_group(name, stored, self.settings.quota_cores);
         let nodes: BTreeSet<NodeName> = self.state.hosts.keys().cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {

@@ -12,7 +12,6 @@ use planner::rollout::conduct::{self, Control, Release};
 use super::commit::{self, Bundle};
 use super::leader::Leading;
 use super::milestones;
-use super::planning::to_store;
 use super::revisions::Origin;
 use super::state::Group;
 
@@ -153,10 +152,11 @@ impl Leading<'_> {
             return Bundle::default();
         }
         let effects = milestones::drained(name, group.slots(), &slots, self.now);
-        let writes = vec![commit::put(keys::placement(name), &to_store(&slots))];
+        let mut bundle = Bundle { effects, ..Bundle::default() };
+        bundle.put_slots(name, &slots);
         self.state.set_slots(name, slots);
         self.lead.dirty.insert(name.clone());
-        Bundle { writes, effects, ..Bundle::default() }
+        bundle
     }
 }
 

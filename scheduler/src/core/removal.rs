@@ -9,11 +9,11 @@ use std::sync::Arc;
 use contract::command::{Operation, Refusal, Removal};
 use contract::keys;
 use contract::name::{GroupName, NodeName};
-use contract::record::{GroupRecord, OperationRecord, PlacementRecord, Slot};
+use contract::record::{GroupRecord, OperationRecord, Slot};
 use planner::group::GroupPlan;
 
 use super::alarms::Alarm;
-use super::commit::{self, Bundle, OrderChange};
+use super::commit::{Bundle, OrderChange};
 use super::io::{Mutant, Write};
 use super::leader::Leading;
 use super::moves::moves;
@@ -70,12 +70,11 @@ impl Leading<'_> {
         let nodes: Vec<NodeName> = placed.chain(left).collect();
         group.draining.extend(nodes);
         let effects = moves(name, group.slots(), &[], self.now);
-        let writes = vec![commit::put(keys::placement(name), &PlacementRecord::default())];
         let before = self.state.assignments(name);
         self.state.set_slots(name, Vec::new());
         let changes = before.changes_to(&self.state.assignments(name));
         self.room_appeared();
-        Bundle { writes, effects, changes, ..Bundle::default() }
+        Bundle { complete: vec![keys::placements(name)], effects, changes, ..Bundle::default() }
     }
 
     /// Forgets a group whose last container is gone.
@@ -83,11 +82,12 @@ impl Leading<'_> {
         if !plan.gone {
             return;
         }
+        self.note_specs(name);
         self.state.drop_group(name);
         self.lead.alarms.set(Alarm::Group(name.clone()), None);
         let mut writes = self.forget_history(name);
-        let keys = [keys::group(name), keys::placement(name), keys::release(name), keys::revisions(name)];
-        writes.extend(keys.map(|key| Write::Delete { key }));
-        self.decide(Bundle { writes, ..Bundle::default() });
+        writes.extend([keys::group(name), keys::release(name)].map(|key| Write::Delete { key }));
+        let complete = vec![keys::placements(name), keys::revisions(name)];
+        self.decide(Bundle { writes, complete, ..Bundle::default() });
     }
 }

@@ -127,7 +127,7 @@ impl Admission<'_> {
             );
             return Err(Refusal::Unfit { reason });
         }
-        bulk::judge_next(&next)?;
+        bulk::judge(&next)?;
         Ok(Respec::Next(Box::new(next)))
     }
 

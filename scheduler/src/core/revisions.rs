@@ -5,6 +5,7 @@
 //! outlives every limit, and so does one that instances still run.
 
 use contract::keys;
+use contract::layout;
 use contract::name::GroupName;
 use contract::query::Answer;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
@@ -22,8 +23,8 @@ use super::state::Group;
 
 /// Former revisions kept unless the group says otherwise.
 const USUAL_LIMIT: i64 = 10;
-/// Bytes of a group's revisions at most, but for those it needs: they share a transaction with its record and placement.
-const MOST_BYTES: usize = 256 * 1024;
+/// Bytes of a group's revisions at most, but for those it needs: ten of the largest specs.
+const MOST_BYTES: usize = 2560 * 1024;
 
 /// Why there is a revision.
 #[derive(Debug, Default)]
@@ -168,23 +169,36 @@ fn bytes(past: &RevisionsRecord) -> usize {
 }
 
 impl Leading<'_> {
-    /// Reads what became of a group's revisions off how it stands now; the write that stores it, if that is news.
+    /// Reads what became of a group's revisions off how it stands now; the writes that store what changed.
     pub(super) fn note_revisions(
         &mut self,
         name: &GroupName,
         before: Option<&GroupRecord>,
         origin: Origin,
-    ) -> Option<Write> {
+    ) -> Vec<Write> {
         let now = self.now;
-        let group = self.state.groups.get_mut(name)?;
+        let Some(group) = self.state.groups.get(name) else { return Vec::new() };
         let standing = Standing { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
         let past = standing.noted(before, &group.past, origin);
         if past == group.past {
-            return None;
+            return Vec::new();
         }
-        let write = commit::put(keys::revisions(name), &past);
-        group.past = past;
-        Some(write)
+        let is_new = |revision: &&RevisionRecord| !group.past.revisions.contains(revision);
+        let puts = past.revisions.iter().filter(is_new).map(|it| commit::put_entry(layout::put_revision(name, it)));
+        let is_kept = |number: u32| past.revisions.iter().any(|revision| revision.number == number);
+        let gone = group.past.revisions.iter().map(|revision| revision.number).filter(|number| !is_kept(*number));
+        let writes = puts.chain(gone.map(|number| Write::Delete { key: keys::revision(name, number) })).collect();
+        self.note_specs(name);
+        if let Some(group) = self.state.groups.get_mut(name) {
+            group.past = past;
+        }
+        writes
+    }
+
+    /// The writes that delete every revision of a group.
+    pub(super) fn forget_revisions(&self, name: &GroupName) -> Vec<Write> {
+        let revisions = self.state.groups.get(name).into_iter().flat_map(|group| &group.past.revisions);
+        revisions.map(|revision| Write::Delete { key: keys::revision(name, revision.number) }).collect()
     }
 }
 

@@ -122,6 +122,11 @@ impl Group {
             draining: BTreeSet::new(),
         }
     }
+    /// Every pod spec that its record and its revisions refer to.
+    pub(super) fn specs(&self) -> impl Iterator<Item = &PodSpec> {
+        let past = self.past.revisions.iter().map(|revision| &revision.pod);
+        self.record.former.values().chain([&self.record.spec.pod]).chain(past)
+    }
     /// The same group with another record.
     pub(super) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
         let Self { slots, release, past, report, draining, .. } = self.clone();

@@ -7,6 +7,7 @@ mod drifts;
 mod estranged;
 mod events;
 mod fleet;
+mod fullness;
 mod gates;
 mod history;
 mod letting_go;
@@ -24,6 +25,7 @@ mod restores;
 mod revisions;
 mod rewound;
 mod rollouts;
+mod storage;
 mod stored;
 mod strategies;
 mod takeover;
@@ -44,7 +46,6 @@ use contract::order::{Assignment, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::progress::Progress;
 use contract::query::{Answer, GroupView, Query, Reply};
-use contract::record::PlacementRecord;
 use contract::report::{
     ContainerFacts, EngineState, FetchState, Fetched, Heartbeat, NodeFacts, PodFacts, Report, ReportHead,
     ReportMessage, Stamp,

@@ -1,9 +1,5 @@
 //! Bounds texts that are stored: an engine's error may be as long as it likes, a record may not.
 
-use std::borrow::Cow;
-
-use contract::record::{GroupRecord, Slot};
-
 /// Longest text, in bytes.
 const LONGEST: usize = 512;
 
@@ -14,22 +10,6 @@ pub(super) fn bounded(mut text: String) -> String {
         text.push('…');
     }
     text
-}
-
-/// The record with a last error of bounded length.
-pub(super) fn bounded_record(record: &GroupRecord) -> Cow<'_, GroupRecord> {
-    if record.last_error.len() <= LONGEST {
-        return Cow::Borrowed(record);
-    }
-    Cow::Owned(GroupRecord { last_error: bounded(record.last_error.clone()), ..record.clone() })
-}
-
-/// Bounds the text of a slot, and of the pod beside it.
-pub(super) fn bound_slot(slot: &mut Slot) {
-    slot.why = bounded(std::mem::take(&mut slot.why));
-    if let Some(next) = &mut slot.next {
-        bound_slot(next);
-    }
 }
 
 #[cfg(test)]

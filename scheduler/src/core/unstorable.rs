@@ -75,9 +75,10 @@ impl Leading<'_> {
     /// What takes the place of a command's decision: its refusal, and the cursor behind it.
     fn refusing(&mut self, bundle: &Bundle, reason: &str) -> Option<Bundle> {
         let (id, reply) = bundle.command.clone()?;
+        let digest = self.state.outcomes.get(&id).and_then(|outcome| outcome.digest.clone());
         let cursor = bundle.writes.iter().find(|write| commit::key(write) == keys::CURSOR).cloned()?;
         let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
-        let outcome = Outcome { id: id.clone(), at: self.now, verdict };
+        let outcome = Outcome { id: id.clone(), at: self.now, verdict, digest };
         self.state.outcomes.insert(outcome.clone());
         let group = objects_of(bundle).find_map(|object| match object {
             Object::Group(name) | Object::Dependency(name) => Some(name),
@@ -101,6 +102,8 @@ impl Leading<'_> {
 
 /// The objects whose records a decision changes. Pages of history are facts, and depend on no decision.
 fn objects_of(bundle: &Bundle) -> impl Iterator<Item = Object> + '_ {
-    let keys = bundle.writes.iter().map(commit::key);
-    keys.filter(|key| !matches!(keys::parse(key), Key::History(..))).filter_map(Object::of_key)
+    // Which object a prefix belongs to is read from the first key below it.
+    let below = bundle.complete.iter().map(|prefix| format!("{prefix}0"));
+    let keys = bundle.writes.iter().map(|write| commit::key(write).to_owned()).chain(below);
+    keys.filter(|key| !matches!(keys::parse(key), Key::History(..))).filter_map(|key| Object::of_key(&key))
 }

@@ -17,6 +17,7 @@ mod orders;
 mod post;
 mod ready;
 pub mod schema;
+mod size;
 pub(crate) mod streams;
 
 use std::collections::VecDeque;
@@ -59,6 +60,7 @@ pub(crate) struct Shell<'a> {
     reports: mpsc::Receiver<ReportMessage>,
     questions: mpsc::Receiver<Asked>,
     bus: watch::Receiver<bool>,
+    size: watch::Receiver<u64>,
     question_sender: Questions,
     answers: answers::Lane,
     backups: backups::Lane,
@@ -113,12 +115,14 @@ impl<'a> Shell<'a> {
         let (backups, backups_task) = backups::start(bus.clone(), store.clone());
         let (post, post_tasks) = post::start(bus.clone());
         let question_sender = Questions { out: question_sender, post: post.clone(), clock: hands.clock };
+        let (size_sender, size) = watch::channel(0);
         let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
         let mut tasks = vec![
             answers_task,
             backups_task,
             spawn_scoped("reports", hear),
             spawn_scoped("absence of etcd", absence::tell(hands.clone())),
+            spawn_scoped("size of etcd", size::sample(hands.clone(), size_sender)),
             spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
         tasks.extend(post_tasks);
@@ -133,6 +137,7 @@ impl<'a> Shell<'a> {
             reports,
             questions,
             bus: ears::bus(bus),
+            size,
             question_sender,
             answers,
             backups,
@@ -190,6 +195,9 @@ impl<'a> Shell<'a> {
                 Ok(()) = self.bus.changed() => {
                     return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
+                Ok(()) = self.size.changed() => {
+                    return Event::input(Input::StoreSize { in_use: *self.size.borrow_and_update() });
+                }
                 () = sleep(wake) => return Event::input(Input::Tick),
             }
         }
@@ -246,6 +254,7 @@ impl<'a> Shell<'a> {
             | Input::OrderReplied { .. }
             | Input::Bus { .. }
             | Input::Clock { .. }
+            | Input::StoreSize { .. }
             | Input::Tick => {}
         }
     }

@@ -58,11 +58,18 @@ pub(super) fn kind_of(letter: &DeadLetter) -> DeadLetterKind {
         Key::Unknown if letter.subject == subjects::COMMANDS => DeadLetterKind::Command,
         Key::Unknown
         | Key::Group(_)
-        | Key::Placement(_)
+        | Key::Placement(..)
         | Key::Release(_)
-        | Key::Revisions(_)
+        | Key::Revision(..)
+        | Key::GroupSpec(..)
         | Key::Dependency(_)
-        | Key::Pairs(_)
+        | Key::Pairs(..)
+        | Key::DependencySpec(..)
+        | Key::Staged(_)
+        | Key::StagedReady
+        | Key::FormerPlacement(_)
+        | Key::FormerRevisions(_)
+        | Key::FormerPairs(_)
         | Key::History(..)
         | Key::Node(_)
         | Key::NodeIntent(_)

@@ -1,7 +1,10 @@
 //! The shape of what is stored: older ones are migrated by whoever is about to lead, newer ones are led over by nobody.
 
 use contract::keys;
-use contract::record::SchemaRecord;
+use contract::layout::{self, Stored};
+use contract::name::GroupName;
+use contract::record::{GroupRecord, PlacementRecord, SCHEMA_VERSION, SchemaRecord, Slot};
+use contract::spec::{PodGroupSpec, PodSpec};
 use fabric::election::{Election, Guard, Role, Settings};
 use fabric::etcd::Op;
 use fabric::shutdown::Shutdown;
@@ -121,6 +124,32 @@ async fn who_does_not_lead_any_more_migrates_nothing() {
     let lost = Shape { version: 3, steps: &[] };
     let refused = prepare(&stage.store, &guard, "me", &lost).await;
     assert!(matches!(refused, Err(Error::NoStep { found: 1 })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn what_schema_1_stored_is_led_over_after_its_migration() {
+    let stage = Stage::set().await;
+    let name: GroupName = "hello.web.web".parse().unwrap();
+    let pod = PodSpec { name: name.to_string(), ..PodSpec::default() };
+    let spec = PodGroupSpec { name: name.to_string(), num_instances: 120, pod, ..PodGroupSpec::default() };
+    let record: GroupRecord = GroupRecord { spec, ..GroupRecord::default() };
+    let placement = PlacementRecord { slots: vec![Slot { node: Some("n1".parse().unwrap()), ..Slot::default() }; 120] };
+    let old = [
+        put(keys::SCHEMA.to_owned(), r#"{"version":1}"#),
+        put(keys::group(&name), &serde_json::to_string(&record).unwrap()),
+        put(format!("/deployd/state/plan/group/{name}"), &serde_json::to_string(&placement).unwrap()),
+    ];
+    stage.store.commit(None, &old).await.unwrap();
+    let _scheduler = stage.scheduler("first").await;
+    assert_eq!(stage.leader().await.0, "first");
+    let stored: Stored = stage.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
+    assert_eq!(layout::read_group(&name, &stored).unwrap().map(|found| found.spec), Some(record.spec));
+    let slots = layout::read_slots(&name, &stored).unwrap();
+    assert_eq!((slots.len(), slots[119].node.clone()), (120, placement.slots[0].node.clone()));
+    assert_eq!(stored.keys().filter(|key| key.starts_with(&keys::placements(&name))).count(), 3, "three pages");
+    assert!(!stored.contains_key(&format!("/deployd/state/plan/group/{name}")), "the old key is gone");
+    let schema: SchemaRecord = serde_json::from_slice(&stage.store.get(keys::SCHEMA).await.unwrap().unwrap()).unwrap();
+    assert_eq!(schema, SchemaRecord { version: SCHEMA_VERSION, migrating_to: None });
 }
 
 #[tokio::test]

@@ -140,6 +140,9 @@ fn records() {
     check("record-revisions", &release_samples::revisions_record());
     check("record-dependency", &samples::dependency_record());
     check("record-pairs", &samples::pairs_record());
+    for (name, value) in crate::layout::stored() {
+        check(&format!("stored-{name}"), &value);
+    }
     check("record-history", &samples::history_record());
     check("record-history-reported", &samples::reported_history_record());
     check("record-placement", &samples::placement_record());

@@ -4,6 +4,7 @@ mod backup;
 mod backup_samples;
 mod earlier;
 mod golden;
+mod layout;
 mod node_samples;
 mod progress_samples;
 mod release_rules;

@@ -24,7 +24,7 @@ fn a_group_that_says_nothing_of_releases_is_written_as_it_always_was() {
     assert_eq!(said(&samples::spec()), names(BEFORE));
     let slot = serde_json::to_string(&Slot::default()).expect("JSON");
     assert_eq!(slot, r#"{"node":null,"version":0,"drift":0,"target":0}"#);
-    let record = serde_json::to_value(GroupRecord::default()).expect("JSON");
+    let record = serde_json::to_value(<GroupRecord>::default()).expect("JSON");
     let members: Vec<_> = record.as_object().expect("an object").keys().map(String::as_str).collect();
     assert_eq!(members, ["operation", "spec", "updated_at"]);
 }

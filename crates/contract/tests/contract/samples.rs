@@ -137,6 +137,7 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
         ("constraint-unknown", Verdict::Refused(Refusal::ConstraintUnknown)),
         ("read-only", Verdict::Refused(Refusal::ReadOnly)),
         ("limit", Verdict::Refused(Refusal::Limit { what: "callbacks".to_owned(), limit: 64 })),
+        ("store-full", Verdict::Refused(Refusal::StoreFull { used: 3 << 30, quota: 4 << 30 })),
         ("malformed", Verdict::Refused(Refusal::Malformed { reason: "EOF".to_owned() })),
     ]
 }

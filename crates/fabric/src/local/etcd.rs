@@ -49,9 +49,10 @@ pub fn etcd_arguments(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
         ("listen-peer-urls", peer.clone()),
         ("initial-advertise-peer-urls", peer.clone()),
         ("initial-cluster", format!("local={peer}")),
-        // The history nobody reads is thrown away each hour, or the store would grow until it refuses writes.
+        // See docs/operations.md, "How large etcd gets".
+        ("quota-backend-bytes", crate::etcd::QUOTA_BYTES.to_string()),
         ("auto-compaction-mode", "periodic".to_owned()),
-        ("auto-compaction-retention", "1h".to_owned()),
+        ("auto-compaction-retention", "5m".to_owned()),
         ("logger", "zap".to_owned()),
         ("log-level", "warn".to_owned()),
     ];

@@ -10,9 +10,9 @@ use std::time::Duration;
 use contract::dependency::Place;
 use contract::event::{Event, Kind};
 use contract::keys;
+use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
-use contract::record::PairsRecord;
 use contract::report::PodFacts;
 use contract::state::TargetState;
 use planner::dependency::{DependencyFacts, DependencyPlan, Patience, place_of, plan_dependency};
@@ -20,10 +20,10 @@ use planner::dependency::{DependencyFacts, DependencyPlan, Patience, place_of, p
 use super::super::alarms::Alarm;
 use super::super::commit::{self, Bundle};
 use super::super::events;
-use super::super::io::{Effect, Mutant, Write};
+use super::super::io::{Effect, Mutant};
 use super::super::leader::Leading;
 use super::super::quarantine::Object;
-use super::{Dependency, order_changes};
+use super::{Dependency, order_changes, record_writes};
 
 /// Dependency pods planned per input.
 const MOST_PLANS: usize = 64;
@@ -210,19 +210,21 @@ impl Leading<'_> {
         let mut bundle = Bundle { effects, ..Bundle::default() };
         let mut after = Dependency { pairs: plan.pairs, planned_at: self.now, ..before.clone() };
         if let Some(record) = plan.record {
-            bundle.writes.push(commit::put(keys::dependency(name), &record));
+            bundle.writes.extend(record_writes(name, Some(&before.record), Some(&record)));
             after.record = record;
         }
         let (moved, changed) = (after.pairs != before.pairs, after.record != before.record);
         if moved {
-            bundle.writes.push(commit::put(keys::pairs(name), &PairsRecord { pairs: after.pairs.clone() }));
+            bundle.complete.push(keys::all_pairs(name));
+            bundle.writes.extend(layout::put_pairs(name, &after.pairs).into_iter().map(commit::put_entry));
             bundle.changes = order_changes(name, &before.pairs, &after);
         }
         if after.is_removing() {
             after.waits_for.extend(before.pairs.iter().map(|pair| pair.node.clone()));
         }
         if plan.gone {
-            bundle.writes = [keys::dependency(name), keys::pairs(name)].map(|key| Write::Delete { key }).into();
+            bundle.writes = record_writes(name, Some(&before.record), None);
+            bundle.complete = vec![keys::all_pairs(name)];
             self.state.drop_dependency(name);
         } else if moved || changed {
             self.state.seat(name, after, self.settings.quota_cores);
@@ -232,7 +234,7 @@ impl Leading<'_> {
         } else {
             self.state.dependencies.entries.insert(name.clone(), after);
         }
-        if !bundle.writes.is_empty() || !bundle.effects.is_empty() {
+        if !bundle.writes.is_empty() || !bundle.complete.is_empty() || !bundle.effects.is_empty() {
             self.decide(bundle);
         }
     }

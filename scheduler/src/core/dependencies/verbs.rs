@@ -4,17 +4,16 @@
 //! that is not forced keeps a pod that is in use, and changing its spec takes the removal back.
 
 use contract::command::Refusal;
-use contract::keys;
 use contract::name::GroupName;
 use contract::record::DependencyRecord;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 use contract::validate::sentence;
 
-use super::super::commit::{self, Bundle};
+use super::super::commit::Bundle;
 use super::super::leader::Leading;
 use super::super::quarantine::Object;
-use super::Dependency;
+use super::{Dependency, record_writes};
 
 impl Leading<'_> {
     /// Makes a dependency pod known.
@@ -64,7 +63,8 @@ impl Leading<'_> {
 
     fn want(&mut self, name: &GroupName, record: DependencyRecord) -> Bundle {
         self.end_quarantine(&Object::Dependency(name.clone()), "a command changed it");
-        let writes = vec![commit::put(keys::dependency(name), &record)];
+        let before = self.state.dependencies.entries.get(name).map(|entry| entry.record.clone());
+        let writes = record_writes(name, before.as_ref(), Some(&record));
         let entry = match self.state.dependencies.entries.get(name) {
             Some(entry) => Dependency { record, ..entry.clone() },
             None => Dependency::new(record, Vec::new()),

@@ -21,6 +21,11 @@ fn keys_of(commit: &Commit) -> Vec<&str> {
     commit.writes.iter().map(key).collect()
 }
 
+/// The pod spec of a new group as it is stored.
+fn stored_spec(name: &str, instances: i64) -> PodSpec {
+    PodSpec { annotation: "{}".to_owned(), ..spec(name, instances).pod }
+}
+
 #[test]
 fn nothing_is_told_before_it_is_stored() {
     let mut rig = rig(&["a"]);
@@ -28,8 +33,9 @@ fn nothing_is_told_before_it_is_stored() {
     let effects = rig.input(Input::Command(delivery));
     let commit = only_commit(&effects).clone();
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
-    let (record, placement, revisions) = (keys::group(&web), keys::placement(&web), keys::revisions(&web));
-    assert_eq!(keys_of(&commit), [&outcome, keys::CURSOR, &record, &placement, keys::PROGRESS, &revisions]);
+    let (record, placement, revision) = (keys::group(&web), keys::placement(&web, 0), keys::revision(&web, 0));
+    let spec = keys::group_spec(&web, &contract::layout::SpecRef::to(&stored_spec("web", 1)).digest);
+    assert_eq!(keys_of(&commit), [&outcome, &spec, keys::CURSOR, &record, &placement, keys::PROGRESS, &revision]);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
     assert_eq!(expiring, [true, false, false, false, false, false]);
@@ -95,7 +101,8 @@ fn commands_that_arrive_during_a_commit_share_the_next_ones() {
         assert_eq!(rig.input(Input::Command(delivery)), []);
     }
     rig.perform(effects);
-    assert_eq!((rig.commits.len(), rig.outcomes.len()), (4, 101));
+    // Four writes a group, and the cursor once a commit: 29 groups fit 120 writes.
+    assert_eq!((rig.commits.len(), rig.outcomes.len()), (5, 101));
     assert!(rig.commits.iter().all(|commit| commit.writes.len() < Commit::MOST_WRITES));
     for commit in &rig.commits {
         let mut keys = keys_of(commit);

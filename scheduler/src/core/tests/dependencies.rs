@@ -2,7 +2,7 @@
 
 use contract::brakes::Brakes;
 use contract::query::DependencyView;
-use contract::record::{DependencyRecord, PairsRecord};
+use contract::record::DependencyRecord;
 use contract::spec::Dependency;
 use contract::state::{DependencyPolicy, RestartPolicy, TargetState};
 
@@ -47,14 +47,12 @@ fn web(instances: i64) -> Verb {
 impl Rig {
     /// Where the dependency pod is stored to be: node, namespace, version.
     fn pairs(&self) -> Vec<(String, String, u32)> {
-        let Some(value) = self.store.get(&keys::pairs(&group("portal"))) else { return Vec::new() };
-        let record: PairsRecord = serde_json::from_slice(value).expect("a record");
+        let pairs = contract::layout::read_pairs(&group("portal"), &self.store).expect("pairs");
         let row = |pair: contract::record::Pair| (pair.node.to_string(), pair.namespace, pair.version);
-        record.pairs.into_iter().map(row).collect()
+        pairs.into_iter().map(row).collect()
     }
     fn wanted(&self) -> Option<DependencyRecord> {
-        let value = self.store.get(&keys::dependency(&group("portal")))?;
-        Some(serde_json::from_slice(value).expect("a record"))
+        contract::layout::read_dependency(&group("portal"), &self.store).expect("a record")
     }
     /// What the core says about the dependency pod.
     fn dependency(&mut self) -> Option<DependencyView> {
@@ -327,7 +325,7 @@ fn a_takeover_changes_nothing_and_no_order_ever_lacks_what_is_stored() {
 
 #[test]
 fn what_cannot_be_read_is_spared_and_nothing_is_made_in_its_place() {
-    for unreadable in [keys::dependency(&group("portal")), keys::pairs(&group("portal"))] {
+    for unreadable in [keys::dependency(&group("portal")), keys::pairs(&group("portal"), 0)] {
         let mut rig = rig(&["a"]);
         rig.command("c1", create_portal());
         rig.command("c2", web(1));

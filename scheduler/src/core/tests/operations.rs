@@ -56,7 +56,8 @@ fn an_accepted_operation_holds_the_lock_over_its_range_and_clears_the_last_error
             let mut rig = web();
             let mut record = rig.record("web");
             record.last_error = "old".to_owned();
-            rig.store.insert(keys::group(&group("web")), serde_json::to_vec(&record).expect("a record"));
+            let (key, value) = contract::layout::put_group(&group("web"), &record);
+            rig.store.insert(key, value);
             rig.take_over();
             // A stopped engine keeps what was accepted as it was accepted.
             rig.command("c2", Verb::RunEngine { running: false });

@@ -64,7 +64,7 @@ fn a_group_whose_port_is_taken_fails_with_the_reason_and_runs_nothing() {
         rig.pass(120);
     }
     assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]), "nobody gets a part");
-    assert!(!rig.store.contains_key(&keys::placement(&group("api"))));
+    assert!(!rig.store.contains_key(&keys::placement(&group("api"), 0)));
     assert_eq!(rig.command("c3", replica("api", 5)), "Accepted", "no lock is held");
     rig.pass(2);
     assert_eq!(rig.group("api").map(|view| (view.state, view.pods.len())), Some((RunState::Fail, 5)));

@@ -1,18 +1,18 @@
 //! What a test looks at: what is stored, what runs where, and what the next leader makes of it.
 
+use contract::layout;
+
 use super::*;
 use contract::record::{GroupRecord, Slot};
 
 impl Rig {
     /// The record of a group as stored.
     pub(super) fn record(&self, name: &str) -> GroupRecord {
-        let value = self.store.get(&keys::group(&group(name))).expect("a record");
-        serde_json::from_slice(value).expect("a record")
+        layout::read_group(&group(name), &self.store).expect("a record that can be read").expect("a record")
     }
     /// The slots of a group as stored.
     pub(super) fn slots(&self, name: &str) -> Vec<Slot> {
-        let value = self.store.get(&keys::placement(&group(name))).expect("a placement");
-        serde_json::from_slice::<PlacementRecord>(value).expect("a record").slots
+        layout::read_slots(&group(name), &self.store).expect("a placement")
     }
     /// Another scheduler takes over, with everything stored and nothing heard.
     pub(super) fn take_over(&mut self) {

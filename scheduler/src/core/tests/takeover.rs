@@ -177,7 +177,7 @@ fn a_fence_is_never_used_twice_even_when_the_same_term_begins_again() {
 
 #[test]
 fn a_group_whose_records_cannot_be_read_is_spared_and_its_name_is_taken() {
-    for key in [keys::group(&group("web")), keys::placement(&group("web"))] {
+    for key in [keys::group(&group("web")), keys::placement(&group("web"), 0)] {
         let mut rig = busy();
         rig.store.insert(key, b"{ not a record".to_vec());
         rig.core = standby_of(&mut rig, Settings::default());

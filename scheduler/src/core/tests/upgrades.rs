@@ -140,16 +140,16 @@ fn a_patch_that_fits_nowhere_is_accepted_and_leaves_its_reason_until_the_next_op
 }
 
 #[test]
-fn versions_in_use_at_once_are_bounded_by_what_one_transaction_holds() {
+fn specs_in_use_at_the_same_time_are_bounded_in_bytes() {
     let mut rig = web(3);
     let mut verdicts = Vec::new();
-    for number in 0..5 {
+    for number in 0..14 {
         let mut pod = image("web", &format!("v{number}"));
         pod.containers[0].env = (0..200).map(|entry| format!("K{entry}={}", "x".repeat(1_000))).collect();
         verdicts.push(rig.command(&format!("p{number}"), patch("web", pod)));
     }
     assert_eq!(verdicts[..2], ["Accepted", "Accepted"]);
-    assert!(verdicts[4].starts_with("Refused(Limit"), "{verdicts:?}");
+    assert!(verdicts[13].starts_with("Refused(Limit"), "{verdicts:?}");
 }
 
 /// A leader whose store takes no writes since it turned to the second of three instances, and a patch since.

@@ -1,0 +1,292 @@
+//! What is written to etcd: how much, how large, and that a large decision is stored whole or not at all.
+
+use contract::layout::{self, INSTANCES_A_PAGE, LONGEST_REASON, SpecRef};
+use contract::record::{Draining, Fetching, GroupRecord, RevisionOutcome, RevisionRecord, Slot};
+
+use super::super::commit::{Bundle, Outbox, put_entry};
+use super::super::staging;
+use super::upgrades::{image, patch};
+use super::*;
+
+impl Rig {
+    /// Bytes of keys and values that were written since the rig was cleared.
+    fn bytes_written(&self) -> usize {
+        self.commits.iter().flat_map(|commit| &commit.writes).map(weight).sum()
+    }
+    pub(super) fn bytes_under(&self, prefix: &str) -> usize {
+        layout::under(prefix, &self.store).map(|(_, value)| value.len()).sum()
+    }
+}
+
+fn weight(write: &Write) -> usize {
+    match write {
+        Write::Put { key, value, .. } => key.len() + value.len(),
+        Write::Delete { key } => key.len(),
+    }
+}
+
+fn labelled(label: &str) -> PodSpec {
+    let mut pod = spec("web", 3).pod;
+    pod.labels.insert("mark".to_owned(), label.to_owned());
+    pod
+}
+
+#[test]
+fn a_label_change_of_a_small_group_writes_at_most_2_kb() {
+    let mut rig = rig(&["a", "b", "c"]);
+    rig.command("c0", create("web", 3));
+    rig.pass(60);
+    // The tenth change costs as much as any later one: as many revisions are kept then as ever will be.
+    for number in 0..12 {
+        rig.clear();
+        assert_eq!(rig.command(&format!("p{number}"), patch("web", labelled(&format!("m{number}")))), "Accepted");
+        let (command, first) = (rig.bytes_written(), rig.commits[0].writes.iter().map(weight).sum::<usize>());
+        rig.pass(200);
+        assert_eq!(rig.record("web").operation, None);
+        let rollout = rig.bytes_written();
+        println!("change {number}: first commit {first} B, at once {command} B, with its whole rollout {rollout} B");
+        assert!(command <= 2048, "{command} bytes");
+    }
+}
+
+#[test]
+fn a_spec_is_stored_once_and_goes_with_the_last_record_that_refers_to_it() {
+    let mut rig = rig(&["a", "b"]);
+    rig.command("c0", create("web", 2));
+    rig.pass(60);
+    for number in 0..14 {
+        // Every second change goes back to the same content.
+        let label = if number % 2 == 0 { "even".to_owned() } else { number.to_string() };
+        assert_eq!(rig.command(&format!("p{number}"), patch("web", labelled(&label))), "Accepted");
+        rig.pass(150);
+        let record = rig.record("web");
+        let revisions = rig.revisions("web");
+        let specs = record.former.values().chain([&record.spec.pod]).chain(revisions.iter().map(|it| &it.pod));
+        let wanted: BTreeSet<String> =
+            specs.map(|pod| keys::group_spec(&group("web"), &SpecRef::to(pod).digest)).collect();
+        let stored: BTreeSet<String> =
+            layout::under("/deployd/state/content/", &rig.store).map(|(key, _)| key.clone()).collect();
+        assert_eq!(stored, wanted, "after change {number}");
+    }
+    rig.command("r", remove("web"));
+    rig.pass(60);
+    let left: Vec<&String> = rig.store.keys().filter(|key| key.contains("/web")).collect();
+    assert_eq!(left, Vec::<&String>::new());
+}
+
+#[test]
+fn a_write_that_changes_nothing_is_left_out() {
+    let mut store = BTreeMap::new();
+    let mut outbox = Outbox::over(&store, Vec::new());
+    let slots = vec![Slot { version: 3, ..Slot::default() }; 120];
+    let mut other = slots.clone();
+    other[60].version = 4;
+    let pages = [commit(&mut outbox, &mut store, &slots), commit(&mut outbox, &mut store, &slots)];
+    assert_eq!(pages, [vec!["0000", "0001", "0002"], Vec::new()]);
+    assert_eq!(commit(&mut outbox, &mut store, &other), ["0001"]);
+    assert_eq!(commit(&mut outbox, &mut store, &other[..70]), ["0001", "0002"]);
+    assert_eq!(layout::read_slots(&group("web"), &store).expect("slots"), other[..70]);
+}
+
+/// Stores slots; the ends of the keys that were written.
+fn commit(outbox: &mut Outbox, store: &mut layout::Stored, slots: &[Slot]) -> Vec<String> {
+    let mut bundle = Bundle::default();
+    bundle.put_slots(&group("web"), slots);
+    outbox.push(bundle);
+    let keys = drain(outbox, store).into_iter().flatten();
+    keys.map(|write| match write {
+        Write::Put { key, .. } | Write::Delete { key } => key[key.len() - 4..].to_owned(),
+    })
+    .collect()
+}
+
+/// Performs every commit; what each of them wrote.
+fn drain(outbox: &mut Outbox, store: &mut layout::Stored) -> Vec<Vec<Write>> {
+    let mut commits = Vec::new();
+    while let (_, Some(commit)) = outbox.start(Term(1)) {
+        apply(store, &commit.writes);
+        outbox.stored(commit.id);
+        commits.push(commit.writes);
+    }
+    commits
+}
+
+fn apply(store: &mut layout::Stored, writes: &[Write]) {
+    for write in writes {
+        match write.clone() {
+            Write::Put { key, value, .. } => drop(store.insert(key, value)),
+            Write::Delete { key } => drop(store.remove(&key)),
+        }
+    }
+}
+
+/// A pod with everything that may be stored of one, each as long as it may be.
+fn largest_pod(number: usize) -> Slot {
+    let text = |length: usize| format!("{number:0>length$}");
+    let name = || Some(text(63).parse().expect("a name"));
+    let at = Timestamp::from_millis(i64::MAX / 4);
+    Slot {
+        node: name(),
+        version: u32::MAX,
+        drift: u32::MAX,
+        target: TargetState::Stop,
+        failures: u32::MAX,
+        retry_at: at,
+        why: text(4 * LONGEST_REASON),
+        leaves: name(),
+        pause_until: at,
+        since: at,
+        starts_asked: u32::MAX,
+        restarts_asked: u32::MAX,
+        addresses: vec!["255.255.255.255".to_owned(); 16],
+        unit: text(63),
+        made_as: Some(u32::MAX),
+        lease: vec!["255.255.255.255".to_owned(); 16],
+        gates: (0..contract::validate::MOST_GATES).map(|gate| (format!("{gate:0>63}"), at)).collect(),
+        gates_closed_at: at,
+        draining: Some(Draining { since: at, is_answered: true, is_final: true }),
+        fetching: Some(Fetching { version: u32::MAX, since: at }),
+        unplaced_since: at,
+        ..Slot::default()
+    }
+}
+
+fn largest_slots(count: usize) -> Vec<Slot> {
+    // Every text differs, so that nothing is stored once for several.
+    let slot = |number| Slot { next: Some(Box::new(largest_pod(number + count))), ..largest_pod(number) };
+    (0..count).map(slot).collect()
+}
+
+/// A group with ten revisions of large specs.
+fn largest_group(bundle: &mut Bundle) -> GroupRecord {
+    let large = |number: u32| {
+        let mut pod = image("web", &format!("v{number}"));
+        pod.containers[0].env = (0..230).map(|entry| format!("K{entry}={}", "x".repeat(1_000))).collect();
+        PodSpec { version: number, ..pod }
+    };
+    let mut spec = spec("web", 5_000);
+    spec.pod = large(11);
+    let former = (0..3).map(|version| (version, large(version))).collect();
+    let record = GroupRecord { spec, former, last_error: "x".repeat(1 << 20), ..GroupRecord::default() };
+    for number in 1..=10 {
+        let revision = RevisionRecord {
+            number,
+            at: Timestamp::from_millis(1),
+            by: "b".repeat(128),
+            cause: "c".repeat(1024),
+            pod: large(number),
+            copies: Some(1),
+            outcome: RevisionOutcome::Superseded,
+            ended_at: Timestamp::from_millis(2),
+        };
+        bundle.writes.push(put_entry(layout::Owner::Group(&group("web")).put(&revision.pod)));
+        bundle.writes.push(put_entry(layout::put_revision(&group("web"), &revision)));
+    }
+    bundle.writes.push(put_entry(layout::Owner::Group(&group("web")).put(&record.spec.pod)));
+    bundle.writes.push(put_entry(layout::Owner::Group(&group("web")).put(&record.former[&0])));
+    bundle.writes.push(put_entry(layout::put_group(&group("web"), &record)));
+    record
+}
+
+#[test]
+fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
+    for count in [0, 1, INSTANCES_A_PAGE, INSTANCES_A_PAGE + 1, 5_000] {
+        let (mut store, mut outbox) = (BTreeMap::new(), Outbox::default());
+        let mut bundle = Bundle::default();
+        largest_group(&mut bundle);
+        let slots = largest_slots(count);
+        bundle.put_slots(&group("web"), &slots);
+        outbox.push(bundle);
+        for writes in drain(&mut outbox, &mut store) {
+            let bytes: usize = writes.iter().map(weight).sum();
+            assert!(writes.len() < 127 && bytes < 3 << 19, "{} writes of {bytes} bytes", writes.len());
+            assert!(writes.iter().all(|write| weight(write) < 5 << 18), "a part");
+        }
+        assert!(store.values().all(|value| value.len() < 1 << 20));
+        assert!(!store.keys().any(|key| key.contains("/staged/")), "the parts are gone");
+        let read = layout::read_slots(&group("web"), &store).expect("slots");
+        assert_eq!(read.len(), count);
+        let short = |slot: &Slot| slot.why.len() <= LONGEST_REASON && slot.why.ends_with('\u{2026}');
+        assert!(read.iter().all(short), "error texts are cut");
+        let whole = |slot: &Slot, mut read: Slot| {
+            read.why.clone_from(&slot.why);
+            let (next, read_next) = (slot.next.as_ref().expect("two pods"), read.next.as_mut().expect("two pods"));
+            read_next.why.clone_from(&next.why);
+            read == *slot
+        };
+        assert!(slots.iter().zip(read).all(|(slot, read)| whole(slot, read)), "everything else is as it was");
+    }
+}
+
+#[test]
+fn a_large_decision_is_stored_whole_or_not_at_all() {
+    let (before, after) = (largest_slots(120), largest_slots(400));
+    let mut store = BTreeMap::new();
+    let mut outbox = Outbox::over(&store, Vec::new());
+    commit(&mut outbox, &mut store, &before);
+    let begin = store.clone();
+    let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
+    bundle.put_slots(&group("web"), &after);
+    outbox.push(bundle);
+    let commits = drain(&mut outbox, &mut store);
+    assert!(commits.len() > 4, "{} transactions", commits.len());
+    let read = |store: &layout::Stored| layout::read_slots(&group("web"), store).expect("slots");
+    let (old, new) = (read(&begin), read(&store));
+    let mut seen = BTreeSet::new();
+    let mut cut = begin;
+    for writes in &commits {
+        // A leader is cut off here, and another one takes over.
+        let mut loaded = cut.clone();
+        let unfinished = staging::recover(&mut loaded);
+        let found = read(&loaded);
+        assert!(found == old || found == new, "half of a decision");
+        seen.insert(found == new);
+        let mut finished = cut.clone();
+        unfinished.iter().for_each(|writes| apply(&mut finished, writes));
+        assert_eq!(read(&finished), found, "etcd comes to hold what the leader loaded");
+        assert!(!finished.keys().any(|key| key.contains("/staged/")), "no part is left");
+        apply(&mut cut, writes);
+    }
+    assert_eq!(seen, BTreeSet::from([false, true]));
+}
+
+#[test]
+fn what_a_decision_tells_leaves_after_the_last_of_its_transactions() {
+    let mut outbox = Outbox::default();
+    let mut bundle = Bundle { effects: vec![Effect::AskWhole { node: node("a") }], ..Bundle::default() };
+    bundle.put_slots(&group("web"), &largest_slots(400));
+    outbox.push(bundle);
+    outbox.push(Bundle { effects: vec![Effect::AskWhole { node: node("b") }], ..Bundle::default() });
+    let mut told = Vec::new();
+    while let (released, Some(commit)) = outbox.start(Term(1)) {
+        assert!(released.is_empty());
+        let (_, released) = outbox.stored(commit.id).expect("the commit under way");
+        told.push(released.len());
+    }
+    let last = told.pop();
+    assert!(told.iter().all(|count| *count == 0) && last == Some(1), "{told:?} {last:?}");
+}
+
+#[test]
+fn thousands_of_instances_whose_image_cannot_be_pulled_hold_nothing_up() {
+    let mut rig = rig(&["a"]);
+    rig.agents.get_mut(&node("a")).expect("an agent").memory = 1 << 50;
+    rig.agents.get_mut(&node("a")).expect("an agent").cpu_millis = 1 << 50;
+    rig.report_all();
+    assert_eq!(rig.command("c1", create("web", 5_000)), "Accepted");
+    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    for pod in agent.order.pods.keys() {
+        let error =
+            format!("cannot pull {} for {pod}: connection refused {}", "registry.invalid/".repeat(12), "x".repeat(300));
+        let facts = PodFacts { state: RunState::Error, last_error: error, ..PodFacts::default() };
+        agent.facts.insert(pod.to_string(), facts);
+    }
+    rig.clear();
+    rig.pass(3);
+    assert_eq!(rig.command("c2", create("other", 1)), "Accepted");
+    assert_eq!(rig.command("c3", remove("web")), "Accepted");
+    for commit in &rig.commits {
+        let bytes: usize = commit.writes.iter().map(weight).sum();
+        assert!(commit.writes.len() < 127 && bytes < 3 << 19, "{} writes of {bytes} bytes", commit.writes.len());
+    }
+}
