@@ -171,9 +171,13 @@ impl Asks {
         let under_way = |record: &GroupRecord| drifting(record).map(|operation| operation.since);
         let ended = under_way(&was.record).filter(|_| under_way(&was.record) != under_way(&is.record));
         if let Some((drift, (since, slots))) = before.first().zip(self.drifting.take_if(|(at, _)| Some(*at) == ended)) {
-            let left = left_behind(drift, &slots, is);
-            // What it ran into is shown until something else begins, which may be stored with the same commit; a release does so
-            // without a lock.
+            let mut left = left_behind(drift, &slots, is);
+            // An instance that found no place says so.
+            let says_why =
+                |number: &u32| usize::try_from(*number).is_ok_and(|it| !is.slots[it - 1].not_moved.is_empty());
+            left.retain(|number| !says_why(number));
+            // That the drift ended at its time limit is shown until another operation begins, which may be stored with the same
+            // commit; a release begins without a lock.
             let is_told = !is.record.last_error.is_empty() || is.record.operation.is_some() || self.begun;
             if !left.is_empty() && !is_told {
                 return broken(format!("{drift:?} since {since} is over and left {left:?} behind"));
