@@ -120,7 +120,7 @@ impl World {
         leader.register(callbacks);
         let (bus, known) = (self.bus.clone(), leader.callbacks.clone());
         let mut questions = bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
-        tokio::spawn(async move {
+        fabric::tasks::spawn("leader", async move {
             while let Some(question) = questions.next().await {
                 let answer = Answer::Callbacks(known.lock().unwrap().clone());
                 let inbox = question.reply.expect("somebody waits");
