@@ -15,6 +15,7 @@ mod commit;
 mod conditions;
 mod dependencies;
 mod drifts;
+pub mod dry_run;
 mod estranged;
 mod events;
 mod fleet;
@@ -85,7 +86,7 @@ use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
 use self::quarantine::{Object, attempt};
-use self::queries::Library;
+use self::queries::{Answered, Library};
 use self::reports::Ears;
 use self::state::State;
 
@@ -419,13 +420,16 @@ impl Core {
         }
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
         let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
-        let Ok(answer) = attempt(|| library.answer(query)) else {
-            // Nothing is changed by a question: it is not answered, and the client gets an error at its deadline.
+        let Ok(answered) = attempt(|| library.answer(query)) else {
+            // A query changes nothing: it is not answered, and the client gets an error at its deadline.
             self.failed_queries += 1;
             return Vec::new();
         };
-        let reply = Box::new(Reply { stale: term.is_none(), answer });
-        let answer = Effect::Answer { inbox, reply };
+        let stale = term.is_none();
+        let answer = match answered {
+            Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
+            Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
+        };
         match self.role {
             Role::Follower => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.
