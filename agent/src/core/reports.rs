@@ -75,11 +75,11 @@ impl Reporter {
         }
         let facts = facts.map(|facts| PodFacts { updated_at: now, ..facts });
         if let Some(before) = before {
-            self.digest = self.digest.without(Digest::of(&(pod, before)));
+            self.digest = self.digest.without(before.digest(pod));
         }
         match facts {
             Some(facts) => {
-                self.digest = self.digest.with(Digest::of(&(pod, &facts)));
+                self.digest = self.digest.with(facts.digest(pod));
                 self.untold.gone.remove(pod);
                 self.untold.put.insert(pod.clone(), facts.clone());
                 self.facts.insert(pod.clone(), facts);

@@ -6,6 +6,7 @@
 mod adapter;
 mod asks;
 mod away;
+mod crashes;
 mod docker;
 mod ends;
 mod names;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use contract::exit::ExitFacts;
 use contract::fence::Term;
 use contract::go_json;
 use contract::report::{NodeFacts, PodFacts};
@@ -131,6 +132,32 @@ fn what_the_engine_says_stands_and_what_no_report_told_yet_comes_from_it() {
     assert_eq!((container.container_ip.as_str(), container.node_port), ("172.20.0.9", 31_000));
     assert_eq!((container.runtime.node.name.as_str(), container.runtime.node.ip.as_str()), ("node1", "10.0.0.1"));
     assert_eq!((container.container_port, container.protocol.as_str()), (8080, "tcp"));
+}
+
+#[test]
+fn an_instance_that_ended_by_itself_shows_how_until_it_runs_again() {
+    let ended_at = Timestamp::from_millis(1_700_000_002_000);
+    let mut down = PodFacts { state: RunState::Exit, restarts: 5, ..facts("abc") };
+    let next_attempt = Timestamp::from_millis(1_700_000_010_000);
+    down.next_attempt = next_attempt;
+    down.containers[0].finished_at = ended_at;
+    down.containers[0].last_exit = Some(ExitFacts {
+        code: 3,
+        at: ended_at,
+        last_line: "cannot open /etc/app.conf".to_owned(),
+        ..ExitFacts::default()
+    });
+    let exit = |facts: &PodFacts| {
+        let body = pod_group(group(vec![pod(1, Some("node1"), facts.clone())]), Inspected::new());
+        serde_json::to_value(&body).unwrap()["Pods"][0].get("Exit").cloned()
+    };
+    assert_eq!(exit(&down), None, "the container runs");
+    down.containers[0].running = false;
+    let shown = serde_json::json!({"Code": 3, "OutOfMemory": false, "At": "2023-11-14T22:13:22Z", "Restarts": 5,
+        "NextAttempt": "2023-11-14T22:13:30Z", "LastLine": "cannot open /etc/app.conf"});
+    assert_eq!(exit(&down), Some(shown));
+    down.containers[0].finished_at = next_attempt;
+    assert_eq!(exit(&down), None, "a later end was ordered");
 }
 
 #[test]

@@ -224,6 +224,18 @@ impl PodFacts {
         exits.max_by_key(|exit| exit.at).map(|exit| self.exit(exit))
     }
 
+    /// Digest of the pod and what every scheduler knows of it. Fields that the first versions do not have are no part of it:
+    /// a scheduler of such a version would ask for the whole report at every heartbeat.
+    pub fn digest(&self, pod: &PodId) -> Digest {
+        let is_newer = self.next_attempt.happened() || self.containers.iter().any(|it| it.last_exit.is_some());
+        if !is_newer {
+            return Digest::of(&(pod, self));
+        }
+        let mut known = Self { next_attempt: Timestamp::NEVER, ..self.clone() };
+        known.containers.iter_mut().for_each(|container| container.last_exit = None);
+        Digest::of(&(pod, &known))
+    }
+
     fn exit(&self, exit: &ExitFacts) -> Exit {
         Exit {
             code: exit.code,
@@ -294,7 +306,7 @@ impl Report {
 
     /// Digest of the pods.
     pub fn digest(&self) -> Digest {
-        Digest::of_map(&self.pods)
+        self.pods.iter().fold(Digest::default(), |sum, (pod, facts)| sum.with(facts.digest(pod)))
     }
 }
 
@@ -306,5 +318,21 @@ impl ReportMessage {
             Self::Delta(delta) => &delta.head.stamp,
             Self::Heartbeat(heartbeat) => &heartbeat.stamp,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_older_schedulers_do_not_know_of_a_pod_is_no_part_of_the_digest() {
+        let pod: PodId = "a.v1-i1-d0".parse().expect("a pod");
+        let known = PodFacts { restarts: 3, containers: vec![ContainerFacts::default()], ..PodFacts::default() };
+        let mut newer = PodFacts { next_attempt: Timestamp::from_millis(9), ..known.clone() };
+        newer.containers[0].last_exit = Some(ExitFacts { code: 3, ..ExitFacts::default() });
+        assert_eq!(newer.digest(&pod), Digest::of(&(&pod, &known)));
+        assert_eq!(known.digest(&pod), Digest::of(&(&pod, &known)));
+        assert_ne!(PodFacts { restarts: 4, ..newer }.digest(&pod), known.digest(&pod));
     }
 }

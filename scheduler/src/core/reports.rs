@@ -332,11 +332,11 @@ impl Ear {
                 None => pods.remove(&pod),
             };
             if let Some(facts) = &before {
-                self.digest = self.digest.without(Digest::of(&(&pod, facts)));
+                self.digest = self.digest.without(facts.digest(&pod));
                 self.running -= u32::from(runs(&pod, facts));
             }
             if let Some(facts) = &after {
-                self.digest = self.digest.with(Digest::of(&(&pod, facts)));
+                self.digest = self.digest.with(facts.digest(&pod));
                 self.running += u32::from(runs(&pod, facts));
             }
             changed.push(PodChange { pod, before, after });

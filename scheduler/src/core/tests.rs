@@ -372,7 +372,7 @@ impl Rig {
     fn heartbeat(&self, name: &str) -> Input {
         let name = node(name);
         let agent = &self.agents[&name];
-        let digest = Digest::of_map(&agent.whole(&name).pods);
+        let digest = agent.whole(&name).digest();
         Input::Report(ReportMessage::Heartbeat(Heartbeat { stamp: agent.stamp(&name), digest }))
     }
     /// Time passes second by second, every node that is not cut reporting each second.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use contract::api;
 use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Removal, Verb, Verdict};
+use contract::exit::ExitFacts;
 use contract::fence::{Fence, Term};
 use contract::history::{Condition, Event, Happened, HistoryRecord, Ring};
 use contract::notice::{DeadLetter, Incident, Notice, NoticeBody};
@@ -210,6 +211,7 @@ pub(crate) fn let_go() -> PodFacts {
         oom_killed: true,
         error: "oom".to_owned(),
         finished_at: at(4),
+        last_exit: Some(ExitFacts { code: 137, out_of_memory: true, at: at(4), last_line: "too much".to_owned() }),
         ..Default::default()
     };
     PodFacts {
@@ -219,6 +221,7 @@ pub(crate) fn let_go() -> PodFacts {
         restarts: 3,
         restarted_at: at(4),
         let_go: true,
+        next_attempt: at(6),
         last_error: "oom".to_owned(),
         updated_at: at(5),
         ..Default::default()
