@@ -103,6 +103,7 @@ fn one_container(memory: &PodMemory, seen: &ContainerSeen) -> ContainerFacts {
         started_at: seen.started_at,
         finished_at: seen.finished_at,
         spec_digest: digest_of(Some(memory), seen).to_owned(),
+        last_exit: None,
     }
 }
 
