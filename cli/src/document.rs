@@ -74,13 +74,13 @@ pub fn read(text: &str) -> Result<Vec<Document>, Error> {
             flaws.push(Flaw { field: "NumInstances".to_owned(), problem });
         }
         let names_restart_policy = fields::said(&value, "RestartPolicy").is_some();
-        refuse(&value, flaws)?;
+        refuse(&value, &flaws)?;
         let mut spec: PodGroupSpec = decoded(index + 1, &value)?;
         if !names_restart_policy {
             spec.restart_policy = RestartPolicy::Always;
         }
         fill(&mut spec);
-        refuse(&value, spec.validate().err().unwrap_or_default())?;
+        refuse(&value, &spec.validate().err().unwrap_or_default())?;
         Ok(Document { spec, names_restart_policy })
     };
     values(text)?.into_iter().enumerate().map(group).collect()
@@ -91,9 +91,9 @@ pub fn read_pods(text: &str) -> Result<Vec<PodSpec>, Error> {
     let pod = |(index, mut value): (usize, Value)| {
         let mut flaws = fields::unknown_of_pod(&value);
         flaws.extend(values::convert_pod(&mut value));
-        refuse(&value, flaws)?;
+        refuse(&value, &flaws)?;
         let spec: PodSpec = decoded(index + 1, &value)?;
-        refuse(&value, spec.validate().err().unwrap_or_default())?;
+        refuse(&value, &spec.validate().err().unwrap_or_default())?;
         Ok(spec)
     };
     values(text)?.into_iter().enumerate().map(pod).collect()
@@ -127,12 +127,12 @@ fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error
     go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
 }
 
-fn refuse(value: &Value, flaws: Vec<Flaw>) -> Result<(), Error> {
+fn refuse(value: &Value, flaws: &[Flaw]) -> Result<(), Error> {
     if flaws.is_empty() {
         return Ok(());
     }
     let name = fields::said(value, "Name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Err(Error::Flaws { name, flaws: sentence(&flaws) })
+    Err(Error::Flaws { name, flaws: sentence(flaws) })
 }
 
 /// The pod has the group's name and namespace unless the document says otherwise.

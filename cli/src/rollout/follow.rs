@@ -90,7 +90,7 @@ impl Watch<'_> {
     /// Looks at the release; a failure also names the last trouble that was seen.
     async fn look(&mut self) -> Result<Followed, api::Error> {
         let mut followed = self.judged().await?;
-        self.trouble = trouble(&followed.view, followed.release).or(self.trouble.take());
+        self.trouble = trouble(&followed.view, followed.release).or_else(|| self.trouble.take());
         // A release that another change superseded did not fail because of its pods.
         let is_superseded = followed.release != followed.view.release && !followed.view.is_rollback;
         if let (Verdict::Failed(reason), Some(trouble), false) = (&mut followed.verdict, &self.trouble, is_superseded)
