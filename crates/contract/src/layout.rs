@@ -105,7 +105,7 @@ impl Owner<'_> {
         (self.key(&SpecRef::to(spec).digest), text.get().as_bytes().to_vec())
     }
 
-    fn read(self, spec: SpecRef, stored: &Stored) -> Result<PodSpec, Flaw> {
+    fn read(self, spec: &SpecRef, stored: &Stored) -> Result<PodSpec, Flaw> {
         let key = self.key(&spec.digest);
         let Some(value) = stored.get(&key) else {
             return Err(Flaw { key, reason: "the pod spec is not stored".to_owned() });
@@ -114,8 +114,8 @@ impl Owner<'_> {
         Ok(PodSpec { version: spec.version, created_at: spec.created_at, updated_at: spec.updated_at, ..content })
     }
 
-    fn read_all(self, specs: BTreeMap<u32, SpecRef>, stored: &Stored) -> Result<BTreeMap<u32, PodSpec>, Flaw> {
-        specs.into_iter().map(|(version, spec)| Ok((version, self.read(spec, stored)?))).collect()
+    fn read_all(self, specs: &BTreeMap<u32, SpecRef>, stored: &Stored) -> Result<BTreeMap<u32, PodSpec>, Flaw> {
+        specs.iter().map(|(version, spec)| Ok((*version, self.read(spec, stored)?))).collect()
     }
 }
 
@@ -145,8 +145,8 @@ pub fn put_group(name: &GroupName, record: &GroupRecord) -> Entry {
 pub fn read_group(name: &GroupName, stored: &Stored) -> Result<Option<GroupRecord>, Flaw> {
     let Some(record) = read::<GroupRecord<SpecRef>>(&keys::group(name), stored)? else { return Ok(None) };
     let owner = Owner::Group(name);
-    let pod = owner.read(record.spec.pod.clone(), stored)?;
-    let former = owner.read_all(record.former.clone(), stored)?;
+    let pod = owner.read(&record.spec.pod, stored)?;
+    let former = owner.read_all(&record.former, stored)?;
     Ok(Some(with_pods(record, pod, former)))
 }
 
@@ -187,7 +187,7 @@ pub fn read_revisions(name: &GroupName, stored: &Stored) -> Result<RevisionsReco
 
 fn revision(name: &GroupName, key: &str, value: &[u8], stored: &Stored) -> Result<RevisionRecord, Flaw> {
     let record: RevisionRecord<SpecRef> = parse(key, value)?;
-    let pod = Owner::Group(name).read(record.pod.clone(), stored)?;
+    let pod = Owner::Group(name).read(&record.pod, stored)?;
     Ok(with_pod(record, pod))
 }
 
@@ -209,7 +209,7 @@ pub fn read_dependency(name: &GroupName, stored: &Stored) -> Result<Option<Depen
     let Some(record) = read::<DependencyRecord<SpecRef>>(&keys::dependency(name), stored)? else { return Ok(None) };
     let DependencyRecord { spec, former, doomed, removing_since } = record;
     let owner = Owner::Dependency(name);
-    let (spec, former) = (owner.read(spec, stored)?, owner.read_all(former, stored)?);
+    let (spec, former) = (owner.read(&spec, stored)?, owner.read_all(&former, stored)?);
     Ok(Some(DependencyRecord { spec, former, doomed, removing_since }))
 }
 

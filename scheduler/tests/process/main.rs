@@ -4,6 +4,7 @@
 
 mod backup;
 mod commands;
+mod growth;
 mod life;
 mod nodes;
 mod plans;

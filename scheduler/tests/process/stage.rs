@@ -49,7 +49,13 @@ impl Stage {
 
     /// Starts a scheduler and waits until it is ready.
     pub(crate) async fn scheduler(&self, name: &str) -> Scheduler {
+        self.scheduler_with(name, &[]).await
+    }
+
+    /// Starts a scheduler with further settings and waits until it is ready.
+    pub(crate) async fn scheduler_with(&self, name: &str, settings: &[&str]) -> Scheduler {
         let (mut program, admin) = self.program(name);
+        program.args(settings);
         let scheduler = Scheduler { child: program.spawn().unwrap(), admin };
         let started = Instant::now();
         while scheduler.get("/readyz").await.is_none_or(|(status, _)| status != 200) {

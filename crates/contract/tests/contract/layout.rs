@@ -32,8 +32,9 @@ pub(crate) fn stored() -> Vec<(&'static str, Value)> {
     ]
 }
 
-fn former<T: Serialize>(prefix: &str, record: &T) -> (String, Vec<u8>) {
-    (format!("/deployd/state/{prefix}/{}", name()), serde_json::to_vec(record).expect("JSON"))
+/// A key of schema 1: without what follows the name.
+fn former<T: Serialize>(key: &str, record: &T) -> (String, Vec<u8>) {
+    (key.trim_end_matches('/').to_owned(), serde_json::to_vec(record).expect("JSON"))
 }
 
 /// What a migration of these keys leaves stored.
@@ -63,11 +64,11 @@ fn what_schema_1_stored_is_read_back_the_same_after_its_migration() {
         let slots = [samples::placement_record().slots, release_samples::placement_record().slots].concat();
         let placement = contract::record::PlacementRecord { slots };
         let stored = migrated(&[
-            former("intent/group", &group),
-            former("plan/group", &placement),
-            former("revisions", &revisions),
-            former("intent/dependency", &dependency),
-            former("plan/dependency", &pairs),
+            former(&keys::group(&name()), &group),
+            former(&keys::placements(&name()), &placement),
+            former(&keys::revisions(&name()), &revisions),
+            former(&keys::dependency(&name()), &dependency),
+            former(&keys::all_pairs(&name()), &pairs),
         ]);
         assert_eq!(layout::read_group(&name(), &stored), Ok(Some(group)));
         assert_eq!(layout::read_slots(&name(), &stored), Ok(placement.slots));

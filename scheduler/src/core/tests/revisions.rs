@@ -135,7 +135,7 @@ fn large_revisions_are_bounded_in_bytes_and_never_lose_the_way_back() {
         assert_eq!(rig.command(&format!("p{number}"), patch("web", pod)), "Accepted");
         assert!(rig.completes("web", 60));
     }
-    assert!(rig.bytes_under("/deployd/state/content/group/web/") < 3 << 20);
+    assert!(rig.bytes_under(&keys::group_spec(&group("web"), "")) < 3 << 20);
     assert_eq!(rig.revisions("web").last().map(|revision| revision.number), Some(13));
     assert_eq!(rig.command("c9", say("web", undo(None))), "Accepted");
 }

@@ -1,0 +1,96 @@
+//! How much of etcd a change takes, and what is refused when etcd is nearly full.
+
+use contract::command::{Refusal, Verb, Verdict};
+use contract::name::GroupName;
+use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use tokio::time::Instant;
+
+use crate::stage::{LIMIT, Stage, outcome};
+
+const CHANGES: u32 = 300;
+
+fn name() -> GroupName {
+    "growth.web.web".parse().unwrap()
+}
+
+fn pod(change: u32) -> PodSpec {
+    let container = ContainerSpec {
+        image: "registry.example/growth:1.2.3".to_owned(),
+        env: vec!["MODE=production".to_owned()],
+        cpu_limit: 1,
+        memory_limit: 64 << 20,
+        ..ContainerSpec::default()
+    };
+    PodSpec {
+        name: name().to_string(),
+        namespace: "growth".to_owned(),
+        labels: [("change".to_owned(), change.to_string())].into(),
+        containers: vec![container],
+        ..PodSpec::default()
+    }
+}
+
+fn create() -> Verb {
+    let spec = PodGroupSpec {
+        name: name().to_string(),
+        namespace: "growth".to_owned(),
+        pod: pod(0),
+        ..PodGroupSpec::default()
+    };
+    Verb::CreateGroup { spec: Box::new(spec) }
+}
+
+fn patch(change: u32) -> Verb {
+    Verb::PatchSpec { name: name(), pod: Box::new(pod(change)), cause: String::new() }
+}
+
+async fn verdict(stage: &Stage, id: &str, verb: Verb) -> Verdict {
+    outcome(&mut stage.command(id, verb).await).await.verdict
+}
+
+#[tokio::test]
+async fn a_label_change_grows_etcd_by_less_than_4_kb() {
+    let stage = Stage::set().await;
+    let _scheduler = stage.scheduler("only").await;
+    assert_eq!(verdict(&stage, "create", create()).await, Verdict::Accepted);
+    // As many revisions are kept afterwards as ever will be.
+    for change in 1..=20 {
+        assert_eq!(verdict(&stage, &format!("w{change}"), patch(change)).await, Verdict::Accepted);
+    }
+    let before = stage.store.size().await.unwrap();
+    for change in 0..CHANGES {
+        assert_eq!(verdict(&stage, &format!("c{change}"), patch(1000 + change)).await, Verdict::Accepted);
+    }
+    let after = stage.store.size().await.unwrap();
+    let grown = after.in_use.saturating_sub(before.in_use) / u64::from(CHANGES);
+    println!("{CHANGES} label changes: etcd grew by {grown} bytes a change, from {before:?} to {after:?}");
+    assert!(grown > 0, "etcd does not say how large it is: {before:?} {after:?}");
+    assert!(grown < 4096, "{grown} bytes a change");
+}
+
+#[tokio::test]
+async fn a_leader_over_a_nearly_full_etcd_refuses_growth_and_lets_the_rest_pass() {
+    let stage = Stage::set().await;
+    let first = stage.scheduler("first").await;
+    assert_eq!(verdict(&stage, "create", create()).await, Verdict::Accepted);
+    drop(first);
+    // Any database is larger than this quota.
+    let second = stage.scheduler_with("second", &["--etcd-quota-bytes", "1000"]).await;
+    stage.leader().await;
+    let (started, mut number) = (Instant::now(), 0);
+    // The first sample of the size comes within moments of the start.
+    let refused = loop {
+        number += 1;
+        let spec = PodGroupSpec { name: format!("other{number}"), pod: pod(0), ..PodGroupSpec::default() };
+        let spec = PodGroupSpec { pod: PodSpec { name: spec.name.clone(), ..spec.pod }, ..spec };
+        match verdict(&stage, &format!("more{number}"), Verb::CreateGroup { spec: Box::new(spec) }).await {
+            Verdict::Accepted => assert!(started.elapsed() < LIMIT, "everything is accepted"),
+            refused @ Verdict::Refused(_) => break refused,
+        }
+    };
+    assert!(matches!(refused, Verdict::Refused(Refusal::StoreFull { quota: 1000, .. })), "{refused:?}");
+    let (_, metrics) = second.get("/metrics").await.unwrap();
+    assert!(metrics.contains("deployd_scheduler_store_quota_bytes 1000"), "{metrics}");
+    let remove = Verb::RemoveGroup { name: name(), removal: Default::default() };
+    assert_eq!(verdict(&stage, "remove", remove).await, Verdict::Accepted);
+}
