@@ -9,7 +9,7 @@ use contract::record::Cursor;
 use contract::time::Timestamp;
 use contract::{keys, streams};
 use fabric::etcd::Store;
-use fabric::nats::{Bus, Error, Place, StreamState};
+use fabric::nats::{Bus, Place, StreamState};
 use tokio::sync::mpsc;
 
 use super::Hands;
@@ -59,17 +59,13 @@ async fn tidy(bus: &Bus, store: &Store, state: &StreamState, now: Timestamp) -> 
     }
     let place = Place { sequence: cursor.sequence, stored_at: cursor.stored_at };
     // A stream that lost messages gives their numbers to new commands, which the leader has yet to read.
-    if bus.holds(streams::COMMANDS.name, place).await.map_err(text)? != Some(true) {
+    if bus.holds(streams::COMMANDS.name, place).await.map_err(|error| error.to_string())? != Some(true) {
         return Ok(());
     }
     let up_to = cursor.sequence.saturating_sub(1);
-    bus.purge_up_to(streams::COMMANDS.name, up_to).await.map_err(text)?;
+    bus.purge_up_to(streams::COMMANDS.name, up_to).await.map_err(|error| error.to_string())?;
     tracing::info!(up_to, bytes = state.bytes, "purged commands that are in effect");
     Ok(())
-}
-
-fn text(error: Error) -> String {
-    error.to_string()
 }
 
 /// Whether there is something to purge and it has been kept for long enough, or fills the stream.

@@ -13,7 +13,7 @@ use fabric::tasks::{Scoped, spawn_scoped};
 use tokio::sync::mpsc;
 
 use super::ears::{self, Questions};
-use super::{Hands, commands, commits, janitor, naming, orders, post, schema};
+use super::{Hands, commands, commits, janitor, naming, orders, schema};
 use crate::core::io::{Commit, Input};
 use crate::migration::PRESENT;
 
@@ -36,12 +36,12 @@ impl Leadership {
         stored: &[(String, Vec<u8>)],
         hands: &Hands,
         questions: &Questions,
-        post: &post::Lane,
     ) -> Self {
         let (sender, commands) = mpsc::channel(COMMANDS);
         let (commits, commits_task) = commits::start(hands, guard, term);
         let (orders, orders_task) = orders::start(hands.bus.clone(), hands.metrics.clone());
-        let reader = commands::Reader::new(hands.clone(), post.clone(), naming::read(stored).stores, sender.clone());
+        let reader =
+            commands::Reader::new(hands.clone(), questions.post.clone(), naming::read(stored).stores, sender.clone());
         let read = reader.run(cursor(stored));
         let listen = ears::leader_questions(hands.bus.clone(), questions.clone());
         let tasks = vec![

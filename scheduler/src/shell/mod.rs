@@ -301,7 +301,7 @@ impl<'a> Shell<'a> {
         let store = naming::read(&stored);
         let term = store.base.saturating_add(guard.term);
         tracing::info!(term, records = stored.len(), "takes over");
-        let leadership = Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender, &self.post);
+        let leadership = Leadership::start(guard, Term(term), &stored, &self.hands, &self.question_sender);
         self.duty = Duty::Leading(Box::new(leadership));
         self.hands.metrics.leader.set(1);
         self.hands.metrics.term.set(i64::try_from(term).unwrap_or(i64::MAX));
