@@ -50,7 +50,7 @@ impl Callbacks {
 
     async fn ask(&self) -> Option<BTreeSet<String>> {
         match self.bus.request(subjects::QUERY_LEADER, &Query::Callbacks, DEADLINE).await {
-            Ok(Reply { stale: false, answer: Answer::Callbacks(urls) }) => Some(urls.into_iter().collect()),
+            Ok(Reply { stale: false, answer: Answer::Callbacks(urls), .. }) => Some(urls.into_iter().collect()),
             Ok(_) => None,
             Err(error) => {
                 tracing::debug!(%error, "the leader does not name the callbacks");

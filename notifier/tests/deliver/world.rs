@@ -124,7 +124,7 @@ impl World {
             while let Some(question) = questions.next().await {
                 let answer = Answer::Callbacks(known.lock().unwrap().clone());
                 let inbox = question.reply.expect("somebody waits");
-                bus.answer(&inbox, &Reply { stale: false, answer }).await.unwrap();
+                bus.answer(&inbox, &Reply::new(false, answer)).await.unwrap();
             }
         });
         leader

@@ -215,9 +215,8 @@ impl Rig {
 }
 
 fn placement_of(name: &str) -> impl Fn(&Write) -> bool {
-    let large = keys::placement(&group(name));
-    // An empty placement is what a removal stores.
-    move |write| matches!(write, Write::Put { key, value, .. } if *key == large && value.len() > 20)
+    let large = keys::placement(&group(name), 0);
+    move |write| matches!(write, Write::Put { key, .. } if *key == large)
 }
 
 #[test]
@@ -266,14 +265,4 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decide
     assert_eq!(rig.core.cursor().sequence, rig.sequence);
     assert_eq!((rig.group("large"), rig.all_pods("other").len()), (None, 1));
     assert_eq!(rig.command("again", create("large", 1)), "Accepted", "the name is free");
-}
-
-#[test]
-fn an_error_that_many_instances_share_is_stored_once_and_cut() {
-    let slot = contract::record::Slot { node: Some(node("a")), why: "x".repeat(100_000), ..Default::default() };
-    let record = crate::core::planning::to_store(&vec![slot; 5_000]);
-    let reasons: Vec<usize> = record.slots.iter().map(|slot| slot.why.len()).filter(|length| *length > 0).collect();
-    assert_eq!(reasons, [512]);
-    let bytes = serde_json::to_vec(&record).expect("a record").len();
-    assert!(bytes < crate::core::bulk::LARGEST_TRANSACTION, "{bytes}");
 }
