@@ -98,8 +98,8 @@ impl Planning<'_> {
         self.touched.is_empty()
     }
 
-    /// The version of a group without a strategy completes when every instance that shall run has it, works, and did so long
-    /// enough that an exit would not be an early one. Wakes for when that is so.
+    /// The version of a group without a strategy completes when every instance that shall run has it, works, and has run past the
+    /// time of an early exit. Wakes for that time.
     fn note_reached(&mut self) {
         let present = self.record.spec.version;
         if self.record.spec.is_conducted() || self.record.proven == Some(present) || !self.has_replaced_all() {
