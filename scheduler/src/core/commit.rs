@@ -72,21 +72,21 @@ pub(super) struct Released {
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: VecDeque<Bundle>,
-    under_way: Option<UnderWay>,
+    in_flight: Option<InFlight>,
     next_id: u64,
-    /// So many bundles at the front are committed one by one: the store refused a commit of all of them.
+    /// Number of bundles at the front that are committed one by one, because the store refused a commit of all of them.
     one_by_one: usize,
 }
 
 /// The bundles of a commit whose end is not known.
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     id: u64,
     term: Term,
     bundles: Vec<Bundle>,
 }
 
-impl UnderWay {
+impl InFlight {
     fn commit(&self) -> Commit {
         let writes = self.bundles.iter().flat_map(|bundle| bundle.writes.iter().cloned());
         Commit { id: self.id, term: self.term, writes: merged(writes) }
@@ -137,10 +137,10 @@ impl Outbox {
         self.waiting.push_back(bundle);
     }
 
-    /// Starts the next commit if none is under way; bundles without writes leave at once when nothing is before them.
+    /// Starts the next commit if none is in flight; bundles without writes leave at once when nothing is before them.
     pub(super) fn start(&mut self, term: Term) -> (Vec<Released>, Option<Commit>) {
         let mut released = Vec::new();
-        if self.under_way.is_some() {
+        if self.in_flight.is_some() {
             return (released, None);
         }
         let (mut bundles, mut keys, mut bytes) = (Vec::new(), BTreeSet::new(), 0);
@@ -165,13 +165,13 @@ impl Outbox {
             return (released, None);
         }
         self.next_id += 1;
-        let under_way = self.under_way.insert(UnderWay { id: self.next_id, term, bundles });
-        (released, Some(under_way.commit()))
+        let in_flight = self.in_flight.insert(InFlight { id: self.next_id, term, bundles });
+        (released, Some(in_flight.commit()))
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
-        let mut bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
+        let mut bundles = self.in_flight.take_if(|in_flight| in_flight.id == id)?.bundles;
         let writes = merged(bundles.iter_mut().flat_map(|bundle| std::mem::take(&mut bundle.writes)));
         Some((writes, bundles.into_iter().map(Bundle::released).collect()))
     }
@@ -179,7 +179,7 @@ impl Outbox {
     /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,
     /// which are then committed one by one.
     pub(super) fn refused(&mut self, id: u64) -> Option<Bundle> {
-        let bundles = self.under_way.take_if(|under_way| under_way.id == id)?.bundles;
+        let bundles = self.in_flight.take_if(|in_flight| in_flight.id == id)?.bundles;
         let with_writes = bundles.iter().filter(|bundle| !bundle.writes.is_empty()).count();
         if with_writes > 1 {
             self.one_by_one = bundles.len().max(self.one_by_one);
@@ -210,8 +210,8 @@ impl Outbox {
 
     /// Lays the chosen writes of every decision that is not known to be stored over `values`.
     pub(super) fn overlay(&self, values: &mut BTreeMap<String, Vec<u8>>, choose: impl Fn(&str) -> bool) {
-        let under_way = self.under_way.iter().flat_map(|under_way| &under_way.bundles);
-        for write in under_way.chain(&self.waiting).flat_map(|bundle| &bundle.writes) {
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.bundles);
+        for write in in_flight.chain(&self.waiting).flat_map(|bundle| &bundle.writes) {
             match write {
                 Write::Put { key, value, .. } if choose(key) => drop(values.insert(key.clone(), value.clone())),
                 Write::Delete { key } if choose(key) => drop(values.remove(key)),
@@ -220,13 +220,13 @@ impl Outbox {
         }
     }
 
-    /// The id of the commit under way.
-    pub(super) fn under_way(&self) -> Option<u64> {
-        self.under_way.as_ref().map(|under_way| under_way.id)
+    /// The id of the commit in flight.
+    pub(super) fn in_flight(&self) -> Option<u64> {
+        self.in_flight.as_ref().map(|in_flight| in_flight.id)
     }
-    /// The commit under way, to send it again.
+    /// The commit in flight, to send it again.
     pub(super) fn again(&self) -> Option<Commit> {
-        self.under_way.as_ref().map(UnderWay::commit)
+        self.in_flight.as_ref().map(InFlight::commit)
     }
 }
 
