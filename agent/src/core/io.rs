@@ -383,4 +383,6 @@ pub enum Mutant {
     ListsOnce,
     /// A lane whose step is under way is worked on all the same.
     WorksTwice,
+    /// Working on an instance of a group called `panic…` panics, for the test that the others are worked on.
+    PanicsOnPurpose,
 }

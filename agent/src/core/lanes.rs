@@ -3,6 +3,7 @@
 //! What the planner wants remembered is remembered on the way; a lane has at most one step under way.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ use contract::state::RunState;
 use contract::time::Timestamp;
 use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, next_attempt, next_step};
 use planner::restart::{End, History, Limits};
-use tracing::info;
+use tracing::{error, info};
 
 use super::io::{ContainerSeen, Effect, Mutant, Phase, PodMemory, Step};
 use super::standing::digest_of;
@@ -27,6 +28,8 @@ use super::{Core, Sight, facts, lane_range};
 
 /// Grace of a container whose spec is not known any more.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
+/// An instance that the agent panicked on is worked on again after this time.
+const AFTER_PANIC: Duration = Duration::from_secs(60);
 
 impl Core {
     /// Looks at every lane something happened to: starts its next step, refreshes its facts.
@@ -35,15 +38,25 @@ impl Core {
             && matches!(self.sight, Sight::Clear { .. })
             && self.ledger.order.fence != Fence::default();
         for lane in self.world.take_dirty() {
-            if can_act && !is_spared(&self.ledger.order.spared, &lane) {
-                self.work_lane(&lane, now, out);
+            let acts = can_act && !is_spared(&self.ledger.order.spared, &lane);
+            let worked = catch_unwind(AssertUnwindSafe(|| {
+                if acts {
+                    self.work_lane(&lane, now, out);
+                }
+                self.refresh_facts(&lane, now);
+            }));
+            if worked.is_err() {
+                // One bad instance does not stop the others: its containers stay as they are until the next attempt.
+                error!(group = %lane.group, instance = lane.instance, "working on an instance panicked; trying again later");
+                self.world.wait(&lane, Some(now + AFTER_PANIC));
             }
-            self.refresh_facts(&lane, now);
             self.world.tidy(&lane);
         }
     }
 
     fn work_lane(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
+        let fault = self.settings.mutant == Some(Mutant::PanicsOnPurpose);
+        assert!(!(fault && key.group.as_str().starts_with("panic")), "on purpose");
         let (busy, hold_until) = match self.world.lane(key) {
             None => (false, Timestamp::NEVER),
             Some(lane) => (lane.busy.is_some(), lane.hold_until),

@@ -185,7 +185,8 @@ impl Core {
                 | Mutant::AcknowledgesFirst
                 | Mutant::AnyBase
                 | Mutant::ListsOnce
-                | Mutant::WorksTwice,
+                | Mutant::WorksTwice
+                | Mutant::PanicsOnPurpose,
             )
             | None => judge(have, fence, same),
         };

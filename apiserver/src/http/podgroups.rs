@@ -95,7 +95,7 @@ pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Re
     let mut flaws =
         if is_strict { strict::group_flaws(&document, &spec) } else { release_fields::strangers(&document) };
     if is_strict && !strict::names(&document, "RestartPolicy") {
-        // Absent means never to the original's clients; whoever asks to be checked means a service that stays up.
+        // Absent means never in the contract, which hardly any service wants: only plain requests keep that default.
         spec.restart_policy = RestartPolicy::Always;
     }
     flaws.extend(spec.validate().err().unwrap_or_default());

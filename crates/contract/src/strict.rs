@@ -69,7 +69,7 @@ const FIELDS: [(&str, &[&str]); 9] = [
 /// plain request would clamp.
 pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    unknown(document, Place { shown: String::new(), known: String::new() }, &mut flaws);
+    unknown(document, &Place { shown: String::new(), known: String::new() }, &mut flaws);
     if member(document, "NumInstances").is_none_or(Value::is_null) {
         let problem = "is required: a group without it would be scaled to 0 instances";
         flaws.push(Flaw { field: "NumInstances".to_owned(), problem: problem.to_owned() });
@@ -81,7 +81,7 @@ pub fn group_flaws(document: &Map<String, Value>, spec: &PodGroupSpec) -> Vec<Fl
 /// The same for the JSON of a pod that comes without a group. Fields are named from `Pod` on, as in a group.
 pub fn pod_flaws(document: &Map<String, Value>, pod: &PodSpec) -> Vec<Flaw> {
     let mut flaws = Vec::new();
-    unknown(document, Place { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
+    unknown(document, &Place { shown: "Pod".to_owned(), known: "Pod".to_owned() }, &mut flaws);
     flaws.extend(pod.clamps().iter().map(crate::ranges::Clamp::flaw));
     flaws
 }
@@ -120,7 +120,7 @@ impl Place {
     }
 }
 
-fn unknown(document: &Map<String, Value>, place: Place, flaws: &mut Vec<Flaw>) {
+fn unknown(document: &Map<String, Value>, place: &Place, flaws: &mut Vec<Flaw>) {
     let Some(fields) = place.fields() else { return };
     for (name, value) in document {
         let Some(known) = fields.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
@@ -129,11 +129,11 @@ fn unknown(document: &Map<String, Value>, place: Place, flaws: &mut Vec<Flaw>) {
         };
         let below = place.below(name, known);
         match value {
-            Value::Object(members) => unknown(members, below, flaws),
+            Value::Object(members) => unknown(members, &below, flaws),
             Value::Array(elements) => {
                 for (index, element) in elements.iter().enumerate() {
                     if let Value::Object(members) = element {
-                        unknown(members, below.element(index), flaws);
+                        unknown(members, &below.element(index), flaws);
                     }
                 }
             }

@@ -1,7 +1,7 @@
 //! Holds back everything the outside may learn of a decision until the decision is stored.
 //!
 //! A decision is a bundle: its writes, the effects that tell of it, and what it changes in orders. Bundles leave in the
-//! order they were made; several share a commit, one commit is under way at a time, and a bundle is never split. When the
+//! order they were made; several share a commit, one commit is in flight at a time, and a bundle is never split. When the
 //! commit is fenced everything still in here vanishes: nobody was told, so nobody must be corrected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -149,19 +149,19 @@ impl Image {
 pub(super) struct Outbox {
     image: Image,
     waiting: VecDeque<Bundle>,
-    under_way: Option<UnderWay>,
+    in_flight: Option<InFlight>,
     large: Large,
     /// Number of the last commit of this leadership.
     last_id: u64,
     /// The commits the store holds.
     progress: Progress,
-    /// So many bundles at the front are committed one by one: the store refused a commit of all of them.
+    /// Number of bundles at the front that are committed one by one, because the store refused a commit of all of them.
     one_by_one: usize,
 }
 
 /// A commit whose end is not known.
 #[derive(Debug)]
-struct UnderWay {
+struct InFlight {
     commit: Commit,
     /// The decisions that are stored with it.
     bundles: Vec<Bundle>,
@@ -172,7 +172,7 @@ struct UnderWay {
 struct Large {
     /// The transactions that are left.
     transactions: VecDeque<Vec<Write>>,
-    /// The decision, until its last transaction is under way; none when an earlier leader made it.
+    /// The decision, until its last transaction is in flight; none when an earlier leader made it.
     bundle: Option<Bundle>,
 }
 
@@ -245,10 +245,10 @@ impl Outbox {
         self.waiting.push_back(bundle);
     }
 
-    /// Starts the next commit if none is under way; bundles without writes leave at once when nothing is before them.
+    /// Starts the next commit if none is in flight; bundles without writes leave at once when nothing is before them.
     pub(super) fn start(&mut self, term: Term) -> (Vec<Released>, Option<Commit>) {
         let mut released = Vec::new();
-        if self.under_way.is_some() {
+        if self.in_flight.is_some() {
             return (released, None);
         }
         if let Some(writes) = self.large.transactions.pop_front() {
@@ -302,13 +302,13 @@ impl Outbox {
             ordered.push(put(keys::PROGRESS.to_owned(), &progress));
         }
         let commit = Commit { id: self.last_id, term, writes: ordered };
-        self.under_way = Some(UnderWay { commit: commit.clone(), bundles });
+        self.in_flight = Some(InFlight { commit: commit.clone(), bundles });
         commit
     }
 
     /// The commit `id` is stored: its writes and what may leave now.
     pub(super) fn stored(&mut self, id: u64) -> Option<(Vec<Write>, Vec<Released>)> {
-        let UnderWay { commit, bundles } = self.under_way.take_if(|under_way| under_way.commit.id == id)?;
+        let InFlight { commit, bundles } = self.in_flight.take_if(|in_flight| in_flight.commit.id == id)?;
         self.progress.raise(commit.term, id);
         commit.writes.iter().for_each(|write| self.image.apply(write));
         Some((commit.writes, bundles.into_iter().map(Bundle::released).collect()))
@@ -317,7 +317,7 @@ impl Outbox {
     /// The store refused the commit `id` for what is in it. Returns the bundle that it refused; none when there were several,
     /// which are then committed one by one.
     pub(super) fn refused(&mut self, id: u64) -> Option<Bundle> {
-        let bundles = self.under_way.take_if(|under_way| under_way.commit.id == id)?.bundles;
+        let bundles = self.in_flight.take_if(|in_flight| in_flight.commit.id == id)?.bundles;
         if let Some(bundle) = self.large.give_up() {
             return Some(bundle);
         }
@@ -351,8 +351,8 @@ impl Outbox {
 
     /// Lays the chosen writes of every decision that is not known to be stored over `values`.
     pub(super) fn overlay(&self, values: &mut Stored, choose: impl Fn(&str) -> bool) {
-        let under_way = self.under_way.iter().flat_map(|under_way| &under_way.bundles);
-        for bundle in under_way.chain(&self.large.bundle).chain(&self.waiting) {
+        let in_flight = self.in_flight.iter().flat_map(|in_flight| &in_flight.bundles);
+        for bundle in in_flight.chain(&self.large.bundle).chain(&self.waiting) {
             for prefix in &bundle.complete {
                 values.retain(|key, _| !key.starts_with(prefix.as_str()));
             }
@@ -366,13 +366,13 @@ impl Outbox {
         }
     }
 
-    /// The id of the commit under way.
-    pub(super) fn under_way(&self) -> Option<u64> {
-        self.under_way.as_ref().map(|under_way| under_way.commit.id)
+    /// The id of the commit in flight.
+    pub(super) fn in_flight(&self) -> Option<u64> {
+        self.in_flight.as_ref().map(|in_flight| in_flight.commit.id)
     }
-    /// The commit under way, to send it again.
+    /// The commit in flight, to send it again.
     pub(super) fn again(&self) -> Option<Commit> {
-        self.under_way.as_ref().map(|under_way| under_way.commit.clone())
+        self.in_flight.as_ref().map(|in_flight| in_flight.commit.clone())
     }
 }
 

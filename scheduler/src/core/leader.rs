@@ -268,7 +268,7 @@ impl Leading<'_> {
 
     /// A commit ended.
     pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
-        if self.lead.outbox.under_way() != Some(id) {
+        if self.lead.outbox.in_flight() != Some(id) {
             return;
         }
         match result {

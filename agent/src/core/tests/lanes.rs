@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use contract::state::{RestartPolicy, RunState, TargetState};
 
-use super::bench::{Bench, at, order, pod, secs, seen, steps_in};
-use crate::core::io::{Effect, Input, Phase, Step, StepFailure};
+use super::bench::{Bench, at, order, pod, secs, seen, settings, steps_in};
+use crate::core::io::{Effect, Input, Ledger, Mutant, Phase, Settings, Step, StepFailure};
 
 const A: &str = "a.v1-i1-d0";
 
@@ -294,6 +294,17 @@ fn what_a_node_has_of_a_spared_group_is_left_as_it_is() {
     // Once its record can be read again the group is worked on as before.
     bench.order(order(2, 1).pod(A).whole());
     assert_eq!(bench.told(A).state, RunState::Success);
+}
+
+#[test]
+fn a_panic_on_one_instance_does_not_stop_the_others() {
+    let settings = Settings { mutant: Some(Mutant::PanicsOnPurpose), ..settings() };
+    let mut bench = Bench::with(settings, Ledger::default()).start();
+    bench.order(order(1, 1).pod("panic.v1-i1-d0").pod(A).whole());
+    bench.pass(secs(120));
+    assert_eq!(bench.told(A).state, RunState::Success);
+    let groups: Vec<&str> = bench.engine.values().map(|seen| seen.identity.pod.group.as_str()).collect();
+    assert_eq!(groups, ["a"]);
 }
 
 #[test]

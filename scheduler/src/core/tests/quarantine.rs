@@ -251,7 +251,7 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decide
         panic!("no commit: {effects:?}")
     };
     let id = first.id;
-    // Both arrive while the first commit is under way.
+    // Both arrive while the first commit is in flight.
     let operate = rig.delivery("stop", Verb::Replica { name: group("large"), num_instances: 2, restart_policy: None });
     assert_eq!(without_events(rig.input(Input::Command(operate))), []);
     let other = rig.delivery("other", create("other", 1));
