@@ -53,6 +53,8 @@ pub struct App {
     router: axum::Router,
     readiness: Readiness,
     linger: Duration,
+    connections_per_peer: usize,
+    requests_per_peer: usize,
     bus: Bus,
     /// Ends the listening on the inbox; raised last, because requests in flight still wait for outcomes.
     inbox: Shutdown,
@@ -83,13 +85,25 @@ impl App {
         let commands = commands.await.map_err(Error::Bus)?;
         let readiness = Readiness::new();
         let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
-        let past = Past::new(bus.clone());
+        let past = Past::new(bus.clone(), config.followers_per_peer);
         let leaving = past.leaving.clone();
         let linger = config.linger;
+        let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
         let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics, past });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
-        Ok(Self { listener, address, router, readiness, linger, bus, inbox, leaving })
+        Ok(Self {
+            listener,
+            address,
+            router,
+            readiness,
+            linger,
+            connections_per_peer,
+            requests_per_peer,
+            bus,
+            inbox,
+            leaving,
+        })
     }
 
     /// The address it listens on.
@@ -102,7 +116,10 @@ impl App {
         tracing::info!(address = %self.address, version = env!("CARGO_PKG_VERSION"), "apiserver listens");
         fabric::systemd::start(&self.readiness, &shutdown);
         let (readiness, linger) = (self.readiness.clone(), self.linger);
-        let life = Life { readiness, shutdown: shutdown.clone(), linger, grace: GRACE };
+        let (connections_per_peer, requests_per_peer) = (self.connections_per_peer, self.requests_per_peer);
+        let shutting = shutdown.clone();
+        let life =
+            Life { readiness, shutdown: shutting, linger, grace: GRACE, connections_per_peer, requests_per_peer };
         fabric::tasks::spawn("readiness", follow(self.bus, self.readiness, shutdown.clone()));
         fabric::tasks::spawn("followers", end_followers(shutdown, self.leaving));
         listen::serve(self.listener, self.router, life).await;

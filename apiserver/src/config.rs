@@ -37,6 +37,20 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,
 
+    /// Most connections of one address (IPv6: of one /64 network), of 8192 in all; beyond it the oldest that waits for a request is
+    /// closed for a new one. Clients behind one balancer count as one address
+    #[arg(long, env = "DEPLOYD_CONNECTIONS_PER_PEER", default_value_t = 2048, value_parser = at_least_one)]
+    pub connections_per_peer: usize,
+
+    /// Most requests of one address that are answered at once; more are answered 429. Keep it below the connections, so that
+    /// some of them can always be closed for health checks from the same address
+    #[arg(long, env = "DEPLOYD_REQUESTS_PER_PEER", default_value_t = 1024, value_parser = at_least_one)]
+    pub requests_per_peer: usize,
+
+    /// Most followers of events (GET /api/events?follow=true) of one address, of 256 in all; more are answered 429
+    #[arg(long, env = "DEPLOYD_FOLLOWERS_PER_PEER", default_value_t = 32, value_parser = at_least_one)]
+    pub followers_per_peer: usize,
+
     /// How long connections are still taken after SIGTERM, while /readyz already says no and answers ask clients to go elsewhere:
     /// longer than your balancer needs to notice (deployctl balance looks every second)
     #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
@@ -53,6 +67,14 @@ pub struct Config {
 
 impl fabric::settings::Settings for Config {
     fn check(&self) -> Result<(), String> {
+        if self.requests_per_peer >= self.connections_per_peer {
+            return Err("--requests-per-peer must be below --connections-per-peer".to_owned());
+        }
         self.telemetry.check()
     }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number: usize = text.parse().map_err(|_| format!("{text:?} is not a number"))?;
+    if number == 0 { Err("must be 1 or more".to_owned()) } else { Ok(number) }
 }

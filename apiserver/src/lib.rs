@@ -13,6 +13,7 @@ pub mod http;
 pub mod listen;
 pub mod metrics;
 pub mod past;
+pub mod peers;
 pub mod queries;
 pub mod vars;
 pub mod view;

@@ -2,6 +2,7 @@
 //!
 //! No scheduler is asked, so this works without a leader. A stream that is not there yet holds nothing.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,12 +11,14 @@ use contract::time::Timestamp;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Stored, StreamReader};
 use fabric::shutdown::Shutdown;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
+
+use crate::peers::{Full, Place, Places};
 
 /// Looks into the past at a time; more wait for their turn.
 const READERS: usize = 8;
-/// Followers at a time; more are refused.
-const FOLLOWERS: usize = 64;
+/// Followers at a time; more are refused. Each has a subscription of its own.
+const FOLLOWERS: usize = 256;
 /// Messages read at a time; one is at most 64 KiB.
 const PART: u64 = 250;
 /// Messages looked at for one answer: who filters finds what he wants among so many of the newest, or not at all.
@@ -29,7 +32,7 @@ pub struct Past {
     bus: Bus,
     clock: Clock,
     readers: Arc<Semaphore>,
-    followers: Arc<Semaphore>,
+    followers: Places,
     /// Raised when followers shall end.
     pub leaving: Shutdown,
 }
@@ -55,9 +58,10 @@ pub struct Newest<T> {
 }
 
 impl Past {
-    /// Reads over `bus`.
-    pub fn new(bus: Bus) -> Self {
-        let (readers, followers) = (Arc::new(Semaphore::new(READERS)), Arc::new(Semaphore::new(FOLLOWERS)));
+    /// Reads over `bus`; a peer may have so many followers at a time.
+    pub fn new(bus: Bus, followers_per_peer: usize) -> Self {
+        let readers = Arc::new(Semaphore::new(READERS));
+        let followers = Places::new(FOLLOWERS, followers_per_peer);
         Self { bus, clock: Clock::start(), readers, followers, leaving: Shutdown::new() }
     }
 
@@ -100,10 +104,14 @@ impl Past {
         Ok(self.bus.read_back(stream.name).await?.map_or(0, |reader| reader.last()))
     }
 
-    /// Follows the stream from the message after `after`; none when too many do.
-    pub fn follow(&self, stream: &'static Stream, after: u64) -> Option<Follower> {
-        let place = self.followers.clone().try_acquire_owned().ok()?;
-        Some(Follower { bus: self.bus.clone(), stream, after, reader: None, _place: place })
+    /// Takes the place of one more follower.
+    pub fn place(&self, peer: IpAddr) -> Result<Place, Full> {
+        self.followers.take(peer)
+    }
+
+    /// Follows the stream from the message after `after`.
+    pub fn follow(&self, stream: &'static Stream, after: u64, place: Place) -> Follower {
+        Follower { bus: self.bus.clone(), stream, after, reader: None, _place: place }
     }
 }
 
@@ -114,7 +122,7 @@ pub struct Follower {
     stream: &'static Stream,
     after: u64,
     reader: Option<StreamReader>,
-    _place: OwnedSemaphorePermit,
+    _place: Place,
 }
 
 impl Follower {

@@ -53,6 +53,7 @@ async fn get(api: &Api, call: &Call) -> Answer {
 
 async fn follow(api: &Api, call: &Call) -> Answer {
     let wanted = Wanted::read(&call.params, api.past.now())?;
+    let place = api.past.place(call.peer).map_err(|full| Refused::too_many("followers of events", full))?;
     let asks_past = call.params.text("since").is_some() || call.params.text("limit").is_some();
     let (after, past) = match resumes_after(&call.headers) {
         Some(after) => (after, Vec::new()),
@@ -63,9 +64,7 @@ async fn follow(api: &Api, call: &Call) -> Answer {
         // Looked at before the answer begins: whoever has it misses nothing.
         None => (api.past.end(&EVENTS).await?, Vec::new()),
     };
-    let Some(follower) = api.past.follow(&EVENTS, after) else {
-        return Err(Refused::unavailable("too many follow the events; try again later"));
-    };
+    let follower = api.past.follow(&EVENTS, after, place);
     let mut keep_alive = interval(KEEP_ALIVE);
     keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let past: VecDeque<Bytes> = past.iter().map(|(sequence, event)| frame(*sequence, event)).collect();

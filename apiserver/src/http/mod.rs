@@ -26,6 +26,7 @@ pub mod router;
 pub mod status;
 pub mod writes;
 
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,6 +40,7 @@ use futures_util::FutureExt;
 
 use crate::commands::Commands;
 use crate::gate::Gate;
+use crate::listen::Peer;
 use crate::metrics::{self, Metrics};
 use crate::past::Past;
 use crate::queries::{self, Queries};
@@ -76,6 +78,8 @@ pub struct Call {
     pub verb: Verb,
     /// Query string and form.
     pub params: Params,
+    /// Where the request comes from.
+    pub peer: IpAddr,
     /// Headers.
     pub headers: HeaderMap,
     /// Body; empty for methods without one.
@@ -159,7 +163,8 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
-    let call = Call { verb, params, headers: parts.headers, body, rest, consumed };
+    let peer = parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
+    let call = Call { verb, params, peer, headers: parts.headers, body, rest, consumed };
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
         Resource::Depends => depends::call(api, call).await,

@@ -11,6 +11,7 @@ use contract::validate::{Flaw, sentence};
 use serde::Serialize;
 
 use super::router::Resource;
+use crate::peers::Full;
 
 /// Header of answers that a standby gave because nobody leads.
 pub const STALE: HeaderName = HeaderName::from_static("deployd-stale");
@@ -72,6 +73,24 @@ impl Refused {
         // A fail-over takes 5 to 8 s; most other troubles of the bus are over sooner.
         Self { retry_after: Some(2), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
     }
+    /// 503 of a server that has too much to do, with the seconds after which another try makes sense.
+    pub fn busy(message: impl Into<String>, seconds: u32) -> Self {
+        Self { retry_after: Some(seconds), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, message) }
+    }
+    /// 429 when a peer has too much of something, 503 when all peers together have.
+    pub fn too_many(what: &str, full: Full) -> Self {
+        let (status, message) = match full {
+            Full::Peer => (
+                StatusCode::TOO_MANY_REQUESTS,
+                format!("too many {what} of this address; wait until some have ended, or use another apiserver"),
+            ),
+            Full::All => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                format!("too many {what}; try again in a moment, or use another apiserver"),
+            ),
+        };
+        Self { retry_after: Some(1), ..Self::new(status, message) }
+    }
     /// The same refusal, marked as one that may be behind.
     #[must_use]
     pub fn stale(self, stale: bool) -> Self {
@@ -120,7 +139,7 @@ pub fn shown(text: &str) -> String {
 /// A JSON answer.
 pub fn json<T: Serialize + ?Sized>(status: StatusCode, body: &T) -> Response {
     let (status, text) = match serde_json::to_string_pretty(body) {
-        Ok(text) => (status, escaped(text)),
+        Ok(text) => (status, escaped(without_empty_log_options(text))),
         // Bodies are our own types with string keys; should one ever fail, a client still gets an answer.
         Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{{\"message\": {:?}}}", error.to_string())),
     };
@@ -166,6 +185,13 @@ pub fn redirect(method: &Method, path: &str, query: Option<&str>) -> Response {
     response
 }
 
+/// A log driver without options is `"Config": null`, as in the original. Stored specs keep `{}`: their digests must not change,
+/// and an older scheduler could not read `null`. Within a string every quote is escaped, so this only matches the field.
+fn without_empty_log_options(text: String) -> String {
+    const EMPTY: &str = "\"Config\": {}";
+    if text.contains(EMPTY) { text.replace(EMPTY, "\"Config\": null") } else { text }
+}
+
 /// Go's JSON escapes what could end an HTML script; these characters only occur inside strings.
 fn escaped(text: String) -> String {
     if !text.contains(['<', '>', '&', '\u{2028}', '\u{2029}']) {
@@ -202,6 +228,16 @@ mod tests {
     fn html_is_escaped_like_go_does() {
         assert_eq!(escaped("\"a<b>&c\"".to_owned()), "\"a\\u003cb\\u003e\\u0026c\"");
         assert_eq!(escaped("plain".to_owned()), "plain");
+    }
+
+    #[test]
+    fn a_log_driver_without_options_is_shown_as_the_original_does() {
+        let shown = |value| without_empty_log_options(serde_json::to_string_pretty(&value).unwrap());
+        let spec = serde_json::json!({"LogConfig": {"Type": "", "Config": {}}, "Annotation": "\"Config\": {}"});
+        let expected = serde_json::json!({"LogConfig": {"Type": "", "Config": null}, "Annotation": "\"Config\": {}"});
+        assert_eq!(shown(spec), serde_json::to_string_pretty(&expected).unwrap());
+        let options = serde_json::json!({"Config": {"max-size": "10m"}});
+        assert_eq!(shown(options.clone()), serde_json::to_string_pretty(&options).unwrap());
     }
 
     #[test]

@@ -17,6 +17,7 @@ mod leaving;
 mod node;
 mod node_changes;
 mod outage;
+mod peers;
 mod ports;
 mod reads;
 mod releases;
