@@ -32,6 +32,10 @@ async fn validate(api: &Api, call: &Call) -> Answer {
     }
     let asked: PortsToValidate = go_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid ports params format: {error}")))?;
+    if let Some(wrong) = asked.ports.iter().find(|port| !(1..=65_535).contains(*port)) {
+        let message = format!("Invalid ports params format: Ports: {wrong} is not a port 1..65535");
+        return Err(Refused::bad_request(message));
+    }
     let (claims, stale) = claims(api).await?;
     let taken: BTreeSet<i64> = claims.iter().map(|claim| i64::from(claim.port.srcport)).collect();
     let conflicts: Vec<String> = asked.ports.iter().filter(|port| taken.contains(port)).map(i64::to_string).collect();

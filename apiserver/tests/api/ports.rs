@@ -54,7 +54,12 @@ async fn validation_has_the_contracts_answers() {
         assert_eq!(seen.status, 400, "{body}");
         assert!(seen.message().starts_with("Invalid ports params format: "), "{}", seen.text);
     }
-    for body in [r#"{"Ports":[80,70000,-1]}"#, r#"{"Ports":[]}"#, r#"{"Ports":null}"#, "{}"] {
+    for wrong in ["0", "-1", "70000"] {
+        let seen = world.post("/api/ports?cmd=validate", &format!(r#"{{"Ports":[80,{wrong}]}}"#)).await;
+        let message = format!("Invalid ports params format: Ports: {wrong} is not a port 1..65535");
+        assert_eq!((seen.status, seen.message()), (400, message));
+    }
+    for body in [r#"{"Ports":[80,65535]}"#, r#"{"Ports":[]}"#, r#"{"Ports":null}"#, "{}"] {
         let seen = world.post("/api/ports?cmd=validate", body).await;
         assert_eq!((seen.status, seen.text.as_str()), (200, "null\n"), "{body}");
     }

@@ -1,6 +1,6 @@
 //! Stream ports: what a group declares in its annotation, `{"ports":[{"srcport":9001,"dstport":8080,"proto":"tcp"}]}`.
 //!
-//! A source port belongs to one group of the whole cluster. Other keys of the annotation are somebody else's. The
+//! A source port belongs to one group of the whole cluster, for tcp and udp alike. Other keys of the annotation are somebody else's. The
 //! surprise: a missing protocol means tcp, because the original never asked for one.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ struct Entry {
 pub fn declared(annotation: &str) -> Vec<StreamPort> {
     let read = go_json::from_slice::<Annotation>(annotation.as_bytes()).unwrap_or_default();
     let mut seen = BTreeSet::new();
-    read.ports.iter().filter_map(port).filter(|port| seen.insert(port.srcport)).collect()
+    read.ports.iter().filter_map(port).filter(|port| seen.insert((port.srcport, port.proto.clone()))).collect()
 }
 
 /// What is wrong with the ports of an annotation that is a JSON object: the field below the annotation, and why.
@@ -64,8 +64,11 @@ pub fn flaws(annotation: &str) -> Vec<(String, String)> {
         if protocol(&entry.proto).is_none() {
             flaws.push((format!("ports[{index}].proto"), format!("must be \"tcp\" or \"udp\", is {:?}", entry.proto)));
         }
-        if !seen.insert(entry.srcport) {
-            flaws.push((format!("ports[{index}].srcport"), format!("{} is declared twice", entry.srcport)));
+        // One port of tcp and one of udp are two ports, also with the same number.
+        let proto = protocol(&entry.proto).unwrap_or_default();
+        if !seen.insert((entry.srcport, proto)) {
+            let problem = format!("{}/{proto} is declared twice", entry.srcport);
+            flaws.push((format!("ports[{index}].srcport"), problem));
         }
     }
     flaws
@@ -106,6 +109,16 @@ mod tests {
         for empty in ["", "{}", r#"{"ports":null}"#, r#"{"ports":[]}"#, "no json"] {
             assert_eq!(declared(empty), [], "{empty}");
         }
+    }
+
+    #[test]
+    fn a_group_may_have_one_number_for_tcp_and_udp() {
+        let annotation =
+            r#"{"ports":[{"srcport":9901,"dstport":53,"proto":"tcp"},{"srcport":9901,"dstport":53,"proto":"udp"}]}"#;
+        let protocols: Vec<String> = declared(annotation).into_iter().map(|port| port.proto).collect();
+        assert_eq!((flaws(annotation), protocols), (vec![], vec!["tcp".to_owned(), "udp".to_owned()]));
+        let twice = r#"{"ports":[{"srcport":9901,"dstport":1,"proto":""},{"srcport":9901,"dstport":2,"proto":"tcp"}]}"#;
+        assert_eq!(flaws(twice), [("ports[1].srcport".to_owned(), "9901/tcp is declared twice".to_owned())]);
     }
 
     #[test]

@@ -77,15 +77,16 @@ impl Claims {
     /// Those of `ports` that another group than `name` has, in the order asked for.
     pub fn taken(&self, name: &GroupName, ports: &[StreamPort]) -> Vec<u16> {
         let others = |port: &u16| self.holders.get(port).into_iter().flatten().any(|(_, holder)| holder != name);
-        ports.iter().map(|port| port.srcport).filter(others).collect()
+        let mut seen = BTreeSet::new();
+        ports.iter().map(|port| port.srcport).filter(|port| seen.insert(*port)).filter(others).collect()
     }
 
-    /// Every port that somebody has, with its group, by number.
+    /// Every port that a group has, with the group, by number: one for each protocol.
     pub fn owned(&self) -> impl Iterator<Item = (&StreamPort, &GroupName)> {
-        self.holders.keys().filter_map(|srcport| {
-            let name = self.owner(*srcport)?;
-            let port = self.by_group.get(name)?.ports.iter().find(|port| port.srcport == *srcport)?;
-            Some((port, name))
+        self.holders.keys().flat_map(|srcport| {
+            let owner = self.owner(*srcport).and_then(|name| Some((name, self.by_group.get(name)?)));
+            let ports = owner.into_iter().flat_map(|(name, claim)| claim.ports.iter().map(move |port| (port, name)));
+            ports.filter(|(port, _)| port.srcport == *srcport)
         })
     }
 

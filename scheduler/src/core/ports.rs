@@ -19,7 +19,7 @@ pub(super) fn claim(record: &GroupRecord) -> Option<Claim> {
     let mut ports = ports::declared(&record.spec.pod.annotation);
     for port in record.former.values().rev().flat_map(|pod| ports::declared(&pod.annotation)) {
         // An instance may still use it, and who goes back to that version must find it.
-        if ports.iter().all(|own| own.srcport != port.srcport) {
+        if ports.iter().all(|own| (own.srcport, &own.proto) != (port.srcport, &port.proto)) {
             ports.push(port);
         }
     }

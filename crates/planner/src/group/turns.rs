@@ -6,11 +6,11 @@
 
 use contract::command::Operation;
 use contract::record::OperationRecord;
-use contract::state::TargetState;
+use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::readiness::Condition;
-use super::{Bucket, Planning};
+use super::{Bucket, Planning, number};
 
 /// How long an operation waits for an instance it turned to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,8 +38,23 @@ impl Planning<'_> {
                 if slot.retry_at.happened() {
                     slot.retry_at = slot.retry_at.min(now);
                 }
+                self.report_missing(index, "started");
             }
             self.turned();
+        }
+    }
+
+    /// Reports an instance that cannot be started because its container is gone and a stateful instance is not created again.
+    fn report_missing(&mut self, index: usize, verb: &str) {
+        let slot = &self.plan.slots[index];
+        let is_missing = self.seen(index).is_some_and(|seen| seen.state == RunState::Missing);
+        if let Some(node) = slot.node.as_ref().filter(|_| is_missing && self.revision(slot.version).pod.stateful) {
+            let number = number(index);
+            let last_error = format!(
+                "instance {number} cannot be {verb}: its container on node {node} is missing, and a stateful instance is \
+                 not created again by itself; deploy it again with a spec patch (cmd=spec)"
+            );
+            self.record.to_mut().last_error = last_error;
         }
     }
 
@@ -53,6 +68,7 @@ impl Planning<'_> {
             slot.target = TargetState::Run;
             slot.restarts_asked = slot.restarts_asked.saturating_add(1);
             slot.since = self.now.max(operation.since);
+            self.report_missing(index, "restarted");
             self.turned();
             if !self.is_over(index) {
                 return;

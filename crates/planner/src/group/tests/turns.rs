@@ -180,3 +180,19 @@ fn an_upgrade_that_lost_its_lock_waits_for_the_restart_and_then_goes_on() {
     world.settle(11);
     assert_eq!(world.versions(), [1, 0]);
 }
+
+#[test]
+fn a_start_or_restart_of_a_stateful_instance_whose_container_is_gone_says_so() {
+    for (kind, verb) in [(Operation::Starting, "started"), (Operation::Restarting, "restarted")] {
+        let mut world = world(2, &["a"]);
+        world.record.spec.pod.stateful = true;
+        let mut world = world.all_healthy();
+        world.seen[1] = reported(RunState::Missing);
+        world.settle(5);
+        world.operate(kind, 2..=2, 10);
+        assert!(world.settle(10).finished());
+        let told = format!("instance 2 cannot be {verb}: its container on node a is missing");
+        assert!(world.record.last_error.starts_with(&told), "{}", world.record.last_error);
+        assert_eq!(world.drifts(), [0, 0], "it is not created again");
+    }
+}
