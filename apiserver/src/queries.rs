@@ -13,6 +13,7 @@ use contract::command::Outcome;
 use contract::name::{CommandId, NodeName};
 use contract::pod_id::PodId;
 use contract::query::{Answer, InspectReply, InspectRequest, Query, Reply};
+use contract::spec::PodGroupSpec;
 use contract::subjects;
 use fabric::nats::{Bus, RequestError};
 use futures_util::StreamExt;
@@ -94,6 +95,20 @@ impl Queries {
         }
     }
 
+    /// What a spec would do. A plan is costly, so only the leader is asked, and only once: it computes nothing for a client
+    /// that does not wait any longer.
+    pub async fn plan(&self, spec: Box<PodGroupSpec>) -> Result<Reply, Error> {
+        let within_millis = Some(u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX));
+        let query = Query::Plan { spec, within_millis };
+        if !*self.bus.connected().borrow() {
+            return Err(Error::Disconnected);
+        }
+        self.bus.request(subjects::QUERY_LEADER, &query, self.deadline).await.map_err(|error| {
+            self.metrics.unanswered.inc();
+            Error::Unanswered(error)
+        })
+    }
+
     /// The engine's switches, if anybody tells them at once: the leader, or else a standby, one short try each.
     pub async fn engine(&self) -> Option<EngineTold> {
         for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
@@ -101,7 +116,7 @@ impl Queries {
                 return None;
             }
             match self.bus.request(subject, &Query::Engine, GLANCE).await {
-                Ok(Reply { stale, answer: Answer::Engine(engine) }) => {
+                Ok(Reply { stale, answer: Answer::Engine(engine), .. }) => {
                     self.running.store(engine.running, Ordering::Relaxed);
                     return Some(EngineTold { engine, stale });
                 }

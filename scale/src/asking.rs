@@ -78,7 +78,7 @@ impl Asker {
     pub(crate) async fn cluster(&self) -> Option<ClusterView> {
         let asked = self.bus.request(subjects::QUERY_LEADER, &Query::Cluster, Duration::from_secs(5));
         match asked.await.ok()? {
-            Reply { stale: false, answer: Answer::Cluster(view) } => Some(view),
+            Reply { stale: false, answer: Answer::Cluster(view), .. } => Some(view),
             Reply { .. } => None,
         }
     }

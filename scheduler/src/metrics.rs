@@ -32,6 +32,8 @@ pub(crate) struct Metrics {
     pub(crate) commands: Counter,
     pub(crate) reports: Counter,
     pub(crate) queries: Counter,
+    pub(crate) plans: Counter,
+    pub(crate) plans_refused: Counter,
     pub(crate) dropped: Counter,
     pub(crate) disagreements: Gauge,
     pub(crate) ignored_reports: Gauge,
@@ -51,6 +53,8 @@ impl Metrics {
         r.register("commands", "Commands read from the stream", self.commands.clone());
         r.register("reports", "Reports heard from nodes", self.reports.clone());
         r.register("queries", "Questions heard from apiservers", self.queries.clone());
+        r.register("plans", "Plans computed for clients", self.plans.clone());
+        r.register("plans_refused", "Plans refused because too many waited", self.plans_refused.clone());
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
         r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());

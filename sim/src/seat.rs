@@ -283,6 +283,8 @@ impl World {
                     self.deliver_from(seat, || Arrival::Answer { number, reply: reply.clone() });
                 }
             }
+            // Simulated clients request no plans.
+            Effect::Plan { .. } => {}
             // Notices and dead letters leave the simulated world.
             Effect::Notify { .. } | Effect::Record(_) | Effect::Bury(_) => {}
             Effect::StepDown { .. } => self.step_down(seat),

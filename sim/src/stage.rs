@@ -245,6 +245,9 @@ impl Stage {
             Effect::AskWhole { node } => self.post(&node, agent_io::Input::WholeAsked),
             Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
             Effect::Answer { reply, .. } => self.reply = Some(reply),
+            Effect::Plan { stale, dry_run, .. } => {
+                self.reply = dry_run.answer(&|| false).map(|answer| Box::new(Reply::new(stale, answer)));
+            }
             Effect::Notify { .. } | Effect::Record(_) | Effect::Bury(_) | Effect::StepDown { .. } => {}
         }
     }

@@ -34,10 +34,13 @@ pub async fn plan(api: &Api, call: &Call) -> Answer {
         Verb::Post => {}
         Verb::Get | Verb::Put | Verb::Patch | Verb::Delete => return Err(Refused::unsupported(call.verb.word())),
     }
-    let query = Query::Plan { spec: Box::new(podgroups::asked_for(&call.body)?) };
-    writes::check_size(&query)?;
-    let reply = api.queries.ask(&query).await?;
+    let spec = Box::new(podgroups::asked_for(&call.body)?);
+    writes::check_size(&spec)?;
+    let reply = api.queries.plan(spec).await?;
     let Told::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    if let (Some(seconds), Err(refusal)) = (reply.retry_after, &planned) {
+        return Err(Refused::busy(refusal.to_string(), seconds));
+    }
     let plan = planned.map_err(|refusal| writes::refused(&refusal).stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &plan), reply.stale))
 }

@@ -60,7 +60,7 @@ impl Leader {
                     question = questions.next() => {
                         let question = question.unwrap();
                         let answer = state.answer(&question.decode().unwrap());
-                        let reply = Reply { stale: manner == Manner::StandsBy, answer };
+                        let reply = Reply::new(manner == Manner::StandsBy, answer);
                         bus.answer(&question.reply.unwrap(), &reply).await.unwrap();
                     }
                     stored = commands.next(), if manner != Manner::StandsBy => {
@@ -239,7 +239,7 @@ impl State {
             Query::Revisions { name } => {
                 Answer::Revisions(self.groups.get(name.as_str()).map(leader_releases::revisions))
             }
-            Query::Plan { spec } => Answer::Plan(leader_releases::plan(spec, self.groups.get(&spec.name))),
+            Query::Plan { spec, .. } => Answer::Plan(leader_releases::plan(spec, self.groups.get(&spec.name))),
             Query::Dependency { name } => Answer::Dependency(self.dependencies.get(name.as_str()).map(dependency)),
             Query::Groups { namespace, after, limit } => {
                 let lines = self.groups.values().filter(|spec| namespace.as_ref().is_none_or(|n| *n == spec.namespace));

@@ -1,6 +1,8 @@
 //! Releases: what is said to them, what is asked about them, and what is wrong with either.
 
-use contract::command::{Command, Removal, RolloutAction, Verb};
+use contract::command::{Command, Refusal, Removal, RolloutAction, Verb};
+use contract::query::{Answer, Query, Reply};
+use contract::subjects;
 use serde_json::json;
 
 use crate::bodies::spec_with;
@@ -358,7 +360,39 @@ async fn without_a_leader_a_standbys_word_is_marked() {
         assert_eq!((seen.status, seen.stale), (404, true), "{path}: {}", seen.text);
     }
     let planned = world.post("/api/podgroups/plan", &released("new.web.web")).await;
-    assert_eq!((planned.status, planned.stale), (200, true), "{}", planned.text);
-    let refused = world.post("/api/podgroups/plan", &released("removing.a.b")).await;
-    assert_eq!((refused.status, refused.stale), (500, true), "{}", refused.text);
+    assert_eq!(planned.status, 503, "standbys compute no plans: {}", planned.text);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plan_is_requested_of_the_leader_once_and_of_no_standby() {
+    let world = World::start_with(&["--query-deadline", "2500ms"]).await;
+    let mut leader = world.bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
+    let mut standby = world.bus.subscribe(subjects::QUERY_STANDBY).await.unwrap();
+    let planned = world.post("/api/podgroups/plan", &released("new.web.web")).await;
+    assert_eq!(planned.status, 503, "{}", planned.text);
+    // Both subjects are heard in order: what was asked before this mark came before it.
+    for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
+        world.bus.publish(subject, &Query::Cluster).await.unwrap();
+    }
+    let Query::Plan { within_millis, .. } = leader.next().await.unwrap().decode().unwrap() else { panic!("no plan") };
+    assert_eq!(within_millis, Some(2_500));
+    for questions in [&mut leader, &mut standby] {
+        assert_eq!(questions.next().await.unwrap().decode::<Query>(), Ok(Query::Cluster));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leader_with_too_many_plans_gets_its_client_a_503_that_says_when_to_come_back() {
+    let world = World::start().await;
+    let mut leader = world.bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
+    let answer = async {
+        let question = leader.next().await.unwrap();
+        let refusal = Refusal::Unfit { reason: "the scheduler computes other plans".to_owned() };
+        let reply = Reply { retry_after: Some(7), ..Reply::new(false, Answer::Plan(Err(refusal))) };
+        world.bus.answer(&question.reply.unwrap(), &reply).await.unwrap();
+    };
+    let body = released("new.web.web");
+    let (planned, ()) = tokio::join!(world.post("/api/podgroups/plan", &body), answer);
+    assert_eq!((planned.status, planned.retry_after), (503, true), "{}", planned.text);
+    assert_eq!(planned.message(), "the scheduler computes other plans");
 }

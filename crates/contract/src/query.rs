@@ -81,6 +81,10 @@ pub enum Query {
     Plan {
         /// What to run; validated.
         spec: Box<PodGroupSpec>,
+        /// Milliseconds the client waits for the plan, from now on: it is not computed after that. Absent from a client of
+        /// an older version.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        within_millis: Option<u64>,
     },
     /// When the containers of an instance started and stopped.
     History {
@@ -105,6 +109,17 @@ pub struct Reply {
     pub stale: bool,
     /// The answer.
     pub answer: Answer,
+    /// The scheduler has too much to compute now; the client may ask again after as many seconds. The answer says the same
+    /// in words, for a client of an older version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<u32>,
+}
+
+impl Reply {
+    /// An answer that is complete.
+    pub fn new(stale: bool, answer: Answer) -> Self {
+        Self { stale, answer, retry_after: None }
+    }
 }
 
 /// The answer to a [`Query`].

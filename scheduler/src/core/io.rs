@@ -15,6 +15,8 @@ use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::Patience;
 
+use super::dry_run::DryRun;
+
 /// Where an answer is awaited: a NATS inbox, opaque to the core.
 pub type Inbox = String;
 
@@ -136,6 +138,15 @@ pub enum Effect {
         inbox: Inbox,
         /// The answer.
         reply: Box<Reply>,
+    },
+    /// Compute a plan beside the decisions, and answer with it.
+    Plan {
+        /// Where the answer goes.
+        inbox: Inbox,
+        /// A standby answers: what the plan is computed from may be behind.
+        stale: bool,
+        /// The plan, with everything it is computed from.
+        dry_run: Box<DryRun>,
     },
     /// Tell every callback.
     Notify {

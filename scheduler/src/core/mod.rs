@@ -14,6 +14,7 @@ mod commit;
 mod conditions;
 mod dependencies;
 mod drifts;
+pub mod dry_run;
 mod estranged;
 mod events;
 mod fleet;
@@ -71,7 +72,7 @@ use self::assignments::assignments;
 use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
-use self::queries::Library;
+use self::queries::{Answered, Library};
 use self::reports::Ears;
 use self::state::State;
 
@@ -345,8 +346,11 @@ impl Core {
         }
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
         let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
-        let reply = Box::new(Reply { stale: term.is_none(), answer: library.answer(query) });
-        let answer = Effect::Answer { inbox, reply };
+        let stale = term.is_none();
+        let answer = match library.answer(query) {
+            Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
+            Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
+        };
         match self.role {
             Role::Follower => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.

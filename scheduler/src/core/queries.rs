@@ -12,6 +12,7 @@ use contract::time::Timestamp;
 use planner::ports;
 use planner::view::{self, Standing};
 
+use super::dry_run::DryRun;
 use super::io::Settings;
 use super::reports::Ears;
 use super::state::{Group, State, pod_id};
@@ -28,17 +29,28 @@ pub(super) struct Library<'a> {
     pub(super) now: Timestamp,
 }
 
+/// What a question leads to.
+pub(super) enum Answered {
+    /// Its answer.
+    Now(Answer),
+    /// A plan that is computed beside the decisions.
+    Later(Box<DryRun>),
+}
+
 impl Library<'_> {
-    /// Answers one question.
-    pub(super) fn answer(&self, query: Query) -> Answer {
-        match query {
+    /// Answers one question, or says what is to be computed for it.
+    pub(super) fn answer(&self, query: Query) -> Answered {
+        Answered::Now(match query {
             Query::Group { name, refresh: _ } => Answer::Group(self.group(&name).map(Box::new)),
             Query::Groups { namespace, after, limit } => {
                 Answer::Groups(self.groups(namespace.as_deref(), after, limit))
             }
             Query::Rollout { name } => Answer::Rollout(self.rollout(&name).map(Box::new)),
             Query::Revisions { name } => self.revisions(&name),
-            Query::Plan { spec } => Answer::Plan(self.rehearse(*spec).map(Box::new)),
+            Query::Plan { spec, within_millis: _ } => match self.dry_run(*spec) {
+                Ok(dry_run) => return Answered::Later(Box::new(dry_run)),
+                Err(refusal) => Answer::Plan(Err(refusal)),
+            },
             Query::Dependency { name } => Answer::Dependency(self.dependency(&name).map(Box::new)),
             Query::Nodes => Answer::Nodes(self.nodes()),
             Query::Node { name } => Answer::Node(self.node_page(&name).map(Box::new)),
@@ -51,7 +63,7 @@ impl Library<'_> {
             // What is stored is read from the store, by the shell.
             Query::Backup { .. } => Answer::Backup(Err("only a store can be backed up".to_owned())),
             Query::History { name, instance } => Answer::History(self.state.histories.of(&name, instance)),
-        }
+        })
     }
 
     fn group(&self, name: &GroupName) -> Option<GroupView> {

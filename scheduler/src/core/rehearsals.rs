@@ -1,4 +1,4 @@
-//! Answers what a spec would do: the record it would lead to, made as the commands make it, and what the planner makes of it.
+//! Prepares the plan of a spec: the record it would lead to, made as the commands make it, and the facts of its group.
 //!
 //! Nothing is changed. A spec that names a group that is there stands for what its author would ask: the strategy first,
 //! then the number of instances, then the pod.
@@ -7,12 +7,11 @@ use std::collections::BTreeMap;
 
 use contract::command::Refusal;
 use contract::name::GroupName;
-use contract::rollout_view::PlanView;
 use contract::spec::PodGroupSpec;
 use planner::group::GroupFacts;
-use planner::group::rehearsing::rehearse;
 
 use super::admission::{Admission, malformed};
+use super::dry_run::DryRun;
 use super::planning::Sight;
 use super::queries::Library;
 use super::respec::Respec;
@@ -21,8 +20,8 @@ use super::state::Group;
 use super::strategy::past_new_gates;
 
 impl Library<'_> {
-    /// What a spec would do, or why it would be refused.
-    pub(super) fn rehearse(&self, spec: PodGroupSpec) -> Result<PlanView, Refusal> {
+    /// What to compute the plan of a spec from, or why the spec would be refused.
+    pub(super) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
         let present = self.state.groups.get(&name).filter(|group| group.is_present());
@@ -36,8 +35,8 @@ impl Library<'_> {
                 }
             }
         };
-        let view = self.with_facts(&name, &group, |facts| rehearse(facts, self.now));
-        Ok(PlanView { is_new: present.is_none(), ..view })
+        let is_new = present.is_none();
+        Ok(self.with_facts(&name, &group, |facts| DryRun::of(facts, self.now, is_new)))
     }
 
     pub(super) fn admission(&self) -> Admission<'_> {

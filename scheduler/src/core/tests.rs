@@ -290,6 +290,10 @@ impl Rig {
             }
             Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
             Effect::Answer { inbox, reply } => drop(self.replies.insert(inbox, *reply)),
+            Effect::Plan { inbox, stale, dry_run } => {
+                let answer = dry_run.answer(&|| false).expect("it is waited for");
+                self.replies.insert(inbox, Reply::new(stale, answer));
+            }
             Effect::Notify { body, .. } => self.notices.push(body),
             Effect::Record(event) => self.events.push(event),
             Effect::Bury(letter) => self.buried.push(letter.subject),

@@ -37,7 +37,7 @@ pub(super) struct Lane {
 /// The page that is asked for; or the question, when it is about something else.
 pub(super) fn pages(asked: Asked) -> Result<Wanted, Asked> {
     match asked {
-        Asked { query: Query::Backup { revision, after }, reply } => Ok(Wanted { revision, after, reply }),
+        Asked { query: Query::Backup { revision, after }, reply, .. } => Ok(Wanted { revision, after, reply }),
         other => Err(other),
     }
 }
@@ -56,7 +56,7 @@ impl Lane {
 async fn run(bus: Bus, store: Store, mut questions: mpsc::Receiver<Wanted>) {
     while let Some(wanted) = questions.recv().await {
         let page = page(&store, &wanted).await.map(Box::new).map_err(|error| describe(&error));
-        let reply = Reply { stale: false, answer: Answer::Backup(page) };
+        let reply = Reply::new(false, Answer::Backup(page));
         if let Err(error) = bus.answer(&wanted.reply, &reply).await {
             tracing::warn!(%error, "a page of a backup was not sent");
         }

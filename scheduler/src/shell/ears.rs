@@ -10,6 +10,7 @@ use fabric::backoff;
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Subscription};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 
 use super::post;
 
@@ -17,6 +18,8 @@ use super::post;
 pub(super) struct Asked {
     pub(super) query: Query,
     pub(super) reply: String,
+    /// When it came.
+    pub(super) at: Instant,
 }
 
 /// Where questions go: to the loop, and what nobody can read to the dead letters.
@@ -79,7 +82,9 @@ pub(super) async fn standby_questions(bus: Bus, questions: Questions) {
 async fn pass_on(mut heard: Subscription, questions: &Questions) -> Result<(), mpsc::error::SendError<Asked>> {
     while let Some(message) = heard.next().await {
         match (message.decode(), message.reply.clone()) {
-            (Ok(query), Some(reply)) => questions.out.send(Asked { query, reply }).await?,
+            (Ok(query), Some(reply)) => {
+                questions.out.send(Asked { query, reply, at: Instant::now() }).await?;
+            }
             (Ok(_), None) => tracing::debug!("a question that wants no answer"),
             (Err(reason), _) => {
                 let letter = DeadLetter::new(&message.subject, reason, &message.payload, questions.clock.now());

@@ -14,6 +14,7 @@ mod janitor;
 mod leadership;
 mod naming;
 mod orders;
+mod plans;
 mod post;
 mod ready;
 pub mod schema;
@@ -35,6 +36,7 @@ use tokio::sync::{mpsc, watch};
 
 use self::ears::{Asked, Questions};
 use self::leadership::Leadership;
+use self::plans::{Plans, Taken};
 use crate::core::Core;
 use crate::core::io::{Effect, Input, Mirror};
 use crate::metrics::Metrics;
@@ -61,6 +63,7 @@ pub(crate) struct Shell<'a> {
     question_sender: Questions,
     answers: answers::Lane,
     backups: backups::Lane,
+    plans: Plans,
     post: post::Lane,
     /// Inputs that follow from an effect which could not be handed over.
     undone: VecDeque<Input>,
@@ -135,6 +138,7 @@ impl<'a> Shell<'a> {
             question_sender,
             answers,
             backups,
+            plans: Plans::new(hands.metrics.clone()),
             post,
             undone: VecDeque::new(),
             readiness,
@@ -180,8 +184,13 @@ impl<'a> Shell<'a> {
                 Some(report) = self.reports.recv() => return Event::input(Input::Report(report)),
                 Some(asked) = self.questions.recv() => match backups::pages(asked) {
                     Ok(page) => self.count_dropped(self.backups.hand_over(page)),
-                    Err(Asked { query, reply }) => return Event::input(Input::Query { query, reply }),
+                    Err(asked) if plans::is_plan(&asked) => match self.plans.take(asked) {
+                        Taken::Waits => {}
+                        Taken::Busy(inbox, reply) => self.count_dropped(self.answers.answer(inbox, reply)),
+                    },
+                    Err(Asked { query, reply, .. }) => return Event::input(Input::Query { query, reply }),
                 },
+                Asked { query, reply, .. } = self.plans.next() => return Event::input(Input::Query { query, reply }),
                 Ok(()) = self.bus.changed() => {
                     return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
@@ -288,7 +297,13 @@ impl<'a> Shell<'a> {
             Effect::Answer { reply, .. } if !reply.stale && !self.election.holds() => {
                 self.hands.metrics.dropped.inc();
             }
-            Effect::Answer { inbox, reply } => self.count_dropped(self.answers.answer(inbox, reply)),
+            Effect::Answer { inbox, reply } => {
+                self.plans.answered(&inbox);
+                self.count_dropped(self.answers.answer(inbox, reply));
+            }
+            // What the plan is computed from was read while this process led, so the plan is as good as any answer then.
+            Effect::Plan { stale, .. } if !stale && !self.election.holds() => drop(self.hands.metrics.dropped.inc()),
+            Effect::Plan { inbox, stale, dry_run } => self.plans.compute(&self.hands.bus, inbox, stale, dry_run),
             Effect::Notify { callbacks, body } => {
                 for callback in callbacks {
                     self.count_dropped(self.post.notice(callback, body.clone()));

@@ -6,6 +6,7 @@ mod backup;
 mod commands;
 mod life;
 mod nodes;
+mod plans;
 mod schema;
 mod stage;
 mod wire;

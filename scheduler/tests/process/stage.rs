@@ -92,7 +92,8 @@ impl Stage {
     pub(crate) async fn leader(&self) -> (String, u64) {
         let started = Instant::now();
         loop {
-            if let Some(Reply { stale: false, answer: Answer::Cluster(view) }) = self.ask_leader(&Query::Cluster).await
+            if let Some(Reply { stale: false, answer: Answer::Cluster(view), .. }) =
+                self.ask_leader(&Query::Cluster).await
                 && let Some(term) = view.term
             {
                 return (view.scheduler, term.0);

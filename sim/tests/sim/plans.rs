@@ -187,7 +187,7 @@ fn compare(seed: u64) -> Result<Likeness, String> {
     }
     stage.rest();
     stage.forget();
-    let Answer::Plan(plan) = stage.ask(Query::Plan { spec: Box::new(wanted.clone()) }) else {
+    let Answer::Plan(plan) = stage.ask(Query::Plan { spec: Box::new(wanted.clone()), within_millis: None }) else {
         return Err("a plan is answered with another thing".to_owned());
     };
     let plan = plan.map_err(|refusal| format!("refused: {refusal:?}"))?;
@@ -239,7 +239,9 @@ fn a_plan_says_that_nothing_happens_when_nothing_does() {
         let mut stage = Stage::new(4, &name);
         stage.command(Verb::CreateGroup { spec: Box::new(pair.before.clone()) });
         play(&mut stage, &name).unwrap();
-        let Answer::Plan(Ok(plan)) = stage.ask(Query::Plan { spec: Box::new(pair.before.clone()) }) else {
+        let Answer::Plan(Ok(plan)) =
+            stage.ask(Query::Plan { spec: Box::new(pair.before.clone()), within_millis: None })
+        else {
             panic!("seed {seed}: no plan");
         };
         assert!(plan.steps.is_empty(), "seed {seed}: {:?}", plan.steps);

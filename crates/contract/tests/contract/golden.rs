@@ -77,7 +77,7 @@ fn queries_and_answers() {
     for (name, answer) in
         samples::answers().into_iter().chain(release_samples::answers()).chain(node_samples::answers())
     {
-        check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
+        check(&format!("answer-{name}"), &contract::query::Reply::new(false, answer));
     }
     check("inspect-request", &samples::inspect_request());
     check("inspect-reply", &samples::inspect_reply());
@@ -104,7 +104,7 @@ fn backups() {
         check(&format!("query-{name}"), &query);
     }
     for (name, answer) in backup_samples::answers() {
-        check(&format!("answer-{name}"), &contract::query::Reply { stale: false, answer });
+        check(&format!("answer-{name}"), &contract::query::Reply::new(false, answer));
     }
     check("order-of-a-store", &contract::order::OrderMessage::Whole(backup_samples::order()));
     check("order-reply-foreign", &backup_samples::reply());

@@ -156,7 +156,8 @@ pub(crate) fn queries() -> Vec<(&'static str, Query)> {
     vec![
         ("rollout", Query::Rollout { name: name("hello.web.web") }),
         ("revisions", Query::Revisions { name: name("hello.web.web") }),
-        ("plan", Query::Plan { spec: Box::new(spec()) }),
+        ("plan", Query::Plan { spec: Box::new(spec()), within_millis: None }),
+        ("plan-within", Query::Plan { spec: Box::new(spec()), within_millis: Some(3_000) }),
     ]
 }
 

@@ -103,12 +103,39 @@ fn a_standby_tells_the_same_of_a_release() {
 
 impl Rig {
     fn plan(&mut self, spec: PodGroupSpec) -> Result<PlanView, Refusal> {
-        self.run(Input::Query { query: Query::Plan { spec: Box::new(spec) }, reply: "query".to_owned() });
+        let query = Query::Plan { spec: Box::new(spec), within_millis: None };
+        self.run(Input::Query { query, reply: "query".to_owned() });
         match self.replies.remove("query").expect("an answer").answer {
             Answer::Plan(plan) => plan.map(|plan| *plan),
             other => panic!("not a plan: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_plan_leaves_the_core_before_it_is_computed() {
+    let mut rig = rig(&["a"]);
+    let wanted = || Box::new(conducted("web", 2, rolling(0, 1)));
+    let query = |spec| Input::Query { query: Query::Plan { spec, within_millis: None }, reply: "q".to_owned() };
+    let [Effect::Plan { inbox, stale: false, dry_run }] = &rig.input(query(wanted()))[..] else { panic!("no plan") };
+    assert_eq!(inbox, "q");
+    // It is a copy: what happens meanwhile does not change it.
+    rig.command("c1", create_spec(*wanted()));
+    let Some(Answer::Plan(Ok(view))) = dry_run.answer(&|| false) else { panic!("it is waited for") };
+    assert!(view.is_new && view.completes && view.fates.len() == 2, "{view:?}");
+    assert_eq!(dry_run.answer(&|| true), None, "a plan that is not waited for any longer is not computed");
+}
+
+#[test]
+fn a_plan_waits_for_the_decisions_it_shows_to_be_stored() {
+    let mut rig = rig(&["a"]);
+    let delivery = rig.delivery("c1", create_spec(conducted("web", 1, rolling(0, 1))));
+    let [Effect::Commit(commit)] = &rig.input(Input::Command(delivery))[..] else { panic!("not one commit") };
+    let spec = Box::new(conducted("web", 2, rolling(0, 1)));
+    let query = Input::Query { query: Query::Plan { spec, within_millis: None }, reply: "q".to_owned() };
+    assert_eq!(rig.input(query), []);
+    let effects = rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored });
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Plan { .. })), "{effects:?}");
 }
 
 #[test]

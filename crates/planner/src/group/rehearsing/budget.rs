@@ -10,7 +10,7 @@ const MOST_WORK: usize = 40_000_000;
 #[derive(Clone, Copy)]
 pub struct Budget<'a> {
     pub(in crate::group) left: usize,
-    is_expired: &'a dyn Fn() -> bool,
+    pub(in crate::group) is_expired: &'a dyn Fn() -> bool,
 }
 
 /// Why a plan was not computed to its end.

@@ -1,0 +1,67 @@
+//! Plans do not delay decisions and other answers, however many are requested.
+
+use std::time::Duration;
+
+use contract::command::Verdict;
+use contract::query::{Answer, Query, Reply};
+use contract::rollout::{Amount, Strategy, StrategyType, Topology, UnitType};
+use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
+use contract::subjects;
+use fabric::nats::RequestError;
+use futures_util::future::join_all;
+use tokio::time::Instant;
+
+use crate::stage::{Stage, add_callback, outcome};
+
+/// The most costly plan that a small request may ask for.
+fn costly() -> Query {
+    let container = ContainerSpec { image: "i".to_owned(), memory_limit: 64 << 20, ..ContainerSpec::default() };
+    let namespace = "hello".to_owned();
+    let pod = PodSpec {
+        name: "web".to_owned(),
+        namespace: namespace.clone(),
+        containers: vec![container],
+        ..PodSpec::default()
+    };
+    let strategy = Strategy { kind: StrategyType::Beta, batch_size: Some(Amount::Count(1)), ..Strategy::default() };
+    let values = (0..64).map(|unit| format!("u{unit}")).collect();
+    let spec = PodGroupSpec {
+        name: "web".to_owned(),
+        namespace,
+        num_instances: 1_000,
+        pod,
+        strategy: Some(strategy),
+        topology: Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() }),
+        ..PodGroupSpec::default()
+    };
+    Query::Plan { spec: Box::new(spec), within_millis: Some(10_000) }
+}
+
+#[tokio::test]
+async fn commands_and_reads_are_answered_at_once_while_many_plans_are_requested() {
+    let stage = Stage::set().await;
+    let _scheduler = stage.scheduler("one").await;
+    stage.leader().await;
+    let query = costly();
+    let requests = (0..40).map(|_| stage.bus.request(subjects::QUERY_LEADER, &query, Duration::from_secs(10)));
+    let flood = async { join_all(requests).await };
+    let watch = async {
+        let mut slowest = Duration::ZERO;
+        for number in 0..10 {
+            let started = Instant::now();
+            let mut heard = stage.command(&format!("c{number}"), add_callback(number)).await;
+            assert!(matches!(outcome(&mut heard).await.verdict, Verdict::Accepted), "command {number}");
+            assert!(stage.ask_leader(&Query::Cluster).await.is_some(), "read {number}");
+            slowest = slowest.max(started.elapsed());
+        }
+        slowest
+    };
+    let (answers, slowest): (Vec<Result<Reply, RequestError>>, Duration) = tokio::join!(flood, watch);
+    // A plan of this build takes longer than a second, and there are forty.
+    assert!(slowest < Duration::from_secs(1), "a command and a read took {slowest:?}");
+    let planned = |reply: &&Reply| matches!(reply.answer, Answer::Plan(Ok(_)));
+    let answered: Vec<&Reply> = answers.iter().flatten().collect();
+    assert!(answered.iter().copied().any(|reply| planned(&reply)), "no plan was computed: {:?}", answered.first());
+    let busy = answered.iter().filter(|reply| reply.retry_after.is_some()).count();
+    assert!(busy >= 20, "one is computed and few wait: {busy} of 40 were refused at once");
+}
