@@ -17,7 +17,7 @@ use contract::spec::{ContainerSpec, PodSpec};
 use contract::time::Timestamp;
 use planner::group::rehearsing::{Budget, Stopped, rehearse};
 use planner::group::{GroupFacts, Patience, Revision};
-use planner::placement::{Host, Need, Standings, Tenants};
+use planner::placement::{Host, Standings, Tenants};
 use planner::rollout::conduct::Release;
 
 /// A plan that is to be computed.
@@ -89,7 +89,7 @@ impl DryRun {
         // One order of the nodes serves every unit.
         let mut standings = Standings::default();
         let need = self.revisions.get(&self.record.spec.version).map(|revision| revision.need);
-        standings.prepare(&self.hosts, need.unwrap_or(Need::default()));
+        standings.prepare(&self.hosts, need.unwrap_or_default());
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
         let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
         let facts = GroupFacts {
