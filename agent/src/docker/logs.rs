@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use bollard::query_parameters::LogsOptionsBuilder;
 use contract::exit::clean_line;
 use futures_util::StreamExt as _;
 use tracing::debug;
 
-use super::Engine;
+use super::{Engine, LogsOptionsBuilder};
 use crate::core::io::ContainerSeen;
 use crate::fault::Error;
 

@@ -7,12 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 use contract::labels;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
-use super::{Engine, READ};
+use super::{Engine, ListContainersOptionsBuilder, ListNetworksOptionsBuilder, READ};
 use crate::fault::Error;
 
 impl Engine {
