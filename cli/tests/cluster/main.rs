@@ -21,6 +21,5 @@ mod readme;
 #[path = "../../../notifier/tests/deliver/receiver.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "the notifier's own tests use more of it, in their own manner")]
 mod receiver;
-mod rewound;
 mod rollouts;
 mod up;
