@@ -363,7 +363,8 @@ impl Pod {
     }
 
     fn slot(self, reasons: &[String], next: Option<Box<Slot>>) -> Slot {
-        let text = |place: usize| place.checked_sub(1).and_then(|place| reasons.get(place)).cloned().unwrap_or_default();
+        let text =
+            |place: usize| place.checked_sub(1).and_then(|place| reasons.get(place)).cloned().unwrap_or_default();
         Slot {
             node: self.node,
             version: self.version,

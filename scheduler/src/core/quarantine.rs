@@ -54,10 +54,9 @@ impl Object {
             | Key::FormerPlacement(name)
             | Key::FormerRevisions(name)
             | Key::History(name, _) => Some(Self::Group(name)),
-            Key::Dependency(name)
-            | Key::DependencySpec(name, _)
-            | Key::Pairs(name, _)
-            | Key::FormerPairs(name) => Some(Self::Dependency(name)),
+            Key::Dependency(name) | Key::DependencySpec(name, _) | Key::Pairs(name, _) | Key::FormerPairs(name) => {
+                Some(Self::Dependency(name))
+            }
             Key::Node(name) | Key::NodeIntent(name) => Some(Self::Node(name)),
             Key::Outcome(_)
             | Key::Cursor

@@ -116,8 +116,8 @@ impl Scribe<'_> {
     async fn commit(&mut self, ops: &[Op]) -> Result<(), Error> {
         match self.writer.commit(ops).await.map_err(Error::Store)? {
             CommitResult::Stored => Ok(()),
-        CommitResult::Fenced | CommitResult::WentBack => Err(Error::Deposed),
-        CommitResult::Invalid { reason } => Err(Error::Invalid { reason }),
+            CommitResult::Fenced | CommitResult::WentBack => Err(Error::Deposed),
+            CommitResult::Invalid { reason } => Err(Error::Invalid { reason }),
         }
     }
 }
