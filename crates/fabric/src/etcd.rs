@@ -391,7 +391,8 @@ fn invalid(error: &Error) -> Option<String> {
     // InvalidArgument: "etcdserver: request is too large", "too many operations", "duplicate key". The limits of a message
     // have the codes of a full disk and of a number out of range too, so there the text decides.
     let is_invalid = match status.code() as i32 {
-        3 => true,
+        // A call whose user etcd no longer knows has this code too, and says nothing about what is in it.
+        3 => !error.is_denied() && !status.message().contains("auth"),
         8 | 11 => status.message().contains("larger than max") || status.message().contains("too large"),
         _ => false,
     };

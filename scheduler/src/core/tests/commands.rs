@@ -35,10 +35,10 @@ fn nothing_is_told_before_it_is_stored() {
     let (outcome, web) = (keys::outcome(&"c1".parse().expect("an id")), group("web"));
     let (record, placement, revision) = (keys::group(&web), keys::placement(&web, 0), keys::revision(&web, 0));
     let spec = keys::group_spec(&web, &contract::layout::SpecRef::to(&stored_spec("web", 1)).digest);
-    assert_eq!(keys_of(&commit), [&outcome, &spec, keys::CURSOR, &record, &placement, keys::PROGRESS, &revision]);
+    assert_eq!(keys_of(&commit), [&outcome, &spec, keys::CURSOR, &record, &placement, &revision, keys::PROGRESS]);
     let expiring: Vec<bool> =
         commit.writes.iter().map(|write| matches!(write, Write::Put { expires: true, .. })).collect();
-    assert_eq!(expiring, [true, false, false, false, false, false]);
+    assert_eq!(expiring, [true, false, false, false, false, false, false]);
     let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }

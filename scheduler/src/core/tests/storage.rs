@@ -47,7 +47,8 @@ fn a_label_change_of_a_small_group_writes_at_most_2_kb() {
         let rollout = rig.bytes_written();
         println!("change {number}: first commit {first} B, at once {command} B, with its whole rollout {rollout} B");
         assert!(command <= 2048, "{command} bytes");
-        assert!(rollout <= 3072, "{rollout} bytes with the rollout of three instances");
+        // Every commit also counts itself, and an instance is replaced in two: its image first, then the pod.
+        assert!(rollout <= 3584, "{rollout} bytes with the rollout of three instances");
     }
 }
 
