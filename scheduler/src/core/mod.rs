@@ -430,7 +430,7 @@ impl Leading<'_> {
                 self.state.purge_group(&name);
                 self.state.spared.insert(name.clone());
                 let reason = format!("its orders cannot be made, reading them panicked: {panic}");
-                self.note_quarantined(Object::Group(name), reason);
+                self.note_quarantined(&Object::Group(name), reason);
                 self.spare(Arc::new(self.state.untouchable()));
             }
         }
