@@ -149,7 +149,7 @@ impl Core {
             Input::Committed { id, result } => return self.lead(|leading| leading.committed(id, result)),
             Input::OrderReplied { node, fence, reply } => {
                 return self.lead(|leading| {
-                    leading.guarded(Object::Node(node.clone()), |leading| {
+                    leading.guarded(&Object::Node(node.clone()), |leading| {
                         leading.order_replied(&node, fence, reply.as_ref());
                     });
                 });

@@ -190,11 +190,11 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 impl Leading<'_> {
     /// Works on one object; a panic quarantines it. Returns whether the step ended without one.
-    pub(super) fn guarded(&mut self, object: Object, step: impl FnOnce(&mut Self)) -> bool {
+    pub(super) fn guarded(&mut self, object: &Object, step: impl FnOnce(&mut Self)) -> bool {
         match attempt(|| step(self)) {
             Ok(()) => true,
             Err(panic) => {
-                self.quarantine(&object, format!("reconciling it panicked: {panic}"));
+                self.quarantine(object, format!("reconciling it panicked: {panic}"));
                 false
             }
         }
@@ -205,7 +205,7 @@ impl Leading<'_> {
         if self.state.quarantine.holds_back(object, self.now) {
             return;
         }
-        if self.guarded(object.clone(), step) {
+        if self.guarded(object, step) {
             self.end_quarantine(object, "reconciling it succeeded");
         }
     }
@@ -213,7 +213,7 @@ impl Leading<'_> {
     /// Handles an alarm; a panic quarantines the object that the alarm is about.
     pub(super) fn ring_guarded(&mut self, alarm: Alarm) {
         match Object::of_alarm(&alarm) {
-            Some(object) => drop(self.guarded(object, |leading| leading.ring(alarm))),
+            Some(object) => drop(self.guarded(&object, |leading| leading.ring(alarm))),
             None => self.ring(alarm),
         }
     }
