@@ -124,7 +124,7 @@ impl Leading<'_> {
         };
         let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
         for pod in &pods {
-            self.guarded(Object::Group(pod.group.clone()), |leading| leading.look_at_pod(pod));
+            self.guarded(&Object::Group(pod.group.clone()), |leading| leading.look_at_pod(pod));
         }
         for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
             self.look(Concern::Engine(node));

@@ -164,7 +164,7 @@ impl Core {
             Input::Committed { id, result } => return self.lead(|leading| leading.committed(id, result)),
             Input::OrderReplied { node, fence, reply } => {
                 return self.lead(|leading| {
-                    leading.guarded(Object::Node(node.clone()), |leading| {
+                    leading.guarded(&Object::Node(node.clone()), |leading| {
                         leading.order_replied(&node, fence, reply.as_ref());
                     });
                 });
@@ -493,7 +493,7 @@ impl Leading<'_> {
                 self.state.purge_group(&name);
                 self.state.spared.insert(name.clone());
                 let reason = format!("its orders cannot be made, reading them panicked: {panic}");
-                self.note_quarantined(Object::Group(name), reason);
+                self.note_quarantined(&Object::Group(name), reason);
                 self.spare(Arc::new(self.state.untouchable()));
             }
         }

@@ -30,7 +30,7 @@ impl Leading<'_> {
     pub(super) fn report(&mut self, message: ReportMessage) {
         let node = message.stamp().node.clone();
         let object = Object::Node(node.clone());
-        if self.guarded(object.clone(), |leading| leading.take_report(&node, message)) {
+        if self.guarded(&object, |leading| leading.take_report(&node, message)) {
             return self.end_quarantine(&object, "its report was processed");
         }
         // The node is alive although its report cannot be processed: its instances stay there.
@@ -65,7 +65,7 @@ impl Leading<'_> {
         self.look(Concern::Engine(node.clone()));
         for change in &folded.pods {
             // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
-            self.guarded(Object::Group(change.pod.group.clone()), |leading| {
+            self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
                 leading.note_condition(node, change);
                 leading.dependency_reported(node, &change.pod);
                 leading.pod_reported(change);

@@ -41,7 +41,7 @@ impl Leading<'_> {
         let mut planned = 0;
         while planned < MOST_PLANNED {
             let Some(name) = self.lead.dirty.pop_first() else { return };
-            self.reconcile(Object::Group(name.clone()), |leading| leading.plan_one(&name));
+            self.reconcile(&Object::Group(name.clone()), |leading| leading.plan_one(&name));
             let instances = self.state.groups.get(&name).map_or(0, |group| group.slots().len());
             planned += instances.max(LEAST);
         }

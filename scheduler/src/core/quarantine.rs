@@ -198,7 +198,7 @@ fn message(panic: &(dyn Any + Send)) -> String {
 
 impl Leading<'_> {
     /// Works on one object; a panic quarantines it. Returns whether the step ended without one.
-    pub(super) fn guarded(&mut self, object: Object, step: impl FnOnce(&mut Self)) -> bool {
+    pub(super) fn guarded(&mut self, object: &Object, step: impl FnOnce(&mut Self)) -> bool {
         match attempt(|| step(self)) {
             Ok(()) => true,
             Err(panic) => {
@@ -209,45 +209,45 @@ impl Leading<'_> {
     }
 
     /// Reconciles one object, unless it is quarantined; a success ends a quarantine whose retry was due.
-    pub(super) fn reconcile(&mut self, object: Object, step: impl FnOnce(&mut Self)) {
-        if self.state.quarantine.holds_back(&object, self.now) {
+    pub(super) fn reconcile(&mut self, object: &Object, step: impl FnOnce(&mut Self)) {
+        if self.state.quarantine.holds_back(object, self.now) {
             return;
         }
-        if self.guarded(object.clone(), step) {
-            self.end_quarantine(&object, "reconciling it succeeded");
+        if self.guarded(object, step) {
+            self.end_quarantine(object, "reconciling it succeeded");
         }
     }
 
     /// Handles an alarm; a panic quarantines the object that the alarm is about.
     pub(super) fn ring_guarded(&mut self, alarm: Alarm) {
         match Object::of_alarm(&alarm) {
-            Some(object) => drop(self.guarded(object, |leading| leading.ring(alarm))),
+            Some(object) => drop(self.guarded(&object, |leading| leading.ring(alarm))),
             None => self.ring(alarm),
         }
     }
 
     /// Stops reconciling an object, which is as stored from now on.
-    pub(super) fn quarantine(&mut self, object: Object, reason: String) {
-        self.restore_object(&object);
+    pub(super) fn quarantine(&mut self, object: &Object, reason: String) {
+        self.restore_object(object);
         self.note_quarantined(object, reason);
     }
 
-    pub(super) fn note_quarantined(&mut self, object: Object, reason: String) {
+    pub(super) fn note_quarantined(&mut self, object: &Object, reason: String) {
         let reason = texts::bounded(reason);
         let retry_at = self.now + RETRY_AFTER;
-        match &object {
+        match object {
             Object::Group(name) => self.lead.alarms.set(Alarm::Group(name.clone()), Some(retry_at)),
             Object::Dependency(name) => self.lead.alarms.set(Alarm::Dependency(name.clone()), Some(retry_at)),
             Object::Node(_) => {}
         }
-        let known = self.state.quarantine.objects.get(&object);
+        let known = self.state.quarantine.objects.get(object);
         let since = known.map_or(self.now, |known| known.since);
         let quarantined = Quarantined { reason: reason.clone(), since, retry_at };
         self.state.quarantine.objects.insert(object.clone(), quarantined);
         let again = |(told, at): &(String, Timestamp)| *told != reason || self.now.since(*at) >= REPORT_AGAIN_AFTER;
-        if self.state.quarantine.reported.get(&object).is_none_or(again) {
+        if self.state.quarantine.reported.get(object).is_none_or(again) {
             self.state.quarantine.reported.insert(object.clone(), (reason.clone(), self.now));
-            self.tell(vec![self.quarantine_event(&object, format!("quarantined: {reason}"))]);
+            self.tell(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
         }
     }
 

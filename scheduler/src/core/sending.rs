@@ -73,7 +73,7 @@ impl Leading<'_> {
             // A lost node is told when it is heard again.
             let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
             if !lost {
-                self.guarded(Object::Node(node.clone()), |leading| leading.send_order(node));
+                self.guarded(&Object::Node(node.clone()), |leading| leading.send_order(node));
             }
         }
         match self.lead.line.free_at() {

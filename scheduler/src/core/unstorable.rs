@@ -42,7 +42,7 @@ impl Leading<'_> {
             self.look_again(object);
         }
         for object in objects {
-            self.quarantine(object, reason.clone());
+            self.quarantine(&object, reason.clone());
         }
         if given_up.iter().any(|bundle| bundle.spared.is_some()) {
             self.spare_now();

@@ -64,7 +64,7 @@ impl Leading<'_> {
         }
         for _ in 0..MOST_PLANS {
             let Some(name) = self.state.dependencies.dirty.pop_first() else { return };
-            self.reconcile(Object::Dependency(name.clone()), |leading| leading.plan_dependency(&name));
+            self.reconcile(&Object::Dependency(name.clone()), |leading| leading.plan_dependency(&name));
         }
     }
 
