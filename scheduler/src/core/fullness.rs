@@ -17,7 +17,7 @@ use super::leader::Leading;
 /// Percent of the quota from which growth is refused.
 const FULL_AT: u64 = 70;
 
-/// Whether so many bytes are too many for this quota; 0 is an unknown quota.
+/// Whether growth is refused at this size. A quota of 0 is unknown and refuses nothing.
 fn is_full(used: u64, quota: u64) -> bool {
     quota > 0 && used / FULL_AT >= quota / 100
 }

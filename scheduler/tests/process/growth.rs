@@ -1,7 +1,10 @@
 //! How much of etcd a change takes, and what is refused when etcd is nearly full.
 
 use contract::command::{Refusal, Verb, Verdict};
+use contract::keys;
+use contract::layout;
 use contract::name::GroupName;
+use contract::rollout::{Strategy, StrategyType};
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use tokio::time::Instant;
 
@@ -35,6 +38,8 @@ fn create() -> Verb {
         name: name().to_string(),
         namespace: "growth".to_owned(),
         pod: pod(0),
+        // A serial group takes no other spec while no node has room, and there is no node here.
+        strategy: Some(Strategy { kind: StrategyType::RollingUpdate, ..Strategy::default() }),
         ..PodGroupSpec::default()
     };
     Verb::CreateGroup { spec: Box::new(spec) }
@@ -62,6 +67,9 @@ async fn a_label_change_grows_etcd_by_less_than_4_kb() {
         assert_eq!(verdict(&stage, &format!("c{change}"), patch(1000 + change)).await, Verdict::Accepted);
     }
     let after = stage.store.size().await.unwrap();
+    let stored = stage.store.list(keys::STATE).await.unwrap().pairs.into_iter().collect();
+    let record = layout::read_group(&name(), &stored).unwrap().unwrap();
+    assert_eq!(record.spec.version, 20 + CHANGES, "every change took effect");
     let grown = after.in_use.saturating_sub(before.in_use) / u64::from(CHANGES);
     println!("{CHANGES} label changes: etcd grew by {grown} bytes a change, from {before:?} to {after:?}");
     assert!(grown > 0, "etcd does not say how large it is: {before:?} {after:?}");
