@@ -75,7 +75,7 @@ impl Leading<'_> {
     /// What takes the place of a command's decision: its refusal, and the cursor behind it.
     fn refusing(&mut self, bundle: &Bundle, reason: &str) -> Option<Bundle> {
         let (id, reply) = bundle.command.clone()?;
-        let digest = self.state.outcomes.get(&id).and_then(|outcome| outcome.digest.clone());
+        let digest = self.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
         let cursor = bundle.writes.iter().find(|write| commit::key(write) == keys::CURSOR).cloned()?;
         let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
         let outcome = Outcome { id: id.clone(), at: self.now, verdict, digest };
