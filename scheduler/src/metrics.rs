@@ -60,12 +60,12 @@ pub(crate) struct Metrics {
 
 impl Metrics {
     pub(crate) fn register(&self, registry: &mut Registry) {
-        registry.register(
-            "deployd_quarantined_objects",
+        let r = registry.sub_registry_with_prefix("deployd_scheduler");
+        r.register(
+            "quarantined_objects",
             "Objects that the leader does not reconcile because of an error",
             self.quarantined.clone(),
         );
-        let r = registry.sub_registry_with_prefix("deployd_scheduler");
         r.register("leader", "1 while this scheduler leads", self.leader.clone());
         r.register("term", "Term of this leader, 0 on a standby", self.term.clone());
         r.register("commits", "Transactions by result", self.commits.clone());
