@@ -52,15 +52,20 @@ pub fn fields(random: &mut Random) -> PodGroupSpec {
     let policies = [UpdatePolicy::ReCreate, UpdatePolicy::InPlaceIfPossible, UpdatePolicy::InPlaceOnly];
     let in_place = if random.chance(40) { *random.pick(&policies).unwrap_or(&policies[0]) } else { policies[0] };
     let actions = [FailureAction::Hold, FailureAction::Rollback, FailureAction::Continue];
+    let min_ready_seconds = random.chance(50).then(|| i64::try_from(random.below(5)).unwrap_or(0));
     PodGroupSpec {
         strategy: Some(strategy),
         topology,
-        min_ready_seconds: random.chance(50).then(|| i64::try_from(random.below(5)).unwrap_or(0)),
+        min_ready_seconds,
         // Shorter than the calm at the end, so that a release that cannot go on says so before.
         progress_deadline_seconds: Some(i64::try_from(random.between(40, 120)).unwrap_or(60)),
         pod_replacement: random.chance(20).then_some(PodReplacement::Complete),
         update_policy: if is_recreated { UpdatePolicy::ReCreate } else { in_place },
-        failure_action: random.chance(80).then(|| *random.pick(&actions).unwrap_or(&actions[0])),
+        // Half of those that roll back do so by default.
+        failure_action: random
+            .pick(&actions)
+            .copied()
+            .filter(|action| *action != FailureAction::Rollback || min_ready_seconds.is_some()),
         readiness_gates: if is_gated { vec![GATE.to_owned()] } else { Vec::new() },
         drain: random.chance(20).then(|| drain(random)),
         ..PodGroupSpec::default()
@@ -89,12 +94,13 @@ fn strategy(random: &mut Random) -> Strategy {
         }
         5 => Strategy { kind: StrategyType::Recreate, ..Strategy::default() },
         kind => {
+            let batch_size = random.chance(80).then(|| amount(random));
             let need_waiting_for_confirm = random.chance(50);
             Strategy {
                 kind: if kind < 8 { StrategyType::Batch } else { StrategyType::Beta },
-                batch_size: random.chance(80).then(|| amount(random)),
+                batch_size,
                 need_waiting_for_confirm,
-                confirm_first_deployment: need_waiting_for_confirm && random.chance(50),
+                confirm_first_deployment: need_waiting_for_confirm && batch_size.is_none(),
                 window: random.chance(20).then_some(1),
                 ..Strategy::default()
             }

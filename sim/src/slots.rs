@@ -99,8 +99,12 @@ impl Asks {
         }
         self.check_acts(was, is, limit, now)?;
         self.check_drifts(was, is)?;
-        let upgrade =
-            was.record.last_error.starts_with("instance ") && was.record.last_error.contains("is not upgraded");
+        // Texts about an upgrade that is paused or has no lock any more end with the upgrade.
+        let said = was.record.last_error.as_str();
+        let is_about = |words: &str| said.starts_with("instance ") && said.contains(words);
+        let upgrade = is_about("is not upgraded")
+            || is_about(" fails in version ")
+            || said.starts_with("the upgrade to version ");
         let cleared = !was.record.last_error.is_empty() && is.record.last_error.is_empty();
         // What a release ran into is over when the release goes on.
         let cleared = cleared && !is.record.spec.is_conducted();

@@ -42,6 +42,7 @@ impl Versions {
 
     /// An undo was accepted: one more version, a copy of the revision named or of any that was, unless it is that already.
     pub fn undone(&mut self, revision: Option<u32>) {
+        self.note_possible();
         let known = self.known.iter().filter(|(number, _)| revision.is_none_or(|revision| revision == **number));
         let copies: Vec<PodSpec> = known.map(|(_, pod)| pod.clone()).collect();
         let before: Vec<(u32, PodSpec)> = self.possible.iter().cloned().chain(self.rolled_back()).collect();
@@ -52,13 +53,17 @@ impl Versions {
     /// A patch was accepted: it is in effect, or it did not fit.
     pub fn patched(&mut self, patch: &PodSpec) {
         self.patches += 1;
-        // Each may become a revision without ever being stored as the present one.
-        for (number, pod) in &self.possible {
-            self.known.entry(*number).or_insert_with(|| pod.clone());
-        }
+        self.note_possible();
         let before: Vec<(u32, PodSpec)> = self.possible.iter().cloned().chain(self.rolled_back()).collect();
         let next = |(number, pod): (u32, PodSpec)| (number + 1, pod.patched(patch.clone(), Default::default()));
         self.possible.extend(before.into_iter().map(next));
+    }
+
+    /// Each may become a revision without ever being stored as the present one.
+    fn note_possible(&mut self) {
+        for (number, pod) in &self.possible {
+            self.known.entry(*number).or_insert_with(|| pod.clone());
+        }
     }
 
     fn rolled_back(&self) -> Vec<(u32, PodSpec)> {

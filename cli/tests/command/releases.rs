@@ -9,7 +9,7 @@ const REVISIONS: &str = "GET /api/revisions";
 const CHANGE: &str = "PATCH /api/podgroups";
 const OPEN: &str = "Progressing";
 
-fn rollout(release: u32, stand: &str, updated: i64) -> Value {
+pub(super) fn rollout(release: u32, stand: &str, updated: i64) -> Value {
     let phase = match stand {
         "Complete" => "Completed",
         "Aborted" => "Aborted",

@@ -23,6 +23,7 @@ use crate::record::{
     DependencyRecord, Draining, Fetching, Filling, GroupRecord, Pair, PairsRecord, PlacementRecord, RevisionRecord,
     RevisionsRecord, Slot,
 };
+use crate::rollout::FailureAction;
 use crate::sparse;
 use crate::spec::PodSpec;
 use crate::state::TargetState;
@@ -459,7 +460,11 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
             if serde_json::from_slice::<GroupRecord<SpecRef>>(value).is_ok() {
                 return None;
             }
-            let record: GroupRecord = serde_json::from_slice(value).ok()?;
+            let mut record: GroupRecord = serde_json::from_slice(value).ok()?;
+            // Schema 1 did not store `Hold`, which was the default: a group that wrote it keeps it.
+            if record.spec.is_conducted() {
+                record.spec.failure_action.get_or_insert(FailureAction::Hold);
+            }
             let pods = record.former.values().chain([&record.spec.pod]);
             let mut entries: Vec<Entry> = pods.map(|pod| Owner::Group(&name).put(pod)).collect();
             entries.push(put_group(&name, &record));

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::fence::Term;
+use crate::store::Stores;
 
 /// The commits a store holds: `state/progress`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Progress {
     /// Leaderships before this term do not count: a restore replaced what they stored, or they were too long ago.
     #[serde(default)]
     pub since: Term,
+    /// The names of the store: the numbers of two stores cannot be compared. Empty fits every store.
+    #[serde(default, skip_serializing_if = "Stores::is_empty")]
+    pub stores: Stores,
 }
 
 impl Progress {
@@ -28,7 +32,17 @@ impl Progress {
 
     /// The progress of a store in which only leaderships from `since` on count.
     pub fn since(since: Term) -> Self {
-        Self { commits: BTreeMap::new(), since }
+        Self { since, ..Self::default() }
+    }
+
+    /// The same progress, known to be of this store.
+    #[must_use]
+    pub fn of_store(self, stores: &Stores) -> Self {
+        Self { stores: stores.clone(), ..self }
+    }
+
+    fn is_of_another_store(&self, other: &Self) -> bool {
+        !self.stores.is_empty() && !other.stores.is_empty() && self.stores.is_disjoint(&other.stores)
     }
 
     /// Nothing is known: an older deployd wrote it, or nothing was committed yet.
@@ -58,6 +72,9 @@ impl Progress {
 
     /// Like [`Progress::covers`], for leaderships up to and including `last` only.
     pub fn covers_before(&self, other: &Self, last: Term) -> bool {
+        if self.is_of_another_store(other) {
+            return true;
+        }
         let counts = |term: &Term| (self.since..=last).contains(term);
         other.commits.iter().filter(|(term, _)| counts(term)).all(|(term, number)| self.of(*term) >= *number)
     }
@@ -83,6 +100,15 @@ mod tests {
         store.raise(Term(12), 5_000);
         assert!(!store.covers(&node), "the commits of another leadership are other commits");
         assert!(!progress(&[(7, 120)]).covers(&node));
+    }
+
+    #[test]
+    fn commits_of_another_store_say_nothing_about_this_one() {
+        let ours = Progress { since: Term(12), ..progress(&[(12, 40), (900, 3)]) };
+        let named = |progress: Progress, name: &str| progress.of_store(&Stores::from([name.to_owned()]));
+        let theirs = progress(&[(57, 300)]);
+        assert!(!named(ours.clone(), "b").covers(&named(theirs.clone(), "b")));
+        assert!(named(ours, "b").covers(&named(theirs, "a")));
     }
 
     #[test]

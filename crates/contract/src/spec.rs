@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::ranges;
 use crate::rollout::{Amount, Drain, FailureAction, PodReplacement, Strategy, StrategyType, Topology, UpdatePolicy};
@@ -316,8 +316,13 @@ pub struct LogConfig {
     /// Driver; empty means the engine's default.
     #[serde(rename = "Type")]
     pub kind: String,
-    /// Driver options.
+    /// Driver options. Answers show none of them as `null`, as the original does.
+    #[serde(deserialize_with = "null_is_empty")]
     pub config: BTreeMap<String, String>,
+}
+
+fn null_is_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 impl PodSpec {

@@ -53,7 +53,7 @@ pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
 /// The restart that the facts of a pod show, if no leader reported it: the container ended after the newest start or stop that
 /// is stored of the instance. So a restart that happens while there is no leader is reported by the next one.
 pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Happening> {
-    if facts.restarts == 0 || facts.leaving {
+    if facts.restarts == 0 || facts.leaving || facts.let_go {
         return None;
     }
     let ended_at = facts.containers.iter().map(|container| container.finished_at).max();

@@ -179,7 +179,8 @@ struct Large {
 impl Large {
     /// Forgets the decision; only what is stored aside of it is deleted.
     fn give_up(&mut self) -> Option<Bundle> {
-        let clears = |write: &Write| matches!(write, Write::Delete { key } if key.starts_with(keys::STAGED));
+        let is_staged = |key: &str| key.starts_with(keys::STAGED) || key == keys::STAGED_READY;
+        let clears = |write: &Write| matches!(write, Write::Delete { key } if is_staged(key));
         self.transactions.retain(|writes| writes.iter().all(clears));
         self.bundle.take()
     }
@@ -262,7 +263,7 @@ impl Outbox {
             let size: usize = changes.iter().map(weight).sum();
             // The progress is one write more.
             let full = writes.len() + changes.len() + 1 >= Commit::MOST_WRITES || bytes + size > MOST_BYTES;
-            let alone = self.one_by_one > 0 && !changes.is_empty();
+            let alone = self.one_by_one > 0 && bundle.stores();
             if (full || alone) && !writes.is_empty() {
                 break;
             }

@@ -124,7 +124,10 @@ impl Leading<'_> {
         };
         let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
         for pod in &pods {
-            self.guarded(&Object::Group(pod.group.clone()), |leading| leading.look_at_pod(pod));
+            let object = Object::Group(pod.group.clone());
+            if !self.state.quarantine.holds_back(&object, self.now) {
+                self.guarded(&object, |leading| leading.look_at_pod(pod));
+            }
         }
         for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
             self.look(Concern::Engine(node));

@@ -65,8 +65,11 @@ mod unstorable;
 mod vacancy;
 mod waits;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
+use contract::command::Outcome;
 use contract::event::Kind;
 use contract::fence::Term;
 use contract::keys;
@@ -90,6 +93,9 @@ use self::queries::{Answered, Library};
 use self::reports::Ears;
 use self::state::State;
 
+/// etcd keeps an outcome for at least this time.
+const OUTCOMES_KEPT: Duration = Duration::from_secs(60 * 60);
+
 /// The core.
 #[derive(Debug)]
 pub struct Core {
@@ -98,6 +104,10 @@ pub struct Core {
     state: State,
     /// What is stored, as far as this process was told.
     stored: Stored,
+    /// What the watch reported while this process leads and that differs from what it stored: it counts once it follows.
+    mirrored: BTreeMap<String, Option<Vec<u8>>>,
+    /// Keys of `stored` that were converted from schema 1 and are not stored themselves.
+    converted: BTreeSet<String>,
     ears: Ears,
     /// The latest time seen: time does not go back in here, whatever a clock says.
     now: Timestamp,
@@ -135,6 +145,8 @@ impl Core {
             role: Role::Follower,
             state: State::default(),
             stored: Stored::new(),
+            mirrored: BTreeMap::new(),
+            converted: BTreeSet::new(),
             ears: Ears::default(),
             now: Timestamp::NEVER,
             listening_since: None,
@@ -267,40 +279,75 @@ impl Core {
     }
 
     fn mirror(&mut self, mirror: Mirror) {
-        let (changed, expired) = match mirror {
+        if let Role::Leader(_) = self.role {
+            return self.mirror_while_leading(mirror);
+        }
+        let changed = match mirror {
             Mirror::Reset(pairs) => {
-                let pairs = pairs.into_iter().flat_map(|(key, value)| present_shape(key, value)).collect();
-                let before = std::mem::replace(&mut self.stored, pairs);
-                let expired = before.into_keys().filter(|key| !self.stored.contains_key(key)).collect();
-                (None, expired)
+                self.stored.clear();
+                self.converted.clear();
+                pairs.into_iter().for_each(|(key, value)| drop(self.store_mirrored(key, value)));
+                return drop(self.rebuild());
             }
             Mirror::Put(key, value) => {
                 let mut changed = self.drop_former(&key);
-                for (key, value) in present_shape(key, value) {
-                    self.stored.insert(key.clone(), value);
-                    changed.push(key);
-                }
-                (Some(changed), Vec::new())
+                changed.extend(self.store_mirrored(key, value));
+                changed
             }
             Mirror::Delete(key) => {
                 let mut changed = self.drop_former(&key);
                 self.stored.remove(&key);
-                changed.push(key.clone());
-                (Some(changed), vec![key])
+                changed.push(key);
+                changed
             }
         };
-        // A leader is the one writer: what it hears back is at best what it knows. Only the end of an outcome's lease is news. The
-        // stored view is kept all the same, for the moment it does not lead any more.
-        match (&self.role, changed) {
-            (Role::Leader(_), _) => {
-                for key in expired {
-                    if let keys::Key::Outcome(id) = keys::parse(&key) {
-                        self.state.outcomes.remove(&id);
-                    }
-                }
+        changed.iter().for_each(|key| self.refresh(key));
+    }
+
+    /// Stores a mirrored value in the present schema; the keys it has there. A standby of this build may follow a leader that
+    /// still writes schema 1.
+    fn store_mirrored(&mut self, key: String, value: Vec<u8>) -> Vec<String> {
+        let Some(entries) = layout::from_schema_1(&key, &value) else {
+            self.converted.remove(&key);
+            self.stored.insert(key.clone(), value);
+            return vec![key];
+        };
+        let keys: Vec<String> = entries.iter().map(|(key, _)| key.clone()).collect();
+        self.converted.extend(keys.iter().cloned());
+        self.stored.extend(entries);
+        keys
+    }
+
+    /// A leader is the one writer, and the watch may lag behind its commits: what it mirrors counts once this process follows.
+    /// Only the end of an outcome's lease is news.
+    fn mirror_while_leading(&mut self, mirror: Mirror) {
+        match mirror {
+            Mirror::Put(key, value) => self.note_mirrored(key, Some(value)),
+            Mirror::Delete(key) => self.note_gone(key, true),
+            Mirror::Reset(pairs) => {
+                let listed: Stored = pairs.into_iter().collect();
+                let gone: Vec<String> = self.stored.keys().filter(|key| !listed.contains_key(*key)).cloned().collect();
+                gone.into_iter().for_each(|key| self.note_gone(key, false));
+                listed.into_iter().for_each(|(key, value)| self.note_mirrored(key, Some(value)));
             }
-            (Role::Follower, None) => drop(self.rebuild()),
-            (Role::Follower, Some(changed)) => changed.iter().for_each(|key| self.refresh(key)),
+        }
+    }
+
+    /// A key is deleted, or is missing in a listing, which may be older than an outcome that was just stored.
+    fn note_gone(&mut self, key: String, is_deleted: bool) {
+        let keys::Key::Outcome(id) = keys::parse(&key) else { return self.note_mirrored(key, None) };
+        let is_old = |outcome: &Outcome| self.now.since(outcome.at) >= OUTCOMES_KEPT;
+        if is_deleted || self.state.outcomes.get(&id).is_none_or(is_old) {
+            self.state.outcomes.remove(&id);
+            self.stored.remove(&key);
+        }
+    }
+
+    fn note_mirrored(&mut self, key: String, value: Option<Vec<u8>>) {
+        if self.stored.get(&key) == value.as_ref() {
+            self.mirrored.remove(&key);
+        } else {
+            self.mirrored.insert(key, value);
         }
     }
 
@@ -319,7 +366,8 @@ impl Core {
     /// An older leader changed a value of schema 1: forgets what it was converted to before.
     fn drop_former(&mut self, key: &str) -> Vec<String> {
         let Some(prefix) = layout::prefix_of_schema_1(key) else { return Vec::new() };
-        let former: Vec<String> = layout::under(&prefix, &self.stored).map(|(key, _)| key.clone()).collect();
+        let converted = layout::under(&prefix, &self.stored).map(|(key, _)| key);
+        let former: Vec<String> = converted.filter(|key| self.converted.contains(*key)).cloned().collect();
         former.iter().for_each(|key| drop(self.stored.remove(key)));
         former
     }
@@ -353,6 +401,12 @@ impl Core {
             self.counted = (lead.term, lead.highest_generation());
             self.progress.clone_from(lead.outbox.progress());
             self.role = Role::Follower;
+            for (key, value) in std::mem::take(&mut self.mirrored) {
+                match value {
+                    Some(value) => drop(self.stored.insert(key, value)),
+                    None => drop(self.stored.remove(&key)),
+                }
+            }
             self.rebuild();
         }
     }
@@ -360,6 +414,7 @@ impl Core {
     fn elected(&mut self, term: Term, stored: Vec<(String, Vec<u8>)>) -> Vec<Effect> {
         self.follow();
         self.stored = stored.into_iter().collect();
+        self.converted.clear();
         let unfinished = staging::recover(&mut self.stored);
         let mut effects = self.rebuild();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
@@ -374,6 +429,7 @@ impl Core {
             return effects;
         }
         let progress = self.state.progress.clone().unwrap_or_else(|| Progress::since(term));
+        let progress = progress.of_store(&self.state.store.stores);
         let outbox = Outbox::over(&self.stored, unfinished, term, progress);
         let mut leader = Leader::new(term, floor, &self.state, outbox, self.now);
         leader.overtaken = self.overtaken;
@@ -461,11 +517,6 @@ impl Core {
             }
         }
     }
-}
-
-/// A stored value in the present schema. A standby of this build may follow a leader that still writes schema 1.
-fn present_shape(key: String, value: Vec<u8>) -> Vec<(String, Vec<u8>)> {
-    layout::from_schema_1(&key, &value).unwrap_or_else(|| vec![(key, value)])
 }
 
 impl Leading<'_> {

@@ -65,7 +65,11 @@ impl Leading<'_> {
         self.look(Concern::Engine(node.clone()));
         for change in &folded.pods {
             // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
-            self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
+            let object = Object::Group(change.pod.group.clone());
+            if self.state.quarantine.holds_back(&object, self.now) {
+                continue;
+            }
+            self.guarded(&object, |leading| {
                 leading.note_condition(node, change);
                 leading.dependency_reported(node, &change.pod);
                 leading.pod_reported(change);

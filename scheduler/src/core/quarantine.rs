@@ -12,6 +12,7 @@ use std::time::Duration;
 use contract::command::Verb;
 use contract::event::{Event, Kind};
 use contract::keys::{self, Key};
+use contract::layout;
 use contract::name::{GroupName, NodeName};
 use contract::query::{QuarantinedKind, QuarantinedView};
 use contract::record::GroupRecord;
@@ -117,7 +118,7 @@ struct Quarantined {
 
 impl Quarantine {
     /// Whether the object must not be reconciled now.
-    fn holds_back(&self, object: &Object, now: Timestamp) -> bool {
+    pub(super) fn holds_back(&self, object: &Object, now: Timestamp) -> bool {
         self.objects.get(object).is_some_and(|quarantined| now < quarantined.retry_at)
     }
     pub(super) fn contains(&self, object: &Object) -> bool {
@@ -335,7 +336,8 @@ impl Leading<'_> {
 
     /// The chosen keys with the values that are stored, or will be when every decision made so far is.
     fn latest(&self, choose: impl Fn(&str) -> bool) -> Stored {
-        let chosen = self.stored.iter().filter(|(key, _)| choose(key));
+        // Outcomes, of which there may be many, belong to no object.
+        let chosen = layout::under(keys::STATE, self.stored).filter(|(key, _)| choose(key));
         let mut latest: Stored = chosen.map(|(key, value)| (key.clone(), value.clone())).collect();
         self.lead.outbox.overlay(&mut latest, choose);
         latest

@@ -11,7 +11,7 @@ use contract::report::{Report, ReportHead};
 use crate::samples;
 
 pub(crate) fn progress() -> Progress {
-    Progress { commits: [(Term(812), 4), (Term(907), 120)].into(), since: Term(700) }
+    Progress { commits: [(Term(812), 4), (Term(907), 120)].into(), since: Term(700), ..Progress::default() }
 }
 
 pub(crate) fn order() -> OrderMessage {

@@ -62,7 +62,7 @@ impl Planning<'_> {
         match operation.kind {
             Operation::Deploying => !self.unsettled,
             Operation::Scheduling => !self.unsettled && !self.facts.lingers,
-            Operation::Upgrading => self.is_paused || self.is_deployed(),
+            Operation::Upgrading => self.paused_at.is_some() || self.is_deployed(),
             Operation::Starting => all_turned_to && !(0..self.plan.slots.len()).any(|index| self.is_starting(index)),
             Operation::Stopping => all_turned_to && !(0..self.plan.slots.len()).any(|index| self.is_stopping(index)),
             Operation::Restarting | Operation::Drifting => {

@@ -75,7 +75,7 @@ impl Planning<'_> {
         }
         let failing = (0..self.plan.slots.len()).find_map(|index| Some((index, self.failure(index)?)));
         let Some((index, why)) = failing else { return self.forget_failure() };
-        self.is_paused = true;
+        self.paused_at = Some(index);
         if self.is_outdated(&self.plan.slots[index]) {
             return self.stuck(index, &why);
         }

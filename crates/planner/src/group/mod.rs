@@ -191,7 +191,7 @@ struct Planning<'a> {
     touched: BTreeSet<usize>,
     unsettled: bool,
     /// The upgrade waits for an instance that proved that its version does not work: it needs no lock for that.
-    is_paused: bool,
+    paused_at: Option<usize>,
     /// Slots that keep their version although another is wanted, and why.
     stuck: BTreeMap<usize, String>,
     /// What is reported of the pod in each slot.
@@ -220,7 +220,7 @@ impl<'a> Planning<'a> {
             moves: Vec::new(),
             touched: BTreeSet::new(),
             unsettled: false,
-            is_paused: false,
+            paused_at: None,
             stuck: BTreeMap::new(),
             seen: facts.seen.to_vec(),
             beside: facts.beside.to_vec(),

@@ -57,11 +57,12 @@ impl Planning<'_> {
     }
 
     fn leaving(&mut self, index: usize) {
-        self.unsettled = true;
         let left = self.plan.slots[index].leaves.clone();
         let Some(left) = left.filter(|left| self.is_lost(left)) else {
+            self.unsettled = true;
             return self.plan.slots[index].why.clear();
         };
+        // A lost node may not answer for days: that does not hold the lock of an operation.
         self.plan.slots[index].why =
             format!("node {left}, which it leaves, is lost; the instance is stateful and waits for it");
     }

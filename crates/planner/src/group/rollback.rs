@@ -8,11 +8,13 @@
 use contract::command::Operation;
 use contract::notice::Incident;
 use contract::record::OperationRecord;
+use contract::report::{ContainerFacts, FetchState};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::readiness::Condition;
 use super::{Bucket, Planning, Revision, number};
+use crate::restart;
 
 /// The original's words.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
@@ -87,14 +89,29 @@ impl Planning<'_> {
             begun.max(from) + self.facts.patience.operation
         };
         if let Some(fetching) = self.asked_for(slot).filter(|_| self.is_outdated(slot)) {
-            return Some(operation(fetching.since));
+            // With the image on its node it only lacks room, which says nothing about the version.
+            let is_here = self.said(self.seen(first)).is_some_and(|said| said.state == FetchState::Here);
+            return (!is_here).then(|| operation(fetching.since));
         }
         match self.condition(first) {
             Condition::Ready | Condition::Idle | Condition::Silent { .. } => None,
+            // A program that ended as its policy wants it has done its work.
+            Condition::Down { .. } if self.has_succeeded(first) => None,
             Condition::Unready { limit, .. } | Condition::Down { limit } => Some(limit),
             Condition::Busy if slot.leaves.is_some() => None,
             Condition::Busy => Some(operation(self.turned_at(first))),
         }
+    }
+
+    /// Every container of it that ended did so without an error, and nothing restarts it.
+    fn has_succeeded(&self, index: usize) -> bool {
+        let policy = self.record.spec.restart_policy;
+        let Some(seen) = self.seen(index) else { return false };
+        let mut ended = seen.containers.iter().filter(|it| !it.running && it.finished_at.happened()).peekable();
+        let is_success = |it: &ContainerFacts| {
+            it.exit_code == 0 && it.error.is_empty() && !restart::is_wanted(policy, it.exit_code, false)
+        };
+        ended.peek().is_some() && ended.all(is_success)
     }
 
     fn roll_back(&mut self, first: usize, earlier: u32, why: String) {

@@ -28,6 +28,9 @@ impl Planning<'_> {
         let waits_for = outdated.first().and_then(|first| self.last_under_way(first + 1));
         let mut looked_at = 0;
         for index in outdated {
+            if self.paused_at.is_some_and(|failing| failing < index) {
+                return;
+            }
             let alone = waits_for.is_none_or(|last| last <= index);
             let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
             looked_at = index;

@@ -266,10 +266,15 @@ fn an_outcome_is_forgotten_when_etcd_expires_it() {
     assert!(rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"), "it is a new command");
     // The watch was interrupted and misses the end of one of them.
     rig.store.remove(&keys::outcome(&"c2".parse().expect("an id")));
-    let stored = rig.store.clone().into_iter().collect();
+    let stored: Vec<(String, Vec<u8>)> = rig.store.clone().into_iter().collect();
+    rig.run(Input::Mirror(Mirror::Reset(stored.clone())));
+    assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
+    let has_callback = |rig: &Rig| rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/");
+    assert!(has_callback(&rig), "a listing may be older than an outcome that was just stored");
+    rig.now += 3_600_000;
     rig.run(Input::Mirror(Mirror::Reset(stored)));
     assert_eq!(rig.command("c2", Verb::RemoveCallback { url: "http://a/".to_owned() }), "Accepted");
-    assert!(!rig.store[keys::CALLBACKS].windows(9).any(|text| text == b"http://a/"));
+    assert!(!has_callback(&rig));
 }
 
 #[test]

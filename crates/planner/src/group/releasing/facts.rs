@@ -42,13 +42,21 @@ impl Planning<'_> {
             can_roll_back: self.way_back().is_some(),
             units: self.units(),
             slots,
-            strays: i64::from(self.facts.strays),
+            strays: i64::from(self.facts.strays).max(self.removed_and_leaving()),
             is_blind: self.is_blind(),
             release: Release { is_paused: spec.paused, ..release },
             now: Moment::from(self.now),
         };
         self.look_again();
         (facts, units)
+    }
+
+    /// Removed instances whose node has not let go of them. A lost node may never answer and does not count.
+    fn removed_and_leaving(&self) -> i64 {
+        let is_leaving = |slot: &&Slot| {
+            slot.filling == Filling::Nothing && slot.leaves.as_ref().is_some_and(|node| !self.is_lost(node))
+        };
+        i64::try_from(self.plan.slots.iter().filter(is_leaving).count()).unwrap_or(i64::MAX)
     }
 
     /// A node has not told this leader yet what it has. Only asked while something is to be replaced: it means looking at

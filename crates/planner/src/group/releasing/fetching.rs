@@ -108,7 +108,7 @@ impl Planning<'_> {
     }
 
     /// What a node says about fetching the present version.
-    fn said<'a>(&self, seen: Option<&'a PodFacts>) -> Option<&'a Fetched> {
+    pub(in super::super) fn said<'a>(&self, seen: Option<&'a PodFacts>) -> Option<&'a Fetched> {
         seen?.fetched.as_ref().filter(|fetched| fetched.version == self.record.spec.version)
     }
 

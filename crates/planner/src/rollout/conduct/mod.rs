@@ -32,6 +32,7 @@ pub use self::replacing::strategy;
 pub use self::words::instances;
 
 use self::board::{Board, pods};
+use super::limits::PodReplacement;
 use super::release::Phase;
 
 /// Rounds of a decision: what one orders may end what held another back, as a failure or a slot with two pods does. The last
@@ -137,7 +138,9 @@ fn is_complete(board: &Board<'_>) -> bool {
         let main = slot.main.as_ref().is_some_and(|main| !board.is_old(main) && board.facts.is_available(main));
         main && slot.next.is_none()
     };
-    board::count(board.slots.iter()) == board.facts.replicas && board.running().all(is_fine)
+    // Under Recreate nothing new may come before the old pods are gone, also after a scale-in to 0.
+    let is_clear = board.facts.settings.style != Style::Recreate || board.terminating(PodReplacement::Complete) == 0;
+    is_clear && board::count(board.slots.iter()) == board.facts.replicas && board.running().all(is_fine)
 }
 
 /// Only a rolling update has slots with two pods: a release that was given up or goes by groups leaves one in each, the

@@ -1,11 +1,10 @@
 //! Decides which instances go when fewer are wanted (sections 0, 2.6, 3.5 and 4.6).
 //!
-//! A group without units loses its highest numbers; in units, who serves least goes first. A release by groups, and each
+//! A group without units loses its highest numbers; in units, the pods that serve least go first. A release by groups, and each
 //! unit of a rolling update, keeps its ratio of updated instances to others, so that scaling moves it neither forwards nor
 //! backwards. The surprise: a rolling update gives all that up where it would take what serves below its minimum.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 
 use super::board::{Board, count, pods};
 use super::decision::Action;
@@ -70,17 +69,8 @@ fn shrink_sets(board: &mut Board<'_>, parts: &[(usize, i64)]) {
         if has_units(board) { chosen(board, &order, losses(board, unit, part)) } else { first(&order, part) }
     };
     let mut gone: Vec<u32> = parts.iter().flat_map(of_unit).collect();
-    if is_mixed(board) {
-        spare(board, &mut gone);
-    }
+    spare(board, &mut gone);
     remove(board, gone);
-}
-
-/// In the middle of a release, or between two of which the first reached only some: nothing of the second may be there yet.
-fn is_mixed(board: &Board<'_>) -> bool {
-    let kind = |pod: &Pod| board.is_old(pod).then_some(pod.revision);
-    let kinds: BTreeSet<Option<u32>> = board.running().flat_map(pods).map(kind).collect();
-    kinds.len() > 1 || board.running().any(|slot| slot.main.is_none())
 }
 
 /// Lets instances that serve nobody go in place of some that serve, until as many serve as must: of the same unit if there

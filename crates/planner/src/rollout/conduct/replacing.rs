@@ -82,16 +82,19 @@ pub(super) fn revisions(board: &Board<'_>) -> Vec<u32> {
 /// What the arithmetic is told. A slot that moves has two pods of the target revision and counts once.
 fn sets(board: &Board<'_>, replacement: PodReplacement) -> Sets {
     let mut old: BTreeMap<u32, Size> = BTreeMap::new();
+    let mut unready: BTreeSet<u32> = BTreeSet::new();
     for pod in board.running().flat_map(pods).filter(|pod| board.is_old(pod)) {
         let size = old.entry(pod.revision).or_default();
         size.spec += 1;
         size.available += i64::from(board.facts.is_available(pod));
+        unready.extend((!pod.ready.ready).then_some(pod.revision));
     }
-    let set = |(revision, size): (u32, Size)| OldSet {
-        name: String::new(),
-        created: Moment::from_secs(i64::from(revision)),
-        size,
-    };
+    // The oldest set gives up pods first, but a set whose pods are all ready after every other: with the pod of revision 1 ready
+    // for less than MinReadySeconds and that of revision 4 not started, revision 4 goes.
+    const READY: i64 = 1 << 32;
+    let age = |revision: u32| i64::from(revision) + if unready.contains(&revision) { 0 } else { READY };
+    let set =
+        |(revision, size): (u32, Size)| OldSet { name: String::new(), created: Moment::from_secs(age(revision)), size };
     let new = Size {
         spec: count(board.running().filter(|slot| board.is_updated(slot))),
         available: count(board.running().filter(|slot| board.is_updated_available(slot))),
