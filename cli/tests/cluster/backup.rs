@@ -91,7 +91,10 @@ async fn populate(cluster: &Cluster) {
         let list: Value = serde_json::from_str(&body).expect("JSON");
         let all = cluster.engine.of_group(cluster.id(), "released.web.web").await;
         let is_new = all.len() == 2 && all.iter().all(|container| container.running && container.name.contains(".v2-"));
-        (is_new && list["PodGroups"][0]["Operation"].as_str().unwrap_or_default().is_empty()).then_some(())
+        let is_free = list["PodGroups"][0]["Operation"].as_str().unwrap_or_default().is_empty();
+        let (_, body) = cluster.call(0, Method::GET, "/api/revisions?name=released.web.web", None).await;
+        let history: Value = serde_json::from_str(&body).expect("JSON");
+        (is_new && is_free && history["Revisions"][2]["Outcome"] == "Completed").then_some(())
     })
     .await;
     cluster.accepted(Method::PATCH, "/api/constraints?type=node&value=node-9&equal=false", None).await;
