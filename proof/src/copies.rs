@@ -26,7 +26,11 @@ pub(crate) async fn watch(
         }
         let Ok(seen) = engine.of_cluster(cluster).await else { continue };
         for copies in doubles(&seen).into_iter().filter(|copies| !may_run_twice(&copies[0].group)) {
-            if told.insert(copies.iter().map(|seen| seen.id.clone()).collect()) {
+            let mut running = 0;
+            for copy in &copies {
+                running += usize::from(engine.is_running(&copy.id).await);
+            }
+            if running > 1 && told.insert(copies.iter().map(|seen| seen.id.clone()).collect()) {
                 found.push(format!("an instance ran twice at once: {copies:?}"));
             }
         }

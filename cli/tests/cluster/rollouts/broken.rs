@@ -122,6 +122,9 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     wanted["Pod"]["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=4000", "DEMO_EXIT_CODE=3"]);
     let second = apply("second.json", &wanted).await;
     assert_eq!(second.status.code(), Some(1), "{}", text(&second));
+    for part in ["exited (3)", "demo listens on 8080"] {
+        assert!(text(&second).contains(part), "it says how the instance ended: {}", text(&second));
+    }
     release.completed(2).await;
     let after = release.exactly(4).await;
     let entries = diary.up_to(&made_since(&before, &after)).await;
