@@ -203,9 +203,7 @@ pub fn mixture(change: &Change, sight: &Sight<'_>) -> Option<String> {
     }
     // Known gap (docs/testing.md, "Found, not fixed"): a group that was scaled to 0 while the store did not answer forgets
     // which node still has to remove a pod.
-    if change.was.pods().next().is_none() {
-        return None;
-    }
+    change.was.pods().next()?;
     for machine in sight.nodes.machines.iter().filter(|machine| !(sight.is_excused)(&machine.owner.node)) {
         let engine = &sight.nodes.engines[machine.engine];
         for seen in engine.inventory(&machine.owner) {

@@ -122,6 +122,8 @@ pub enum Phase {
 }
 
 /// What to do.
+// A report is the largest by far, and few are published in a second.
+#[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Put the ledger on disk, fsync, answer with `Persisted`. A newer one may overtake an older one that waits.
