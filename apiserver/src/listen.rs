@@ -41,7 +41,7 @@ const MOST_CONNECTIONS: u32 = 8192;
 const MOST_REQUESTS: usize = MOST_CONNECTIONS as usize;
 /// Paths that are answered whatever a peer has in flight: monitors and balancers must not be kept out.
 const ADMIN: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-/// What a connection beyond the limits is told before it is closed.
+/// The answer to a connection beyond the limits, sent before the server closes it.
 const REFUSAL: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\nContent-Type: text/plain\r\n\
     Content-Length: 76\r\n\r\ntoo many connections of this address answer requests; try again in a moment\n";

@@ -58,7 +58,7 @@ pub struct Newest<T> {
 }
 
 impl Past {
-    /// Reads over `bus`; a peer may have so many followers at a time.
+    /// Reads over `bus`; bounds the followers of one peer and of all peers.
     pub fn new(bus: Bus, followers_per_peer: usize) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
         let followers = Places::new(FOLLOWERS, followers_per_peer);

@@ -284,7 +284,7 @@ pub struct PodMemory {
     pub restarted_at: Timestamp,
     /// It is crash-looping: the immediate restarts are spent, further ones follow with back-off.
     pub let_go: bool,
-    /// The last ends of its containers that nobody ordered, by index.
+    /// How its containers last ended by themselves, by container index.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exits: BTreeMap<usize, ExitFacts>,
     /// Attempts in a row that failed.

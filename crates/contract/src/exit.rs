@@ -7,7 +7,7 @@ use crate::time::{Timestamp, rfc3339};
 /// Longest last log line that is reported, in bytes.
 pub const LONGEST_LINE: usize = 200;
 
-/// The end of a container that nobody ordered, as an agent reports it.
+/// How a container ended by itself, without an order, as the agent reports it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ExitFacts {

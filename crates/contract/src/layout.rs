@@ -69,8 +69,8 @@ pub struct SpecRef {
 impl SpecRef {
     /// The reference to a spec.
     pub fn to(spec: &PodSpec) -> Self {
-        // Records of the contract serialise. The digest finds equal specs of one group; it is no protection against somebody
-        // who makes two specs of one group collide.
+        // Records of the contract serialise. The digest finds equal specs of one group; it does not
+        // protect against a user who makes two specs of one group collide.
         let text = serde_json::to_vec(&content(spec)).expect("a spec serialises");
         let digest = format!("{:032x}", xxh3_128(&text));
         Self { digest, version: spec.version, created_at: spec.created_at, updated_at: spec.updated_at }

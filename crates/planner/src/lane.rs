@@ -98,7 +98,7 @@ pub struct Memory {
     pub halted: BTreeSet<usize>,
     /// It is crash-looping: the immediate restarts are spent.
     pub let_go: bool,
-    /// Ends that nobody ordered and that were read, by container index: the time of each, by the engine's clock.
+    /// When containers ended by themselves and the agent read how, by container index and the engine's clock.
     pub ends_read: BTreeMap<usize, Timestamp>,
     /// Restarts so far.
     pub history: History,

@@ -192,7 +192,7 @@ mod tests {
         let gone = PodFacts { let_go: true, ..facts(3, false) };
         let stands = |facts: &PodFacts| stands(Condition::LetGo, facts, &on_network(""), POLL, at(9));
         assert_eq!(stands(&gone), Some(at(9)));
-        assert_eq!(stood_at(Condition::LetGo, &gone, at(9)), at(7), "its end is what is told");
+        assert_eq!(stood_at(Condition::LetGo, &gone, at(9)), at(7), "the end is reported");
         assert_eq!(stands(&facts(3, false)), None);
         assert_eq!(stands(&PodFacts { leaving: true, ..gone }), None);
     }

@@ -540,7 +540,7 @@ impl Leading<'_> {
         reported.iter().for_each(|progress| self.compare_progress(progress));
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             if let Err(panic) = attempt(|| self.seat_group(&name)) {
-                // Without its part of the orders, nodes would remove its containers: they are told to leave them alone.
+                // Without its part of the orders, nodes would remove its containers: the leader tells them to spare it.
                 self.state.purge_group(&name);
                 self.state.spared.insert(name.clone());
                 let reason = format!("its orders cannot be made, reading them panicked: {panic}");
