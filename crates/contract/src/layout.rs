@@ -506,7 +506,7 @@ pub fn prefix_of_schema_1(key: &str) -> Option<String> {
 }
 
 /// A text as it is stored: at most [`LONGEST_REASON`] bytes.
-fn short(text: &str) -> Cow<'_, str> {
+pub fn short(text: &str) -> Cow<'_, str> {
     if text.len() <= LONGEST_REASON {
         return Cow::Borrowed(text);
     }
