@@ -11,6 +11,7 @@ mod logs;
 mod making;
 mod networks;
 mod pace;
+mod pulls;
 mod underway;
 mod unused;
 
@@ -45,6 +46,7 @@ use crate::pool::Pool;
 use crate::pulse::Pulse;
 use networks::Networks;
 use pace::{Pace, Place};
+use pulls::Pulls;
 use underway::{Underway, Work};
 
 /// Inspect and list.
@@ -84,6 +86,7 @@ pub struct Engine {
     underway: Underway,
     /// Held while a network is made or removed, so that this agent makes each once.
     networks: tokio::sync::Mutex<Networks>,
+    pulls: Pulls,
     pool: Pool,
     /// A container was removed, or this process began: a network may be without one.
     is_to_sweep: AtomicBool,
@@ -104,6 +107,7 @@ impl Engine {
             ends: Pace::default(),
             underway: Underway::default(),
             networks: tokio::sync::Mutex::default(),
+            pulls: Pulls::default(),
             pool: Pool::default(),
             is_to_sweep: AtomicBool::new(true),
             swappiness: AtomicBool::new(true),

@@ -11,7 +11,7 @@ use contract::name::CommandId;
 use contract::subjects;
 use contract::time::Timestamp;
 use fabric::clock::Clock;
-use fabric::nats::Bus;
+use fabric::nats::{Bus, DurableAck};
 use fabric::shutdown::Shutdown;
 use tokio::time::{Instant, interval_at, timeout_at};
 
@@ -30,6 +30,11 @@ pub enum Fate {
     Decided(Outcome),
     /// Durable; a leader will decide.
     Queued,
+    /// Not stored: another change with the same id waits for a decision.
+    KeyTaken {
+        /// When an apiserver took the other change.
+        at: Timestamp,
+    },
 }
 
 /// Why a command may not be on its way.
@@ -118,10 +123,9 @@ impl Commands {
     }
 
     /// The command that asks for `verb`; who asked is this apiserver unless the client says.
-    pub fn command(&self, id: CommandId, by: Option<String>, verb: Verb) -> Command {
+    pub fn command(&self, id: CommandId, by: Option<String>, verb: Verb, digest: Digest) -> Command {
         let by = by.unwrap_or_else(|| self.sender.by.clone());
-        let digest = Some(Digest::of(&verb));
-        Command { id, at: self.clock.now(), by, verb, digest }
+        Command { id, at: self.clock.now(), by, verb, digest: Some(digest) }
     }
 
     /// Publishes `command` and waits for its fate.
@@ -135,9 +139,16 @@ impl Commands {
         if let Some(since) = self.absence.since().await {
             return Err(Error::StoreAway { since });
         }
-        let duplicate = self.publish(command).await?;
-        if duplicate && let Some(outcome) = self.queries.outcome(&command.id).await {
-            return Ok(Fate::Decided(outcome));
+        let ack = self.publish(command).await?;
+        if ack.duplicate {
+            if let Some(outcome) = self.queries.outcome(&command.id).await {
+                return Ok(Fate::Decided(outcome));
+            }
+            if let Ok(Some(first)) = timeout_at(until, self.stored(ack.sequence)).await
+                && !is_same_request(first.digest, command.digest)
+            {
+                return Ok(Fate::KeyTaken { at: first.at });
+            }
         }
         let fate = timeout_at(until, self.follow(&command.id, &mut waiter)).await;
         Ok(fate.map_or_else(
@@ -149,15 +160,15 @@ impl Commands {
         ))
     }
 
-    /// True when the bus has had it before.
-    async fn publish(&self, command: &Command) -> Result<bool, Error> {
+    /// Stores the command. The bus drops one whose id it has stored before, and acknowledges the stored one.
+    async fn publish(&self, command: &Command) -> Result<DurableAck, Error> {
         let wire = command.verb.wire().to_string();
         let headers = [(subjects::REPLY_HEADER, self.inbox.as_str()), (subjects::WIRE_HEADER, wire.as_str())];
         let id = command.id.as_str();
         match self.bus.publish_durable(subjects::COMMANDS, id, &headers, command, self.sender.publish_deadline).await {
             Ok(ack) => {
                 tracing::info!(command = %command.id, sequence = ack.sequence, duplicate = ack.duplicate, "command stored");
-                Ok(ack.duplicate)
+                Ok(ack)
             }
             // These say that nothing was sent.
             Err(
@@ -169,6 +180,17 @@ impl Commands {
                 Err(Error::Unreachable)
             }
             Err(source) => Err(Error::Unknown { id: command.id.clone(), source }),
+        }
+    }
+
+    /// The command with this number in the stream; none when it cannot be read.
+    async fn stored(&self, sequence: u64) -> Option<Command> {
+        match self.bus.payload(subjects::COMMANDS_STREAM, sequence).await {
+            Ok(payload) => serde_json::from_slice(&payload?).ok(),
+            Err(error) => {
+                tracing::warn!(%error, sequence, "cannot compare a command with the stored one of the same id");
+                None
+            }
         }
     }
 
@@ -188,4 +210,9 @@ impl Commands {
             }
         }
     }
+}
+
+/// Whether two commands with one id are the same change. Older apiservers and schedulers do not tell a digest.
+pub fn is_same_request(first: Option<Digest>, second: Option<Digest>) -> bool {
+    first.zip(second).is_none_or(|(first, second)| first == second)
 }

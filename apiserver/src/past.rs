@@ -138,9 +138,9 @@ impl Follower {
                     tracing::debug!(stream = self.stream.name, %error, "follows again");
                     self.reader = None;
                     self.after = match error {
-                        // Another stream counts anew, and all of it is new.
-                        Error::StreamLost { .. } => 0,
-                        Error::StreamBehind { last, .. } => last,
+                        // The messages that are stored now may have the numbers of lost ones that were shown: all are
+                        // shown, because one shown twice does less harm than one that is never shown.
+                        Error::StreamLost { .. } | Error::StreamBehind { .. } | Error::StreamRewound { .. } => 0,
                         _ => self.after,
                     };
                     tokio::time::sleep(AFTER_LOSS).await;

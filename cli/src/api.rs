@@ -1,19 +1,19 @@
 //! How `deployctl` speaks to an apiserver: any of several, with patience where another try makes sense.
-//!
-//! A change carries an `Idempotency-Key`, so trying it again after a lost answer cannot do it twice. After "another operation
-//! is progressing" the key must be new, because the cluster remembers that refusal. Once the outcome of an attempt is unknown,
-//! it stays unknown until `/api/operations` says what became of the key: a later attempt that was not accepted says nothing
-//! about an earlier one.
 
 mod backup;
 mod calls;
+mod delivery;
+mod error;
 mod nodes;
 mod patience;
 mod releases;
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use contract::api::{Accepted, Failure, OperationStatus};
+use contract::api::Failure;
+use reqwest::header::RETRY_AFTER;
 use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,89 +21,23 @@ use serde_json::Value;
 pub use backup::Place as BackupPlace;
 pub use calls::Config;
 pub(crate) use calls::EVENTS;
+pub use error::Error;
 pub use patience::{Deadline, Patience};
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
+/// Longest attempt to connect, as `fabric::http::client` bounds it.
+const CONNECT: Duration = Duration::from_secs(5);
 /// Longest life of an answer that goes on and on; who listens begins anew before that.
 const STREAM: Duration = Duration::from_secs(24 * 3600);
 
 /// Header of an answer that does not know whether the change was accepted.
 const OUTCOME: &str = "deployd-outcome";
-/// State of an operation that a leader accepted.
-const ACCEPTED: &str = "accepted";
-/// Why the outcome of a queued change is unknown.
-const UNDECIDED: &str = "the change is stored, no scheduler has decided it yet";
+/// Header of an answer that a standby gave when there is no leader: it may be behind.
+const STALE: &str = "deployd-stale";
 
-/// Why the API did not do something.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A URL that is none.
-    #[error("--api {url:?} is not a URL such as http://127.0.0.1:9003: {reason}")]
-    Url {
-        /// The text.
-        url: String,
-        /// Why.
-        reason: String,
-    },
-    /// No apiserver answers.
-    #[error(
-        "no apiserver answers at {urls}; start a local cluster with `deployctl up`, or name the right one with --api"
-    )]
-    Unreachable {
-        /// Where we tried.
-        urls: String,
-        /// Of the last try.
-        #[source]
-        source: reqwest::Error,
-    },
-    /// No such thing.
-    #[error("{0}")]
-    NotFound(String),
-    /// The API said no.
-    #[error("the API refused ({status}): {message}")]
-    Refused {
-        /// HTTP status.
-        status: u16,
-        /// Its reason.
-        message: String,
-    },
-    /// The answer is not what the API promises.
-    #[error("the answer of {url} cannot be read; is it an apiserver of this version?")]
-    Malformed {
-        /// Who answered.
-        url: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// A change was sent, and whether it was accepted is not known.
-    #[error(
-        "the outcome of the change is unknown, and it may still be made: {reason}; GET /api/operations?id={operation} answers \
-         what became of it, look before you send it again"
-    )]
-    Unknown {
-        /// Id of the operation, which is the idempotency key of all attempts.
-        operation: String,
-        /// Why the outcome is unknown.
-        reason: String,
-    },
-    /// It took too long.
-    #[error("gave up after {} s: {waiting_for}", after.as_secs())]
-    Deadline {
-        /// How long we tried.
-        after: Duration,
-        /// What did not come.
-        waiting_for: String,
-    },
-}
-
-impl Error {
-    /// No group has this name.
-    pub fn no_group(name: &str) -> Self {
-        Self::NotFound(format!("no PodGroup is called {name:?}; `deployctl get podgroup` lists them"))
-    }
-}
+/// Why there was no answer.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The API of one cluster.
 #[derive(Debug, Clone)]
@@ -111,6 +45,18 @@ pub struct Api {
     urls: Vec<Url>,
     client: Client,
     deadline: Option<Deadline>,
+    /// How long an attempt to connect may take.
+    connect: Duration,
+    contact: Arc<Contact>,
+}
+
+/// What the latest attempt showed of the way to the API; clones of an [`Api`] share it.
+#[derive(Debug, Default)]
+struct Contact {
+    /// An apiserver answered.
+    is_answered: AtomicBool,
+    /// No apiserver took a connection in time.
+    is_silent: AtomicBool,
 }
 
 /// One answer.
@@ -119,6 +65,10 @@ struct Reply {
     status: StatusCode,
     /// The apiserver does not know whether the change was accepted.
     is_unknown: bool,
+    /// A standby answered, and may be behind.
+    is_stale: bool,
+    /// When the API wants to be asked again.
+    retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
@@ -156,97 +106,23 @@ impl Api {
             Err(error) => Err(Error::Url { url: text.clone(), reason: error.to_string() }),
         };
         let urls = urls.iter().map(parse).collect::<Result<Vec<Url>, Error>>()?;
-        Ok(Self { urls, client: fabric::http::client(REQUEST), deadline: None })
+        let (client, contact) = (fabric::http::client(REQUEST), Arc::default());
+        Ok(Self { urls, client, deadline: None, connect: CONNECT, contact })
     }
 
-    /// The same API for a command with a deadline: no request lasts longer.
+    /// The same API for a command with a deadline: no request lasts longer, and no answer of a standby counts.
+    ///
+    /// An attempt to connect takes at most half of the time, so that a deadline never cuts the first one off: a change that
+    /// found no connection was not sent, while one that was cut off may have been.
     pub fn until(&self, deadline: Deadline) -> Self {
-        Self { deadline: Some(deadline), ..self.clone() }
-    }
-
-    /// Makes a change and waits until a leader has decided it.
-    async fn change(&self, request: Request<'_>, patience: &mut Patience) -> Result<(), Error> {
-        let accepted = self.deliver(request, patience).await?.read()?;
-        self.until_decided(accepted, patience).await
-    }
-
-    /// Sends a change until the API accepts or refuses it, with one key for all attempts.
-    async fn deliver(&self, request: Request<'_>, patience: &mut Patience) -> Result<Reply, Error> {
-        let mut key = fresh_key();
-        let mut doubt: Option<String> = None;
-        loop {
-            let attempt = self.attempt(&request, Some(&key)).await;
-            if request.method != Method::GET {
-                doubt = doubt.or(attempt.doubt);
-            }
-            let (verdict, refusal) = match attempt.answer {
-                Ok(reply) => match verdict(reply.status, &reply.message()) {
-                    Verdict::Done => return Ok(reply),
-                    verdict => (verdict, reply.refusal()),
-                },
-                Err(error @ (Error::Unreachable { .. } | Error::Deadline { .. })) => {
-                    (Verdict::Unavailable(error.to_string()), error)
-                }
-                Err(error) => return Err(error),
-            };
-            if let Some(reason) = &doubt {
-                match self.decided(&key).await {
-                    Some(operation) if operation.state == ACCEPTED => return Ok(self.accepted(&key)),
-                    Some(operation) if matches!(verdict, Verdict::Unavailable(_)) => {
-                        return Err(Error::Refused { status: 409, message: operation.message });
-                    }
-                    // Refused, and the answer says the same.
-                    Some(_) => doubt = None,
-                    None => {
-                        let unknown = |_| Error::Unknown { operation: key.clone(), reason: reason.clone() };
-                        patience.pause(reason).await.map_err(unknown)?;
-                        continue;
-                    }
-                }
-            }
-            match verdict {
-                Verdict::Busy(why) => {
-                    key = fresh_key();
-                    patience.pause(&why).await?;
-                }
-                Verdict::Unavailable(why) => patience.pause(&why).await?,
-                Verdict::Done | Verdict::Final => return Err(refusal),
-            }
-        }
-    }
-
-    /// A queued change is durable but undecided: no leader has read it yet.
-    async fn until_decided(&self, accepted: Accepted, patience: &mut Patience) -> Result<(), Error> {
-        if !accepted.queued || accepted.operation.is_empty() {
-            return Ok(());
-        }
-        loop {
-            let operation = accepted.operation.clone();
-            let unknown = |_| Error::Unknown { operation, reason: UNDECIDED.to_owned() };
-            patience.pause(UNDECIDED).await.map_err(unknown)?;
-            match self.decided(&accepted.operation).await {
-                Some(operation) if operation.state == ACCEPTED => return Ok(()),
-                Some(operation) => return Err(Error::Refused { status: 409, message: operation.message }),
-                None => {}
-            }
-        }
-    }
-
-    /// What became of an operation; none while it is undecided, or while the API does not answer.
-    async fn decided(&self, id: &str) -> Option<OperationStatus> {
-        let reply = self.get("/api/operations", &[("id", id)]).await.ok()?;
-        reply.read().ok()
-    }
-
-    /// The answer to a change that `/api/operations` calls accepted.
-    fn accepted(&self, key: &str) -> Reply {
-        let accepted = Accepted { operation: key.to_owned(), ..Accepted::default() };
-        let body = serde_json::to_vec(&accepted).expect("bodies of the API have string keys only");
-        Reply { url: self.urls[0].clone(), status: StatusCode::ACCEPTED, is_unknown: false, body }
+        let connect = CONNECT.min(deadline.left() / 2);
+        let client = if connect < CONNECT { fabric::http::client(connect) } else { self.client.clone() };
+        Self { client, connect, deadline: Some(deadline), ..self.clone() }
     }
 
     async fn get(&self, path: &str, params: &[(&'static str, &str)]) -> Result<Reply, Error> {
-        self.send(&Request::new(Method::GET, path, params), None).await
+        let reply = self.send(&Request::new(Method::GET, path, params), None).await?;
+        if reply.is_stale && self.deadline.is_some() { Err(Error::Stale) } else { Ok(reply) }
     }
 
     /// An answer that goes on and on, from the first URL that gives one; it begins after the event `last`, if given.
@@ -266,13 +142,13 @@ impl Api {
             match builder.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
-                    let reply = Reply::of(base, response).await.map_err(|source| self.away(source))?;
+                    let reply = Reply::of(base, response).await.map_err(|source| self.away(source.into()))?;
                     return Err(reply.refusal());
                 }
                 Err(source) => failed = Some(source),
             }
         }
-        Err(failed.map_or_else(no_url, |source| self.away(source)))
+        Err(failed.map_or_else(no_url, |source| self.away(source.into())))
     }
 
     /// Sends a request to the URLs in turn until one answers.
@@ -281,11 +157,18 @@ impl Api {
     }
 
     async fn attempt(&self, request: &Request<'_>, key: Option<&str>) -> Attempt {
-        let mut last = None;
+        let mut last: Option<Cause> = None;
         let mut doubt = None;
+        if self.is_out_of_reach() {
+            let cause = format!("no connection within {} ms", self.connect.as_millis());
+            return Attempt { answer: Err(self.away(cause.into())), doubt };
+        }
+        self.contact.is_silent.store(false, Ordering::Relaxed);
         for base in &self.urls {
             match self.send_to(base, request, key).await {
                 Ok(reply) => {
+                    self.contact.is_answered.store(true, Ordering::Relaxed);
+                    self.contact.is_silent.store(false, Ordering::Relaxed);
                     if reply.is_unknown || matches!(reply.status.as_u16(), 502 | 504) {
                         doubt = Some(reply.message());
                     }
@@ -296,23 +179,44 @@ impl Api {
                     if !source.is_connect() {
                         doubt = Some(format!("{base} did not answer"));
                     }
-                    last = Some(source);
+                    self.note_failure(&source);
+                    last = Some(source.into());
                 }
             }
         }
         Attempt { answer: Err(last.map_or_else(no_url, |source| self.away(source))), doubt }
     }
 
-    fn away(&self, source: reqwest::Error) -> Error {
+    /// Whether the latest attempt found no connection and too little time is left for another one. Cut off by the deadline, it
+    /// would look like a request that was sent.
+    fn is_out_of_reach(&self) -> bool {
+        let has_no_time = self.deadline.is_some_and(|deadline| deadline.left() < self.connect);
+        has_no_time && self.contact.is_silent.load(Ordering::Relaxed)
+    }
+
+    /// Remembers why there was no answer. What the deadline cut off shows nothing.
+    fn note_failure(&self, source: &reqwest::Error) {
+        if !self.deadline.is_some_and(Deadline::is_over) {
+            self.contact.is_answered.store(false, Ordering::Relaxed);
+        }
+        if source.is_connect() && source.is_timeout() {
+            self.contact.is_silent.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// An API that answered until the deadline cut a request off was reached; one that did not was not.
+    fn away(&self, source: Cause) -> Error {
         let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
-        match self.deadline.filter(|deadline| deadline.is_over()) {
-            Some(deadline) => deadline.missed(&format!("no answer from {urls}")),
+        let is_answered = self.contact.is_answered.load(Ordering::Relaxed);
+        match self.deadline.filter(|deadline| deadline.is_over() && is_answered) {
+            Some(deadline) => deadline.missed(&format!("{urls} answered until then, and the last request was cut off")),
             None => Error::Unreachable { urls, source },
         }
     }
 
     async fn send_to(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> Result<Reply, reqwest::Error> {
-        Reply::of(base, self.prepared(base, request, key).send().await?).await
+        let reply = Reply::of(base, self.prepared(base, request, key).send().await?).await?;
+        Ok(calls::with_guard_status(request, reply))
     }
 
     fn prepared(&self, base: &Url, request: &Request<'_>, key: Option<&str>) -> reqwest::RequestBuilder {
@@ -349,8 +253,13 @@ fn no_url() -> Error {
 impl Reply {
     async fn of(base: &Url, response: Response) -> Result<Self, reqwest::Error> {
         let status = response.status();
-        let is_unknown = response.headers().get(OUTCOME).is_some_and(|outcome| outcome == "unknown");
-        Ok(Self { url: base.clone(), status, is_unknown, body: response.bytes().await?.to_vec() })
+        let headers = response.headers();
+        let is_unknown = headers.get(OUTCOME).is_some_and(|outcome| outcome == "unknown");
+        let is_stale = headers.get(STALE).is_some_and(|stale| stale == "true");
+        let seconds = headers.get(RETRY_AFTER).and_then(|after| after.to_str().ok()?.trim().parse().ok());
+        let retry_after = seconds.map(Duration::from_secs);
+        let body = response.bytes().await?.to_vec();
+        Ok(Self { url: base.clone(), status, is_unknown, is_stale, retry_after, body })
     }
 
     fn read<T: DeserializeOwned>(self) -> Result<T, Error> {
@@ -368,48 +277,15 @@ impl Reply {
     }
 
     fn refusal(&self) -> Error {
-        match self.status {
-            StatusCode::NOT_FOUND => Error::NotFound(self.message()),
-            StatusCode::FORBIDDEN => Error::Refused {
-                status: self.status.as_u16(),
-                message: format!(
-                    "{} `deployctl engine config --readonly false --maintenance false` opens it",
-                    self.message()
-                ),
-            },
-            status => Error::Refused { status: status.as_u16(), message: self.message() },
-        }
+        let message = match self.status {
+            StatusCode::NOT_FOUND => return Error::NotFound(self.message()),
+            StatusCode::FORBIDDEN => {
+                format!("{} `deployctl engine config --readonly false --maintenance false` opens it", self.message())
+            }
+            _ => self.message(),
+        };
+        Error::Refused { status: self.status.as_u16(), message, retry_after: self.retry_after }
     }
-}
-
-/// What an answer to a change means.
-#[derive(Debug, PartialEq, Eq)]
-enum Verdict {
-    /// Accepted.
-    Done,
-    /// Refused for now, and remembered so: another try needs another key.
-    Busy(String),
-    /// Not decided: another try with the same key is the same change.
-    Unavailable(String),
-    /// Refused; another attempt would be refused too.
-    Final,
-}
-
-fn verdict(status: StatusCode, message: &str) -> Verdict {
-    match status.as_u16() {
-        200..300 => Verdict::Done,
-        423 => Verdict::Busy(message.to_owned()),
-        // deployd's own answer while a group of the same name is still going away.
-        500 if message.contains("is removing") => Verdict::Busy(message.to_owned()),
-        502..=504 => Verdict::Unavailable(message.to_owned()),
-        _ => Verdict::Final,
-    }
-}
-
-/// A key nobody else uses: the time to the nanosecond and the process.
-fn fresh_key() -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    format!("deployctl-{:x}-{:x}", now.as_nanos(), std::process::id())
 }
 
 #[cfg(test)]

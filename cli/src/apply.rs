@@ -52,6 +52,17 @@ pub enum Error {
         /// What it says itself.
         reason: String,
     },
+    /// The rollout ended, and the group is not what the document says.
+    #[error(
+        "PodGroup {name} differs from the document in {fields}: the change was rolled back, or another one followed; \
+         `deployctl rollout history {name}` shows which"
+    )]
+    Replaced {
+        /// The group.
+        name: String,
+        /// The fields that differ.
+        fields: String,
+    },
     /// The release it opened.
     #[error(transparent)]
     Release(#[from] rollout::Error),
@@ -93,7 +104,7 @@ async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline
         return Ok(());
     }
     if spec.is_conducted() {
-        until_released(api, spec, deadline).await
+        until_released(api, document, deadline).await
     } else {
         until_applied(api, document, deadline).await
     }
@@ -107,15 +118,11 @@ async fn change(
     patience: &mut Patience,
 ) -> Result<Vec<String>, Error> {
     let name = &document.spec.name;
-    let Some(current) = api.group(name).await? else {
+    let Some(current) = waiting::first_read(patience, async || api.group(name).await).await? else {
         api.create(&document.spec, patience).await?;
         return Ok(vec!["created".to_owned()]);
     };
-    let spec = document.over(&current.spec);
-    let Difference { release, pod, number, policy, fixed } = difference::of_group(&current.spec, &spec);
-    if !fixed.is_empty() {
-        return Err(Error::Fixed { name: name.clone(), fields: fixed.join(", ") });
-    }
+    let (spec, Difference { release, pod, number, policy, fixed: _ }) = difference(document, &current.spec)?;
     let mut done = Vec::new();
     // How it is changed comes before what is changed by it.
     if !release.fields.is_empty() {
@@ -128,7 +135,7 @@ async fn change(
     for scales in [shrinks_first, !shrinks_first] {
         if scales && (number.is_some() || policy.is_some()) {
             api.scale(name, number.unwrap_or(present), policy, patience).await?;
-            done.extend(number.map(|number| format!("scaled from {present} to {number} instances")));
+            done.extend(number.map(|number| format!("changed from {present} to {number} instances")));
             done.extend(policy.map(|policy| format!("restarts {}", policy.word())));
         } else if !scales && !pod.is_empty() {
             api.patch(name, &spec.pod, cause, patience).await?;
@@ -136,6 +143,17 @@ async fn change(
         }
     }
     Ok(if done.is_empty() { vec!["is unchanged".to_owned()] } else { done })
+}
+
+/// The spec that a document leads to over a group that runs as `current`, and what differs; an error when something differs
+/// that cannot be changed.
+pub(crate) fn difference(document: &Document, current: &PodGroupSpec) -> Result<(PodGroupSpec, Difference), Error> {
+    let spec = document.over(current);
+    let difference = difference::of_group(current, &spec);
+    if difference.fixed.is_empty() {
+        return Ok((spec, difference));
+    }
+    Err(Error::Fixed { name: spec.name, fields: difference.fixed.join(", ") })
 }
 
 /// Waits until no change is under way and every instance runs; a change that was taken back has failed.
@@ -151,18 +169,26 @@ async fn until_applied(api: &Api, document: &Document, deadline: Deadline) -> Re
         return Err(Error::Failed { name: name.clone(), reason: group.last_error });
     }
     // The lock ends with the last deploy; whether the version works is known later.
-    until_released(api, spec, deadline).await
+    until_released(api, document, deadline).await
 }
 
-/// Follows the release to its end, and shows the instances.
-async fn until_released(api: &Api, spec: &PodGroupSpec, deadline: Deadline) -> Result<(), Error> {
-    let name = &spec.name;
-    let release = api.rollout(name).await?.release;
+/// Follows the release to its end, and shows the instances. A release that takes the change back completes too, so that the
+/// spec at the end decides.
+async fn until_released(api: &Api, document: &Document, deadline: Deadline) -> Result<(), Error> {
+    let name = &document.spec.name;
+    let mut patience = Patience::until(deadline, |_| {});
+    let release = waiting::read(&mut patience, async || api.rollout(name).await).await?.release;
     let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
     if followed.verdict != Verdict::Complete {
         return Ok(rollout::ended(followed, Output::Table)?);
     }
-    Ok(waiting::until_running(api, name, spec.num_instances, deadline).await?)
+    let group = waiting::read(&mut patience, async || api.group(name).await).await?;
+    let group = group.ok_or_else(|| api::Error::no_group(name))?;
+    let (_, difference) = difference(document, &group.spec)?;
+    if difference != Difference::default() {
+        return Err(Error::Replaced { name: name.clone(), fields: difference.changed_fields().join(", ") });
+    }
+    Ok(waiting::until_running(api, name, document.spec.num_instances, deadline).await?)
 }
 
 /// `deployctl scale`
@@ -172,7 +198,7 @@ pub async fn scale(api: &Api, asked: &args::Scale) -> Result<(), Error> {
     let api = &api.until(deadline);
     let mut patience = patience(&progress, deadline);
     let scaled = api.scale(&asked.name, asked.instances, None, &mut patience).await;
-    finish(&progress, scaled, &format!("PodGroup {} scaled to {} instances", asked.name, asked.instances))?;
+    finish(&progress, scaled, &format!("PodGroup {} will have {} instances", asked.name, asked.instances))?;
     if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
@@ -272,10 +298,10 @@ mod tests {
         let (done, asked) = applied(Some(document("i", 2)), &document("j", 2), 1).await;
         assert_eq!((done, asked), (vec![changed.clone()], vec![SPEC.to_owned()]));
         let (done, asked) = applied(Some(document("i", 2)), &document("j", 3), 2).await;
-        assert_eq!(done, [changed.clone(), "scaled from 2 to 3 instances".to_owned()]);
+        assert_eq!(done, [changed.clone(), "changed from 2 to 3 instances".to_owned()]);
         assert_eq!(asked, [SPEC.to_owned(), format!("{SCALE}3")]);
         let (done, asked) = applied(Some(document("i", 2)), &document("j", 1), 2).await;
-        assert_eq!(done, ["scaled from 2 to 1 instances".to_owned(), changed]);
+        assert_eq!(done, ["changed from 2 to 1 instances".to_owned(), changed]);
         assert_eq!(asked, [format!("{SCALE}1"), SPEC.to_owned()]);
     }
 

@@ -27,19 +27,9 @@ pub use serving::{Balance, Clear, Health};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
 pub use watching::{DeadLetters, Events};
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    done
-  1    it failed, a release failed, or `status` found something that is not well
-  2    the command line or a document is wrong; nothing was sent
-  3    no such PodGroup, instance, node or other thing
-  4    the API cannot be reached
-  5    the deadline passed before the work was finished
-  6    a change was sent and its outcome is unknown; it may still be made
-  10   `plan --detailed-exitcode`: something would change
-  11   `plan --detailed-exitcode`: something would change and would not be finished
-  130  Ctrl-C: nobody watches a release or a drain any more, it goes on
+use crate::exit;
 
+const EXAMPLES: &str = "\
 Examples:
   deployctl up --nodes 5 --detach
   deployctl apply -f deploy/demo-podgroup.json
@@ -53,9 +43,13 @@ Examples:
   deployctl status
   deployctl down";
 
+fn after_help() -> String {
+    format!("{}\n\n{EXAMPLES}", exit::table())
+}
+
 /// The people's way into a deployd cluster.
 #[derive(Debug, Parser)]
-#[command(name = "deployctl", version, after_help = EXIT_CODES, arg_required_else_help = true)]
+#[command(name = "deployctl", version, after_help = after_help(), arg_required_else_help = true)]
 pub struct Args {
     /// Where to find the cluster.
     #[command(flatten)]

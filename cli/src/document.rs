@@ -7,6 +7,7 @@ mod fields;
 mod values;
 
 use contract::go_json;
+use contract::repeated;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::validate::{Flaw, sentence};
@@ -54,9 +55,11 @@ pub struct Document {
 }
 
 impl Document {
-    /// The spec to apply over a group that exists: without a named restart policy the group keeps its own.
+    /// The spec to apply over a group that exists: without a named restart policy the group keeps its own, and a paused group
+    /// stays paused.
     pub fn over(&self, current: &PodGroupSpec) -> PodGroupSpec {
         let mut spec = self.spec.clone();
+        spec.paused |= current.paused;
         if !self.names_restart_policy {
             spec.restart_policy = current.restart_policy;
         }
@@ -107,6 +110,9 @@ fn values(text: &str) -> Result<Vec<Value>, Error> {
 }
 
 fn json(text: &str) -> Result<Vec<Value>, Error> {
+    if let Some(reason) = repeated::problem(text.as_bytes()) {
+        return Err(Error::Syntax { format: "JSON", reason });
+    }
     let values: Result<Vec<Value>, serde_json::Error> = serde_json::Deserializer::from_str(text).into_iter().collect();
     values.map_err(|error| Error::Syntax { format: "JSON", reason: error.to_string() })
 }

@@ -12,6 +12,7 @@ pub mod difference;
 pub mod docker;
 pub mod document;
 pub mod events;
+pub mod exit;
 pub mod get;
 pub mod health;
 pub mod node;
@@ -32,6 +33,7 @@ use fabric::shutdown::Shutdown;
 use crate::api::Api;
 use crate::args::{Args, Command, DeleteWhat};
 use crate::docker::Engine;
+use crate::exit::Exit;
 use crate::operate::Act;
 
 /// Why a command failed.
@@ -70,49 +72,53 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code, as the help promises it.
-    pub fn exit_code(&self) -> u8 {
+    /// The exit code.
+    pub fn exit(&self) -> Exit {
         match self {
             Self::Api(error)
-            | Self::Apply(apply::Error::Api(error))
+            | Self::Apply(apply::Error::Api(error) | apply::Error::Release(rollout::Error::Api(error)))
+            | Self::Rollout(rollout::Error::Api(error))
             | Self::Node(node::Error::Api(error))
             | Self::Backup(backup::Error::Api(error))
-            | Self::Up(up::Error::Api(error)) => of_api(error),
-            Self::Node(node::Error::Interrupted { .. }) => 130,
-            Self::Rollout(error) | Self::Apply(apply::Error::Release(error)) => match error {
-                rollout::Error::Api(error) => of_api(error),
-                // What a shell says of a process that Ctrl-C ended: 128 and the number of the signal.
-                rollout::Error::Interrupted { .. } => 130,
-                rollout::Error::Failed { .. } | rollout::Error::Paused { .. } | rollout::Error::NoGroup { .. } => 1,
-            },
+            | Self::Up(
+                up::Error::Api(error)
+                | up::Error::Ready(up::ready::Error::Api(error))
+                | up::Error::Demo(up::demo::Error::Api(error)),
+            ) => of_api(error),
+            Self::Node(node::Error::Interrupted { .. })
+            | Self::Rollout(rollout::Error::Interrupted { .. })
+            | Self::Apply(apply::Error::Release(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
             // A document is part of what the user typed.
-            Self::Apply(apply::Error::Document { .. }) => 2,
-            Self::Place(_) => 4,
-            Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => 5,
+            Self::Apply(apply::Error::Document { .. }) => Exit::Usage,
+            Self::Place(_) => Exit::Unreachable,
+            Self::Up(up::Error::Ready(up::ready::Error::Process { .. } | up::ready::Error::Cluster { .. })) => {
+                Exit::Deadline
+            }
             Self::Apply(_)
+            | Self::Rollout(_)
             | Self::Up(_)
             | Self::Backup(_)
             | Self::Balance(_)
             | Self::Engine(_)
             | Self::Node(_)
-            | Self::Unwell => 1,
+            | Self::Unwell => Exit::Failed,
         }
     }
 }
 
-fn of_api(error: &api::Error) -> u8 {
+fn of_api(error: &api::Error) -> Exit {
     match error {
-        api::Error::Url { .. } => 2,
-        api::Error::NotFound(_) => 3,
-        api::Error::Unreachable { .. } => 4,
-        api::Error::Deadline { .. } => 5,
-        api::Error::Unknown { .. } => 6,
-        api::Error::Refused { .. } | api::Error::Malformed { .. } => 1,
+        api::Error::Url { .. } => Exit::Usage,
+        api::Error::NotFound(_) => Exit::NotFound,
+        api::Error::Unreachable { .. } => Exit::Unreachable,
+        api::Error::Deadline { .. } => Exit::Deadline,
+        api::Error::Unknown { .. } | api::Error::RetryRefused { .. } => Exit::Unknown,
+        api::Error::Refused { .. } | api::Error::Malformed { .. } | api::Error::Stale => Exit::Failed,
     }
 }
 
-/// Does what was asked; gives back the exit code.
-pub async fn run(args: &Args) -> Result<u8, Error> {
+/// Runs the command.
+pub async fn run(args: &Args) -> Result<Exit, Error> {
     let dir = || place::directory(&args.place);
     let api = || -> Result<Api, Error> { Ok(Api::new(&place::api(&args.place)?)?) };
     match &args.command {
@@ -163,5 +169,5 @@ pub async fn run(args: &Args) -> Result<u8, Error> {
         Command::Restore(asked) => backup::restore(&api()?, asked).await?,
         Command::Notifies(asked) => switches::notifies(&api()?, &asked.what).await?,
     }
-    Ok(0)
+    Ok(Exit::Done)
 }

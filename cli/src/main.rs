@@ -4,9 +4,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use cli::args::Args;
-
-/// What a shell shows for a program that was ended by a closed pipe: 128 and the number of SIGPIPE.
-const PIPE_CLOSED: i32 = 141;
+use cli::exit::Exit;
 
 fn main() -> ExitCode {
     end_quietly_when_nobody_reads();
@@ -15,15 +13,15 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => {
             eprintln!("deployctl: cannot start: {error}");
-            return ExitCode::FAILURE;
+            return ExitCode::from(Exit::Failed.code());
         }
     };
     // The commands' futures are large; on the heap they do not weigh on the main thread's stack.
     match runtime.block_on(Box::pin(cli::run(&args))) {
-        Ok(code) => ExitCode::from(code),
+        Ok(exit) => ExitCode::from(exit.code()),
         Err(error) => {
             eprintln!("deployctl: {}", with_causes(&error));
-            ExitCode::from(error.exit_code())
+            ExitCode::from(error.exit().code())
         }
     }
 }
@@ -35,7 +33,7 @@ fn end_quietly_when_nobody_reads() {
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
         if words.starts_with("failed printing to stdout") && words.contains("Broken pipe") {
-            std::process::exit(PIPE_CLOSED);
+            std::process::exit(Exit::PipeClosed.code().into());
         }
         usual(panic);
     }));

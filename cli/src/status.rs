@@ -86,8 +86,8 @@ fn estranged(nodes: u64) -> Option<String> {
 fn quarantined(object: &Quarantined) -> String {
     let Quarantined { kind, name, reason, since } = object;
     format!(
-        "{kind} {name} is quarantined since {since} and its containers are left alone: {reason}; a new spec or its removal ends \
-         the quarantine"
+        "{kind} {name} is quarantined since {since} and its containers are left alone: {reason}; its removal ends the \
+         quarantine, and so does a new spec if its record can be read"
     )
 }
 

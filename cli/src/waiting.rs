@@ -1,7 +1,8 @@
 //! Waits until what was accepted is true, and says meanwhile what is missing.
 //!
 //! An accepted operation holds the group's lock until it is over, whatever became of it; so first the lock is waited for,
-//! then the instances. A fail-over or a restarted apiserver meanwhile is only one more reason to wait.
+//! then the instances. A failover or a restarted apiserver meanwhile is only one more reason to wait, and an answer of a standby,
+//! which may be behind, ends no wait.
 
 use contract::api::{Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::RunState;
@@ -43,11 +44,10 @@ pub async fn running(
     patience: &mut Patience,
 ) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        match patiently(api.group(name).await, patience).await? {
-            Some(Some(group)) if runs(&group, instances) => return Ok(group),
-            Some(Some(group)) => patience.pause(&why_not(&group, instances)).await?,
-            Some(None) => patience.pause("it is not there yet").await?,
-            None => {}
+        match read(patience, async || api.group(name).await).await? {
+            Some(group) if runs(&group, instances) => return Ok(group),
+            Some(group) => patience.pause(&why_not(&group, instances)).await?,
+            None => patience.pause("it is not there yet").await?,
         }
     }
 }
@@ -60,68 +60,77 @@ pub async fn settled(
     patience: &mut Patience,
 ) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        let line = patiently(api.line(namespace, name).await, patience).await?;
-        match line {
-            Some(Some(line)) if line.operation.is_empty() => break,
-            Some(Some(line)) => patience.pause(&progress_of(&line)).await?,
-            Some(None) => return Err(api::Error::no_group(name)),
-            None => {}
+        match read(patience, async || api.line(namespace, name).await).await? {
+            Some(line) if line.operation.is_empty() => break,
+            Some(line) => patience.pause(&progress_of(&line)).await?,
+            None => return Err(api::Error::no_group(name)),
         }
     }
-    api.group(name).await?.ok_or_else(|| api::Error::no_group(name))
+    read(patience, async || api.group(name).await).await?.ok_or_else(|| api::Error::no_group(name))
 }
 
-/// Waits until no operation holds any of the groups, or the one, any more; gives back the groups.
-pub async fn all_settled(
-    api: &Api,
-    only: Option<&str>,
-    patience: &mut Patience,
-) -> Result<Vec<PodGroupLine>, api::Error> {
-    loop {
-        let Some(mut lines) = patiently(api.groups().await, patience).await? else { continue };
-        lines.retain(|line| only.is_none_or(|name| line.name == name));
-        match lines.iter().find(|line| !line.operation.is_empty()) {
-            Some(busy) => patience.pause(&format!("PodGroup {}: {}", busy.name, progress_of(busy))).await?,
-            None => return Ok(lines),
-        }
-    }
-}
-
-/// Waits until every addressed instance is as `wanted` says.
+/// Waits until `lacks` misses nothing of any addressed instance; it returns what an instance lacks.
 pub async fn until_instances(
     api: &Api,
     name: &str,
     only: Option<u32>,
-    wanted: fn(&Pod) -> bool,
+    lacks: impl Fn(&Pod) -> Option<String>,
     patience: &mut Patience,
 ) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        let group = match patiently(api.group(name).await, patience).await? {
-            Some(group) => group.ok_or_else(|| api::Error::no_group(name))?,
-            None => continue,
+        let group = read(patience, async || api.group(name).await).await?;
+        let group = group.ok_or_else(|| api::Error::no_group(name))?;
+        let addressed: Vec<&Pod> =
+            group.pods.iter().filter(|pod| only.is_none_or(|number| pod.instance_no == number)).collect();
+        let lacking = match only {
+            Some(number) if addressed.is_empty() => {
+                return Err(api::Error::NotFound(format!("PodGroup {name} has no instance {number} any more")));
+            }
+            None if addressed.is_empty() && group.spec.num_instances > 0 => Some("it has no instances yet".to_owned()),
+            _ => addressed.into_iter().find_map(&lacks),
         };
-        let addressed = |pod: &&Pod| only.is_none_or(|number| pod.instance_no == number);
-        match group.pods.iter().filter(addressed).find(|pod| !wanted(pod)) {
-            None => return Ok(group),
-            Some(pod) => patience.pause(&table::unready(pod, table::now())).await?,
+        let Some(lacking) = lacking else { return Ok(group) };
+        let error = &group.last_error;
+        let known = error.is_empty() || lacking.contains(error.as_str());
+        patience.pause(&if known { lacking } else { format!("{lacking}; {error}") }).await?;
+    }
+}
+
+/// Reads until an answer comes: a failover, a restarted apiserver or a rate limit is one more reason to wait.
+pub async fn read<T>(
+    patience: &mut Patience,
+    mut ask: impl AsyncFnMut() -> Result<T, api::Error>,
+) -> Result<T, api::Error> {
+    loop {
+        if let Some(answer) = patiently(ask().await, patience).await? {
+            return Ok(answer);
         }
     }
 }
 
-/// A fail-over or a restarted apiserver is over in seconds; the patience bounds it.
+/// The same for the first request of a command: an API that cannot be reached is reported at once.
+pub async fn first_read<T>(
+    patience: &mut Patience,
+    mut ask: impl AsyncFnMut() -> Result<T, api::Error>,
+) -> Result<T, api::Error> {
+    loop {
+        match ask().await {
+            Err(error @ api::Error::Unreachable { .. }) => return Err(error),
+            answer => {
+                if let Some(answer) = patiently(answer, patience).await? {
+                    return Ok(answer);
+                }
+            }
+        }
+    }
+}
+
+/// The answer; none after a wait when the failure is temporary. The patience bounds the waits.
 pub async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
     match result {
-        Err(error) if is_passing(&error) => {
-            patience.pause(&error.to_string()).await?;
-            Ok(None)
-        }
+        Err(error) if error.is_temporary() => patience.retry(error).await.map(|()| None),
         other => other.map(Some),
     }
-}
-
-/// Whether asking again may help.
-pub fn is_passing(error: &api::Error) -> bool {
-    matches!(error, api::Error::Unreachable { .. } | api::Error::Refused { status: 500.., .. })
 }
 
 fn progress_of(line: &PodGroupLine) -> String {

@@ -123,6 +123,7 @@ impl Config {
             engine_away_after: self.engine_away_after,
             quota_cores: self.quota_cores,
             store_quota: self.etcd_quota_bytes,
+            most_outcomes: io::Settings::default().most_outcomes,
             orders_at_once: io::Settings::default().orders_at_once,
             mutant: None,
         }

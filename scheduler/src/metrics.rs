@@ -19,6 +19,7 @@ pub(crate) enum CommitLabel {
     Fenced,
     WentBack,
     Denied,
+    Full,
     Unknown,
     Invalid,
 }

@@ -33,7 +33,8 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
         Input::OrderReplied { node, fence, reply } => format!("order {fence} answered by {node}: {reply:?}"),
         Input::Bus { connected } => format!("bus connected: {connected}"),
         Input::Clock { ahead_millis } => format!("clock {ahead_millis} ms ahead"),
-        Input::StoreSize { in_use } => format!("store size: {in_use} bytes in use"),
+        Input::StoredProgress(progress) => format!("stored progress: {progress:?}"),
+        Input::StoreSize { in_use, .. } => format!("store size: {in_use} bytes in use"),
         Input::Tick => "tick".to_owned(),
     }
 }

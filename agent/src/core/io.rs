@@ -287,6 +287,9 @@ pub struct PodMemory {
     /// How its containers last ended by themselves, by container index.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exits: BTreeMap<usize, ExitFacts>,
+    /// When the agent read `exits`, by its own clock, by container index. Absent from ledgers of older agents.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub exits_seen: BTreeMap<usize, Timestamp>,
     /// Attempts in a row that failed.
     pub failures: u32,
     /// Not tried again before this.

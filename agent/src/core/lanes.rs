@@ -171,7 +171,7 @@ impl Core {
         });
         Lane {
             wanted: wanted.collect(),
-            seen: self.world.containers(key).map(|seen| self.planned_container(seen)).collect(),
+            seen: self.world.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
             limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
             brakes: order.brakes,
         }
@@ -183,7 +183,8 @@ impl Core {
         self.images.of(names, now)
     }
 
-    fn planned_container<'a>(&'a self, seen: &'a ContainerSeen) -> Seen<'a> {
+    fn planned_container<'a>(&'a self, seen: &'a ContainerSeen, now: Timestamp) -> Seen<'a> {
+        let memory = self.ledger.memory.get(&seen.identity.pod);
         Seen {
             id: &seen.id,
             identity: &seen.identity,
@@ -197,11 +198,12 @@ impl Core {
                 exit_code: seen.exit_code,
                 engine_error: !seen.error.is_empty(),
                 finished_at: seen.finished_at,
+                seen_at: memory.and_then(|memory| end_seen_at(memory, seen)).unwrap_or(now),
                 excused: self.world.is_excused(&seen.id),
             },
             started_at: seen.started_at,
             grace: self.grace(&seen.identity.pod),
-            spec_digest: digest_of(self.ledger.memory.get(&seen.identity.pod), seen),
+            spec_digest: digest_of(memory, seen),
         }
     }
 
@@ -303,6 +305,13 @@ fn is_spared(spared: &BTreeSet<GroupName>, lane: &InstanceKey) -> bool {
     let serves =
         |name: &GroupName| lane.group.as_str().strip_prefix(name.as_str()).is_some_and(|place| place.starts_with('-'));
     spared.contains(&lane.group) || (lane.instance == 0 && spared.iter().any(serves))
+}
+
+/// When the agent read how the container ended; none when it has not read this end.
+fn end_seen_at(memory: &PodMemory, seen: &ContainerSeen) -> Option<Timestamp> {
+    let index = seen.identity.index;
+    let exit = memory.exits.get(&index).filter(|exit| exit.at == seen.finished_at)?;
+    Some(memory.exits_seen.get(&index).copied().unwrap_or(exit.at))
 }
 
 fn remembered(memory: &PodMemory) -> Memory {

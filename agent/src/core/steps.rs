@@ -90,7 +90,7 @@ impl Core {
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
         match step {
             Step::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
-            Step::ReadEnd { id } => self.end_read(&pod, id),
+            Step::ReadEnd { id } => self.end_read(&pod, id, now),
             Step::Create { .. } | Step::Replace { .. } | Step::Start { .. } => {
                 let most = self.settings.most_restarts;
                 let asked = self.is_asked(&pod);
@@ -189,10 +189,12 @@ impl Core {
     }
 
     /// Remembers how a container of `pod` ended by itself.
-    fn end_read(&mut self, pod: &PodId, id: &str) {
+    fn end_read(&mut self, pod: &PodId, id: &str, now: Timestamp) {
         let Some(seen) = self.world.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
         let (index, exit) = (seen.identity.index, exit_of(seen));
-        self.memory_mut(pod).exits.insert(index, exit);
+        let memory = self.memory_mut(pod);
+        memory.exits.insert(index, exit);
+        memory.exits_seen.insert(index, now);
     }
 
     /// A standing container has the limits of `spec` now.

@@ -24,7 +24,12 @@ impl Engine {
         }
     }
 
+    /// Gets an image that the engine said is `missing`.
     pub(super) async fn pull(&self, image: &str, missing: Error) -> Result<(), Error> {
+        self.pulls.run(image, self.pull_now(image, missing)).await
+    }
+
+    async fn pull_now(&self, image: &str, missing: Error) -> Result<(), Error> {
         info!(%image, "the image is not here: pulling");
         let tag = if image.contains('@') || tagged(image) { String::new() } else { "latest".to_owned() };
         let options = CreateImageOptionsBuilder::new().from_image(image).tag(&tag).build();

@@ -16,6 +16,9 @@ impl Engine {
     /// Makes a container and starts it; one of that name that is ours is taken as it is. A container that is made but
     /// cannot be started is left for a start of its own.
     pub async fn create(&self, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
+        if let Some(failure) = self.pulls.failure(&plan.image) {
+            return Err(failure);
+        }
         let mut place = self.changes.acquire().await;
         let id = match self.prepare(plan).await {
             Err(error) if error.status() == 404 && error.says("o such image") => {

@@ -36,7 +36,7 @@ pub async fn restore(api: &Api, call: &Call) -> Answer {
         Step::Abort => "the parts are forgotten",
     };
     let promise = Promise { check_url: Resource::Cluster.path().to_owned(), message };
-    writes::change(api, &call.headers, Change::Restore { step }, promise).await
+    writes::change(api, call, Change::Restore { step }, promise).await
 }
 
 async fn page(api: &Api, call: &Call) -> Answer {

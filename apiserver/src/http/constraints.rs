@@ -22,7 +22,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
         Verb::Delete => {
             let kind = call.params.text("type").unwrap_or(USUAL_TYPE).to_owned();
             let promise = promise(&kind, "Constraint will be deleted from the orc engine.");
-            writes::change(api, &call.headers, Change::RemoveConstraint { kind }, promise).await
+            writes::change(api, &call, Change::RemoveConstraint { kind }, promise).await
         }
         Verb::Post | Verb::Put => Err(Refused::unsupported(call.verb.word())),
     }
@@ -44,7 +44,7 @@ async fn patch(api: &Api, call: &Call) -> Answer {
     let (equal, soft) = (call.params.boolean("equal", false), call.params.boolean("soft", true));
     let promise = promise(&kind, "Constraints will be patched");
     let constraint = Constraint { kind, equal, value, soft };
-    writes::change(api, &call.headers, Change::SetConstraint { constraint }, promise).await
+    writes::change(api, call, Change::SetConstraint { constraint }, promise).await
 }
 
 fn promise(kind: &str, message: &'static str) -> Promise {

@@ -42,20 +42,20 @@ async fn get(api: &Api, call: &Call) -> Answer {
 async fn post(api: &Api, call: Call) -> Answer {
     let pod = pod_spec(&call, "Missing paremeters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency pod will be added into orc engine.");
-    writes::change(api, &call.headers, Change::CreateDependency { pod }, promise).await
+    writes::change(api, &call, Change::CreateDependency { pod }, promise).await
 }
 
 async fn put(api: &Api, call: Call) -> Answer {
     let pod = pod_spec(&call, "Missing parameters for PodSpec")?;
     let promise = promise(&pod.name, "Dependency PodSpec would be updated in orc engine.");
-    writes::change(api, &call.headers, Change::UpdateDependency { pod }, promise).await
+    writes::change(api, &call, Change::UpdateDependency { pod }, promise).await
 }
 
 async fn delete(api: &Api, call: Call) -> Answer {
     let name = dependency_name(&call)?;
     let force = call.params.boolean("force", false);
     let promise = promise(name.as_str(), "Dependency pod will be removed from the orc engine.");
-    writes::change(api, &call.headers, Change::RemoveDependency { name, force }, promise).await
+    writes::change(api, &call, Change::RemoveDependency { name, force }, promise).await
 }
 
 /// The body of a change; `flawed` begins what is told of one that is not sound.

@@ -82,7 +82,7 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
 }
 
 async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
-    let settled = writes::settle(api, &call.headers, Change::Configure { readonly, maintenance }).await;
+    let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
     api.gate.doubt();
     let settled = settled?;
     if settled.queued {
@@ -103,7 +103,7 @@ async fn show(api: &Api) -> Answer {
 
 /// Always 200, as in the original; a change that is not stored is `Failed` and nothing else happens.
 async fn switch_guard(api: &Api, call: &Call, working: bool) -> Answer {
-    let successed = match writes::settle(api, &call.headers, Change::Guard { working }).await {
+    let successed = match writes::settle(api, call, Change::Guard { working }).await {
         Ok(_) => "OK",
         Err(refused) if refused.status == StatusCode::SERVICE_UNAVAILABLE => "Failed",
         Err(refused) => return Err(refused),

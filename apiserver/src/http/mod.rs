@@ -76,6 +76,8 @@ pub struct Api {
 pub struct Call {
     /// Method.
     pub verb: Verb,
+    /// The resource that the path names.
+    pub resource: Resource,
     /// Query string and form.
     pub params: Params,
     /// Where the request comes from.
@@ -164,7 +166,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
     let peer = parts.extensions.get::<Peer>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0);
-    let call = Call { verb, params, peer, headers: parts.headers, body, rest, consumed };
+    let call = Call { verb, resource, params, peer, headers: parts.headers, body, rest, consumed };
     match resource {
         Resource::PodGroups => podgroups::call(api, call).await,
         Resource::Depends => depends::call(api, call).await,

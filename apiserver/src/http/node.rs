@@ -33,7 +33,7 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
     };
     change.validate().map_err(|flaws| flawed(&flaws))?;
     let promise = Promise { check_url: format!("/api/nodes/{name}"), message };
-    writes::change(api, &call.headers, Change::Node { node: name, change }, promise).await
+    writes::change(api, call, Change::Node { node: name, change }, promise).await
 }
 
 async fn get(api: &Api, name: NodeName) -> Answer {

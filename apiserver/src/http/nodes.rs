@@ -81,7 +81,7 @@ async fn drift(api: &Api, call: &Call) -> Answer {
     };
     let force_drift = drift.force;
     let change = Change::Drift { drift, group: (!group.is_empty()).then(|| named("pg", group)).transpose()? };
-    let settled = writes::settle(api, &call.headers, change).await?;
+    let settled = writes::settle(api, call, change).await?;
     let body = Drifting {
         force_drift,
         from,
@@ -98,7 +98,7 @@ async fn drift(api: &Api, call: &Call) -> Answer {
 async fn evacuate(api: &Api, call: &Call) -> Answer {
     let node = call.params.text("node").ok_or_else(|| Refused::bad_request(NO_NODE))?;
     let change = Change::Evacuate { node: named("node", node)? };
-    let settled = writes::settle(api, &call.headers, change).await?;
+    let settled = writes::settle(api, call, change).await?;
     let body = Evacuating {
         message: "containers in node will be drift",
         node,

@@ -37,13 +37,13 @@ async fn post(api: &Api, call: Call) -> Answer {
     let callback = call.params.text("callback").ok_or_else(|| Refused::bad_request("constaint type required"))?;
     check(callback).map_err(|why| Refused::bad_request(format!("callback url not valid: {why}")))?;
     let change = Change::AddCallback { url: callback.to_owned() };
-    writes::change(api, &call.headers, change, promise("notify will be added")).await
+    writes::change(api, &call, change, promise("notify will be added")).await
 }
 
 async fn delete(api: &Api, call: Call) -> Answer {
     let callback = call.params.text("callback").ok_or_else(|| Refused::bad_request("callback value requird"))?;
     let change = Change::RemoveCallback { url: callback.to_owned() };
-    writes::change(api, &call.headers, change, promise("notify uri will be deleted from the orc engine.")).await
+    writes::change(api, &call, change, promise("notify uri will be deleted from the orc engine.")).await
 }
 
 fn promise(message: &'static str) -> Promise {

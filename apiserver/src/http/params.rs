@@ -3,10 +3,11 @@
 //! Nothing is ever refused for its type: what is missing, empty or malformed is the default. Values of a form body
 //! come before those of the query string, and the first value of a name wins.
 
+use serde::Serialize;
 use url::form_urlencoded;
 
 /// Parameters in the order they count.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Params(Vec<(String, String)>);
 
 impl Params {

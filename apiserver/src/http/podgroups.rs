@@ -12,8 +12,8 @@ use contract::query::{Answer as Told, Query};
 use contract::release_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
-use contract::strict;
 use contract::validate::MOST_INSTANCES;
+use contract::{repeated, strict};
 use serde_json::Value;
 
 use super::releases;
@@ -78,7 +78,7 @@ async fn post(api: &Api, call: Call) -> Answer {
     let spec = asked_for(&call.body, is_strict(&call))?;
     let promise = Promise { check_url: check_url(&spec.name), message: "PodGroupSpec added into the orc engine." };
     let spec = Box::new(spec);
-    writes::change(api, &call.headers, Change::CreateGroup { spec }, promise).await
+    writes::change(api, &call, Change::CreateGroup { spec }, promise).await
 }
 
 /// `strict=true`: unknown fields and numbers out of range are refused.
@@ -89,6 +89,9 @@ pub(super) fn is_strict(call: &Call) -> bool {
 /// The group a body asks for.
 pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}"));
+    if let Some(problem) = repeated::problem(body).filter(|_| is_strict) {
+        return Err(Refused::bad_request(format!("Invalid PodGroupSpec params format: {problem}")));
+    }
     let body: Value = go_json::from_slice(body).map_err(unreadable)?;
     let document = body.as_object().cloned().unwrap_or_default();
     let mut spec: PodGroupSpec = go_json::from_value(body).map_err(unreadable)?;
@@ -119,7 +122,7 @@ async fn delete(api: &Api, call: Call) -> Answer {
     let name = group_name(&call)?;
     let promise =
         Promise { check_url: check_url(name.as_str()), message: "PodGroupSpec will be deleted from the orc engine." };
-    writes::change(api, &call.headers, Change::RemoveGroup { name, removal }, promise).await
+    writes::change(api, &call, Change::RemoveGroup { name, removal }, promise).await
 }
 
 async fn patch(api: &Api, call: Call) -> Answer {
@@ -142,7 +145,7 @@ async fn patch(api: &Api, call: Call) -> Answer {
             return Err(Refused::bad_request(message));
         }
     };
-    writes::change(api, &call.headers, change, promise).await
+    writes::change(api, &call, change, promise).await
 }
 
 fn replica(call: &Call) -> Result<Change, Refused> {
@@ -176,6 +179,9 @@ fn spec(call: &Call) -> Result<Change, Refused> {
 /// The pod a body asks for; `flawed` begins the message about one that is not sound.
 pub(super) fn pod_for(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}"));
+    if let Some(problem) = repeated::problem(body).filter(|_| is_strict) {
+        return Err(Refused::bad_request(format!("Bad parameter format for PodSpec, {problem}")));
+    }
     let body: Value = go_json::from_slice(body).map_err(unreadable)?;
     let document = body.as_object().cloned().unwrap_or_default();
     let pod: PodSpec = go_json::from_value(body).map_err(unreadable)?;

@@ -45,6 +45,6 @@ async fn patch(api: &Api, call: &Call) -> Answer {
         "stop" => false,
         _ => return Err(Refused::bad_request("Invalid Status, it should be start or stop")),
     };
-    writes::settle(api, &call.headers, Change::RunEngine { running }).await?;
+    writes::settle(api, call, Change::RunEngine { running }).await?;
     Ok(respond::json(StatusCode::ACCEPTED, "Accept"))
 }

@@ -3,14 +3,16 @@
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use contract::api::Accepted;
-use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
+use contract::command::{Outcome, Refusal, Verb, Verdict};
+use contract::digest::Digest;
 use contract::name::CommandId;
 use contract::validate::LARGEST_BODY;
 use serde::Serialize;
+use serde_json::Value;
 
-use super::Api;
 use super::respond::{self, Answer, Refused};
-use crate::commands::{self, Fate};
+use super::{Api, Call};
+use crate::commands::{self, Fate, is_same_request};
 
 /// A client's own id for its request: the same key twice is the same change.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -40,22 +42,31 @@ pub struct Settled {
 }
 
 /// Asks for `verb` and answers what became of it.
-pub async fn change(api: &Api, headers: &HeaderMap, verb: Verb, promise: Promise) -> Answer {
-    settle(api, headers, verb).await.map(|settled| accepted(&settled, promise))
+pub async fn change(api: &Api, call: &Call, verb: Verb, promise: Promise) -> Answer {
+    settle(api, call, verb).await.map(|settled| accepted(&settled, promise))
 }
 
 /// Asks for `verb` and says what became of it.
-pub async fn settle(api: &Api, headers: &HeaderMap, verb: Verb) -> Result<Settled, Refused> {
-    let command = api.commands.command(command_id(headers)?, user(headers)?, verb);
+pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refused> {
+    let (id, by) = (command_id(&call.headers)?, user(&call.headers)?);
+    let command = api.commands.command(id, by, verb, digest(call));
     check_size(&command)?;
     match api.commands.send(&command).await {
-        Ok(Fate::Decided(outcome)) => {
-            same_request(&command, &outcome)?;
-            decided(outcome)
-        }
+        Ok(Fate::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
+        Ok(Fate::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
+        Ok(Fate::KeyTaken { at }) => Err(key_taken(&command.id, &format!("sent at {at} and waits for a decision"))),
         Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
+}
+
+/// Tells two requests with one key apart. It covers what the client sent and not the verb that was read from it: an
+/// apiserver of another version may read more fields, and a retry through it is still the same request.
+fn digest(call: &Call) -> Digest {
+    // A form is among the parameters; the text that separates the parts of a multipart body differs in each attempt.
+    let body = if call.consumed { &[] } else { call.body.as_ref() };
+    let body = serde_json::from_slice(body).map_or_else(|_| Digest::of_bytes(body), |json: Value| Digest::of(&json));
+    Digest::of(&(call.verb.word(), call.resource.path(), &call.rest, &call.params, body))
 }
 
 /// Refuses what the bus would not carry.
@@ -86,17 +97,13 @@ fn user(headers: &HeaderMap) -> Result<Option<String>, Refused> {
         .ok_or_else(|| Refused::bad_request(format!("X-Deployd-User: must be 1 to {LONGEST_USER} plain letters")))
 }
 
-/// Refuses a key that another change was sent with: the outcome is that of the other one. Older schedulers do not say which.
-fn same_request(command: &Command, outcome: &Outcome) -> Result<(), Refused> {
-    if outcome.digest.zip(command.digest).is_none_or(|(decided, asked)| decided == asked) {
-        return Ok(());
-    }
+/// Refuses a key that another change was sent with: the outcome is that of the other one.
+fn key_taken(id: &CommandId, first: &str) -> Refused {
     let message = format!(
-        "Idempotency-Key: {} was used for another change, which was decided at {}; nothing of this request was done; send it \
-         with another key",
-        command.id, outcome.at
+        "Idempotency-Key: {id} was used for another change, which was {first}; nothing of this request was done; send it with \
+         another key"
     );
-    Err(Refused::new(StatusCode::CONFLICT, message))
+    Refused::new(StatusCode::CONFLICT, message)
 }
 
 fn decided(outcome: Outcome) -> Result<Settled, Refused> {
@@ -162,6 +169,8 @@ mod tests {
     use contract::command::Operation;
 
     use super::*;
+    use crate::http::params::Params;
+    use crate::http::router;
 
     #[test]
     fn who_asks_is_what_the_client_says_when_it_can_be_shown() {
@@ -229,6 +238,42 @@ mod tests {
         ] {
             assert_eq!((status_of(&refusal).as_u16(), refusal.to_string().as_str()), (status, text));
         }
+    }
+
+    fn request(verb: router::Verb, query: &str, form: Option<(&str, &str)>, body: &'static str) -> Call {
+        let form = form.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        Call {
+            verb,
+            resource: router::Resource::PodGroups,
+            consumed: form.is_some(),
+            params: Params::new(Some(query), form.into_iter().collect()),
+            peer: std::net::IpAddr::from([127, 0, 0, 1]),
+            headers: HeaderMap::new(),
+            body: bytes::Bytes::from_static(body.as_bytes()),
+            rest: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_request_has_the_digest_that_other_versions_compute() {
+        use router::Verb::{Patch, Post, Put};
+        let digest = |call: Call| digest(&call).to_string();
+        let first = digest(request(Post, "strict=true", None, r#"{"Name": "web", "NumInstances": 2}"#));
+        // Another value here gives false conflicts to clients that retry during an upgrade.
+        assert_eq!(first, "6fb9da645232300b");
+        assert_eq!(first, digest(request(Post, "strict=true", None, r#"{"NumInstances":2,"Name":"web"}"#)));
+        for other in [
+            request(Put, "strict=true", None, r#"{"Name":"web","NumInstances":2}"#),
+            request(Post, "", None, r#"{"Name":"web","NumInstances":2}"#),
+            request(Post, "strict=true", None, r#"{"Name":"web","NumInstances":3}"#),
+            request(Post, "strict=true", None, "not JSON"),
+            Call { rest: "n1".to_owned(), ..request(Post, "strict=true", None, r#"{"Name":"web","NumInstances":2}"#) },
+        ] {
+            assert_ne!(first, digest(other));
+        }
+        let form = |number, body| digest(request(Patch, "name=web", Some(("num_instances", number)), body));
+        assert_eq!(form("4", "--boundary-1"), form("4", "--boundary-2"));
+        assert_ne!(form("4", "--boundary-1"), form("5", "--boundary-1"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Events and dead letters: looked up without any scheduler, and followed through the end of the bus and of the server.
 
 use std::net::IpAddr;
+use std::path::Path;
 use std::time::Duration;
 
 use contract::event::{Event, Kind};
@@ -9,6 +10,8 @@ use contract::streams::{DEAD_LETTERS, EVENTS};
 use contract::subjects::{self, DeadLetterKind};
 use contract::time::Timestamp;
 use fabric::clock::Clock;
+use fabric::local::NatsServer;
+use fabric::nats::{Args, Bus};
 use reqwest::Response;
 use serde_json::{Value, json};
 
@@ -135,6 +138,63 @@ async fn a_follower_hears_what_is_new_through_a_restart_of_the_bus_and_resumes_w
     world.shutdown.trigger();
     assert_eq!(resumed.next().await, None, "a server that leaves ends what it serves");
     tokio::time::timeout(Duration::from_secs(5), world.server).await.expect("it does not wait for followers").unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap().map(Result::unwrap) {
+        let target = to.join(entry.file_name());
+        match entry.file_type().unwrap().is_dir() {
+            true => copy(&entry.path(), &target),
+            false => drop(std::fs::copy(entry.path(), target).unwrap()),
+        }
+    }
+}
+
+/// A follower has read events 1, 2 and 3. Then the bus is restored from a copy that holds event 1 only, and `recorded` are
+/// stored before the follower is connected again.
+async fn follow_through_a_restore(recorded: &[u32]) -> (World, Followed) {
+    let mut world = World::start().await;
+    let now = Clock::start().now();
+    world.record(&event(1, "web", Kind::Placed, now)).await;
+    world.nats.stop().await;
+    let (elsewhere, stored) = (tempfile::tempdir().unwrap(), world.directory.path().join("jetstream"));
+    copy(&stored, &elsewhere.path().join("jetstream"));
+    world.nats.restart().await.unwrap();
+    let mut follower = world.follow("&limit=1", None).await;
+    assert_eq!(follower.next().await, Some((1, 1)));
+    for number in 2..=3 {
+        world.record(&event(number, "web", Kind::Placed, now)).await;
+        assert_eq!(follower.next().await, Some((u64::from(number), u64::from(number))));
+    }
+    world.nats.kill();
+    let mut restored = NatsServer::start(elsewhere.path(), 0).await.unwrap();
+    let bus = Bus::connect(&Args::at(restored.url()), "test").await.unwrap();
+    for &number in recorded {
+        let event = event(number, "web", Kind::Placed, now);
+        bus.publish_durable(subjects::EVENTS, &number.to_string(), &[], &event, DEADLINE).await.unwrap();
+    }
+    restored.stop().await;
+    std::fs::remove_dir_all(&stored).unwrap();
+    copy(&elsewhere.path().join("jetstream"), &stored);
+    world.nats.restart().await.unwrap();
+    (world, follower)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_is_shown_events_that_reuse_the_numbers_of_lost_ones() {
+    let (_world, mut follower) = follow_through_a_restore(&[12, 13, 14]).await;
+    for shown in [(1, 1), (2, 12), (3, 13), (4, 14)] {
+        assert_eq!(follower.next().await, Some(shown));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_beyond_the_end_of_a_restored_stream_is_shown_what_was_stored_since() {
+    let (_world, mut follower) = follow_through_a_restore(&[12]).await;
+    for shown in [(1, 1), (2, 12)] {
+        assert_eq!(follower.next().await, Some(shown));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -30,6 +30,25 @@ async fn without_a_leader_a_change_is_queued_and_the_next_leader_does_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_leader_a_used_key_is_refused_for_another_change_and_answered_for_the_same() {
+    let world = World::start_with(&QUICK).await;
+    let post = async |body: String| {
+        let request = world.client.post(world.at("/api/podgroups")).header("Idempotency-Key", "deploy-1").body(body);
+        seen(request.send().await.unwrap()).await
+    };
+    for _ in 0..2 {
+        let same = post(spec_with(":2,", ":2,")).await;
+        assert_eq!((same.status, &same.json()["queued"]), (202, &json!(true)), "{}", same.text);
+        let other = post(spec_with(":2,", ":3,")).await;
+        assert_eq!(other.status, 409, "{}", other.text);
+        assert!(other.message().contains("Idempotency-Key: deploy-1 was used for another change"), "{}", other.text);
+    }
+    // The bus knows the key longer than the message: what cannot be compared is answered like the first request.
+    world.bus.purge_up_to(subjects::COMMANDS_STREAM, 1).await.unwrap();
+    assert_eq!(post(spec_with(":2,", ":3,")).await.status, 202);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_leader_a_standby_answers_and_the_answer_says_so() {
     let world = World::start_with(&QUICK).await;
     let nobody = world.get("/api/nodes").await;

@@ -223,6 +223,23 @@ async fn the_same_idempotency_key_gives_the_same_answer_and_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_repeat_is_recognised_by_what_the_client_sent_whatever_this_version_reads_of_it() {
+    let world = World::start().await;
+    let leader = Leader::start(&world.bus, Manner::Leads).await;
+    let post = async |body: &str| {
+        let request = world.client.post(world.at("/api/podgroups")).header("Idempotency-Key", "deploy-1");
+        seen(request.body(body.to_owned()).send().await.unwrap()).await.status
+    };
+    // An apiserver of another version may read the field that this one ignores.
+    let with = |field: u32| spec_with("\"Annotation\"", &format!("\"OfALaterVersion\": {field}, \"Annotation\""));
+    assert_eq!(post(&with(1)).await, 202);
+    let sorted: serde_json::Value = serde_json::from_str(&with(1)).unwrap();
+    assert_eq!(post(&sorted.to_string()).await, 202, "white space and the sequence of fields do not matter");
+    assert_eq!(post(&with(2)).await, 409);
+    assert_eq!(leader.stop().await.len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_outcome_whose_reply_was_lost_is_learned_by_asking() {
     let world = World::start().await;
     let _leader = Leader::start(&world.bus, Manner::LosesReplies).await;

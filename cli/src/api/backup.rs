@@ -23,7 +23,7 @@ impl Api {
         let mut params: Vec<(&'static str, &str)> = Vec::new();
         params.extend(revision.as_deref().map(|revision| ("revision", revision)));
         params.extend(place.after.as_deref().map(|after| ("after", after)));
-        self.deliver(Request::new(Method::GET, "/api/backup", &params), patience).await?.read()
+        self.deliver(Request::new(Method::GET, "/api/backup", &params), patience).await?.reply.read()
     }
 
     /// Makes one step of a restore and waits until a leader has decided it.

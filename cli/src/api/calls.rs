@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use contract::api::{
-    Accepted, ClusterStatus, DeadLetters, Events, Letter, NamespacePodsWithSpec, Node, PodGroupLine, PodGroupList,
+    ClusterStatus, DeadLetters, Events, Letter, NamespacePodsWithSpec, Node, PodGroupLine, PodGroupList,
     PodGroupWithSpec,
 };
 use contract::brakes::Constraint;
@@ -14,7 +14,8 @@ use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Api, Error, Patience, Request};
+use super::delivery::Delivered;
+use super::{Api, Error, Patience, Reply, Request};
 
 /// `GET /api/engine/config`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,7 +182,7 @@ impl Api {
     /// Starts or stops the engine.
     pub async fn run_engine(&self, running: bool, patience: &mut Patience) -> Result<(), Error> {
         let body = json!({ "status": if running { "start" } else { "stop" } });
-        self.deliver(Request::new(Method::PATCH, STATUS, &[]).with(&body), patience).await.map(drop)
+        self.change_blindly(Request::new(Method::PATCH, STATUS, &[]).with(&body), patience).await
     }
 
     /// Read-only and maintenance.
@@ -191,10 +192,10 @@ impl Api {
 
     /// Changes the members of `change`, leaves the others.
     pub async fn configure(&self, change: &Value, patience: &mut Patience) -> Result<Config, Error> {
-        let reply = self.deliver(Request::new(Method::PATCH, CONFIG, &[]).with(change), patience).await?;
+        let Delivered { reply, key } =
+            self.deliver(Request::new(Method::PATCH, CONFIG, &[]).with(change), patience).await?;
         if reply.status == StatusCode::ACCEPTED {
-            let accepted: Accepted = reply.read()?;
-            self.until_decided(accepted, patience).await?;
+            self.until_decided(&key, patience).await?;
             return self.config().await;
         }
         reply.read()
@@ -209,12 +210,7 @@ impl Api {
     /// Sends the guard to work or to sleep.
     pub async fn guard(&self, work: bool, patience: &mut Patience) -> Result<(), Error> {
         let params = [("work", if work { "true" } else { "false" })];
-        let reply = self.deliver(Request::new(Method::POST, GUARD, &params), patience).await?;
-        let switched: BTreeMap<String, String> = reply.read()?;
-        match switched.get("successed").map(String::as_str) {
-            Some("OK") => Ok(()),
-            _ => Err(Error::Refused { status: 200, message: "the guard could not be switched; try again".to_owned() }),
-        }
+        self.change_blindly(Request::new(Method::POST, GUARD, &params), patience).await
     }
 
     /// The constraint of a type, if there is one.
@@ -269,6 +265,20 @@ impl Api {
         let limit = limit.to_string();
         Ok(self.get("/api/deadletters", &[("limit", &limit)]).await?.read::<DeadLetters>()?.dead_letters)
     }
+}
+
+/// `POST /api/guard` answers 200 whatever happens, as the original does. `Failed` means that the change was not stored, or that
+/// the apiserver does not know whether it was.
+pub(super) fn with_guard_status(request: &Request<'_>, reply: Reply) -> Reply {
+    let has_failed = || {
+        let switched = serde_json::from_slice::<BTreeMap<String, String>>(&reply.body).unwrap_or_default();
+        switched.get("successed").is_some_and(|successed| successed != "OK")
+    };
+    if request.method == Method::POST && request.path == GUARD && has_failed() {
+        let body = b"the apiserver could not store the change of the guard".to_vec();
+        return Reply { status: StatusCode::SERVICE_UNAVAILABLE, is_unknown: true, body, ..reply };
+    }
+    reply
 }
 
 /// The API's 404 does not say what was not found.

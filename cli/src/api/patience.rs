@@ -71,12 +71,26 @@ impl Patience {
 
     /// Waits a little, or fails with the reason when the time is over. It never waits past the deadline.
     pub async fn pause(&mut self, why: &str) -> Result<(), Error> {
+        self.pause_for(why, None).await
+    }
+
+    /// Waits as long as the API asks for, but leaves time for one more attempt before the deadline.
+    pub async fn pause_for(&mut self, why: &str, asked: Option<Duration>) -> Result<(), Error> {
         let left = self.deadline.left();
         if !left.is_zero() {
             (self.said)(why);
-            sleep(PAUSE.min(left)).await;
+            sleep(asked.unwrap_or_default().min(left.saturating_sub(PAUSE)).max(PAUSE).min(left)).await;
         }
         if left <= PAUSE { Err(self.deadline.missed(why)) } else { Ok(()) }
+    }
+
+    /// Waits before another attempt. When the time is over, an API that cannot be reached is the error, not the deadline.
+    pub async fn retry(&mut self, error: Error) -> Result<(), Error> {
+        let waited = self.pause_for(&error.to_string(), error.retry_after()).await;
+        waited.map_err(|missed| match error {
+            Error::Unreachable { .. } | Error::Deadline { .. } => error,
+            _ => missed,
+        })
     }
 }
 
@@ -99,5 +113,17 @@ mod tests {
         let error = patience.pause("third").await.unwrap_err().to_string();
         assert!(error.contains("third"), "{error}");
         assert_eq!(started.elapsed(), Duration::from_millis(700));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_is_as_long_as_the_api_asks_for_and_leaves_time_for_one_more_attempt() {
+        let started = Instant::now();
+        let mut patience = Patience::for_span(Duration::from_secs(5), |_| {});
+        assert!(patience.pause_for("busy", Some(Duration::from_secs(2))).await.is_ok());
+        assert_eq!(started.elapsed(), Duration::from_secs(2));
+        assert!(patience.pause_for("busy", Some(Duration::from_secs(60))).await.is_ok());
+        assert_eq!(started.elapsed(), Duration::from_millis(4700));
+        assert!(patience.pause_for("busy", Some(Duration::from_secs(60))).await.is_err());
+        assert_eq!(started.elapsed(), Duration::from_secs(5));
     }
 }

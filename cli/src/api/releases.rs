@@ -26,7 +26,7 @@ impl Api {
 
     /// What a spec would do.
     pub async fn plan(&self, spec: &PodGroupSpec) -> Result<PlanView, Error> {
-        self.send(&Request::new(Method::POST, "/api/podgroups/plan", &[]).with(spec), None).await?.read()
+        self.send(&Request::new(Method::POST, "/api/podgroups/plan", &[STRICT]).with(spec), None).await?.read()
     }
 
     /// Says something to the release of a group: an action, and what goes with it.

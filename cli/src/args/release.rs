@@ -95,9 +95,9 @@ Example:
 On a terminal it shows a bar per deployment unit; elsewhere a line whenever something changed, on standard error. What
 stands at the end is on standard output. Without --release it follows the PodGroup to its newest release.
 
-Exit codes: 0 complete; 1 held by a failure, stuck, given up, rolled back or, with --release, superseded; 3 no such PodGroup
-or release; 5 not over when the time was up, be it because somebody is to confirm or to resume it; 130 Ctrl-C, which leaves the
-release alone. With --no-wait: 1 when it has failed, 0 otherwise.
+Of the exit codes that `deployctl --help` lists, 0 means complete; 1 held by a failure, stuck, given up, rolled back or, with
+--release, superseded; 5 not over at the deadline, for example because it waits to be confirmed or resumed; 130 Ctrl-C, which
+leaves the release alone. With --no-wait: 1 when it has failed, 0 otherwise.
 
 Examples:
   deployctl rollout status demo.web.web

@@ -69,6 +69,15 @@ pub enum Error {
         /// How many.
         groups: u64,
     },
+    /// PodGroups of the backup are missing in the cluster.
+    #[error(
+        "{missing} PodGroups of the backup are not in the cluster; `deployctl status` names objects that cannot be read, and the \
+         restore can be repeated with --replace"
+    )]
+    Incomplete {
+        /// How many are missing.
+        missing: u64,
+    },
     /// Nobody said yes.
     #[error("nothing was changed: confirm with `yes`, or say --yes where nobody can be asked")]
     Unconfirmed,
@@ -80,7 +89,9 @@ pub enum Error {
 /// Takes a backup.
 pub async fn backup(api: &Api, asked: &args::Backup) -> Result<(), Error> {
     let progress = Progress::start("reading everything the cluster stores");
-    let mut patience = waiting::patience(&progress, Deadline::after(asked.timeout));
+    let deadline = Deadline::after(asked.timeout);
+    let api = &api.until(deadline);
+    let mut patience = waiting::patience(&progress, deadline);
     let taken = take(api, &asked.file, &progress, &mut patience).await;
     let (contents, revision) = match taken {
         Ok(taken) => taken,

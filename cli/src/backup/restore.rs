@@ -25,8 +25,8 @@ const UNTIL_COUNTED: Duration = Duration::from_secs(15);
 /// Restores a backup, or forgets one that was begun.
 pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
     if asked.abort {
-        let mut patience = Patience::for_span(asked.timeout, |_| {});
-        api.restore(&Step::Abort, &mut patience).await?;
+        let deadline = Deadline::after(asked.timeout);
+        api.until(deadline).restore(&Step::Abort, &mut Patience::until(deadline, |_| {})).await?;
         println!("what was kept aside of a restore is forgotten; nothing else changed");
         return Ok(());
     }
@@ -46,14 +46,18 @@ pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
         return Err(Error::Unconfirmed);
     }
     let progress = Progress::start("sending the backup");
-    let mut patience = waiting::patience(&progress, Deadline::after(asked.timeout));
-    let restored = put_in_place(api, &parts, asked.replace, (&progress, &mut patience)).await;
+    let deadline = Deadline::after(asked.timeout);
+    let mut patience = waiting::patience(&progress, deadline);
+    let restored = put_in_place(&api.until(deadline), &parts, asked.replace, (&progress, &mut patience)).await;
     let status = waiting::finish(&progress, restored, "the backup is in place")?;
     println!(
         "restored {} of {} PodGroups; {} of {} instances run",
         status.groups, contents.groups, status.running, status.instances
     );
-    Ok(())
+    match contents.groups.saturating_sub(status.groups) {
+        0 => Ok(()),
+        missing => Err(Error::Incomplete { missing }),
+    }
 }
 
 fn read(file: &Path) -> Result<String, Error> {

@@ -1,6 +1,7 @@
 //! `node`: shows nodes, and says what operators want of them.
 
 mod drain;
+pub(crate) mod leaving;
 mod text;
 
 use std::time::Duration;
@@ -10,6 +11,7 @@ use contract::name::NodeName;
 use crate::api::{self, Api, Patience};
 use crate::args::{NodeWhat, labels};
 use crate::get::show;
+use crate::waiting;
 
 /// How long to try; what is said of a node is in effect at once or not at all.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -76,7 +78,7 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
 /// With force instances must find another place first; without, the node is empty and gone at once.
 async fn remove(api: &Api, node: &NodeName, force: bool) -> Result<(), Error> {
     api.remove_node(node, force, &mut patience()).await?;
-    match api.node(node).await {
+    match waiting::read(&mut patience(), async || api.node(node).await).await {
         Err(api::Error::NotFound(_)) => println!("{node} is removed"),
         Ok(status) => {
             println!("{node} is being removed: {} instances look for another place first", status.pods.len());

@@ -1,4 +1,7 @@
 //! `deployctl plan`: what applying a file would do, and whether it would work out. Nothing is changed.
+//!
+//! The API is asked with the spec that `apply` would lead to: what the file leaves to a group that exists (its restart policy, a
+//! pause) is taken from the group, and what `apply` refuses is refused here.
 
 mod text;
 
@@ -7,17 +10,14 @@ use contract::rollout_view::{Fate, PlanView};
 use crate::api::Api;
 use crate::apply::{self, Error};
 use crate::args;
-use crate::document;
+use crate::document::{self, Document};
+use crate::exit::Exit;
 use crate::get::show;
-
-/// Exit codes of `--detailed-exitcode`; none of them means anything else.
-const CHANGES: u8 = 10;
-const WOULD_FAIL: u8 = 11;
 
 /// What a plan comes to; the worst of several counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Every instance is as the file says.
+    /// The group is as the file says.
     Nothing,
     /// Something is done, and comes to an end.
     Works,
@@ -25,28 +25,45 @@ pub enum Change {
     Fails,
 }
 
+/// A plan, and the fields in which the file differs from a group that exists.
+struct Planned {
+    view: PlanView,
+    fields: Vec<String>,
+}
+
 /// `deployctl plan`; gives back the exit code.
-pub async fn plan(api: &Api, asked: &args::Plan) -> Result<u8, Error> {
+pub async fn plan(api: &Api, asked: &args::Plan) -> Result<Exit, Error> {
     let documents = apply::documents(&asked.file, document::read)?;
     let mut worst = Change::Nothing;
     for document in &documents {
-        let view = api.plan(&document.spec).await?;
-        show(asked.output, &view, || text::plan(&view));
-        worst = worst.max(comes_to(&view));
+        let planned = planned(api, document).await?;
+        show(asked.output, &planned.view, || text::plan(&planned));
+        worst = worst.max(planned.comes_to());
     }
     Ok(match worst {
-        _ if !asked.detailed_exitcode => 0,
-        Change::Nothing => 0,
-        Change::Works => CHANGES,
-        Change::Fails => WOULD_FAIL,
+        _ if !asked.detailed_exitcode => Exit::Done,
+        Change::Nothing => Exit::Done,
+        Change::Works => Exit::Changes,
+        Change::Fails => Exit::Unfinished,
     })
 }
 
-fn comes_to(view: &PlanView) -> Change {
-    let is_untouched = view.fates.values().all(|fate| *fate == Fate::Untouched);
-    match view.completes && view.unplaced.is_empty() {
-        false => Change::Fails,
-        true if is_untouched && view.steps.is_empty() && !view.is_new => Change::Nothing,
-        true => Change::Works,
+async fn planned(api: &Api, document: &Document) -> Result<Planned, Error> {
+    let Some(current) = api.group(&document.spec.name).await? else {
+        return Ok(Planned { view: api.plan(&document.spec).await?, fields: Vec::new() });
+    };
+    let (spec, difference) = apply::difference(document, &current.spec)?;
+    Ok(Planned { view: api.plan(&spec).await?, fields: difference.changed_fields() })
+}
+
+impl Planned {
+    fn comes_to(&self) -> Change {
+        let Self { view, fields } = self;
+        let is_untouched = view.fates.values().all(|fate| *fate == Fate::Untouched);
+        match view.completes && view.unplaced.is_empty() {
+            false => Change::Fails,
+            true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => Change::Nothing,
+            true => Change::Works,
+        }
     }
 }

@@ -5,18 +5,21 @@ use std::fmt::Write;
 
 use contract::rollout_view::{Fate, PlanDeed, PlanStep, PlanView, Unplaced};
 
-use super::{Change, comes_to};
+use super::{Change, Planned};
 use crate::rollout::picture::strategy;
 use crate::table::bytes;
 
 /// The whole plan.
-pub(super) fn plan(view: &PlanView) -> String {
-    let change = comes_to(view);
-    if change == Change::Nothing {
+pub(super) fn plan(planned: &Planned) -> String {
+    let Planned { view, fields } = planned;
+    if planned.comes_to() == Change::Nothing {
         return format!("{}: nothing would change", view.name);
     }
     let verb = if view.is_new { "would create it" } else { "would change it" };
     let mut text = format!("{}: release {} by {} {verb}\n", view.name, view.release, strategy(view.strategy));
+    if !fields.is_empty() {
+        let _ = writeln!(text, "  changed fields: {}", fields.join(", "));
+    }
     fates(&view.fates, &mut text);
     let mut group = None;
     for (index, step) in view.steps.iter().enumerate() {
@@ -183,6 +186,9 @@ mod tests {
             available: counted(&[("cell-a", 2), ("cell-b", 1)]),
         }
     }
+    fn of(view: PlanView) -> Planned {
+        Planned { view, fields: Vec::new() }
+    }
     fn view() -> PlanView {
         PlanView {
             name: "demo.web.web".to_owned(),
@@ -227,7 +233,7 @@ at most 2 more pods, 64MiB more memory and 1.250 more cores than now
 at least 2 in cell-a, 1 in cell-b available all the time
 warning: cell-b: truncated
 it comes to an end if everything that is started becomes ready";
-        assert_eq!(plan(&view()), expected);
+        assert_eq!(plan(&of(view())), expected);
     }
 
     #[test]
@@ -237,19 +243,21 @@ it comes to an end if everything that is started becomes ready";
             ("node-2".parse().unwrap(), vec!["wrong unit".to_owned(), "is lost".to_owned()]),
         ]);
         let unplaced = vec![Unplaced { instance: 4, unit: "cell-a".to_owned(), nodes }];
-        let text = plan(&PlanView { unplaced, ..view() });
+        let text = plan(&of(PlanView { unplaced, ..view() }));
         let reasons =
             "no place in cell-a for instance 4:\n  node-1: not enough memory\n  node-2: wrong unit; is lost\n";
         assert!(text.contains(reasons), "{text}");
-        assert_eq!(comes_to(&PlanView { completes: false, ..view() }), Change::Fails);
+        assert_eq!(of(PlanView { completes: false, ..view() }).comes_to(), Change::Fails);
     }
 
     #[test]
     fn nothing_is_said_in_one_line() {
         let same = PlanView { steps: Vec::new(), fates: BTreeMap::from([(1, Fate::Untouched)]), ..view() };
-        assert_eq!(plan(&same), "demo.web.web: nothing would change");
-        assert_eq!(comes_to(&same), Change::Nothing);
-        assert_eq!(comes_to(&PlanView { is_new: true, ..same }), Change::Works);
+        assert_eq!(plan(&of(same.clone())), "demo.web.web: nothing would change");
+        assert_eq!(of(same.clone()).comes_to(), Change::Nothing);
+        assert_eq!(of(PlanView { is_new: true, ..same.clone() }).comes_to(), Change::Works);
+        let other = Planned { view: same, fields: vec!["RestartPolicy".to_owned()] };
+        assert_eq!(other.comes_to(), Change::Works);
     }
 
     #[test]

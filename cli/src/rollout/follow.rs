@@ -10,7 +10,6 @@ use super::screen::Screen;
 use super::verdict::{Verdict, judge, judge_back, judge_former};
 use super::{Error, picture};
 use crate::api::{self, Api, Deadline, Patience};
-use crate::waiting::is_passing;
 
 /// Which release is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,20 +69,19 @@ impl Watch<'_> {
     async fn until_over(&mut self, screen: &mut Screen, deadline: Deadline) -> Result<Followed, api::Error> {
         let mut patience = Patience::until(deadline, |_| {});
         loop {
-            let why = match self.look().await {
+            match self.look().await {
                 Ok(Followed { view, verdict: Verdict::GoesOn, .. }) => {
                     let line = picture::line(&view);
                     screen.show(&picture::live(&view), &line);
-                    line
+                    patience.pause(&line).await?;
                 }
                 Ok(over) => return Ok(over),
-                Err(error) if is_passing(&error) => {
+                Err(error) if error.is_temporary() => {
                     screen.say(&format!("waiting for the API: {error}"));
-                    error.to_string()
+                    patience.retry(error).await?;
                 }
                 Err(error) => return Err(error),
-            };
-            patience.pause(&why).await?;
+            }
         }
     }
 
@@ -132,7 +130,7 @@ fn trouble(view: &RolloutView, release: u32) -> Option<String> {
 }
 
 /// Judges the newest release; whether one that went back was asked for, only the history knows.
-async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Verdict, api::Error> {
+pub async fn judge_newest(api: &Api, view: &RolloutView) -> Result<Verdict, api::Error> {
     match judge(view) {
         Verdict::Complete if view.is_rollback => Ok(judge_back(&api.revisions(&view.name).await?, view.release)),
         verdict => Ok(verdict),

@@ -14,6 +14,7 @@ use crate::api::{self, Api, Deadline, Patience};
 use crate::args::{self, Output, RolloutWhat};
 use crate::get::show;
 use crate::progress::on_terminal;
+use crate::waiting;
 
 /// How long to try to have something taken; nothing here but `status` and `undo` waits for instances.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -87,7 +88,11 @@ async fn status(api: &Api, asked: &args::Follow) -> Result<(), Error> {
     }
     let view = api.rollout(&asked.name).await?;
     let release = asked.release.unwrap_or(view.release);
-    let verdict = if release == view.release { judge(&view) } else { follow::former(api, &view, release).await? };
+    let verdict = match asked.release {
+        None => follow::judge_newest(api, &view).await?,
+        Some(release) if release == view.release => judge(&view),
+        Some(release) => follow::former(api, &view, release).await?,
+    };
     ended(Followed { view, release, verdict }, asked.output)
 }
 
@@ -105,15 +110,16 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     let name = asked.name.as_str();
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
-    if !asked.force && api.rollout(name).await?.is_paused {
+    let mut patience = Patience::until(deadline, |_| {});
+    if !asked.force && waiting::first_read(&mut patience, async || api.rollout(name).await).await?.is_paused {
         return Err(Error::Paused { name: name.to_owned() });
     }
     let mut with = Vec::new();
     with.extend(asked.release.map(|release| ("release", release.to_string())));
     with.extend(asked.revision.map(|revision| ("revision", revision.to_string())));
     with.extend(asked.cause.clone().map(|cause| ("cause", cause)));
-    api.say(name, "undo", &with, &mut Patience::until(deadline, |_| {})).await?;
-    let release = api.rollout(name).await?.release;
+    api.say(name, "undo", &with, &mut patience).await?;
+    let release = waiting::read(&mut patience, async || api.rollout(name).await).await?.release;
     println!("PodGroup {name} goes back by release {release}");
     if asked.waiting.wanted(on_terminal()) {
         let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;

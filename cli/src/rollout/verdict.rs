@@ -21,7 +21,9 @@ pub fn judge(view: &RolloutView) -> Verdict {
         Verdict::Failed([vec![message], advice(view)].concat().join("; "))
     };
     match (view.stand, view.phase) {
-        (RolloutStand::Complete, _) | (RolloutStand::Frozen, RolloutPhase::Completed) => Verdict::Complete,
+        (RolloutStand::Complete, _) => Verdict::Complete,
+        // A frozen group is not shown as degraded.
+        (RolloutStand::Frozen, RolloutPhase::Completed) if is_available(view) => Verdict::Complete,
         (RolloutStand::Held | RolloutStand::Stuck | RolloutStand::Aborted, _)
         | (RolloutStand::Frozen, RolloutPhase::Aborted) => failed(),
         (
@@ -33,6 +35,10 @@ pub fn judge(view: &RolloutView) -> Verdict {
             _,
         ) => Verdict::GoesOn,
     }
+}
+
+fn is_available(view: &RolloutView) -> bool {
+    view.units.iter().all(|unit| unit.updated_available >= unit.target)
 }
 
 /// What became of a release that is not the current one any more.
@@ -106,7 +112,10 @@ mod tests {
             assert_eq!(judge(&standing(stand, RolloutPhase::Running)), Verdict::GoesOn, "{stand:?}");
         }
         assert_eq!(judge(&standing(Complete, RolloutPhase::Completed)), Verdict::Complete);
-        assert_eq!(judge(&standing(Frozen, RolloutPhase::Completed)), Verdict::Complete, "nothing is left to move");
+        let mut frozen = standing(Frozen, RolloutPhase::Completed);
+        assert_eq!(judge(&frozen), Verdict::GoesOn, "instances are not available");
+        frozen.units.iter_mut().for_each(|unit| unit.updated_available = unit.target);
+        assert_eq!(judge(&frozen), Verdict::Complete, "nothing is left to move");
         for stand in [Held, Stuck, Aborted] {
             let verdict = judge(&standing(stand, RolloutPhase::Running));
             let told =

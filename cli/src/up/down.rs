@@ -42,8 +42,11 @@ pub async fn down(dir: &Path, asked: &Down) -> Result<(), Error> {
     progress.done("no process of the cluster runs any more");
     match Engine::connect().await {
         Ok(engine) => remove_containers(dir, &engine, asked.keep_containers).await?,
-        // Without an engine nothing of the workload runs.
-        Err(error) => eprintln!("containers were not looked for: {error}"),
+        Err(error) if asked.keep_containers || Cluster::load(dir)?.is_none() => {
+            eprintln!("containers were not looked for: {error}");
+        }
+        // The state, which knows the cluster's id, stays: the next `down` finds the containers by it.
+        Err(error) => return Err(Error::ContainersLeft(error)),
     }
     if asked.purge {
         fs::remove_dir_all(dir).map_err(|source| Error::Prepare { path: dir.to_owned(), source })?;

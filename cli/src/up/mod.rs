@@ -79,6 +79,9 @@ pub enum Error {
         /// Its log.
         log: PathBuf,
     },
+    /// The processes are stopped, and the engine cannot be asked to remove the containers.
+    #[error("the containers and PodGroups were not removed; run `deployctl down` again when the engine answers")]
+    ContainersLeft(#[source] docker::Error),
     /// The state file.
     #[error(transparent)]
     State(#[from] state::Error),

@@ -20,7 +20,7 @@ const LOGGER: &str = "svc.logger.logger";
 const CONSTRAINT: &str = "/api/constraints?type=node";
 
 /// Every container of the cluster and when it was started.
-async fn containers(cluster: &Cluster) -> Vec<(Workload, Option<String>)> {
+pub(crate) async fn containers(cluster: &Cluster) -> Vec<(Workload, Option<String>)> {
     let mut found = Vec::new();
     for container in cluster.engine.of_cluster(cluster.id()).await {
         let started_at = cluster.engine.started_at(&container.id).await;

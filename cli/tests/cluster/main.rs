@@ -12,14 +12,17 @@ mod dependencies;
 mod docker;
 mod failover;
 mod healing;
+mod no_image;
 mod node_loss;
 mod nodes;
 mod notices;
 mod operations;
+mod outage;
 mod ports;
 mod readme;
 #[path = "../../../notifier/tests/deliver/receiver.rs"]
 #[allow(dead_code, clippy::unwrap_used, reason = "the notifier's own tests use more of it, in their own manner")]
 mod receiver;
+mod rewound;
 mod rollouts;
 mod up;

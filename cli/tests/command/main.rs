@@ -4,7 +4,9 @@
 mod alerts;
 mod backups;
 mod documents;
+mod exits;
 mod nodes;
+mod observed;
 mod outcomes;
 mod plans;
 mod releases;

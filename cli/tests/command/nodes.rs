@@ -12,7 +12,8 @@ fn pod(name: &str, bound: bool) -> Value {
     json!({"Name": name, "PodGroup": "a.web.web", "State": 2, "Bound": bound})
 }
 fn node(pods: &[Value]) -> Value {
-    json!({"Name": "n1", "State": "alive", "Engine": "up", "Labels": {"rack": "3"}, "Pods": pods})
+    json!({"Name": "n1", "State": "alive", "Engine": "up", "Labels": {"rack": "3"}, "Pods": pods,
+        "HeardAt": "2026-01-01T00:00:00Z"})
 }
 fn ok() -> Value {
     json!({"message": "ok"})

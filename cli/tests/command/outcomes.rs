@@ -29,16 +29,91 @@ fn assert_one_key(server: &Server) {
 }
 
 #[tokio::test]
-async fn an_outcome_that_is_unknown_stays_unknown_whatever_a_later_attempt_answers() {
-    for later in [unreachable(), (CHANGE, 400, json!({"message": "no such command"}))] {
-        let server = Server::start(&[unknown(), later, (OPERATION, 404, json!({"message": "not decided"}))]).await;
-        let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
-        assert_eq!(ended.code, Some(6), "{ended:?}");
+async fn an_outcome_that_is_unknown_stays_unknown_while_later_attempts_are_not_decided() {
+    let server = Server::start(&[unknown(), unreachable(), (OPERATION, 404, json!({"message": "not decided"}))]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "1s"]).await;
+    assert_eq!(ended.code, Some(6), "{ended:?}");
+    assert_one_key(&server);
+    let key = &server.keys()[0];
+    assert!(ended.err.contains("outcome") && ended.err.contains(key.as_str()), "{ended:?}");
+    assert!(!ended.err.contains("nothing was accepted") && !ended.err.contains("scaled to"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_definite_refusal_of_a_retry_is_final_and_reported_as_it_is() {
+    for (status, code) in [(400, 1), (404, 3), (405, 1), (409, 1)] {
+        let refused = (CHANGE, status, json!({"message": "NumInstances: too many"}));
+        let undecided = (OPERATION, 404, json!({"message": "not decided"}));
+        let server = Server::start(&[unknown(), refused, undecided, decided("refused", "too many")]).await;
+        let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+        assert_eq!(ended.code, Some(code), "{status}: {ended:?}");
+        assert_eq!(server.keys().len(), 2, "{status}: one retry");
         assert_one_key(&server);
-        let key = &server.keys()[0];
-        assert!(ended.err.contains("outcome") && ended.err.contains(key.as_str()), "{ended:?}");
-        assert!(!ended.err.contains("nothing was accepted") && !ended.err.contains("scaled to"), "{ended:?}");
+        assert!(!ended.err.contains("may still be made") && !ended.err.contains("unknown"), "{status}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_refused_retry_names_the_earlier_attempt_only_while_that_is_undecided() {
+    let refused = (CHANGE, 400, json!({"message": "no such command"}));
+    let undecided = (OPERATION, 404, json!({"message": "not decided"}));
+    let server = Server::start(&[unknown(), refused.clone(), undecided.clone()]).await;
+    let started = Instant::now();
+    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    assert_eq!(ended.code, Some(6), "{ended:?}");
+    assert!(started.elapsed() < Duration::from_secs(10) && server.keys().len() == 2, "{:?}", started.elapsed());
+    let key = &server.keys()[0];
+    for part in ["the API refused (400): no such command", "may still be made", key.as_str()] {
+        assert!(ended.err.contains(part), "{part}: {ended:?}");
+    }
+    let server = Server::start(&[unknown(), refused, undecided, decided("accepted", "")]).await;
+    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+    assert!(ended.code == Some(0) && server.keys().len() == 2, "the earlier attempt was accepted: {ended:?}");
+}
+
+fn too_many(what: &'static str) -> (&'static str, u16, Value) {
+    let message = "too many requests in flight of this address; wait until some have ended";
+    (what, 429, json!({"retry_after": 1, "message": message}))
+}
+
+#[tokio::test]
+async fn a_change_beyond_the_limit_of_a_client_is_sent_again_after_the_time_the_api_asks_for() {
+    for status in [408, 425, 429] {
+        let (what, _, body) = too_many(CHANGE);
+        let server = Server::start(&[(what, status, body), (CHANGE, 202, json!({"message": "ok"}))]).await;
+        let started = Instant::now();
+        let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "20s"]).await;
+        assert_eq!((ended.code, server.keys().len()), (Some(0), 2), "{status}: {ended:?}");
+        assert!(started.elapsed() >= Duration::from_secs(1), "{status}: {:?}", started.elapsed());
+        assert_one_key(&server);
+    }
+}
+
+#[tokio::test]
+async fn a_limit_that_lasts_until_the_deadline_is_exit_code_5_with_the_text_of_the_api() {
+    let server = Server::start(&[too_many(CHANGE)]).await;
+    let started = Instant::now();
+    let ended = server.run(&["scale", "a.web.web", "3", "--timeout", "3s"]).await;
+    assert!(ended.code == Some(5) && ended.err.contains("too many requests in flight of this address"), "{ended:?}");
+    assert!((3..5).contains(&server.keys().len()), "one attempt per second: {}", server.keys().len());
+    assert!(started.elapsed() < Duration::from_secs(6), "{:?}", started.elapsed());
+}
+
+#[tokio::test]
+async fn reads_beyond_the_limit_of_a_client_are_repeated_before_and_while_a_command_waits() {
+    let spec = json!({"Name": "a.web.web", "Namespace": "a", "NumInstances": 1});
+    let ready = json!({"Spec": spec, "Pods": [{"InstanceNo": 1, "State": 2}]});
+    let changed = (CHANGE, 202, json!({"message": "ok"}));
+    let server = Server::start(&[changed, too_many(GROUPS), (GROUPS, 200, ready)]).await;
+    let ended = server.run(&["scale", "a.web.web", "1", "--wait", "--timeout", "20s"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let text = "Name: a.web.web\nNamespace: a\nNumInstances: 1\nPod: {Containers: [{Image: i}]}\n";
+    std::fs::write(file.path(), text).expect("the file is written");
+    let created = ("POST /api/podgroups", 202, json!({"message": "ok"}));
+    let server = Server::start(&[too_many(GROUPS), (GROUPS, 404, json!({})), created]).await;
+    let ended = server.run(&["apply", "--detach", "-f", file.path().to_str().expect("a path")]).await;
+    assert!(ended.code == Some(0) && server.changes().len() == 1, "{ended:?}");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ pub(super) fn rollout(release: u32, stand: &str, updated: i64) -> Value {
     })
 }
 
-fn revision(number: u32, outcome: &str, by: &str) -> Value {
+pub(super) fn revision(number: u32, outcome: &str, by: &str) -> Value {
     json!({
         "Revision": number, "At": "2026-01-01T00:00:00Z", "By": by, "Cause": "ticket-7", "Outcome": outcome,
         "EndedAt": "2026-01-01T00:01:00Z", "Copies": null, "Instances": 4,
@@ -195,6 +195,7 @@ async fn apply_changes_the_strategy_before_the_pod_and_follows_the_release() {
     let pods = json!([{"InstanceNo": 1, "State": 2}]);
     let server = Server::start(&[
         ("GET /api/podgroups", 200, json!({"Spec": current, "Pods": pods})),
+        ("GET /api/podgroups", 200, json!({"Spec": spec, "Pods": pods})),
         (CHANGE, 202, accepted()),
         (ROLLOUTS, 200, rollout(5, OPEN, 1)),
         (ROLLOUTS, 200, rollout(5, "Complete", 4)),

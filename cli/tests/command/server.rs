@@ -8,15 +8,21 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
+use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Response, StatusCode};
 use serde_json::Value;
 use tokio::process::Command;
+use tokio::task::AbortHandle;
 
 /// The program under test.
 const DEPLOYCTL: &str = env!("CARGO_BIN_EXE_deployctl");
 
 /// The status of an answer that never comes.
 pub(crate) const NEVER: u16 = 0;
+
+/// Members of a body that become headers of the answer.
+const HEADERS: [(&str, &str); 3] =
+    [("unknown", "Deployd-Outcome"), ("stale", "Deployd-Stale"), ("retry_after", "Retry-After")];
 
 #[derive(Debug, Default)]
 struct Script {
@@ -26,6 +32,8 @@ struct Script {
     asked: Vec<(String, String)>,
     /// The idempotency keys of the changes, in the order they were asked for.
     keys: Vec<String>,
+    /// The id of the restore that was sent last; `{restore}` in an answer stands for it.
+    restore: String,
 }
 
 /// An API for one test.
@@ -33,6 +41,7 @@ struct Script {
 pub(crate) struct Server {
     script: Arc<Mutex<Script>>,
     url: String,
+    serving: AbortHandle,
 }
 
 impl Server {
@@ -46,8 +55,27 @@ impl Server {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let router = Router::new().fallback(answer).with_state(Arc::clone(&script));
-        fabric::tasks::spawn("server", async move { axum::serve(listener, router).await.expect("it serves") });
-        Self { script, url }
+        let serving = async move { axum::serve(listener, router).await.expect("it serves") };
+        let serving = fabric::tasks::spawn("server", serving).abort_handle();
+        Self { script, url, serving }
+    }
+
+    /// Refuses connections from now on.
+    pub(crate) fn stop(&self) {
+        self.serving.abort();
+    }
+
+    /// Waits until it has received `count` requests that begin with `line`.
+    pub(crate) async fn until_asked(&self, line: &str, count: usize) {
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(20);
+        let asked = || {
+            let script = self.script.lock().expect("the server does not panic");
+            script.asked.iter().filter(|(asked, _)| asked.starts_with(line)).count()
+        };
+        while asked() < count {
+            assert!(tokio::time::Instant::now() < deadline, "{line} was not asked {count} times");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
     }
 
     /// Every request but the reads, with its body.
@@ -108,13 +136,22 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let what = format!("{} {}", parts.method, parts.uri.path());
     let key = parts.headers.get("Idempotency-Key").and_then(|key| key.to_str().ok()).unwrap_or_default().to_owned();
     let (status, body) = next(&script, &what, &query, &body, &key);
+    let restore = script.lock().expect("the server does not panic").restore.clone();
     if status == NEVER {
         std::future::pending::<()>().await;
     }
-    let mut response = Response::new(body.to_string().replace("{key}", &key));
+    let mut response = Response::new(body.to_string().replace("{key}", &key).replace("{restore}", &restore));
     *response.status_mut() = StatusCode::from_u16(status).expect("a status");
-    if body["unknown"] == true {
-        response.headers_mut().insert("Deployd-Outcome", HeaderValue::from_static("unknown"));
+    // Each request has its own connection, so that none survives `stop`.
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    for (member, header) in HEADERS {
+        let value = match &body[member] {
+            Value::Bool(true) if member == "unknown" => "unknown".to_owned(),
+            Value::Bool(true) => "true".to_owned(),
+            Value::Number(number) => number.to_string(),
+            _ => continue,
+        };
+        response.headers_mut().insert(header, value.parse().expect("a header"));
     }
     response
 }
@@ -125,7 +162,11 @@ fn next(script: &Mutex<Script>, what: &str, query: &str, body: &[u8], key: &str)
     if !key.is_empty() {
         script.keys.push(key.to_owned());
     }
-    script.asked.push((format!("{what}{query}"), String::from_utf8_lossy(body).into_owned()));
+    let body = String::from_utf8_lossy(body).into_owned();
+    if let Some((_, rest)) = body.split_once(r#""restore":""#) {
+        script.restore = rest.split('"').next().unwrap_or_default().to_owned();
+    }
+    script.asked.push((format!("{what}{query}"), body));
     let answer = script
         .answers
         .get_mut(what)

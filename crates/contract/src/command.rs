@@ -25,7 +25,7 @@ pub struct Command {
     pub by: String,
     /// What is asked.
     pub verb: Verb,
-    /// Of the verb, as the apiserver took it: under one id only one of them runs. Absent from older apiservers.
+    /// Of the request, as the client sent it: under one id only one request runs. Absent from older apiservers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<Digest>,
 }

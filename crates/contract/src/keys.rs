@@ -72,6 +72,10 @@ pub fn revisions(name: &GroupName) -> String {
 pub fn revision(name: &GroupName, number: u32) -> String {
     format!("{REVISIONS}{name}/{number:010}")
 }
+/// What the pod specs of a group begin with.
+pub fn group_specs(name: &GroupName) -> String {
+    format!("{GROUP_SPECS}{name}/")
+}
 /// A pod spec of a group.
 pub fn group_spec(name: &GroupName, digest: &str) -> String {
     format!("{GROUP_SPECS}{name}/{digest}")
@@ -116,6 +120,22 @@ pub fn restore_part(restore: &CommandId, part: u32) -> String {
 /// commits, which belongs to the store, and what a restore keeps aside.
 pub fn is_backed_up(key: &str) -> bool {
     key.starts_with(STATE) && key != CURSOR && key != PROGRESS && !key.starts_with(RESTORES)
+}
+/// Where schema 1 stored the instances of a group.
+pub fn former_placement(name: &GroupName) -> String {
+    format!("{PLACEMENTS}{name}")
+}
+/// Where schema 1 stored the revisions of a group.
+pub fn former_revisions(name: &GroupName) -> String {
+    format!("{REVISIONS}{name}")
+}
+/// Where schema 1 stored where a dependency pod runs.
+pub fn former_pairs(name: &GroupName) -> String {
+    format!("{PAIRS}{name}")
+}
+/// Whether the key holds a part of a decision that is too large for one transaction.
+pub fn is_staged(key: &str) -> bool {
+    key == STAGED_READY || key.starts_with(STAGED)
 }
 /// What became of a command.
 pub fn outcome(id: &CommandId) -> String {

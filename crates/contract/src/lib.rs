@@ -32,6 +32,7 @@ pub mod query;
 pub mod ranges;
 pub mod record;
 pub mod release_fields;
+pub mod repeated;
 pub mod report;
 pub mod rollout;
 pub mod rollout_view;

@@ -123,6 +123,13 @@ impl Place {
 fn unknown(document: &Map<String, Value>, place: &Place, flaws: &mut Vec<Flaw>) {
     let Some(fields) = place.fields() else { return };
     for (name, value) in document {
+        // Names are the same in any case of their letters.
+        let is_same = |(other, _): &(&String, &Value)| other.eq_ignore_ascii_case(name);
+        if let Some((first, _)) = document.iter().find(is_same).filter(|(first, _)| *first != name) {
+            let problem = format!("is given twice: {first} is the same field");
+            flaws.push(Flaw { field: place.below(name, name).shown, problem });
+            continue;
+        }
         let Some(known) = fields.iter().find(|known| known.eq_ignore_ascii_case(name)) else {
             flaws.push(Flaw { field: place.below(name, name).shown, problem: unknown_problem(name, &fields) });
             continue;
@@ -241,5 +248,11 @@ mod tests {
             let names: Vec<&String> = object.as_object().expect("an object").keys().collect();
             assert_eq!(names, known, "{path}");
         }
+    }
+
+    #[test]
+    fn a_field_in_two_cases_of_its_letters_is_refused() {
+        let twice = json!({"Name": "a", "NumInstances": 2, "numinstances": 0});
+        assert!(flaws(&twice).iter().any(|flaw| flaw.contains("is given twice")), "{:?}", flaws(&twice));
     }
 }

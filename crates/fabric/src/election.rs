@@ -37,6 +37,9 @@ pub struct Settings {
 /// A leader compares its clock with the end of its lease this often, and reads its key again after a longer gap.
 const CHECK: Duration = Duration::from_secs(1);
 
+/// A leader that resigns after this time had no lasting reason to.
+const LONG_TERM: Duration = Duration::from_secs(60);
+
 impl Default for Settings {
     fn default() -> Self {
         // A killed leader is replaced after 5 s; a cut-off one has stopped 1.5 s before that.
@@ -110,7 +113,8 @@ impl Election {
         matches!(*self.role.borrow(), Role::Leader(_)) && (self.clock)() < *self.safe_until.borrow()
     }
 
-    /// Gives the key up at once, so that another can lead, and stands again with a fresh lease.
+    /// Gives the key up at once, so that another can lead, and stands again with a fresh lease: at once, and later each
+    /// further time that it resigns without having led for a minute.
     pub fn resign(&self) {
         if self.resign.try_send(()).is_err() {
             tracing::debug!("a resignation is already under way");
@@ -141,10 +145,34 @@ struct Candidacy {
     guard: Guard,
     /// Leading is safe until then, by the clock of the settings.
     safe_until: Duration,
+    /// By the same clock; none before it leads.
+    leads_since: Option<Duration>,
 }
 
-/// Why a candidacy ended, in words for the log.
-struct End(&'static str);
+/// Why a candidacy ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// This process gave it up.
+    Resigned,
+    /// Anything else, in words for the log.
+    Other(&'static str),
+}
+
+/// Resignations in a row, each after a short leadership. A process that cannot lead, for example because it cannot read a
+/// record, resigns again in each term, and each term reads the whole state: the back-off keeps that rare.
+#[derive(Debug, Default)]
+struct Resignations(usize);
+
+impl Resignations {
+    /// How long this process is no candidate after it led for `led` and resigned: 0, then about 0.1, 0.2, 0.4 … 10 s.
+    fn wait(&mut self, led: Duration) -> Duration {
+        self.0 = if led >= LONG_TERM { 1 } else { self.0.saturating_add(1) };
+        match self.0 {
+            1 => Duration::ZERO,
+            again => backoff::delay(again - 1, Duration::from_millis(100), Duration::from_secs(10)),
+        }
+    }
+}
 
 /// What became of a renewal.
 #[derive(Debug, Clone, Copy)]
@@ -156,7 +184,7 @@ enum Renewal {
 
 impl Candidate {
     async fn run(mut self) {
-        let mut attempt = 0;
+        let (mut attempt, mut resignations) = (0, Resignations::default());
         while !self.shutdown.is_triggered() {
             let candidacy = tokio::select! {
                 candidacy = self.stand() => candidacy,
@@ -165,16 +193,23 @@ impl Candidate {
             match candidacy {
                 Ok(candidacy) => {
                     attempt = 0;
-                    self.serve(candidacy).await;
+                    let (end, led) = self.serve(candidacy).await;
+                    if end == End::Resigned {
+                        self.pause(resignations.wait(led)).await;
+                    }
                 }
                 Err(error) => {
                     attempt += 1;
                     tracing::warn!(%error, attempt, "cannot stand for election yet");
-                    let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1));
-                    tokio::select! { () = tokio::time::sleep(wait) => {}, () = self.shutdown.wait() => {} }
+                    self.pause(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1))).await;
                 }
             }
         }
+    }
+
+    /// Waits, but not longer than until shutdown.
+    async fn pause(&self, wait: Duration) {
+        tokio::select! { () = tokio::time::sleep(wait) => {}, () = self.shutdown.wait() => {} }
     }
 
     /// Gets a fresh lease and puts the key. The key's name holds the lease, so a repeated put is the same put.
@@ -200,25 +235,30 @@ impl Candidate {
             false => put.op_responses().iter().find_map(created_at).unwrap_or(0),
         };
         let guard = Guard { key, term: u64::try_from(revision).unwrap_or(0) };
-        Ok(Candidacy { lease, guard, safe_until: sent + self.settings.step_down_after })
+        Ok(Candidacy { lease, guard, safe_until: sent + self.settings.step_down_after, leads_since: None })
     }
 
-    /// Waits for the candidacy's turn, leads, and cleans up when it is over.
-    async fn serve(&mut self, mut candidacy: Candidacy) {
+    /// Waits for the candidacy's turn, leads, and cleans up when it is over. Says why it ended and how long it led.
+    async fn serve(&mut self, mut candidacy: Candidacy) -> (End, Duration) {
         let (renewals_sender, renewals) = watch::channel(Renewal::Sent((self.settings.clock)()));
         let keeper = keep_alive(self.store.clone(), candidacy.lease, self.settings, renewals_sender);
         // Scoped: dropping the candidate must not leave somebody behind who keeps the lease alive.
         let _keeper = crate::tasks::spawn_scoped("election lease", keeper);
         let end = self.hold(&mut candidacy, renewals).await;
-        let led = matches!(*self.role.borrow(), Role::Leader(_));
+        let led = candidacy.leads_since.map(|since| (self.settings.clock)().saturating_sub(since));
         // First we stop to lead, then others may begin.
         self.role.send_replace(Role::Follower);
-        if led {
-            tracing::info!(term = candidacy.guard.term, reason = end.0, "leads no more");
+        if led.is_some() {
+            let reason = match end {
+                End::Resigned => "resigned",
+                End::Other(reason) => reason,
+            };
+            tracing::info!(term = candidacy.guard.term, reason, "leads no more");
         }
         if let Err(error) = self.store.revoke_lease(candidacy.lease).await {
             tracing::debug!(%error, "the lease could not be given back; it ends by itself");
         }
+        (end, led.unwrap_or_default())
     }
 
     async fn hold(&mut self, candidacy: &mut Candidacy, mut renewals: watch::Receiver<Renewal>) -> End {
@@ -231,25 +271,25 @@ impl Candidate {
             // Resignations from before this candidacy.
         }
         loop {
-            let leads = matches!(*self.role.borrow(), Role::Leader(_));
+            let leads = candidacy.leads_since.is_some();
             let mut look_now = false;
             tokio::select! {
                 biased;
-                () = self.shutdown.wait() => return End("shutting down"),
-                Some(()) = self.resigned.recv() => return End("resigned"),
+                () = self.shutdown.wait() => return End::Other("shutting down"),
+                Some(()) = self.resigned.recv() => return End::Resigned,
                 () = tokio::time::sleep(candidacy.safe_until.saturating_sub((self.settings.clock)())) => {
-                    return End("no renewal was answered in time");
+                    return End::Other("no renewal was answered in time");
                 }
                 Ok(()) = renewals.changed() => match *renewals.borrow_and_update() {
                     Renewal::Sent(at) => {
                         candidacy.safe_until = at + self.settings.step_down_after;
                         self.safe_until.send_replace(candidacy.safe_until);
                     }
-                    Renewal::LeaseGone => return End("the lease is gone"),
+                    Renewal::LeaseGone => return End::Other("the lease is gone"),
                 },
                 Some(change) = changes.recv() => {
                     if takes_away(&change, &candidacy.guard.key) {
-                        return End("the key is gone");
+                        return End::Other("the key is gone");
                     }
                     // A put makes nobody older: a leader rewrites its key with every commit.
                     look_now = !leads && !matches!(change, Change::Put(_, _));
@@ -259,10 +299,10 @@ impl Candidate {
                     let paused = now.saturating_sub(looked_at) >= self.settings.step_down_after;
                     looked_at = now;
                     if now >= candidacy.safe_until {
-                        return End("no renewal was answered in time");
+                        return End::Other("no renewal was answered in time");
                     }
                     if leads && paused && self.is_oldest(&candidacy.guard).await == Some(false) {
-                        return End("the key was gone after a pause");
+                        return End::Other("the key was gone after a pause");
                     }
                     look_now = !leads;
                 }
@@ -272,6 +312,7 @@ impl Candidate {
                 && (self.settings.clock)() < candidacy.safe_until
             {
                 tracing::info!(term = candidacy.guard.term, name = self.name, "leads");
+                candidacy.leads_since = Some((self.settings.clock)());
                 self.safe_until.send_replace(candidacy.safe_until);
                 self.role.send_replace(Role::Leader(candidacy.guard.clone()));
             }
@@ -346,5 +387,22 @@ async fn keep_alive(store: Store, lease: i64, settings: Settings, renewals: watc
             }
         };
         tokio::time::sleep_until(next).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_doubles_with_each_resignation_up_to_ten_seconds_and_a_minute_of_leadership_resets_it() {
+        let mut resignations = Resignations::default();
+        assert_eq!(resignations.wait(Duration::ZERO), Duration::ZERO);
+        for longest in [100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 10_000] {
+            let (longest, wait) = (Duration::from_millis(longest), resignations.wait(Duration::from_secs(59)));
+            assert!(wait >= longest / 2 && wait <= longest, "{longest:?}: {wait:?}");
+        }
+        assert_eq!(resignations.wait(Duration::from_secs(60)), Duration::ZERO);
+        assert!(resignations.wait(Duration::ZERO) <= Duration::from_millis(100));
     }
 }

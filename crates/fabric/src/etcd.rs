@@ -107,6 +107,13 @@ impl Error {
         // it from a bad request.
         matches!(status.code() as i32, 7 | 16) || status.message().contains("user name is empty")
     }
+
+    /// etcd has reached its quota and refuses every write until an operator made room.
+    pub fn is_full(&self) -> bool {
+        let Self::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = self else { return false };
+        // ResourceExhausted, of which only the text tells it from a limit of messages.
+        status.code() as i32 == 8 && status.message().contains("space exceeded")
+    }
 }
 
 /// Everything under a prefix at one revision.

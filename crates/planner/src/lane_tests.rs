@@ -150,11 +150,12 @@ impl Facts {
             ahead: self.ahead.clone().unwrap_or(Images::Here),
             live: self.live.clone(),
         });
+        let ended = at(50);
         let seen = self.seen.iter().map(|(id, identity, activity, exit_code, started_at)| Seen {
             id,
             identity,
             activity: *activity,
-            end: End { exit_code: *exit_code, engine_error: false, finished_at: at(50), excused: false },
+            end: End { exit_code: *exit_code, engine_error: false, finished_at: ended, seen_at: ended, excused: false },
             started_at: *started_at,
             grace: GRACE,
             spec_digest: self.updated.get(id).map_or("made", String::as_str),

@@ -3,7 +3,8 @@
 //! The first `most` restarts come at once, as in the original. A pod that ends again is crash-looping: it is started
 //! again with back-off, 1 s doubling to 5 min, and without an end, so that a service comes back by itself when what it
 //! needs is there again. A run of more than 10 min ends the crash loop. An end that was the engine's doing (`excused`)
-//! is repaired without being counted.
+//! is repaired without being counted. Runs and waits are measured by the agent's clock alone: the engine's clock may be set
+//! at any time, and after a step of an hour every end would look like the end of a long run.
 
 use std::time::Duration;
 
@@ -51,8 +52,10 @@ pub struct End {
     pub exit_code: i64,
     /// The engine reported an error of its own.
     pub engine_error: bool,
-    /// When.
+    /// When, by the engine's clock.
     pub finished_at: Timestamp,
+    /// When the agent saw it, by the agent's clock.
+    pub seen_at: Timestamp,
     /// The engine or the machine went down with it: not the pod's fault.
     pub excused: bool,
 }
@@ -92,14 +95,14 @@ pub fn judge(wish: Wish<'_>, end: End, history: History, limits: Limits, now: Ti
     if end.excused {
         return Verdict::Restart(history);
     }
-    if end.finished_at.since(history.restarted_at) > limits.stable_run() {
+    if end.seen_at.since(history.restarted_at) > limits.stable_run() {
         return Verdict::Restart(counted(History::default(), limits, now));
     }
     if history.restarts < limits.most {
         return Verdict::Restart(counted(history, limits, now));
     }
-    let until = end.finished_at + wait(wish.pod, history.restarts, limits);
-    // Only a clock that was set back leads to a wait that is so much longer.
+    let until = end.seen_at + wait(wish.pod, history.restarts, limits);
+    // Only an agent that was restarted after the clock was set back finds a wait that is so much longer.
     let until = if until > now + LONGEST_WAIT * 2 { now } else { until };
     Verdict::BackOff { until, history: History { restarts: history.restarts.saturating_add(1), restarted_at: now } }
 }
@@ -137,8 +140,8 @@ mod tests {
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
     }
-    fn end(exit_code: i64, finished_at: Timestamp) -> End {
-        End { exit_code, engine_error: false, finished_at, excused: false }
+    fn end(exit_code: i64, seen_at: Timestamp) -> End {
+        End { exit_code, engine_error: false, finished_at: seen_at, seen_at, excused: false }
     }
     fn pod(number: u32) -> PodId {
         format!("a.v1-i{number}-d0").parse().expect("a pod")
@@ -222,6 +225,16 @@ mod tests {
     fn a_clock_that_was_set_back_does_not_prolong_the_wait() {
         let verdict = decide(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
         assert_eq!(verdict, Verdict::BackOff { until: at(0), history: history(8, at(0)) });
+    }
+
+    #[test]
+    fn the_engines_clock_makes_no_run_longer_and_no_wait_shorter() {
+        for finished_at in [at(-7200), at(7200)] {
+            let ended = End { finished_at, ..end(1, at(10)) };
+            let verdict = decide(RestartPolicy::Always, ended, history(7, at(0)), at(10));
+            assert_eq!(verdict, decide(RestartPolicy::Always, end(1, at(10)), history(7, at(0)), at(10)));
+            assert!(matches!(verdict, Verdict::BackOff { until, .. } if until > at(20)), "{verdict:?}");
+        }
     }
 
     #[test]

@@ -56,6 +56,10 @@ impl Look<'_> {
         if is_crash_looping {
             return Some(format!("crash-looping: {restarts} restarts, the last {} s ago", uptime.as_secs()));
         }
+        if let Some(exit) = self.facts.present_exit().filter(|_| self.facts.state != RunState::Success) {
+            let word = if restarts >= CRASH_LOOP { "crash-looping: " } else { "" };
+            return Some(format!("{word}{}", exit.describe(self.now)));
+        }
         let since = self.slot.since.max(self.started_at()).max(self.facts.updated_at);
         let unready = self.now.since(since);
         (!self.is_ready() && unready > grace).then(|| self.reason(unready))

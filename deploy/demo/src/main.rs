@@ -3,7 +3,7 @@
 //! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
 //! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
 //! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself, `DEMO_EAT_MEMORY_AFTER_MS` makes it take memory until
-//! the kernel ends it. An image that sets `DEMO_VERSION` answers it, so that one image is told from another from outside.
+//! the kernel ends it, `DEMO_DATABASE` names an `address:port` without which it exits with 1. An image that sets `DEMO_VERSION` answers it, so that one image is told from another from outside.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -34,6 +34,13 @@ fn main() -> io::Result<()> {
             eat();
         });
     }
+    if let Ok(address) = std::env::var("DEMO_DATABASE") {
+        let database = TcpStream::connect(&address).unwrap_or_else(|error| lose_database(&address, &error.to_string()));
+        thread::spawn(move || {
+            let read = (&database).read(&mut [0]);
+            lose_database(&address, &read.map_or_else(|error| error.to_string(), |_| "disconnected".to_owned()));
+        });
+    }
     let port = number("PORT").and_then(|n| u16::try_from(n).ok()).unwrap_or(8080);
     let listener = TcpListener::bind(("0.0.0.0", port))?;
     println!("demo listens on {port}");
@@ -42,6 +49,11 @@ fn main() -> io::Result<()> {
         let _ = stream.and_then(answer);
     }
     Ok(())
+}
+
+fn lose_database(address: &str, reason: &str) -> ! {
+    println!("no database at {address}: {reason}");
+    exit(1)
 }
 
 /// Takes memory and touches it, for ever.

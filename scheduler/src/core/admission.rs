@@ -8,9 +8,10 @@
 use std::collections::BTreeSet;
 
 use contract::command::{Operation, Refusal, Removal};
-use contract::name::GroupName;
+use contract::name::{GroupName, NodeName};
 use contract::ports::declared;
-use contract::record::{GroupRecord, OperationRecord};
+use contract::query::Liveness;
+use contract::record::{GroupRecord, OperationRecord, Slot};
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::time::Timestamp;
@@ -21,6 +22,15 @@ use super::bulk;
 use super::io::{Mutant, Settings};
 use super::quarantine::Object;
 use super::state::{Group, State};
+
+/// The numbers of instances with data, and the nodes that have it. A tombstone has the version of the instance that it stands for.
+fn data_of(group: &Group) -> Vec<(u32, &NodeName)> {
+    let is_stateful = |pod: &&Slot| group.pod(pod.version).is_some_and(|pod| pod.is_stateful());
+    let numbered = (1..).zip(group.slots());
+    let pods = numbered.flat_map(|(number, slot)| [Some(slot), slot.next.as_deref()].map(|pod| (number, pod)));
+    let pods = pods.filter_map(|(number, pod)| Some((number, pod.filter(is_stateful)?)));
+    pods.flat_map(|(number, pod)| pod.leaves.iter().chain(&pod.node).map(move |node| (number, node))).collect()
+}
 
 /// What is decided from.
 #[derive(Clone, Copy)]
@@ -49,10 +59,10 @@ impl<'a> Admission<'a> {
         let spec = spec.for_creation(self.now);
         let (record, adopts) = match self.state.groups.get(&name) {
             Some(orphan) if orphan.is_orphan() => (self.adopting(&name, spec, orphan)?, true),
-            Some(removed) if removed.is_removing() && removed.record.removal == Removal::Background => {
+            Some(removed) if removed.is_removing() => {
+                self.must_be_free(&name, removed)?;
                 (self.fresh(&name, spec, removed.record.spec.version.saturating_add(1)), false)
             }
-            Some(removed) if removed.is_removing() => return Err(Refusal::GroupRemoving),
             Some(_) => return Err(Refusal::GroupExists),
             None if self.state.spared.contains(&name) => return Err(Refusal::GroupExists),
             None if self.state.dependencies.is_derived(&name) => return Err(Refusal::GroupExists),
@@ -60,6 +70,23 @@ impl<'a> Admission<'a> {
         };
         bulk::judge(&record)?;
         Ok(Created { name, record, adopts })
+    }
+
+    /// The name of a group that is being removed: free at once after a removal in the background, but never while one of its
+    /// nodes may still run an instance with data.
+    fn must_be_free(&self, name: &GroupName, removed: &Group) -> Result<(), Refusal> {
+        let is_lost = |node: &NodeName| self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+        let held = data_of(removed);
+        let silent = held.iter().find(|(_, node)| is_lost(node));
+        if let Some((instance, node)) = silent {
+            let reason = format!(
+                "instance {instance} of the removed PodGroup {name} may still run on {node}, which is lost: the name is free when \
+                 the node returns, or after `deployctl node remove {node} --force`"
+            );
+            return Err(Refusal::NodeBusy { reason });
+        }
+        let is_free = removed.record.removal == Removal::Background && held.is_empty();
+        if is_free { Ok(()) } else { Err(Refusal::GroupRemoving) }
     }
 
     fn fresh(&self, name: &GroupName, mut spec: PodGroupSpec, version: u32) -> GroupRecord {
@@ -124,6 +151,14 @@ impl<'a> Admission<'a> {
     /// The record of a group that exists and that no operation holds.
     pub(super) fn unlocked(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
         self.unlocked_record(self.present(name)?)
+    }
+
+    /// A group that may be removed. Its first deployment does not stand in the way, as it did not in the original.
+    pub(super) fn removable(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
+        match self.unlocked(name) {
+            Err(Refusal::Locked { operation: Operation::Deploying }) => Ok(self.present(name)?.record.clone()),
+            other => other,
+        }
     }
 
     fn unlocked_record(&self, group: &Group) -> Result<GroupRecord, Refusal> {

@@ -11,12 +11,25 @@ use planner::expression::{Expression, Kind};
 
 use super::commit::{self, Bundle};
 use super::events;
+use super::io::Mutant;
 use super::leader::Leading;
+use super::state::{State, Warning};
 
 /// Constraints at most: every placement looks at each of them.
 const MOST_CONSTRAINTS: usize = 64;
 /// Longest type or value of a constraint: a label and a regular expression fit.
 const LONGEST_TEXT: usize = 512;
+const CONSTRAINTS_UNREAD: &str = "the record of the constraints cannot be read: nothing is placed or changed until a constraint is \
+     set anew (PATCH /api/constraints, which replaces the record); the dead letters hold its text";
+const CALLBACKS_UNREAD: &str = "the record of the callbacks cannot be read: notices wait until a callback is added anew, which \
+     replaces the record; the dead letters hold its text";
+
+impl State {
+    /// Whether nothing may be planned: the engine is stopped, or which nodes are kept out of placement is not known.
+    pub(super) fn is_held_back(&self) -> bool {
+        !self.engine.running || self.constraints_unread
+    }
+}
 
 impl Leading<'_> {
     /// Changes what of the configuration is given.
@@ -66,6 +79,23 @@ impl Leading<'_> {
     }
 
     /// Puts a constraint in the place of the one of its type.
+    /// Whether nothing is planned.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.state.is_held_back() && !self.has_mutant(Mutant::NoBrakes)
+    }
+
+    /// Warns of records of the whole cluster that cannot be read.
+    pub(super) fn warn_of_unread(&mut self) {
+        let unread = [
+            (self.state.constraints_unread, Warning::ConstraintsUnread, CONSTRAINTS_UNREAD),
+            (self.state.callbacks_unread, Warning::CallbacksUnread, CALLBACKS_UNREAD),
+        ];
+        for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
+            self.state.warnings.insert(warning, text.to_owned());
+            self.tell(vec![events::engine(text.to_owned(), self.now)]);
+        }
+    }
+
     pub(super) fn set_constraint(&mut self, constraint: Constraint) -> Result<Bundle, Refusal> {
         if constraint.kind.len().max(constraint.value.len()) > LONGEST_TEXT {
             return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
@@ -91,6 +121,8 @@ impl Leading<'_> {
 
     fn constraints_bundle(&mut self, message: String) -> Bundle {
         self.room_appeared();
+        self.state.constraints_unread = false;
+        self.state.warnings.remove(&Warning::ConstraintsUnread);
         let record = ConstraintsRecord { constraints: self.state.constraints.clone() };
         let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)];
         Bundle { writes, effects: vec![events::engine(message, self.now)], ..Bundle::default() }

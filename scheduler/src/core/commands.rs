@@ -17,6 +17,7 @@ use super::leader::Leading;
 use super::quarantine::{Scope, attempt};
 use super::releases::Gate;
 use super::revisions::Origin;
+use super::state::Warning;
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -35,6 +36,14 @@ impl Leading<'_> {
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.repeat(command.ok().map(|command| command.id), reply);
+        }
+        if self.waits_for_recovery(stored_at) {
+            // It waits in the stream, and the cursor stays before it: whatever ends this runs it. Only what may end it runs now.
+            match command {
+                Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.obey(command, reply),
+                Ok(_) | Err(_) => {}
+            }
+            return;
         }
         self.state.cursor = Cursor { stream, sequence, stored_at };
         match command {
@@ -59,12 +68,20 @@ impl Leading<'_> {
         let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
         let mut writes = vec![self.cursor_write()];
         if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
-            self.state.outcomes.insert(outcome.clone());
-            writes.push(expiring(commit::put(keys::outcome(&outcome.id), outcome)));
+            writes.extend(self.keep_outcome(outcome));
         }
         let mut effects = vec![Effect::Bury(letter)];
         effects.extend(resolve(reply, outcome));
         self.decide(Bundle { writes, effects, ..Bundle::default() });
+    }
+
+    /// Notes what became of a command; the writes that store it and make room for it.
+    fn keep_outcome(&mut self, outcome: &Outcome) -> Vec<Write> {
+        self.state.outcomes.insert(outcome.clone());
+        let forgotten = self.state.outcomes.forget_surplus(self.settings.most_outcomes);
+        let mut writes: Vec<Write> = forgotten.iter().map(|id| Write::Delete { key: keys::outcome(id) }).collect();
+        writes.push(expiring(commit::put(keys::outcome(&outcome.id), outcome)));
+        writes
     }
 
     fn obey(&mut self, command: Command, reply: Option<Inbox>) {
@@ -90,8 +107,7 @@ impl Leading<'_> {
         };
         bundle.command = Some((command.id.clone(), reply.clone()));
         let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
-        self.state.outcomes.insert(outcome.clone());
-        bundle.writes.push(expiring(commit::put(keys::outcome(&outcome.id), &outcome)));
+        bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
         bundle.effects.extend(is_told.then(|| asked.became(&outcome.verdict)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
@@ -153,7 +169,9 @@ impl Leading<'_> {
         Ok(self.callbacks_bundle())
     }
 
-    fn callbacks_bundle(&self) -> Bundle {
+    fn callbacks_bundle(&mut self) -> Bundle {
+        self.state.callbacks_unread = false;
+        self.state.warnings.remove(&Warning::CallbacksUnread);
         let record = CallbacksRecord { urls: self.state.callbacks.clone() };
         Bundle { writes: vec![commit::put(keys::CALLBACKS.to_owned(), &record)], ..Bundle::default() }
     }

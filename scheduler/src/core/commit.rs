@@ -27,6 +27,8 @@ use super::staging;
 
 /// A commit whose end is not known is sent again after so long.
 pub(super) const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// A store that is full stays so until an operator repaired it.
+pub(super) const FULL_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of one transaction: etcd refuses requests above 1.5 MiB. A single value stays below 1 MiB.
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Writes of one decision at most, so that others find room beside it.
@@ -132,7 +134,7 @@ impl Image {
         match write {
             Write::Put { expires: true, .. } => true,
             Write::Put { key, value, .. } => self.0.get(key) != Some(&Digest::of_bytes(value)),
-            Write::Delete { key } => self.0.contains_key(key),
+            Write::Delete { key } => self.0.contains_key(key) || key.starts_with(keys::OUTCOMES),
         }
     }
     fn apply(&mut self, write: &Write) {
@@ -179,8 +181,7 @@ struct Large {
 impl Large {
     /// Forgets the decision; only what is stored aside of it is deleted.
     fn give_up(&mut self) -> Option<Bundle> {
-        let is_staged = |key: &str| key.starts_with(keys::STAGED) || key == keys::STAGED_READY;
-        let clears = |write: &Write| matches!(write, Write::Delete { key } if is_staged(key));
+        let clears = |write: &Write| matches!(write, Write::Delete { key } if keys::is_staged(key));
         self.transactions.retain(|writes| writes.iter().all(clears));
         self.bundle.take()
     }
@@ -232,6 +233,12 @@ impl Outbox {
     /// The commits the store holds.
     pub(super) fn progress(&self) -> &Progress {
         &self.progress
+    }
+    /// The commits the store holds, and the one that is in flight.
+    pub(super) fn begun(&self, term: Term) -> Progress {
+        let mut begun = self.progress.clone();
+        begun.raise(term, self.last_id);
+        begun
     }
     /// No room for further answers.
     pub(super) fn is_full(&self) -> bool {

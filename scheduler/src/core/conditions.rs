@@ -117,7 +117,7 @@ impl Leading<'_> {
         for (concern, at) in reported {
             let tracked = Tracked { seen_at: at, told_at: Some(at), phase: Phase::Told };
             self.lead.conditions.known.insert(concern.clone(), tracked);
-            self.look(concern);
+            self.ring_guarded(Alarm::Condition(concern));
         }
         let ill = |report: &Report| {
             report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
@@ -125,12 +125,12 @@ impl Leading<'_> {
         let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
         for pod in &pods {
             let object = Object::Group(pod.group.clone());
-            if !self.state.quarantine.holds_back(&object, self.now) {
+            if self.state.quarantine.holds_back(&object, self.now).is_none() {
                 self.guarded(&object, |leading| leading.look_at_pod(pod));
             }
         }
         for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
-            self.look(Concern::Engine(node));
+            self.ring_guarded(Alarm::Condition(Concern::Engine(node)));
         }
     }
 

@@ -97,7 +97,12 @@ fn record_writes(name: &GroupName, before: Option<&DependencyRecord>, after: Opt
     fn specs(record: Option<&DependencyRecord>) -> Vec<&PodSpec> {
         record.into_iter().flat_map(|record| record.former.values().chain([&record.spec])).collect()
     }
-    let mut writes: Vec<Write> = commit::spec_writes(Owner::Dependency(name), &specs(before), &specs(after)).collect();
+    let owner = Owner::Dependency(name);
+    // All of them, as an older version may have stored them under other digests; what is stored already is not written again.
+    let (puts, _) = layout::spec_changes(owner, &[], &specs(after));
+    let (_, deletes) = layout::spec_changes(owner, &specs(before), &specs(after));
+    let deletes = deletes.into_iter().map(|key| Write::Delete { key });
+    let mut writes: Vec<Write> = puts.into_iter().map(commit::put_entry).chain(deletes).collect();
     writes.push(match after {
         Some(after) => commit::put_entry(layout::put_dependency(name, after)),
         None => Write::Delete { key: keys::dependency(name) },

@@ -20,6 +20,7 @@ use super::conditions::Concern;
 use super::events;
 use super::io::Write;
 use super::leader::Leading;
+use super::quarantine::Object;
 
 /// PodGroups named in a refusal.
 const MOST_NAMED: usize = 3;
@@ -107,8 +108,8 @@ impl Leading<'_> {
             let named: Vec<&str> = groups.iter().take(MOST_NAMED).map(GroupName::as_str).collect();
             let more = if groups.len() > MOST_NAMED { ", …" } else { "" };
             let reason = format!(
-                "instances of {} PodGroups are placed on {node} ({}{more}): `deployctl node drain {node}` moves what can move; \
-                 --force removes a node that will not return, with the data its instances are bound to",
+                "instances of {} PodGroups are placed on {node} or may still run there ({}{more}): `deployctl node drain {node}` moves \
+                 what can move; --force removes a node that will not return, with the data its instances are bound to",
                 groups.len(),
                 named.join(", ")
             );
@@ -175,7 +176,7 @@ impl Leading<'_> {
             let is_empty = self.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
             let is_bare = self.state.dependencies.containers_on(&node) == 0;
             if is_empty && is_bare && self.groups_bound_to(&node).is_empty() {
-                self.forget_node(&node);
+                self.guarded(&Object::Node(node.clone()), |leading| leading.forget_node(&node));
             }
         }
     }

@@ -2,7 +2,11 @@
 //!
 //! etcd that reaches its quota refuses every write, also the leader's own. So at 70 % of the quota the leader refuses what makes
 //! the cluster larger: creates, larger specs and scale-out. Everything that makes it smaller or repairs it passes: delete,
-//! scale-in, stop, abort, undo and the leader's own decisions.
+//! scale-in, stop, abort, undo and the leader's own decisions. At 85 % it refuses every new spec: etcd keeps former values for
+//! minutes, so a client that sends one large spec after the other would fill what is left.
+//!
+//! etcd compares the size of its file with the quota. The file is reused inside and never shrinks by itself, so its own limits
+//! are higher.
 
 use contract::command::{Refusal, Verb};
 use contract::event::Kind;
@@ -14,30 +18,65 @@ use super::events;
 use super::io::Effect;
 use super::leader::Leading;
 
-/// Percent of the quota from which growth is refused.
-const FULL_AT: u64 = 70;
+/// What `deployctl status` says of an etcd that refuses every write.
+pub(super) const NO_SPACE: &str = "etcd reached its quota and refuses every write: nothing is decided until there is room. Run \
+     `etcdctl defrag` and then `etcdctl alarm disarm`, or raise --quota-backend-bytes; see docs/operations.md";
 
-/// Whether growth is refused at this size. A quota of 0 is unknown and refuses nothing.
-fn is_full(used: u64, quota: u64) -> bool {
-    quota > 0 && used / FULL_AT >= quota / 100
+/// How large etcd's database is, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct StoreSize {
+    /// What holds data.
+    pub(super) in_use: u64,
+    /// The file.
+    pub(super) allocated: u64,
+}
+
+/// What is refused for the size of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Fill {
+    /// Nothing.
+    Free,
+    /// Creates, larger specs and scale-out.
+    NoGrowth,
+    /// Every new spec too.
+    NoSpecs,
+}
+
+impl Fill {
+    /// Percent of the quota in use, and percent of the quota that the file has, from which each begins.
+    const LIMITS: [(Self, u64, u64); 2] = [(Self::NoSpecs, 85, 95), (Self::NoGrowth, 70, 90)];
+
+    /// A quota of 0 is unknown and refuses nothing.
+    fn of(size: StoreSize, quota: u64) -> Self {
+        let reaches = |bytes: u64, percent: u64| quota > 0 && bytes / percent >= quota / 100;
+        let is_reached =
+            |(_, in_use, file): &&(Self, u64, u64)| reaches(size.in_use, *in_use) || reaches(size.allocated, *file);
+        Self::LIMITS.iter().find(is_reached).map_or(Self::Free, |(fill, ..)| *fill)
+    }
+}
+
+impl StoreSize {
+    /// The size in the message about a refusal: of the file, when that is what is too large.
+    fn decisive(self, quota: u64) -> u64 {
+        let in_use = Self { allocated: 0, ..self };
+        if Fill::of(in_use, quota) == Fill::Free { self.allocated } else { self.in_use }
+    }
 }
 
 impl Core {
     /// The size of the store was sampled: the leader reports when refusals begin and when they end.
-    pub(super) fn store_size(&mut self, in_use: u64) -> Vec<Effect> {
+    pub(super) fn store_size(&mut self, size: StoreSize) -> Vec<Effect> {
         let quota = self.settings.store_quota;
-        let (was, is) = (is_full(self.store_used, quota), is_full(in_use, quota));
-        self.store_used = in_use;
-        if was == is {
+        let (was, is) = (Fill::of(self.store_size, quota), Fill::of(size, quota));
+        self.store_size = size;
+        if (was == Fill::Free) == (is == Fill::Free) {
             return Vec::new();
         }
-        let message = if is {
-            Refusal::StoreFull { used: in_use, quota }.to_string()
-        } else {
-            format!(
-                "etcd holds {} MiB, less than {FULL_AT} % of its quota: nothing is refused for its size",
-                in_use >> 20
-            )
+        let message = match is {
+            Fill::NoGrowth | Fill::NoSpecs => Refusal::StoreFull { used: size.decisive(quota), quota }.to_string(),
+            Fill::Free => {
+                format!("etcd holds {} MiB, far from its quota: nothing is refused for its size", size.in_use >> 20)
+            }
         };
         self.lead(|leading| leading.tell(vec![Effect::Record(events::event(Kind::Engine, message, leading.now))]))
     }
@@ -46,11 +85,17 @@ impl Core {
 impl Leading<'_> {
     /// Refuses a command that would store more while the store is nearly full.
     pub(super) fn judge_growth(&self, verb: &Verb) -> Result<(), Refusal> {
-        let (used, quota) = (self.store_used, self.settings.store_quota);
-        if is_full(used, quota) && self.grows(verb) { Err(Refusal::StoreFull { used, quota }) } else { Ok(()) }
+        let quota = self.settings.store_quota;
+        let is_refused = match Fill::of(self.store_size, quota) {
+            Fill::Free => false,
+            Fill::NoGrowth => self.grows(verb, is_larger),
+            Fill::NoSpecs => self.grows(verb, is_other),
+        };
+        if is_refused { Err(Refusal::StoreFull { used: self.store_size.decisive(quota), quota }) } else { Ok(()) }
     }
 
-    fn grows(&self, verb: &Verb) -> bool {
+    /// `adds` compares the spec that a command brings with the present one.
+    fn grows(&self, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -> bool) -> bool {
         match verb {
             Verb::CreateGroup { .. } | Verb::CreateDependency { .. } => true,
             Verb::Replica { name, num_instances, .. } => {
@@ -58,12 +103,12 @@ impl Leading<'_> {
                 group.is_some_and(|group| i64::from(*num_instances) > group.record.spec.num_instances)
             }
             Verb::PatchSpec { name, pod, .. } => {
-                self.state.groups.get(name).is_some_and(|group| is_larger(pod, &group.record.spec.pod))
+                self.state.groups.get(name).is_some_and(|group| adds(pod, &group.record.spec.pod))
             }
             Verb::UpdateDependency { pod } => {
                 let name = pod.name.parse().ok();
                 let before = name.and_then(|name| self.state.dependencies.spec_of(&name));
-                before.is_some_and(|before| is_larger(pod, before))
+                before.is_some_and(|before| adds(pod, before))
             }
             Verb::PatchStrategy { .. }
             | Verb::RemoveGroup { .. }
@@ -91,6 +136,10 @@ impl Leading<'_> {
 fn is_larger(after: &PodSpec, before: &PodSpec) -> bool {
     let (version, created_at, updated_at) = (before.version, before.created_at, before.updated_at);
     bytes(&PodSpec { version, created_at, updated_at, ..after.clone() }) > bytes(before)
+}
+
+fn is_other(after: &PodSpec, before: &PodSpec) -> bool {
+    !before.patched(after.clone(), before.updated_at).asks_the_same(before)
 }
 
 fn bytes<T: Serialize>(value: &T) -> usize {

@@ -18,6 +18,7 @@ use super::commit::Bundle;
 use super::io::Write;
 use super::leader::Leading;
 use super::quarantine::Object;
+use super::removal::Keep;
 use super::respec::Respec;
 use super::revisions::Origin;
 use super::strategy::past_new_gates;
@@ -53,7 +54,7 @@ impl Leading<'_> {
         if !self.state.groups.contains_key(name) {
             return Bundle::default();
         }
-        let mut bundle = self.vacated_bundle(name);
+        let mut bundle = self.vacated_bundle(name, Keep::Nothing);
         self.note_specs(name);
         bundle.writes.extend(self.forget_revisions(name));
         self.state.drop_group(name);

@@ -11,6 +11,7 @@ use contract::fence::{Fence, Term};
 use contract::name::NodeName;
 use contract::notice::{DeadLetter, NoticeBody};
 use contract::order::{OrderMessage, OrderReply};
+use contract::progress::Progress;
 use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::Patience;
@@ -73,11 +74,15 @@ pub enum Input {
         /// How far ahead ours is, in milliseconds; negative when it is behind.
         ahead_millis: i64,
     },
-    /// How many bytes of etcd's database are in use; sampled every few seconds.
+    /// How large etcd's database is, in bytes; sampled every few seconds.
     StoreSize {
-        /// The bytes.
+        /// What holds data.
         in_use: u64,
+        /// The file.
+        allocated: u64,
     },
+    /// The commits that the store holds; sampled every few seconds.
+    StoredProgress(Progress),
     /// The time the core asked to be woken at has come.
     Tick,
 }
@@ -119,6 +124,8 @@ pub enum CommitResult {
     WentBack,
     /// etcd refuses this scheduler's credentials: trying again does not help. Nothing is stored.
     Denied,
+    /// etcd has reached its quota and refuses every write until an operator made room. Nothing is stored.
+    Full,
     /// Not known, or refused for a passing reason, after the shell's own retries. The core may send the same commit again; the
     /// shell must see to it that a copy which arrives late, after later commits, is refused.
     Unknown,
@@ -258,6 +265,8 @@ pub struct Settings {
     pub quota_cores: u32,
     /// Bytes that etcd accepts at most; 0 when etcd's quota is not known, which refuses nothing.
     pub store_quota: u64,
+    /// Outcomes of commands that are kept at most, also when they are less than an hour old.
+    pub most_outcomes: usize,
     /// Orders that are under way at once; whoever else has to be told waits for an answer to one of them.
     pub orders_at_once: usize,
     /// Switches off one guard, to show that the simulator would notice. Never set outside it.
@@ -338,6 +347,8 @@ impl Default for Settings {
             engine_away_after: Duration::from_secs(30),
             quota_cores: 8,
             store_quota: 4 << 30,
+            // Half a GiB of etcd.
+            most_outcomes: 1_000_000,
             // An agent answers within milliseconds, a fsync included: thousands of orders a second, and few enough that none of
             // them waits long for its node when the nodes are busy.
             orders_at_once: 64,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use contract::brakes::Brakes;
 use contract::fence::Term;
-use contract::layout::Owner;
+use contract::layout::{Owner, SpecRef};
 use contract::name::{GroupName, NodeName};
 use contract::spec::PodSpec;
 use contract::store::Stores;
@@ -20,6 +20,7 @@ use super::alarms::{Alarm, Alarms};
 use super::coming_up::ComingUp;
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
 use super::conditions::Conditions;
+use super::fullness::{self, StoreSize};
 use super::io::{CommitResult, Effect, Mutant, Settings, Write};
 use super::journal::Journal;
 use super::known::Known;
@@ -29,7 +30,7 @@ use super::orders::{Desk, SpecDigests};
 use super::pace::Pace;
 use super::reports::Ears;
 use super::sending::Line;
-use super::state::State;
+use super::state::{State, Warning};
 
 /// One group of the slow sweep is planned so often, whatever happens.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
@@ -59,6 +60,8 @@ pub(super) struct Leader {
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
     pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
+    /// Groups whose pod specs an older version stored under other digests: they are stored anew with the next record.
+    pub(super) redigested: BTreeSet<GroupName>,
     /// Changes of a node's order that are decided and not stored yet; no node has none.
     pub(super) undelivered: BTreeMap<NodeName, usize>,
     pub(super) alarms: Alarms,
@@ -111,6 +114,7 @@ impl Leader {
             draining: BTreeMap::new(),
             outbox,
             respecified: BTreeMap::new(),
+            redigested: BTreeSet::new(),
             undelivered: BTreeMap::new(),
             alarms: Alarms::default(),
             dirty: BTreeSet::new(),
@@ -156,13 +160,14 @@ pub(super) struct Leading<'a> {
     pub(super) settings: &'a Settings,
     pub(super) state: &'a mut State,
     pub(super) stored: &'a mut Stored,
+    pub(super) mirrored: &'a mut BTreeMap<String, Option<Vec<u8>>>,
     pub(super) ears: &'a mut Ears,
     pub(super) lead: &'a mut Leader,
     pub(super) disagreements: &'a mut u64,
     /// Since when the bus is there without a break.
     pub(super) bus_since: Option<Timestamp>,
-    /// Bytes of etcd's database in use when it was last sampled.
-    pub(super) store_used: u64,
+    /// The size of etcd's database when it was last sampled.
+    pub(super) store_size: StoreSize,
     pub(super) now: Timestamp,
     pub(super) effects: Vec<Effect>,
 }
@@ -192,6 +197,15 @@ impl Leading<'_> {
         let Some(group) = self.state.groups.get(name) else { return };
         let specs = || group.specs().cloned().collect();
         self.lead.respecified.entry(name.clone()).or_insert_with(specs);
+    }
+
+    /// Finds the groups whose pod specs are stored under other digests than this version computes.
+    pub(super) fn note_redigested(&mut self) {
+        let stored = &*self.stored;
+        let is_stored = |name: &GroupName, pod| stored.contains_key(&Owner::Group(name).key(&SpecRef::to(pod).digest));
+        let redigested =
+            self.state.groups.iter().filter(|(name, group)| !group.specs().all(|pod| is_stored(name, pod)));
+        self.lead.redigested = redigested.map(|(name, _)| name.clone()).collect();
     }
 
     /// The writes that store the pod specs of the groups that were noted, and delete those that are not used any more.
@@ -266,6 +280,25 @@ impl Leading<'_> {
         self.effects.extend(commit.map(Effect::Commit));
     }
 
+    /// Folds own writes into the stored view, so that it is right the moment leadership ends. The watch may have reported them
+    /// already.
+    fn remember(&mut self, writes: Vec<Write>) {
+        for write in writes {
+            let key = commit::key(&write).to_owned();
+            let value = match write {
+                Write::Put { value, .. } => Some(value),
+                Write::Delete { .. } => None,
+            };
+            if self.mirrored.get(&key) == Some(&value) {
+                self.mirrored.remove(&key);
+            }
+            match value {
+                Some(value) => drop(self.stored.insert(key, value)),
+                None => drop(self.stored.remove(&key)),
+            }
+        }
+    }
+
     /// A commit ended.
     pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
         if self.lead.outbox.in_flight() != Some(id) {
@@ -275,10 +308,15 @@ impl Leading<'_> {
             CommitResult::Stored => {
                 let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
                 self.lead.alarms.set(Alarm::Commit, None);
-                remember(self.stored, writes);
+                self.state.warnings.remove(&Warning::StoreFull);
+                self.remember(writes);
                 for part in released {
                     self.release(part);
                 }
+            }
+            CommitResult::Full => {
+                self.state.warnings.insert(Warning::StoreFull, fullness::NO_SPACE.to_owned());
+                self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
             }
             CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
             CommitResult::Invalid { reason } => {
@@ -347,15 +385,5 @@ impl Leading<'_> {
             self.lead.line.insert(node.clone());
         }
         self.lead.spared = spared;
-    }
-}
-
-/// Folds own writes into the stored view, so that it is right the moment leadership ends.
-fn remember(stored: &mut Stored, writes: Vec<Write>) {
-    for write in writes {
-        match write {
-            Write::Put { key, value, .. } => drop(stored.insert(key, value)),
-            Write::Delete { key } => drop(stored.remove(&key)),
-        }
     }
 }

@@ -14,6 +14,7 @@ use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, Revisio
 use contract::report::EngineState;
 use contract::store::StoreRecord;
 use contract::time::Timestamp;
+use contract::validate::MOST_INSTANCES;
 use planner::rollout::conduct::Release;
 use serde::de::DeserializeOwned;
 
@@ -137,7 +138,11 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             state.restore = restore?;
         }
         Key::RestorePart(..) => {}
-        Key::Callbacks => state.callbacks = read::<CallbacksRecord>(key, stored)?.unwrap_or_default().urls,
+        Key::Callbacks => {
+            let callbacks = read::<CallbacksRecord>(key, stored);
+            state.callbacks_unread = callbacks.is_err();
+            state.callbacks = callbacks?.unwrap_or_default().urls;
+        }
         Key::Engine => {
             let engine = read::<EngineRecord>(key, stored);
             state.engine_unread = engine.is_err();
@@ -147,7 +152,9 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
             engine?;
         }
         Key::Constraints => {
-            state.constraints = read::<ConstraintsRecord>(key, stored)?.unwrap_or_default().constraints;
+            let constraints = read::<ConstraintsRecord>(key, stored);
+            state.constraints_unread = constraints.is_err();
+            state.constraints = constraints?.unwrap_or_default().constraints;
         }
         Key::Unknown => {}
     }
@@ -171,7 +178,8 @@ fn refresh_group(
     let known = state.groups.get(name).filter(|_| !state.spared.contains(name));
     let parts = match known {
         Some(group) => read_part(name, changed, group, stored),
-        None => read_all(name, stored),
+        None => converted(&[keys::former_placement(name), keys::former_revisions(name)], stored)
+            .and_then(|()| read_all(name, stored)),
     };
     match &parts {
         Err(_) => drop(state.spared.insert(name.clone())),
@@ -205,6 +213,14 @@ fn refresh_group(
     Ok(())
 }
 
+/// None of these keys of schema 1 is left: the migration leaves only those that cannot be read.
+fn converted(former: &[String], stored: &Stored) -> Result<(), Flaw> {
+    match former.iter().find(|key| stored.contains_key(*key)) {
+        Some(key) => Err(Flaw { key: key.clone(), reason: "a value of schema 1 that cannot be read".to_owned() }),
+        None => Ok(()),
+    }
+}
+
 /// What a group is made of, as far as it was read.
 #[derive(Default)]
 struct Parts {
@@ -214,10 +230,22 @@ struct Parts {
     revisions: Option<RevisionsRecord>,
 }
 
+/// The record of a group. One that asks for more instances than any group may have was not written by a scheduler.
+fn read_record(name: &GroupName, stored: &Stored) -> Result<Option<GroupRecord>, Flaw> {
+    let record = layout::read_group(name, stored)?;
+    match record.as_ref().map(|record| record.spec.num_instances) {
+        Some(number) if !(0..=MOST_INSTANCES).contains(&number) => {
+            let reason = format!("NumInstances {number} is outside 0..{MOST_INSTANCES}");
+            Err(Flaw { key: keys::group(name), reason })
+        }
+        Some(_) | None => Ok(record),
+    }
+}
+
 /// All parts of a group: unreadable if one is.
 fn read_all(name: &GroupName, stored: &Stored) -> Result<Parts, Flaw> {
     Ok(Parts {
-        record: layout::read_group(name, stored)?,
+        record: read_record(name, stored)?,
         slots: Some(layout::read_slots(name, stored)?),
         release: Some(read(&keys::release(name), stored)?),
         revisions: Some(layout::read_revisions(name, stored)?),
@@ -248,12 +276,14 @@ fn read_part(name: &GroupName, changed: &Key, group: &Group, stored: &Stored) ->
             revisions.sort_by_key(|revision| revision.number);
             Parts { revisions: Some(RevisionsRecord { revisions }), ..Parts::default() }
         }
-        _ => Parts { record: layout::read_group(name, stored)?, ..Parts::default() },
+        _ => Parts { record: read_record(name, stored)?, ..Parts::default() },
     })
 }
 
 fn refresh_dependency(state: &mut State, name: &GroupName, stored: &Stored, quota_cores: u32) -> Result<(), Flaw> {
-    let both = layout::read_dependency(name, stored).and_then(|record| Ok((record, layout::read_pairs(name, stored)?)));
+    let both = converted(&[keys::former_pairs(name)], stored)
+        .and_then(|()| layout::read_dependency(name, stored))
+        .and_then(|record| Ok((record, layout::read_pairs(name, stored)?)));
     match &both {
         Err(_) => drop(state.dependencies.spared.insert(name.clone())),
         Ok(_) => drop(state.dependencies.spared.remove(name)),

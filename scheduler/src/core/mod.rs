@@ -31,6 +31,7 @@ mod leader;
 mod load;
 mod losses;
 mod milestones;
+mod mirror;
 mod moves;
 mod node_views;
 mod nodes;
@@ -66,15 +67,11 @@ mod vacancy;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
 
-use contract::command::Outcome;
 use contract::event::Kind;
 use contract::fence::Term;
-use contract::keys;
-use contract::layout;
 use contract::name::{GroupName, NodeName};
+use contract::notice::DeadLetter;
 use contract::progress::Progress;
 use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
@@ -85,16 +82,15 @@ use planner::liveness::{self, Hearing, Limits};
 use self::alarms::Alarm;
 use self::assignments::assignments;
 use self::commit::Outbox;
-use self::io::{Effect, Inbox, Input, Mirror, Mutant, Settings};
+use self::fullness::StoreSize;
+use self::io::{Effect, Inbox, Input, Mutant, Settings};
 use self::leader::{Leader, Leading};
 use self::load::Stored;
 use self::quarantine::{Object, attempt};
 use self::queries::{Answered, Library};
+use self::removal::nodes_of_removed;
 use self::reports::Ears;
-use self::state::State;
-
-/// etcd keeps an outcome for at least this time.
-const OUTCOMES_KEPT: Duration = Duration::from_secs(60 * 60);
+use self::state::{State, Warning};
 
 /// The core.
 #[derive(Debug)]
@@ -126,7 +122,7 @@ pub struct Core {
     /// Queries that panicked.
     failed_queries: u64,
     /// Bytes of etcd's database in use when it was last sampled.
-    store_used: u64,
+    store_size: StoreSize,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
     gathers: bool,
 }
@@ -157,7 +153,7 @@ impl Core {
             disagreements: 0,
             unreadable: 0,
             failed_queries: 0,
-            store_used: 0,
+            store_size: StoreSize::default(),
             gathers: false,
         }
     }
@@ -186,7 +182,10 @@ impl Core {
                 return self.lead(|leading| leading.lead.losses.forget());
             }
             Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
-            Input::StoreSize { in_use } => return self.store_size(in_use),
+            Input::StoredProgress(progress) => {
+                return self.lead(|leading| leading.resign_over_another_state(&progress));
+            }
+            Input::StoreSize { in_use, allocated } => return self.store_size(StoreSize { in_use, allocated }),
             Input::Tick => return self.lead(|_| {}),
         }
         Vec::new()
@@ -209,7 +208,7 @@ impl Core {
         }
         // What a stopped engine has marked waits for its start, however long.
         let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.behind || !self.state.engine.running { lead.alarms.next() } else { Some(self.now) }
+        if idle || lead.behind || self.state.is_held_back() { lead.alarms.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
@@ -254,11 +253,12 @@ impl Core {
             settings: &self.settings,
             state: &mut self.state,
             stored: &mut self.stored,
+            mirrored: &mut self.mirrored,
             ears: &mut self.ears,
             lead,
             disagreements: &mut self.disagreements,
             bus_since: self.bus_since,
-            store_used: self.store_used,
+            store_size: self.store_size,
             now: self.now,
             effects: Vec::new(),
         };
@@ -278,108 +278,14 @@ impl Core {
         vec![Effect::StepDown { reason }]
     }
 
-    fn mirror(&mut self, mirror: Mirror) {
-        if let Role::Leader(_) = self.role {
-            return self.mirror_while_leading(mirror);
-        }
-        let changed = match mirror {
-            Mirror::Reset(pairs) => {
-                self.stored.clear();
-                self.converted.clear();
-                pairs.into_iter().for_each(|(key, value)| drop(self.store_mirrored(key, value)));
-                return drop(self.rebuild());
-            }
-            Mirror::Put(key, value) => {
-                let mut changed = self.drop_former(&key);
-                changed.extend(self.store_mirrored(key, value));
-                changed
-            }
-            Mirror::Delete(key) => {
-                let mut changed = self.drop_former(&key);
-                self.stored.remove(&key);
-                changed.push(key);
-                changed
-            }
-        };
-        changed.iter().for_each(|key| self.refresh(key));
-    }
-
-    /// Stores a mirrored value in the present schema; the keys it has there. A standby of this build may follow a leader that
-    /// still writes schema 1.
-    fn store_mirrored(&mut self, key: String, value: Vec<u8>) -> Vec<String> {
-        let Some(entries) = layout::from_schema_1(&key, &value) else {
-            self.converted.remove(&key);
-            self.stored.insert(key.clone(), value);
-            return vec![key];
-        };
-        let keys: Vec<String> = entries.iter().map(|(key, _)| key.clone()).collect();
-        self.converted.extend(keys.iter().cloned());
-        self.stored.extend(entries);
-        keys
-    }
-
-    /// A leader is the one writer, and the watch may lag behind its commits: what it mirrors counts once this process follows.
-    /// Only the end of an outcome's lease is news.
-    fn mirror_while_leading(&mut self, mirror: Mirror) {
-        match mirror {
-            Mirror::Put(key, value) => self.note_mirrored(key, Some(value)),
-            Mirror::Delete(key) => self.note_gone(key, true),
-            Mirror::Reset(pairs) => {
-                let listed: Stored = pairs.into_iter().collect();
-                let gone: Vec<String> = self.stored.keys().filter(|key| !listed.contains_key(*key)).cloned().collect();
-                gone.into_iter().for_each(|key| self.note_gone(key, false));
-                listed.into_iter().for_each(|(key, value)| self.note_mirrored(key, Some(value)));
-            }
-        }
-    }
-
-    /// A key is deleted, or is missing in a listing, which may be older than an outcome that was just stored.
-    fn note_gone(&mut self, key: String, is_deleted: bool) {
-        let keys::Key::Outcome(id) = keys::parse(&key) else { return self.note_mirrored(key, None) };
-        let is_old = |outcome: &Outcome| self.now.since(outcome.at) >= OUTCOMES_KEPT;
-        if is_deleted || self.state.outcomes.get(&id).is_none_or(is_old) {
-            self.state.outcomes.remove(&id);
-            self.stored.remove(&key);
-        }
-    }
-
-    fn note_mirrored(&mut self, key: String, value: Option<Vec<u8>>) {
-        if self.stored.get(&key) == value.as_ref() {
-            self.mirrored.remove(&key);
-        } else {
-            self.mirrored.insert(key, value);
-        }
-    }
-
-    /// A key changed under a standby.
-    fn refresh(&mut self, key: &str) {
-        let result = load::refresh(&mut self.state, key, &self.stored, self.settings.quota_cores);
-        self.unreadable += u64::from(result.is_err());
-        self.note_removed(key);
-        if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(key)
-            && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
-        {
-            self.state.put_host(&node, &report.head.facts, report.head.engine);
-        }
-    }
-
-    /// An older leader changed a value of schema 1: forgets what it was converted to before.
-    fn drop_former(&mut self, key: &str) -> Vec<String> {
-        let Some(prefix) = layout::prefix_of_schema_1(key) else { return Vec::new() };
-        let converted = layout::under(&prefix, &self.stored).map(|(key, _)| key);
-        let former: Vec<String> = converted.filter(|key| self.converted.contains(*key)).cloned().collect();
-        former.iter().for_each(|key| drop(self.stored.remove(key)));
-        former
-    }
-
-    /// Makes the state anew from what is stored and reported.
-    fn rebuild(&mut self) -> Vec<Effect> {
+    /// Makes the state anew from what is stored and reported; the values that cannot be read.
+    fn rebuild(&mut self) -> Vec<DeadLetter> {
         let (state, unread) = load::load(&self.stored, self.settings.quota_cores, self.now);
         let before = std::mem::replace(&mut self.state, state);
         self.state.inherit_history(before);
         self.unreadable += unread.len() as u64;
         self.hear_again();
-        unread.into_iter().map(Effect::Bury).collect()
+        unread
     }
 
     /// Reports know better than records what a node has.
@@ -399,7 +305,10 @@ impl Core {
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
             self.counted = (lead.term, lead.highest_generation());
-            self.progress.clone_from(lead.outbox.progress());
+            // No node obeyed what was committed to an older state: the newer state lacks those commits when it is put back.
+            if !lead.behind {
+                self.progress.clone_from(lead.outbox.progress());
+            }
             self.role = Role::Follower;
             for (key, value) in std::mem::take(&mut self.mirrored) {
                 match value {
@@ -416,7 +325,8 @@ impl Core {
         self.stored = stored.into_iter().collect();
         self.converted.clear();
         let unfinished = staging::recover(&mut self.stored);
-        let mut effects = self.rebuild();
+        let unread = self.rebuild();
+        let mut effects: Vec<Effect> = unread.iter().cloned().map(Effect::Bury).collect();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
         if let Some(reason) = &self.state.no_cursor {
             // Without it every command of the stream would take effect once more.
@@ -438,7 +348,11 @@ impl Core {
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
             Some(restore) => leading.swap(restore),
-            None => leading.begin(&known),
+            None => {
+                leading.begin(&known);
+                leading.quarantine_unread(unread);
+                leading.warn_of_unread();
+            }
         }));
         effects
     }
@@ -474,6 +388,7 @@ impl Core {
         if term.is_none() {
             self.judge_all();
         }
+        let asks_for_callbacks = matches!(query, Query::Callbacks);
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
         let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
         let Ok(answered) = attempt(|| library.answer(query)) else {
@@ -481,13 +396,16 @@ impl Core {
             self.failed_queries += 1;
             return Vec::new();
         };
-        let stale = term.is_none();
+        // What a full store does not take may have to be decided anew.
+        let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
+        let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.is_doubtful());
         let answer = match answered {
             Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
             Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
         };
         match self.role {
             Role::Follower => vec![answer],
+            Role::Leader(_) if is_stuck => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.
             Role::Leader(_) => self.lead(|leading| {
                 leading.tell(vec![answer]);
@@ -496,6 +414,12 @@ impl Core {
                 }
             }),
         }
+    }
+
+    /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
+    fn is_doubtful(&self) -> bool {
+        let is_replaced = self.leader().is_some_and(|lead| lead.behind || lead.swaps);
+        is_replaced || !self.state.estranged.is_empty() || self.state.callbacks_unread
     }
 
     /// A standby has no alarms: it judges the nodes when it is asked.
@@ -540,15 +464,11 @@ impl Leading<'_> {
         reported.iter().for_each(|progress| self.compare_progress(progress));
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
             if let Err(panic) = attempt(|| self.seat_group(&name)) {
-                // Without its part of the orders, nodes would remove its containers: the leader tells them to spare it.
-                self.state.purge_group(&name);
-                self.state.spared.insert(name.clone());
-                let reason = format!("its orders cannot be made, reading them panicked: {panic}");
-                self.note_quarantined(&Object::Group(name), reason);
-                self.spare(Arc::new(self.state.untouchable()));
+                self.set_aside(&Object::Group(name), &panic);
             }
         }
         self.seat_dependencies();
+        self.note_redigested();
         for node in
             self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
         {
@@ -573,8 +493,7 @@ impl Leading<'_> {
         for (name, group) in &mut self.state.groups {
             self.lead.dirty.insert(name.clone());
             if group.is_removing() {
-                // Which nodes had it is not stored: every node must say that it obeys.
-                group.draining = nodes.iter().cloned().collect();
+                group.draining = nodes_of_removed(group, &nodes);
             }
         }
         self.begin_dependencies();

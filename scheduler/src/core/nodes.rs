@@ -57,16 +57,21 @@ impl Leading<'_> {
         }
         self.note_hearing();
         self.stays_after_all(node);
-        self.note_happenings(node, &folded.pods);
-        self.note_history(node, &folded.pods);
-        self.note_missed(node, &folded.pods);
+        for change in &folded.pods {
+            self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
+                let change = std::slice::from_ref(change);
+                leading.note_happenings(node, change);
+                leading.note_history(node, change);
+                leading.note_missed(node, change);
+            });
+        }
         self.update_host(node);
         self.judge_node(node);
         self.look(Concern::Engine(node.clone()));
         for change in &folded.pods {
             // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
             let object = Object::Group(change.pod.group.clone());
-            if self.state.quarantine.holds_back(&object, self.now) {
+            if self.state.quarantine.holds_back(&object, self.now).is_some() {
                 continue;
             }
             self.guarded(&object, |leading| {

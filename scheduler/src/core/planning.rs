@@ -35,7 +35,7 @@ const LEAST: usize = 16;
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
     pub(super) fn plan_dirty(&mut self) {
-        if !self.state.engine.running && !self.has_mutant(Mutant::NoBrakes) {
+        if self.is_held_back() {
             return;
         }
         let mut planned = 0;
@@ -230,7 +230,9 @@ impl Leading<'_> {
     /// Changes a group's record; the write that stores it. Ports it does not claim any longer are free.
     pub(super) fn set_record(&mut self, name: &GroupName, record: GroupRecord) -> Write {
         let write = commit::put_entry(layout::put_group(name, &record));
-        if self.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
+        if self.lead.redigested.remove(name) {
+            self.lead.respecified.insert(name.clone(), Vec::new());
+        } else if self.state.groups.get(name).is_none_or(|group| !has_same_specs(&group.record, &record)) {
             self.note_specs(name);
             self.lead.respecified.entry(name.clone()).or_default();
         }

@@ -5,6 +5,7 @@
 //! none of its instances may go back to them.
 
 use contract::command::Operation;
+use contract::name::GroupName;
 use contract::ports;
 use contract::query::PortClaim;
 use contract::record::{GroupRecord, OperationRecord};
@@ -12,6 +13,7 @@ use planner::ports::Claim;
 
 use super::commit::Bundle;
 use super::leader::Leading;
+use super::quarantine::Object;
 use super::state::{State, is_removal};
 
 /// What a record says about ports; none when the group goes away and has given them back.
@@ -30,7 +32,7 @@ pub(super) fn claim(record: &GroupRecord) -> Option<Claim> {
 impl State {
     /// Every port that is taken.
     pub(super) fn port_claims(&self) -> Vec<PortClaim> {
-        let shown = |(port, name): (&ports::StreamPort, &contract::name::GroupName)| {
+        let shown = |(port, name): (&ports::StreamPort, &GroupName)| {
             let namespace = self.groups.get(name)?.record.spec.namespace.clone();
             Some(PortClaim { port: port.clone(), namespace, group: name.clone() })
         };
@@ -45,14 +47,17 @@ impl Leading<'_> {
             return;
         }
         for name in self.state.claims.grants() {
-            let Some(group) = self.state.groups.get(&name) else { continue };
-            let operation = OperationRecord::new(Operation::Deploying, self.now);
-            let operation = (!group.record.spec.is_conducted()).then_some(operation);
-            let record =
-                GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
-            let writes = vec![self.set_record(&name, record)];
-            self.lead.dirty.insert(name);
-            self.decide(Bundle { writes, ..Bundle::default() });
+            self.guarded(&Object::Group(name.clone()), |leading| leading.grant_ports_of(name));
         }
+    }
+
+    fn grant_ports_of(&mut self, name: GroupName) {
+        let Some(group) = self.state.groups.get(&name) else { return };
+        let operation = OperationRecord::new(Operation::Deploying, self.now);
+        let operation = (!group.record.spec.is_conducted()).then_some(operation);
+        let record = GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
+        let writes = vec![self.set_record(&name, record)];
+        self.lead.dirty.insert(name);
+        self.decide(Bundle { writes, ..Bundle::default() });
     }
 }

@@ -5,8 +5,9 @@
 //! quarantines the object again. It ends when the cause is gone: a command changes the object, or a retry succeeds.
 
 use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::time::Duration;
 
 use contract::command::Verb;
@@ -14,16 +15,19 @@ use contract::event::{Event, Kind};
 use contract::keys::{self, Key};
 use contract::layout;
 use contract::name::{GroupName, NodeName};
+use contract::notice::DeadLetter;
 use contract::query::{QuarantinedKind, QuarantinedView};
 use contract::record::GroupRecord;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 use super::alarms::Alarm;
+use super::commit::Bundle;
 use super::conditions::Concern;
-use super::io::{Effect, Mutant};
+use super::io::{Effect, Mutant, Write};
 use super::leader::Leading;
 use super::load::{self, Stored};
+use super::removal::nodes_of_removed;
 use super::state::{State, is_removal};
 use super::{events, texts};
 
@@ -105,8 +109,19 @@ impl Object {
 #[derive(Debug, Default)]
 pub(super) struct Quarantine {
     objects: BTreeMap<Object, Quarantined>,
-    /// The reason that was last reported of an object, and when; kept after the quarantine ends.
-    reported: BTreeMap<Object, (String, Timestamp)>,
+    /// What was last reported of an object; kept for a while after the quarantine ends.
+    reported: BTreeMap<Object, Reported>,
+}
+
+/// The events about one object. One that is quarantined and released again and again is reported once in
+/// [`REPORT_AGAIN_AFTER`], and the last event says that it is quarantined.
+#[derive(Debug)]
+struct Reported {
+    reason: String,
+    at: Timestamp,
+    ended_at: Option<Timestamp>,
+    /// The last event was the end.
+    is_over: bool,
 }
 
 #[derive(Debug)]
@@ -117,9 +132,10 @@ struct Quarantined {
 }
 
 impl Quarantine {
-    /// Whether the object must not be reconciled now.
-    pub(super) fn holds_back(&self, object: &Object, now: Timestamp) -> bool {
-        self.objects.get(object).is_some_and(|quarantined| now < quarantined.retry_at)
+    /// Until when the object must not be reconciled.
+    pub(super) fn holds_back(&self, object: &Object, now: Timestamp) -> Option<Timestamp> {
+        let retry_at = self.objects.get(object).map(|quarantined| quarantined.retry_at);
+        retry_at.filter(|at| now < *at)
     }
     pub(super) fn contains(&self, object: &Object) -> bool {
         self.objects.contains_key(object)
@@ -211,11 +227,56 @@ impl Leading<'_> {
 
     /// Reconciles one object, unless it is quarantined; a success ends a quarantine whose retry was due.
     pub(super) fn reconcile(&mut self, object: &Object, step: impl FnOnce(&mut Self)) {
-        if self.state.quarantine.holds_back(object, self.now) {
+        if let Some(retry_at) = self.state.quarantine.holds_back(object, self.now) {
+            return self.retry_at(object, retry_at);
+        }
+        if self.is_unread(object) {
             return;
         }
         if self.guarded(object, step) {
             self.end_quarantine(object, "reconciling it succeeded");
+        }
+    }
+
+    /// Whether a stored value of the object cannot be read, so that nothing is known of it but its name.
+    pub(super) fn is_unread(&self, object: &Object) -> bool {
+        match object {
+            Object::Group(name) => self.state.spared.contains(name),
+            Object::Dependency(name) => self.state.dependencies.spared.contains(name),
+            Object::Node(_) => false,
+        }
+    }
+
+    /// Quarantines the objects whose stored values cannot be read. A command that removes them ends it.
+    pub(super) fn quarantine_unread(&mut self, unread: Vec<DeadLetter>) {
+        for letter in unread {
+            if let Some(object) = Object::of_key(&letter.subject).filter(|object| self.is_unread(object)) {
+                self.note_quarantined(&object, format!("{} cannot be read: {}", letter.subject, letter.reason));
+            }
+        }
+    }
+
+    /// Deletes everything that is stored of an object whose values cannot be read; its containers go with the next orders.
+    pub(super) fn remove_unread(&mut self, object: &Object) -> Bundle {
+        let keys = self.stored.keys().filter(|key| Object::of_key(key).as_ref() == Some(object));
+        let writes = keys.map(|key| Write::Delete { key: key.clone() }).collect();
+        match object {
+            Object::Group(name) => {
+                self.state.spared.remove(name);
+                self.state.histories.forget(name);
+            }
+            Object::Dependency(name) => drop(self.state.dependencies.spared.remove(name)),
+            Object::Node(_) => {}
+        }
+        self.end_quarantine(object, "a command removed it");
+        Bundle { writes, spared: Some(Arc::new(self.state.untouchable())), ..Bundle::default() }
+    }
+
+    fn retry_at(&mut self, object: &Object, at: Timestamp) {
+        match object {
+            Object::Group(name) => self.lead.alarms.set(Alarm::Group(name.clone()), Some(at)),
+            Object::Dependency(name) => self.lead.alarms.set(Alarm::Dependency(name.clone()), Some(at)),
+            Object::Node(_) => {}
         }
     }
 
@@ -236,26 +297,34 @@ impl Leading<'_> {
     pub(super) fn note_quarantined(&mut self, object: &Object, reason: String) {
         let reason = texts::bounded(reason);
         let retry_at = self.now + RETRY_AFTER;
-        match object {
-            Object::Group(name) => self.lead.alarms.set(Alarm::Group(name.clone()), Some(retry_at)),
-            Object::Dependency(name) => self.lead.alarms.set(Alarm::Dependency(name.clone()), Some(retry_at)),
-            Object::Node(_) => {}
-        }
+        self.retry_at(object, retry_at);
         let known = self.state.quarantine.objects.get(object);
         let since = known.map_or(self.now, |known| known.since);
         let quarantined = Quarantined { reason: reason.clone(), since, retry_at };
         self.state.quarantine.objects.insert(object.clone(), quarantined);
-        let again = |(told, at): &(String, Timestamp)| *told != reason || self.now.since(*at) >= REPORT_AGAIN_AFTER;
-        if self.state.quarantine.reported.get(object).is_none_or(again) {
-            self.state.quarantine.reported.insert(object.clone(), (reason.clone(), self.now));
-            self.tell(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
+        let (now, reported) = (self.now, &mut self.state.quarantine.reported);
+        let is_recent = |at: Timestamp| now.since(at) < REPORT_AGAIN_AFTER;
+        reported.retain(|_, told| is_recent(told.at));
+        let told = reported.get(object);
+        if told.is_some_and(|told| told.reason == reason && !told.is_over) {
+            return;
         }
+        let ended_at = told.and_then(|told| told.ended_at);
+        reported.insert(object.clone(), Reported { reason: reason.clone(), at: now, ended_at, is_over: false });
+        self.tell(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
     }
 
     /// The cause of a quarantine is gone: the object is reconciled again.
     pub(super) fn end_quarantine(&mut self, object: &Object, why: &str) {
         if self.state.quarantine.objects.is_empty() || self.state.quarantine.objects.remove(object).is_none() {
             return;
+        }
+        let (now, told) = (self.now, self.state.quarantine.reported.get_mut(object));
+        if let Some(told) = told {
+            if told.ended_at.is_some_and(|at| now.since(at) < REPORT_AGAIN_AFTER) {
+                return;
+            }
+            (told.ended_at, told.is_over) = (Some(now), true);
         }
         self.tell(vec![self.quarantine_event(object, format!("no longer quarantined: {why}"))]);
     }
@@ -295,6 +364,11 @@ impl Leading<'_> {
             return;
         }
         // Not even its stored state can be worked with: its containers are left alone as if its record could not be read.
+        self.purge(object);
+        self.spare_now();
+    }
+
+    fn purge(&mut self, object: &Object) {
         match object {
             Object::Group(name) => {
                 self.state.purge_group(name);
@@ -306,16 +380,22 @@ impl Leading<'_> {
             }
             Object::Node(_) => {}
         }
-        self.spare_now();
+    }
+
+    /// Quarantines an object whose part of the orders cannot be made when a leadership begins. Without that part, nodes would
+    /// remove its containers: the leader tells them to spare it.
+    pub(super) fn set_aside(&mut self, object: &Object, panic: &str) {
+        self.purge(object);
+        self.note_quarantined(object, format!("its orders cannot be made, reading them panicked: {panic}"));
+        self.spare(Arc::new(self.state.untouchable()));
     }
 
     fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
         self.lead.respecified.remove(name);
         self.state.reload_group(name, stored, self.settings.quota_cores);
-        let nodes: BTreeSet<NodeName> = self.state.hosts.keys().cloned().collect();
+        let nodes: Vec<NodeName> = self.state.hosts.keys().cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {
-            // Which nodes had it is not stored: every node must confirm that it obeys.
-            group.draining = nodes;
+            group.draining = nodes_of_removed(group, &nodes);
         }
     }
 

@@ -1,9 +1,10 @@
 //! Answers questions from memory, the same way on the leader and on a standby.
 
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use contract::fence::Term;
-use contract::name::GroupName;
+use contract::name::{GroupName, NodeName};
 use contract::query::{Answer, ClusterView, GroupLine, GroupView, Liveness, MOST_OVERDUE, Overdue, PodView, Query};
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
@@ -20,6 +21,8 @@ use super::state::{Group, State, pod_id};
 
 /// Lines of one list at most: an asker with more patience asks again after the last name.
 const MOST_LINES: u32 = 1_000;
+/// Nodes that the reason of one wait names.
+const MOST_NODES_SHOWN: usize = 3;
 
 /// What questions are answered from.
 pub(super) struct Library<'a> {
@@ -139,7 +142,7 @@ impl Library<'_> {
             running: standing.running,
             state: standing.state,
             operation: group.record.operation.as_ref().map(|operation| operation.kind),
-            last_error: standing.last_error,
+            last_error: waits_of_removal(group).unwrap_or(standing.last_error),
             ready: Some(ready),
             overdue,
         }
@@ -216,4 +219,16 @@ fn standing(group: &Group, pods: &[PodView]) -> Standing {
         standing.last_error.clone_from(&group.record.last_error);
     }
     standing
+}
+
+/// What a group that is being removed waits for.
+fn waits_of_removal(group: &Group) -> Option<String> {
+    let named = group.slots().iter().filter_map(|slot| slot.leaves.as_ref());
+    let nodes: BTreeSet<&str> = named.chain(&group.draining).map(NodeName::as_str).collect();
+    if !group.is_removing() || nodes.is_empty() {
+        return None;
+    }
+    let shown: Vec<&str> = nodes.iter().copied().take(MOST_NODES_SHOWN).collect();
+    let more = if nodes.len() > shown.len() { ", …" } else { "" };
+    Some(format!("is being removed: waits until {}{more} confirmed that its containers are gone", shown.join(", ")))
 }

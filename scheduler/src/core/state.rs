@@ -19,6 +19,7 @@ use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
+use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Host, Need, Tenants};
 use planner::ports::Claims;
@@ -64,6 +65,10 @@ pub(super) struct State {
     /// Dependency pods, and who needs them.
     pub(super) dependencies: Dependencies,
     pub(super) callbacks: BTreeSet<String>,
+    /// The record of the constraints cannot be read: nothing is placed until it is written anew.
+    pub(super) constraints_unread: bool,
+    /// The record of the callbacks cannot be read.
+    pub(super) callbacks_unread: bool,
     /// The engine's switches.
     pub(super) engine: EngineRecord,
     /// The stored switches cannot be read: the next change writes them anew.
@@ -86,6 +91,12 @@ pub(super) enum Warning {
     StoreBehind,
     /// This scheduler's clock and that of NATS differ.
     Clock,
+    /// The record of the constraints cannot be read.
+    ConstraintsUnread,
+    /// The record of the callbacks cannot be read.
+    CallbacksUnread,
+    /// The store has no space left and refuses every write.
+    StoreFull,
 }
 
 /// One group.
@@ -331,14 +342,49 @@ impl Tenants for State {
     }
 }
 
+/// Outcomes that make room for one new.
+const FORGOTTEN_AT_ONCE: usize = 2;
+/// One pass over all outcomes finds the oldest hundredth of them.
+const OLDEST_FRACTION: usize = 100;
+
 /// What became of recent commands. Each is known until its etcd lease ends: no clock of ours decides that, because a clock that is
-/// ahead would let a repeated command run twice.
+/// ahead would let a repeated command run twice. Clients that send commands without end must not fill the store, so there is a
+/// limit too, and the oldest make room.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     by_id: BTreeMap<CommandId, Outcome>,
+    /// The oldest when there were last too many, the oldest of them at the end.
+    oldest: Vec<CommandId>,
 }
 
 impl Outcomes {
+    /// Forgets a few of the oldest while there are more than `most`: those that are forgotten.
+    pub(super) fn forget_surplus(&mut self, most: usize) -> Vec<CommandId> {
+        let mut forgotten = Vec::new();
+        while self.by_id.len() > most && forgotten.len() < FORGOTTEN_AT_ONCE {
+            let Some(id) = self.oldest.pop() else {
+                self.find_oldest();
+                continue;
+            };
+            if self.by_id.remove(&id).is_some() {
+                forgotten.push(id);
+            }
+        }
+        forgotten
+    }
+
+    /// All outcomes are looked at, so it is done once for many that are forgotten.
+    fn find_oldest(&mut self) {
+        let mut by_age: Vec<(Timestamp, &CommandId)> =
+            self.by_id.values().map(|outcome| (outcome.at, &outcome.id)).collect();
+        let found = by_age.len().div_ceil(OLDEST_FRACTION);
+        if let Some(last) = found.checked_sub(1) {
+            by_age.select_nth_unstable(last);
+        }
+        by_age.truncate(found);
+        by_age.sort_unstable_by(|one, other| other.cmp(one));
+        self.oldest = by_age.into_iter().map(|(_, id)| id.clone()).collect();
+    }
     pub(super) fn get(&self, id: &CommandId) -> Option<&Outcome> {
         self.by_id.get(id)
     }

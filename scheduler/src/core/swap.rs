@@ -5,8 +5,6 @@
 //! followed by one that writes the rest. The last write raises the terms above all that any node is known to obey and makes
 //! this leader step down; the next one loads everything by the way it always does. There is no second way of taking over.
 
-use std::collections::BTreeMap;
-
 use contract::backup::{Backup, RestoreRecord};
 use contract::event::Kind;
 use contract::fence::Term;
@@ -19,7 +17,8 @@ use super::commit::{self, Bundle};
 use super::events;
 use super::io::{Effect, Write};
 use super::leader::Leading;
-use super::restores;
+use super::load::Stored;
+use super::{restores, staging};
 
 impl Leading<'_> {
     /// Puts the backup in place that `record` speaks of.
@@ -65,14 +64,16 @@ impl Leading<'_> {
 
     /// The writes that make everything stored what the backup holds; which store this is stays for the last.
     fn replacing(&self, backup: &Backup) -> Vec<Write> {
-        let entries = backup.entries.iter().filter(|entry| entry.key != keys::STORE && keys::is_backed_up(&entry.key));
-        let wanted: BTreeMap<&str, Vec<u8>> =
-            entries.filter_map(|entry| Some((entry.key.as_str(), entry.value()?))).collect();
-        let present = self.stored.keys().filter(|key| keys::is_backed_up(key) && *key != keys::STORE);
-        let surplus = present.filter(|key| !wanted.contains_key(key.as_str()));
+        let is_replaced = |key: &str| keys::is_backed_up(key) && key != keys::STORE;
+        let entries = backup.entries.iter();
+        let mut wanted: Stored = entries.filter_map(|entry| Some((entry.key.clone(), entry.value()?))).collect();
+        // A backup may have been taken while a large decision was stored in parts: it holds all of it or nothing.
+        staging::recover(&mut wanted);
+        wanted.retain(|key, _| is_replaced(key) && !keys::is_staged(key));
+        let surplus = self.stored.keys().filter(|key| is_replaced(key) && !wanted.contains_key(key.as_str()));
         let mut writes: Vec<Write> = surplus.map(|key| Write::Delete { key: key.clone() }).collect();
-        let changed = wanted.into_iter().filter(|(key, value)| self.stored.get(*key) != Some(value));
-        writes.extend(changed.map(|(key, value)| Write::Put { key: key.to_owned(), value, expires: false }));
+        let changed = wanted.into_iter().filter(|(key, value)| self.stored.get(key) != Some(value));
+        writes.extend(changed.map(|(key, value)| Write::Put { key, value, expires: false }));
         writes
     }
 

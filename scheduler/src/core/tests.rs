@@ -55,7 +55,7 @@ use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::Core;
-use super::io::{Commit, CommitResult, Delivery, Effect, Input, Settings, Write};
+use super::io::{Commit, CommitResult, Delivery, Effect, Input, Mirror, Settings, Write};
 
 /// An agent that obeys at once and whose engine never fails.
 #[derive(Debug, Clone)]
@@ -101,6 +101,8 @@ struct Rig {
     asked: Vec<NodeName>,
     buried: Vec<String>,
     stepped_down: Option<String>,
+    /// So many of the next commits find the store without space.
+    full_commits: u32,
 }
 
 fn node(text: &str) -> NodeName {
@@ -160,6 +162,7 @@ fn rig_with(settings: Settings, nodes: &[&str]) -> Rig {
         asked: Vec::new(),
         buried: Vec::new(),
         stepped_down: None,
+        full_commits: 0,
     };
     rig.elect();
     for name in nodes {
@@ -314,11 +317,25 @@ impl Rig {
     }
 
     fn store(&mut self, commit: Commit) -> Input {
+        if self.full_commits > 0 {
+            self.full_commits -= 1;
+            return Input::Committed { id: commit.id, result: CommitResult::Full };
+        }
+        let now = self.time();
         for write in &commit.writes {
-            match write {
-                Write::Put { key, value, .. } => drop(self.store.insert(key.clone(), value.clone())),
-                Write::Delete { key } => drop(self.store.remove(key)),
-            }
+            // As with etcd, the watch reports a write before its transaction is answered.
+            let mirror = match write.clone() {
+                Write::Put { key, value, .. } => {
+                    self.store.insert(key.clone(), value.clone());
+                    Mirror::Put(key, value)
+                }
+                Write::Delete { key } => {
+                    self.store.remove(&key);
+                    Mirror::Delete(key)
+                }
+            };
+            let effects = self.core.on(Input::Mirror(mirror), now);
+            assert!(effects.is_empty(), "{effects:?}");
         }
         let id = commit.id;
         self.commits.push(commit);

@@ -22,6 +22,10 @@ impl Leading<'_> {
     pub(super) fn unstorable(&mut self, bundle: Bundle, reason: &str) {
         let reason = texts::bounded(format!("the store refused to store it: {reason}"));
         let objects: BTreeSet<Object> = objects_of(&bundle).collect();
+        if is_history(&bundle) {
+            // It decides nothing: the events of a few instances are not there after a restart.
+            return self.tell(vec![Effect::Record(events::event(Kind::Quarantined, reason, self.now))]);
+        }
         if self.lead.swaps || (objects.is_empty() && bundle.command.is_none()) {
             // There is nothing to put aside: half of a backup must not be taken for all of it.
             self.lead.resigned = Some(reason);
@@ -98,6 +102,11 @@ impl Leading<'_> {
             Object::Node(_) => {}
         }
     }
+}
+
+fn is_history(bundle: &Bundle) -> bool {
+    let is_history = |write| matches!(keys::parse(commit::key(write)), Key::History(..));
+    bundle.complete.is_empty() && !bundle.writes.is_empty() && bundle.writes.iter().all(is_history)
 }
 
 /// The objects whose records a decision changes. Pages of history are facts, and depend on no decision.

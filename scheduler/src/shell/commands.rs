@@ -48,8 +48,10 @@ impl Reader {
     /// Feeds commands after `cursor` until the leader stops listening.
     pub(super) async fn run(self, mut cursor: Cursor) {
         let mut attempt = 0;
+        // The stream is opened again after each loss of the connection: one loss is reported once.
+        let mut reported = None;
         while !self.out.is_closed() {
-            match self.open(&cursor).await {
+            match self.open(&cursor, &mut reported).await {
                 Ok(mut opened) => {
                     attempt = 0;
                     tracing::info!(stream = opened.stream, after = cursor.sequence, "reads commands");
@@ -66,7 +68,7 @@ impl Reader {
     }
 
     /// Opens the stream where the cursor stands.
-    async fn open(&self, cursor: &Cursor) -> Result<Opened, Error> {
+    async fn open(&self, cursor: &Cursor, reported: &mut Option<Cursor>) -> Result<Opened, Error> {
         let bus = &self.hands.bus;
         let identity = bus.ensure_stream(&(&streams::COMMANDS).into()).await?;
         let place = resume(cursor, identity.as_str());
@@ -75,7 +77,10 @@ impl Reader {
         let after = Place { sequence: place.sequence.max(begin), stored_at };
         let opened = match bus.read_stream(streams::COMMANDS.name, after).await {
             Err(error @ (Error::StreamBehind { .. } | Error::StreamRewound { .. })) => {
-                self.report_loss(&error);
+                if reported.as_ref() != Some(cursor) {
+                    self.report_loss(&error);
+                    *reported = Some(cursor.clone());
+                }
                 let reader = bus.read_stream(streams::COMMANDS.name, 0).await?;
                 Opened { reader, stream: read_again(&place.stream), in_effect_until: place.stored_at }
             }

@@ -87,6 +87,10 @@ impl Worker {
                 tracing::error!(error = %describe(&error), "etcd refuses the credentials of this scheduler");
                 CommitResult::Denied
             }
+            Err(error) if error.is_full() => {
+                tracing::error!(error = %describe(&error), "etcd is full and refuses every write");
+                CommitResult::Full
+            }
             Err(error) => {
                 tracing::warn!(error = %describe(&error), writes = commit.writes.len(), "not known whether a commit is stored");
                 // Whatever it was, a lease that is gone would fail every later commit too.
@@ -131,6 +135,7 @@ fn label(result: &CommitResult) -> CommitLabel {
         CommitResult::Fenced => CommitLabel::Fenced,
         CommitResult::WentBack => CommitLabel::WentBack,
         CommitResult::Denied => CommitLabel::Denied,
+        CommitResult::Full => CommitLabel::Full,
         CommitResult::Unknown => CommitLabel::Unknown,
         CommitResult::Invalid { .. } => CommitLabel::Invalid,
     }

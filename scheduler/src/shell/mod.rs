@@ -25,12 +25,13 @@ use std::collections::VecDeque;
 
 use contract::fence::Term;
 use contract::keys;
+use contract::progress::Progress;
 use contract::query::QuarantinedKind;
 use contract::report::ReportMessage;
 use fabric::admin::Readiness;
 use fabric::clock::Clock;
 use fabric::election::{Election, Guard, Role};
-use fabric::etcd::{Change, Store};
+use fabric::etcd::{Change, Size, Store};
 use fabric::nats::Bus;
 use fabric::shutdown::Shutdown;
 use fabric::tasks::{Scoped, spawn_scoped};
@@ -62,7 +63,8 @@ pub(crate) struct Shell<'a> {
     reports: mpsc::Receiver<ReportMessage>,
     questions: mpsc::Receiver<Asked>,
     bus: watch::Receiver<bool>,
-    size: watch::Receiver<u64>,
+    size: watch::Receiver<Option<Size>>,
+    progress: watch::Receiver<Progress>,
     question_sender: Questions,
     answers: answers::Lane,
     backups: backups::Lane,
@@ -118,14 +120,15 @@ impl<'a> Shell<'a> {
         let (backups, backups_task) = backups::start(bus.clone(), store.clone());
         let (post, post_tasks) = post::start(bus.clone());
         let question_sender = Questions { out: question_sender, post: post.clone(), clock: hands.clock };
-        let (size_sender, size) = watch::channel(0);
+        let (size_sender, size) = watch::channel(None);
+        let (progress_sender, progress) = watch::channel(Progress::default());
         let hear = ears::reports(bus.clone(), hands.clock, post.clone(), report_sender);
         let mut tasks = vec![
             answers_task,
             backups_task,
             spawn_scoped("reports", hear),
             spawn_scoped("absence of etcd", absence::tell(hands.clone())),
-            spawn_scoped("size of etcd", size::sample(hands.clone(), size_sender)),
+            spawn_scoped("size of etcd", size::sample(hands.clone(), size_sender, progress_sender)),
             spawn_scoped("readiness", ready::watch(bus.clone(), store.clone(), mirrored_seen, readiness.clone())),
         ];
         tasks.extend(post_tasks);
@@ -141,6 +144,7 @@ impl<'a> Shell<'a> {
             questions,
             bus: ears::bus(bus),
             size,
+            progress,
             question_sender,
             answers,
             backups,
@@ -205,7 +209,12 @@ impl<'a> Shell<'a> {
                     return Event::input(Input::Bus { connected: *self.bus.borrow_and_update() });
                 }
                 Ok(()) = self.size.changed() => {
-                    return Event::input(Input::StoreSize { in_use: *self.size.borrow_and_update() });
+                    if let Some(Size { in_use, allocated }) = *self.size.borrow_and_update() {
+                        return Event::input(Input::StoreSize { in_use, allocated });
+                    }
+                }
+                Ok(()) = self.progress.changed() => {
+                    return Event::input(Input::StoredProgress(self.progress.borrow_and_update().clone()));
                 }
                 () = sleep(wake) => return Event::input(Input::Tick),
             }
@@ -264,6 +273,7 @@ impl<'a> Shell<'a> {
             | Input::Bus { .. }
             | Input::Clock { .. }
             | Input::StoreSize { .. }
+            | Input::StoredProgress(_)
             | Input::Tick => {}
         }
     }

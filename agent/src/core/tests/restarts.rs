@@ -6,7 +6,7 @@ use contract::state::{RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::bench::{Bench, at, order, pod, secs};
-use crate::core::io::{Phase, Step};
+use crate::core::io::{Input, Phase, Step};
 
 const A: &str = "a.v1-i1-d0";
 /// How long a container of these tests runs before it fails.
@@ -66,6 +66,29 @@ fn a_crash_loop_gets_three_restarts_at_once_and_then_back_off_up_to_5_min_withou
     assert!(late.iter().all(|gap| (224..=301).contains(gap)), "5 min at most: {late:?}");
     assert!(late.iter().any(|gap| *gap != late[0]), "jitter: {late:?}");
     assert!(bench.told(A).let_go, "the standing condition that callbacks are notified of");
+}
+
+#[test]
+fn a_crash_loop_is_recognised_and_waits_although_the_engine_has_another_time() {
+    // The wall clock was set by an hour after the agent started; the engine's times follow it, the agent's do not.
+    for (hour, is_ahead) in [(secs(3600), true), (secs(3600), false)] {
+        let mut bench = running();
+        let mut starts = 0;
+        while bench.now < at(120) {
+            bench.pass(RUN);
+            if is_up(&bench) {
+                starts += 1;
+                bench.end("m1", 1);
+                let container = bench.engine.get_mut("m1").expect("made");
+                container.finished_at = if is_ahead { bench.now + hour } else { bench.now - hour };
+                let seen = Some(container.clone());
+                bench.run(Input::Looked { id: "m1".to_owned(), seen });
+            }
+        }
+        // The first start, three restarts at once, and attempts after 1, 2, 4, 8, 16 and 32 s; jitter may add one.
+        assert!((10..=11).contains(&starts), "{starts} starts in two minutes");
+        assert!(bench.told(A).let_go, "the condition that callbacks are notified of");
+    }
 }
 
 #[test]

@@ -81,8 +81,11 @@ fn locked(name: &str, operation: &str, specs_too: bool) -> Vec<Row> {
         ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=replica&num_instances=2", at(name))).refused(423, &*message),
         ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=operation&optype=restart", at(name))).refused(423, &*message),
         ask("1.3, 3.3, Q-04", format!("PATCH {}&cmd=operation&optype=dance", at(name))).refused(423, &*message),
-        ask("1.3, 3.3", format!("DELETE {}", at(name))).refused(423, &*message),
     ];
+    // The first deployment holds no lock against a removal.
+    if name != DEPLOYED {
+        rows.push(ask("1.3, 3.3", format!("DELETE {}", at(name))).refused(423, &*message));
+    }
     if specs_too {
         let spec = format!("PATCH {}&cmd=spec", at(name));
         rows.push(ask("1.3, 3.3, Q-04", spec).body(pod(name)).refused(423, message));

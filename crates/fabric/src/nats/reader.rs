@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{ConsumerErrorKind, LastRawMessageErrorKind};
 use async_nats::jetstream::{self, ErrorCode};
 use bytes::Bytes;
@@ -218,11 +219,21 @@ impl Bus {
     /// purged or expired, or the place does not say when it was stored.
     pub async fn holds(&self, stream: &str, place: Place) -> Result<Option<bool>, Error> {
         let Some(stored_at) = place.stored_at.filter(|_| place.sequence > 0) else { return Ok(None) };
-        let doing = || format!("reading message {} of stream {stream}", place.sequence);
+        let found = self.message(stream, place.sequence).await?;
+        Ok(found.map(|found| nanoseconds(found.time) == stored_at))
+    }
+
+    /// The content of the message with this number; none when it was purged or expired.
+    pub async fn payload(&self, stream: &str, sequence: u64) -> Result<Option<Bytes>, Error> {
+        Ok(self.message(stream, sequence).await?.map(|found| found.payload))
+    }
+
+    async fn message(&self, stream: &str, sequence: u64) -> Result<Option<StreamMessage>, Error> {
+        let doing = || format!("reading message {sequence} of stream {stream}");
         let reading = async {
             let handle = self.jetstream.get_stream_no_info(stream).await.map_err(async_nats::Error::from)?;
-            match handle.get_raw_message(place.sequence).await {
-                Ok(found) => Ok(Some(nanoseconds(found.time) == stored_at)),
+            match handle.get_raw_message(sequence).await {
+                Ok(found) => Ok(Some(found)),
                 Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
                 Err(error) => Err(error.into()),
             }

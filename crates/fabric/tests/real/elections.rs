@@ -83,6 +83,24 @@ async fn a_resignation_hands_over_within_a_second_and_the_old_guard_refuses() {
 }
 
 #[tokio::test]
+async fn a_leader_that_resigns_again_and_again_stands_again_later_each_time() {
+    let etcd = Etcd::start().await;
+    let shutdown = Shutdown::new();
+    let only = candidate(&etcd, "only", &shutdown).await;
+    leads(&only, Duration::from_secs(3)).await;
+    let mut waited = Vec::new();
+    for _ in 0..5 {
+        let old = guard(&only).unwrap().term;
+        only.resign();
+        let leads_again = || guard(&only).is_some_and(|guard| guard.term > old);
+        waited.push(within(Duration::from_secs(10), "it leads again", leads_again).await);
+    }
+    assert!(waited[0] < Duration::from_secs(1), "the first resignation costs next to nothing: {waited:?}");
+    // At least half of 100, 200, 400 and 800 ms.
+    assert!(waited.iter().sum::<Duration>() >= Duration::from_millis(750), "{waited:?}");
+}
+
+#[tokio::test]
 async fn a_shutdown_hands_over_within_a_second() {
     let etcd = Etcd::start().await;
     let (ours, theirs) = (Shutdown::new(), Shutdown::new());

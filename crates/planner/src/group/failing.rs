@@ -63,7 +63,9 @@ impl Planning<'_> {
         let times = seen.restarts.saturating_add(1);
         let repeated = if times > 1 { format!(", {times} times") } else { String::new() };
         let text = format!("it exited with code {} within {} s of its start", exited.exit_code, limit.as_secs());
-        (times >= ATTEMPTS || is_final).then(|| format!("{text}{repeated}"))
+        let last_line = exited.last_exit.as_ref().map(|exit| exit.last_line.as_str()).filter(|line| !line.is_empty());
+        let last_line = last_line.map(|line| format!("; its last line: {line}")).unwrap_or_default();
+        (times >= ATTEMPTS || is_final).then(|| format!("{text}{repeated}{last_line}"))
     }
 
     /// An instance that fails pauses the upgrade without its lock: instances that still run the old version keep it, and the

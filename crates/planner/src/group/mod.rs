@@ -19,7 +19,7 @@ mod rollback;
 mod rooms;
 mod saying;
 mod storing;
-mod tombstones;
+pub mod tombstones;
 mod turns;
 mod upgrade;
 
@@ -172,8 +172,13 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
 
 fn plan_removal(facts: &GroupFacts<'_>, operation: &OperationRecord, now: Timestamp) -> GroupPlan {
     let limit = operation.since + facts.patience.operation;
-    let gone = !facts.lingers || now >= limit;
-    GroupPlan { store: !facts.slots.is_empty(), gone, wake_at: (!gone).then_some(limit), ..GroupPlan::default() }
+    let is_over = !facts.lingers || now >= limit;
+    // Tombstones of stateful instances are waited for without a limit.
+    let pod = |version: &u32| facts.record.former.get(version).unwrap_or(&facts.record.spec.pod);
+    let is_held = |slot: &Slot| slot.leaves.is_some() && pod(&slot.version).is_stateful();
+    let is_left = |slot: &Slot| slot.filling != Filling::Nothing || is_held(slot);
+    let gone = is_over && !facts.slots.iter().any(is_left);
+    GroupPlan { store: !facts.slots.is_empty(), gone, wake_at: (!is_over).then_some(limit), ..GroupPlan::default() }
 }
 
 struct Planning<'a> {

@@ -22,7 +22,7 @@ use super::super::commit::{self, Bundle};
 use super::super::events;
 use super::super::io::{Effect, Mutant};
 use super::super::leader::Leading;
-use super::super::quarantine::Object;
+use super::super::quarantine::{Object, attempt};
 use super::{Dependency, order_changes, record_writes};
 
 /// Dependency pods planned per input.
@@ -38,9 +38,18 @@ impl Leading<'_> {
     /// A leadership begins: what is stored goes to the desks before any order leaves.
     pub(in crate::core) fn seat_dependencies(&mut self) {
         let forgets = self.has_mutant(Mutant::ForgetsPairs);
-        for (name, entry) in self.state.dependencies.entries.iter().filter(|_| !forgets) {
-            for change in order_changes(name, &[], entry) {
-                self.lead.put_on_desk(&change);
+        if forgets {
+            return;
+        }
+        for name in self.state.dependencies.entries.keys().cloned().collect::<Vec<_>>() {
+            let seated = attempt(|| {
+                let entry = self.state.dependencies.entries.get(&name);
+                for change in entry.into_iter().flat_map(|entry| order_changes(&name, &[], entry)) {
+                    self.lead.put_on_desk(&change);
+                }
+            });
+            if let Err(panic) = seated {
+                self.set_aside(&Object::Dependency(name), &panic);
             }
         }
     }
@@ -59,7 +68,7 @@ impl Leading<'_> {
 
     /// Plans what is marked, a bounded number of them.
     pub(in crate::core) fn plan_dependencies(&mut self) {
-        if !self.state.engine.running && !self.has_mutant(Mutant::NoBrakes) {
+        if self.is_held_back() {
             return;
         }
         for _ in 0..MOST_PLANS {

@@ -47,6 +47,14 @@ impl Leading<'_> {
 
     /// Forgets a dependency pod: at once, or once nothing needs it any more.
     pub(in crate::core) fn remove_dependency(&mut self, name: &GroupName, force: bool) -> Result<Bundle, Refusal> {
+        let unread = Object::Dependency(name.clone());
+        if self.is_unread(&unread) {
+            let reason = "its record cannot be read, so the PodGroups that need it are not known: remove it with force";
+            return match force {
+                true => Ok(self.remove_unread(&unread)),
+                false => Err(Refusal::Unfit { reason: reason.to_owned() }),
+            };
+        }
         let before = self.wanted(name)?;
         let removing_since = force.then_some(self.now);
         let record = DependencyRecord { doomed: true, removing_since, ..before.clone() };

@@ -238,3 +238,26 @@ fn over_switches_that_cannot_be_read_nothing_is_planned_until_somebody_says_so()
     rig.command("c3", run_engine(true));
     assert_eq!(rig.places("web"), [("a".to_owned(), 1)]);
 }
+
+#[test]
+fn constraints_that_cannot_be_read_hold_placement_back_until_one_is_set_anew() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.pass(10);
+    rig.store.insert(keys::CONSTRAINTS.to_owned(), b"{\"constraints\":7}".to_vec());
+    rig.store.insert(keys::CALLBACKS.to_owned(), b"7".to_vec());
+    rig.take_over();
+    rig.command("c2", create("more", 1));
+    rig.pass(10);
+    assert_eq!(rig.pods("a").len(), 1, "which nodes are kept out of placement is not known");
+    let warnings = super::estranged::cluster(&mut rig).warnings;
+    assert!(warnings.iter().any(|it| it.contains("constraints cannot be read")), "{warnings:?}");
+    assert!(warnings.iter().any(|it| it.contains("callbacks cannot be read")), "{warnings:?}");
+    let constraint =
+        contract::brakes::Constraint { kind: "node".to_owned(), value: "b".to_owned(), ..Default::default() };
+    assert_eq!(rig.command("c3", Verb::SetConstraint { constraint }), "Accepted");
+    assert_eq!(rig.command("c4", Verb::AddCallback { url: "http://127.0.0.1/x".to_owned() }), "Accepted");
+    rig.pass(10);
+    assert_eq!(rig.pods("a").len(), 2);
+    assert_eq!(super::estranged::cluster(&mut rig).warnings, [""; 0]);
+}

@@ -5,7 +5,7 @@ use contract::notice::DeadLetter;
 use contract::state::RestartPolicy;
 
 use super::*;
-use crate::core::io::Mirror;
+
 use crate::core::io::Mutant;
 
 fn only_commit(effects: &[Effect]) -> &Commit {
@@ -164,7 +164,6 @@ fn what_is_not_possible_is_refused_with_its_reason() {
     rig.command("c3", create("web", 1));
     assert_eq!(rig.command("c4", create("web", 1)), "Refused(GroupExists)");
     assert_eq!(rig.command("c5", replica("web", 2)), "Refused(Locked { operation: Deploying })");
-    assert_eq!(rig.command("c6", remove("web")), "Refused(Locked { operation: Deploying })");
     assert_eq!(rig.command("c7", Verb::RemoveCallback { url: "u".to_owned() }), "Refused(CallbackUnknown)");
     for number in 0..64 {
         let url = format!("http://127.0.0.1/{number}");
@@ -301,4 +300,20 @@ fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_ag
     assert_eq!(events(&rig), 1, "once, not with every comparison");
     rig.run(Input::Clock { ahead_millis: 5 });
     assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
+}
+
+#[test]
+fn the_outcomes_of_endless_commands_are_bounded_and_the_newest_are_kept() {
+    let mut rig = rig_with(Settings { most_outcomes: 50, ..Settings::default() }, &["a"]);
+    for number in 0..200 {
+        rig.command(&format!("c{number:03}"), replica("none", 1));
+        rig.pass(1);
+    }
+    let kept = || rig.store.keys().filter(|key| key.starts_with(&keys::outcome(&"c".parse().expect("an id"))));
+    assert_eq!(kept().count(), 50);
+    assert!(
+        kept().all(|key| key.as_str() >= keys::outcome(&"c150".parse().expect("an id")).as_str()),
+        "{:?}",
+        rig.store.keys()
+    );
 }

@@ -335,7 +335,9 @@ fn what_cannot_be_read_is_spared_and_nothing_is_made_in_its_place() {
         assert_eq!(rig.agents[&node("a")].order.spared, BTreeSet::from([group("portal")]), "{unreadable}");
         assert_eq!(rig.buried, [unreadable]);
         assert_eq!(rig.command("c3", create_portal()), "Refused(DependencyExists)");
-        assert_eq!(rig.command("c4", remove_portal(true)), "Refused(DependencyUnknown)");
+        assert!(rig.command("c4", remove_portal(false)).contains("cannot be read"));
+        assert_eq!(rig.command("c5", remove_portal(true)), "Accepted");
+        assert_eq!(rig.agents[&node("a")].order.spared, BTreeSet::new());
     }
 }
 

@@ -3,6 +3,7 @@
 use contract::command::{Act, Refusal, RolloutAction, Verb, Verdict};
 use contract::spec::PodSpec;
 
+use super::estranged::cluster;
 use super::*;
 
 const QUOTA: u64 = 1000 << 20;
@@ -13,7 +14,7 @@ fn full() -> Rig {
     rig.pass(30);
     assert_eq!(rig.command("c2", patch("web", "first")), "Accepted");
     rig.pass(30);
-    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 70 });
+    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 70, allocated: 0 });
     rig
 }
 
@@ -56,9 +57,9 @@ fn the_leader_reports_when_refusals_begin_and_end() {
     let mut rig = full();
     let told = |rig: &Rig| rig.events.iter().filter(|event| event.message.starts_with("etcd holds")).count();
     assert_eq!(told(&rig), 1, "{:?}", rig.events);
-    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 75 });
+    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 75, allocated: 0 });
     assert_eq!(told(&rig), 1, "it is as full as before");
-    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 69 });
+    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 69, allocated: 0 });
     assert_eq!(told(&rig), 2);
     assert_eq!(rig.command("g1", create("other", 1)), "Accepted");
 }
@@ -66,6 +67,39 @@ fn the_leader_reports_when_refusals_begin_and_end() {
 #[test]
 fn a_quota_of_zero_refuses_nothing() {
     let mut rig = rig_with(Settings { store_quota: 0, ..Settings::default() }, &["n1"]);
-    rig.run(Input::StoreSize { in_use: u64::MAX });
+    rig.run(Input::StoreSize { in_use: u64::MAX, allocated: 0 });
     assert_eq!(rig.command("g1", create("web", 1)), "Accepted");
+}
+
+#[test]
+fn at_85_percent_every_new_spec_is_refused_and_an_undo_passes() {
+    let mut rig = full();
+    rig.run(Input::StoreSize { in_use: QUOTA / 100 * 85, allocated: 0 });
+    assert!(rig.command("p1", patch("web", "other")).contains("StoreFull"));
+    assert_eq!(rig.command("p2", patch("web", "first")), "Accepted", "it is stored already");
+    let undo = RolloutAction::Undo { revision: None, cause: String::new() };
+    assert_eq!(rig.command("p3", Verb::Rollout { name: group("web"), release: None, action: undo }), "Accepted");
+}
+
+#[test]
+fn a_file_near_the_quota_refuses_growth_although_little_of_it_is_in_use() {
+    let mut rig = full();
+    rig.run(Input::StoreSize { in_use: QUOTA / 10, allocated: QUOTA / 100 * 89 });
+    assert_eq!(rig.command("p1", create("other", 1)), "Accepted");
+    rig.run(Input::StoreSize { in_use: QUOTA / 10, allocated: QUOTA / 100 * 90 });
+    rig.command("p2", create("more", 1));
+    let refused = Verdict::Refused(Refusal::StoreFull { used: QUOTA / 100 * 90, quota: QUOTA });
+    assert_eq!(rig.outcomes["p2"].verdict, refused);
+}
+
+#[test]
+fn a_store_without_space_is_shown_until_it_takes_writes_again() {
+    let mut rig = full();
+    rig.full_commits = 2;
+    rig.command("c9", replica("web", 1));
+    let warnings = cluster(&mut rig).warnings;
+    assert!(warnings.iter().any(|warning| warning.contains("etcd reached its quota")), "{warnings:?}");
+    rig.pass(10);
+    assert_eq!(cluster(&mut rig).warnings, [""; 0]);
+    assert_eq!(rig.record("web").spec.num_instances, 1);
 }

@@ -4,7 +4,6 @@ use super::*;
 use contract::history::{Happened, MOST_EVENTS};
 
 use super::upgrades::{image, patch};
-use crate::core::io::Mirror;
 
 fn at(second: i64) -> Timestamp {
     Timestamp::from_millis(second * 1000)

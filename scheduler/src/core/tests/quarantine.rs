@@ -266,3 +266,79 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_is_what_was_decide
     assert_eq!((rig.group("large"), rig.all_pods("other").len()), (None, 1));
     assert_eq!(rig.command("again", create("large", 1)), "Accepted", "the name is free");
 }
+
+#[test]
+fn a_group_whose_record_cannot_be_read_is_named_and_can_be_removed() {
+    let (record, former) = (keys::group(&group("web")), keys::former_placement(&group("web")));
+    for (unreadable, is_out_of_range) in [(record.clone(), false), (former, false), (record, true)] {
+        let mut rig = rig(&["a", "b"]);
+        rig.command("web", create("web", 2));
+        rig.command("sound", create("sound", 1));
+        rig.pass(10);
+        let text = String::from_utf8_lossy(rig.store.get(&unreadable).map_or(&[], Vec::as_slice)).into_owned();
+        let numbered = text.replace("\"NumInstances\":2", "\"NumInstances\":9223372036854775807");
+        let garbage = if is_out_of_range { numbered } else { "{".to_owned() };
+        rig.store.insert(unreadable.clone(), garbage.into_bytes());
+        rig.take_over();
+        rig.pass(400);
+        let quarantined = rig.quarantined();
+        assert_eq!(quarantined.len(), 1, "{quarantined:?}");
+        assert!(quarantined[0].starts_with(&format!("group web: {unreadable} cannot be read")), "{quarantined:?}");
+        assert_eq!(
+            rig.agents.values().flat_map(|agent| &agent.order.spared).count(),
+            2,
+            "its containers are left alone"
+        );
+        assert_eq!(rig.command("create", create("web", 1)), "Refused(GroupExists)");
+        let removed = Verb::RemoveGroup { name: group("web"), removal: contract::command::Removal::Foreground };
+        assert_eq!(rig.command("remove", removed), "Accepted");
+        assert_eq!((rig.quarantined(), rig.all_pods("sound").len()), (Vec::new(), 1));
+        assert!(rig.agents.values().all(|agent| agent.order.spared.is_empty()), "its containers go");
+        assert!(!rig.store.keys().any(|key| key.contains("state/") && key.contains("web")), "{:?}", rig.store.keys());
+        assert_eq!(rig.command("again", create("web", 1)), "Accepted");
+    }
+}
+
+#[test]
+fn the_last_event_about_an_object_that_fails_again_and_again_says_that_it_is_quarantined() {
+    let mut rig = fragile();
+    rig.command("bad", create_bad("bad"));
+    for number in 0..10 {
+        let mut pod = bad("bad").pod;
+        pod.labels.insert("attempt".to_owned(), number.to_string());
+        let patch = Verb::PatchSpec { name: group("bad"), pod: Box::new(pod), cause: String::new() };
+        assert_eq!(rig.command(&format!("p{number}"), patch), "Accepted");
+        rig.pass(5);
+    }
+    let events = rig.quarantine_events();
+    assert!(events.last().is_some_and(|last| last.starts_with("quarantined: ")), "{events:?}");
+    assert!(events.len() <= 3, "{events:?}");
+}
+
+#[test]
+fn a_quarantined_group_is_retried_although_something_else_wakes_it_before() {
+    let mut rig = fragile();
+    rig.command("bad", create_bad("bad"));
+    rig.pass(5);
+    rig.run(Input::Query { query: Query::Group { name: group("bad"), refresh: true }, reply: "q".to_owned() });
+    rig.core.settings.mutant = None;
+    rig.pass(290);
+    assert_eq!(rig.all_pods("bad").len(), 0, "not before its time");
+    rig.pass(20);
+    assert_eq!((rig.quarantined(), rig.all_pods("bad").len()), (Vec::new(), 2));
+}
+
+#[test]
+fn a_page_of_history_that_the_store_refuses_is_dropped_and_the_leader_leads_on() {
+    let mut rig = rig(&["a"]);
+    rig.command("web", create("web", 1));
+    rig.pass(10);
+    let page = Write::Put { key: keys::history(&group("web"), 0), value: b"{}".to_vec(), expires: false };
+    let bundle = crate::core::commit::Bundle { writes: vec![page], ..Default::default() };
+    let effects = rig.core.lead(|leading| leading.decide(bundle));
+    let [Effect::Commit(commit)] = effects.as_slice() else { panic!("{effects:?}") };
+    let result = CommitResult::Invalid { reason: "etcdserver: request is too large".to_owned() };
+    rig.run(Input::Committed { id: commit.id, result });
+    assert_eq!((rig.stepped_down.clone(), rig.quarantined()), (None, Vec::new()));
+    assert_eq!(rig.command("more", replica("web", 2)), "Accepted");
+}

@@ -162,3 +162,34 @@ fn an_orphan_is_left_alone_when_its_node_is_lost_or_evacuated() {
     rig.pass(320);
     assert_eq!(rig.slots("web"), before);
 }
+
+#[test]
+fn a_group_can_be_removed_while_it_is_deployed_for_the_first_time() {
+    let mut rig = rig(&["a"]);
+    rig.agents.get_mut(&node("a")).expect("an agent").facts.insert("web.1".to_owned(), PodFacts::default());
+    rig.command("c1", create("web", 3));
+    assert_eq!(
+        rig.record("web").operation.map(|operation| operation.kind),
+        Some(contract::command::Operation::Deploying)
+    );
+    assert_eq!(rig.command("c2", remove("web")), "Accepted");
+    rig.pass(30);
+    assert_eq!((rig.pods("a"), rig.group("web").is_none()), (Vec::new(), true));
+    assert_eq!(rig.command("c3", create("web", 1)), "Accepted");
+}
+
+#[test]
+fn a_removal_that_a_new_leader_finishes_does_not_wait_for_a_node_that_never_had_an_instance() {
+    let mut rig = rig(&["a", "b"]);
+    rig.cut.insert(node("b"));
+    rig.pass(20);
+    rig.command("c1", create("web", 2));
+    rig.pass(10);
+    assert_eq!(rig.pods("a").len(), 2, "b is silent");
+    rig.cut.insert(node("a"));
+    assert_eq!(rig.command("c2", remove("web")), "Accepted");
+    rig.take_over();
+    rig.cut.remove(&node("a"));
+    rig.pass(30);
+    assert_eq!((rig.pods("a"), rig.store.contains_key(&keys::group(&group("web")))), (Vec::new(), false));
+}

@@ -7,6 +7,7 @@ use contract::record::SCHEMA_VERSION;
 use contract::store::StoreRecord;
 
 use crate::core::load::Stored;
+use crate::core::staging;
 
 /// What a backup of `stored` is.
 pub(super) fn backup_of(stored: &Stored) -> String {
@@ -192,4 +193,39 @@ fn parts_of_a_restore_that_was_cut_off_go_with_the_next_one_or_when_asked() {
     assert_eq!(parts_left(&rig), 0);
     let told = |event: &Event| event.message.contains("forget the parts");
     assert!(rig.events.iter().any(told) && !rig.events.iter().any(|event| event.message.contains("keep part")));
+}
+
+#[test]
+fn a_backup_taken_in_the_middle_of_a_large_decision_holds_all_of_it() {
+    let mut rig = named("old", &["a", "b"]);
+    rig.command("c1", create("web", 3));
+    rig.pass(3);
+    let cursor = rig.store[keys::CURSOR].clone();
+    let without = rig.store.clone();
+    rig.command("c2", create("db", 2));
+    rig.pass(3);
+    let after = state(&rig.store);
+    let changed = rig.store.iter().filter(|(key, value)| without.get(*key) != Some(value));
+    let changed = changed.filter(|(key, _)| keys::is_backed_up(key) || *key == keys::CURSOR);
+    let put = |(key, value): (&String, &Vec<u8>)| Write::Put { key: key.clone(), value: value.clone(), expires: false };
+    let transactions = staging::transactions(changed.map(put).collect());
+    // The parts and the record that completes them are stored, and the writes are not.
+    let mut middle = without.clone();
+    for write in &transactions.concat()[..2] {
+        let Write::Put { key, value, .. } = write else { panic!("{write:?}") };
+        middle.insert(key.clone(), value.clone());
+    }
+    assert!(middle.contains_key(keys::STAGED_READY), "{:?}", middle.keys());
+    let text = backup_of(&middle);
+    wipe(&mut rig, "new");
+    let parts = send(&mut rig, "r1", &text);
+    assert_eq!(rig.command("f1", finish("r1", parts, false)), "Accepted");
+    elect_above(&mut rig);
+    assert_eq!(state(&rig.store).keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    assert!(rig.group("db").is_some(), "the large decision is in effect");
+    assert_ne!(
+        rig.store.get(keys::CURSOR),
+        Some(&cursor),
+        "the place in the stream of the old cluster is not taken over"
+    );
 }

@@ -66,10 +66,14 @@ fn the_status_names_the_remedy_and_a_restore_of_what_is_stored_ends_it() {
 }
 
 #[test]
-fn a_store_that_is_behind_keeps_commands_and_plans_nothing_even_after_many_commits_and_leaders() {
+fn a_store_that_is_behind_lets_new_commands_wait_and_plans_nothing_however_many_leaders_it_has() {
     let (mut rig, before) = rewound();
+    let replayed = rig.delivery("old", create("old", 1));
+    rig.run(Input::Command(Delivery { stored_at: Some(1), ..replayed }));
+    assert_eq!(rig.outcomes["old"].verdict, contract::command::Verdict::Accepted, "it is from before the loss");
     for number in 0..40 {
-        assert_eq!(rig.command(&format!("n{number}"), create(&format!("new{number}"), 1)), "Accepted");
+        let new = rig.delivery(&format!("n{number}"), create(&format!("new{number}"), 1));
+        rig.run(Input::Command(new));
     }
     for _ in 0..3 {
         rig.elect();
@@ -114,4 +118,49 @@ fn a_healthy_store_is_never_behind_over_failovers_and_each_commit_is_counted() {
         Write::Put { key, .. } => key == keys::PROGRESS,
         Write::Delete { .. } => false,
     })));
+}
+
+#[test]
+fn a_process_that_led_over_the_older_state_leads_over_the_newer_one_when_that_is_put_back() {
+    let mut rig = named("store", &["a", "b"]);
+    rig.command("c1", create("web", 2));
+    let older = rig.store.clone();
+    rig.command("c2", create("db", 2));
+    rig.report_all();
+    let (newer, before) = (rig.store.clone(), everything(&rig));
+    rig.store = older;
+    rig.elect();
+    assert!(rig.core.is_behind());
+    let new = rig.delivery("c3", create("new", 1));
+    rig.run(Input::Command(new));
+    assert_eq!(rig.outcomes.get("c3"), None, "it waits");
+    rig.store = newer;
+    rig.elect();
+    rig.report_all();
+    assert!(!rig.core.is_behind(), "the newer state lacks no commit that a node obeyed");
+    assert_eq!((cluster(&mut rig).estranged, cluster(&mut rig).warnings.len()), (0, 0));
+    assert_eq!(everything(&rig), before);
+    assert_eq!(rig.command("c4", replica("web", 3)), "Accepted");
+    rig.report_all();
+    assert_eq!(everything(&rig).concat().len(), 5);
+}
+
+#[test]
+fn a_leader_over_the_older_state_resigns_when_the_newer_one_is_put_back_under_it() {
+    let mut rig = named("store", &["a", "b"]);
+    rig.command("c1", create("web", 2));
+    let older = rig.store.clone();
+    rig.command("c2", create("db", 2));
+    rig.report_all();
+    let newer = rig.store.clone();
+    let progress = |store: &BTreeMap<String, Vec<u8>>| -> Progress {
+        serde_json::from_slice(&store[keys::PROGRESS]).expect("a progress")
+    };
+    rewind(&mut rig, older);
+    rig.report_all();
+    assert!(rig.core.is_behind());
+    rig.run(Input::StoredProgress(progress(&rig.store)));
+    assert_eq!(rig.stepped_down, None, "it is what this leader loaded");
+    rig.run(Input::StoredProgress(progress(&newer)));
+    assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("another state")));
 }

@@ -137,6 +137,7 @@ fn largest_pod(number: usize) -> Slot {
         failures: u32::MAX,
         retry_at: at,
         why: text(4 * LONGEST_REASON),
+        not_moved: format!("not moved: {}", text(4 * LONGEST_REASON)),
         leaves: name(),
         pause_until: at,
         since: at,
@@ -210,12 +211,16 @@ fn no_record_and_no_transaction_reaches_the_limits_of_etcd() {
         assert!(!store.keys().any(|key| key.contains("/staged/")), "the parts are gone");
         let read = layout::read_slots(&group("web"), &store).expect("slots");
         assert_eq!(read.len(), count);
-        let short = |slot: &Slot| slot.why.len() <= LONGEST_REASON && slot.why.ends_with('\u{2026}');
-        assert!(read.iter().all(short), "error texts are cut");
-        let whole = |slot: &Slot, mut read: Slot| {
+        let is_cut = |text: &String| text.len() <= LONGEST_REASON && text.ends_with('\u{2026}');
+        assert!(read.iter().all(|slot| is_cut(&slot.why) && is_cut(&slot.not_moved)), "error texts are cut");
+        let with_texts_of = |slot: &Slot, read: &mut Slot| {
             read.why.clone_from(&slot.why);
+            read.not_moved.clone_from(&slot.not_moved);
+        };
+        let whole = |slot: &Slot, mut read: Slot| {
+            with_texts_of(slot, &mut read);
             let (next, read_next) = (slot.next.as_ref().expect("two pods"), read.next.as_mut().expect("two pods"));
-            read_next.why.clone_from(&next.why);
+            with_texts_of(next, read_next);
             read == *slot
         };
         assert!(slots.iter().zip(read).all(|(slot, read)| whole(slot, read)), "everything else is as it was");
@@ -293,4 +298,39 @@ fn thousands_of_instances_whose_image_cannot_be_pulled_hold_nothing_up() {
         let bytes: usize = commit.writes.iter().map(weight).sum();
         assert!(commit.writes.len() < 127 && bytes < 3 << 19, "{} writes of {bytes} bytes", commit.writes.len());
     }
+}
+
+#[test]
+fn a_leader_keeps_no_second_copy_of_what_it_stored() {
+    let mut rig = rig(&["a"]);
+    for number in 0..20 {
+        rig.command(&format!("c{number}"), create(&format!("web{number}"), 1));
+    }
+    rig.command("d1", Verb::RemoveGroup { name: group("web1"), removal: contract::command::Removal::Foreground });
+    rig.pass(10);
+    assert_eq!(rig.core.mirrored, BTreeMap::new());
+}
+
+#[test]
+fn specs_that_an_older_version_stored_under_other_digests_are_stored_anew_with_the_next_change() {
+    let mut rig = rig(&["a"]);
+    rig.command("c1", create("web", 1));
+    rig.pass(10);
+    // The digest of the older version.
+    let key = rig.store.keys().find(|key| key.starts_with(&keys::group_specs(&group("web")))).cloned().expect("a spec");
+    let (digest, older) = (key.rsplit('/').next().expect("a digest"), "0123456789abcdef0123456789abcdef");
+    let rename = |text: &str| text.replace(digest, older);
+    rig.store = rig
+        .store
+        .iter()
+        .map(|(key, value)| (rename(key), rename(&String::from_utf8_lossy(value)).into_bytes()))
+        .collect();
+    rig.take_over();
+    assert_eq!(rig.command("c2", replica("web", 2)), "Accepted");
+    rig.pass(10);
+    rig.take_over();
+    assert_eq!(rig.group("web").expect("it can be read").pods.len(), 2);
+    assert_eq!(rig.command("c3", remove("web")), "Accepted");
+    rig.pass(10);
+    assert!(!rig.store.keys().any(|key| key.contains("content/group/web")), "{:?}", rig.store.keys());
 }

@@ -2,6 +2,7 @@
 
 use super::releases::rolling;
 use super::*;
+use contract::command::Removal;
 
 /// A group with data and two instances, with or without a strategy; the node of the second instance is lost.
 fn lost(is_conducted: bool) -> (Rig, NodeName) {
@@ -55,4 +56,48 @@ fn removing_the_silent_node_from_the_cluster_frees_the_number() {
         rig.pass(30);
         assert!(rig.slots("db").iter().all(|slot| slot.leaves.is_none() && slot.node.is_some()));
     }
+}
+
+#[test]
+fn a_removed_group_whose_node_is_silent_keeps_its_name_until_the_node_returns() {
+    for is_conducted in [false, true] {
+        for removal in [Removal::Foreground, Removal::Background] {
+            for fails_over in [false, true] {
+                let (mut rig, lost) = lost(is_conducted);
+                let removed = Verb::RemoveGroup { name: group("db"), removal };
+                assert_eq!(rig.command("c2", removed), "Accepted");
+                // Far longer than an operation may take.
+                rig.pass(1_000);
+                if fails_over {
+                    rig.take_over();
+                    rig.pass(1_000);
+                }
+                let mut again = spec("db", 2);
+                again.pod.containers[0].volumes = vec!["/data".to_owned()];
+                let create = Verb::CreateGroup { spec: Box::new(again) };
+                let verdict = rig.command("c3", create.clone());
+                assert!(verdict.contains(&format!("may still run on {lost}, which is lost")), "{verdict}");
+                assert!(rig.copies("db").values().all(|copies| *copies <= 1), "{:?}", rig.copies("db"));
+                rig.cut.clear();
+                rig.pass(60);
+                assert_eq!(rig.copies("db"), BTreeMap::new());
+                assert_eq!(rig.command("c4", create), "Accepted");
+                rig.pass(30);
+                assert_eq!(rig.copies("db"), BTreeMap::from([(1, 1), (2, 1)]), "{:?}", rig.slots("db"));
+            }
+        }
+    }
+}
+
+#[test]
+fn removing_the_silent_node_from_the_cluster_frees_the_name_of_a_removed_group() {
+    let (mut rig, lost) = lost(false);
+    rig.command("c2", Verb::RemoveGroup { name: group("db"), removal: Removal::Foreground });
+    rig.pass(30);
+    let change = contract::node::NodeChange::Remove { force: true };
+    assert_eq!(rig.command("c3", Verb::Node { node: lost.clone(), change }), "Accepted");
+    rig.pass(5);
+    assert!(!rig.store.contains_key(&keys::node(&lost)), "the node is forgotten");
+    assert!(!rig.store.contains_key(&keys::group(&group("db"))), "the group is forgotten");
+    assert_eq!(rig.command("c4", create("db", 2)), "Accepted");
 }

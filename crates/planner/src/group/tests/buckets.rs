@@ -249,6 +249,8 @@ fn a_removal_ends_when_nobody_has_anything_left() {
     let plan = world.plan(5);
     assert_eq!((plan.slots.len(), plan.store, plan.finished(), plan.wake_at), (0, true, false, Some(at(605))));
     world.lingers = false;
+    assert!(!world.plan(6).finished(), "its instances are still placed");
+    world.slots = Vec::new();
     assert!(world.plan(6).finished());
 }
 
