@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use contract::docker_inspect::ContainerDetail;
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;
-use contract::runtime::ContainerDetail;
 use contract::spec::{ContainerSpec, HealthOptions, PodSpec};
 use contract::state::HealthState;
 

@@ -171,7 +171,7 @@ fn an_inspect_document_becomes_what_is_seen_and_a_foreign_one_nothing() {
             "Ports": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "32768"}], "81/tcp": null}
         }
     });
-    let detail: ContainerDetail = contract::go_json::from_value(document).expect("decodes");
+    let detail: ContainerDetail = contract::lenient_json::from_value(document).expect("decodes");
     let seen_one = seen(&host().owner, &detail, Phase::Running).expect("it is ours");
     assert_eq!((seen_one.ip.as_str(), seen_one.node_port), ("10.0.0.2", 32768));
     assert_eq!((seen_one.health, seen_one.exit_code, seen_one.oom_killed), (HealthState::Starting, 137, true));

@@ -32,8 +32,8 @@ use bollard::query_parameters::{
     ListNetworksOptionsBuilder, LogsOptionsBuilder, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder,
 };
 use bollard::{API_DEFAULT_VERSION, Docker};
+use contract::docker_inspect::ContainerDetail;
 use contract::labels;
-use contract::runtime::ContainerDetail;
 use futures_util::StreamExt as _;
 use tokio::sync::{Semaphore, mpsc};
 use tracing::warn;
@@ -307,7 +307,7 @@ impl Engine {
                 let phase = phase(&document);
                 let value = serde_json::to_value(document).map_err(|error| Error::Unreadable(error.to_string()))?;
                 let mut detail: ContainerDetail =
-                    contract::go_json::from_value(value).map_err(|error| Error::Unreadable(error.to_string()))?;
+                    contract::lenient_json::from_value(value).map_err(|error| Error::Unreadable(error.to_string()))?;
                 // Newer engines tell the address per network only; clients read the one at the top.
                 detail.network_settings.ip_address = address(&detail);
                 Ok(Some((detail, phase)))

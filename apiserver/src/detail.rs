@@ -5,12 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use contract::docker_inspect::{
+    Config, ContainerDetail, DockerLogConfig, Endpoint, Health, HostConfig, NetworkSettings, PortBinding, Ports, State,
+};
 use contract::labels::{self, Owner};
 use contract::query::PodView;
 use contract::report::ContainerFacts;
-use contract::runtime::{
-    Config, ContainerDetail, DockerLogConfig, Endpoint, Health, HostConfig, NetworkSettings, PortBinding, Ports, State,
-};
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::HealthState;
 use serde_json::json;

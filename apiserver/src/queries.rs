@@ -8,13 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use contract::brakes::EngineRecord;
 use contract::command::Outcome;
 use contract::name::{CommandId, NodeName};
 use contract::pod_id::PodId;
 use contract::query::{Answer, InspectReply, InspectRequest, Query, Reply};
 use contract::spec::PodGroupSpec;
 use contract::subjects;
+use contract::switches::EngineRecord;
 use fabric::nats::{Bus, RequestError};
 use futures_util::StreamExt;
 use tokio::time::{Instant, sleep, timeout_at};

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::api;
 use contract::command::{Outcome, Verdict};
+use contract::docker_inspect::ContainerDetail;
 use contract::history::Event;
 use contract::name::NodeName;
 use contract::node::{NodePage, NodePod};
@@ -14,7 +15,6 @@ use contract::node_view::{NodeStatus, PodOnNode};
 use contract::pod_id::PodId;
 use contract::query::{ClusterView, GroupLine, GroupView, Liveness, NodeView, PodView, PortClaim, QuarantinedView};
 use contract::report::{ContainerFacts, EngineState};
-use contract::runtime::ContainerDetail;
 use contract::spec::{PodSpec, PrevState};
 use contract::time::Timestamp;
 
@@ -202,7 +202,7 @@ pub fn node_status(page: NodePage) -> NodeStatus {
         said_labels: page.said,
         removing: page.removing,
         pods: page.pods.into_iter().map(pod).collect(),
-        twin: page.twin,
+        duplicate_agent: page.duplicate_agent,
     }
 }
 
@@ -233,7 +233,7 @@ pub fn cluster(apiserver: &str, view: ClusterView) -> api::ClusterStatus {
         running: view.running,
         nodes: view.nodes,
         nodes_alive: view.nodes_alive,
-        estranged: view.estranged,
+        foreign_store: view.foreign_store,
         restored: view.restored.map(|restore| restore.to_string()).unwrap_or_default(),
         quarantined: view.quarantined.into_iter().map(quarantined).collect(),
         warnings: view.warnings,

@@ -103,7 +103,7 @@ async fn apply_one(api: &Api, document: &Document, asked: &args::Apply, deadline
     if !asked.waiting.wanted(on_terminal()) {
         return Ok(());
     }
-    if spec.is_conducted() {
+    if spec.has_strategy() {
         until_released(api, document, deadline).await
     } else {
         until_applied(api, document, deadline).await

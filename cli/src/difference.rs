@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::release_fields;
+use contract::rollout_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::time::Timestamp;
@@ -72,7 +72,7 @@ fn of_release(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Release {
         }
         _ => Map::new(),
     };
-    let fields = release_fields::between(current, wanted);
+    let fields = rollout_fields::between(current, wanted);
     let (before, after) = (said(current), said(wanted));
     let mut paths = Vec::new();
     differences(&Value::Object(before), &Value::Object(after), "", &mut paths);

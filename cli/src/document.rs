@@ -6,8 +6,8 @@
 mod fields;
 mod values;
 
-use contract::go_json;
-use contract::repeated;
+use contract::duplicate_fields;
+use contract::lenient_json;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::validate::{Flaw, sentence};
@@ -110,7 +110,7 @@ fn values(text: &str) -> Result<Vec<Value>, Error> {
 }
 
 fn json(text: &str) -> Result<Vec<Value>, Error> {
-    if let Some(reason) = repeated::problem(text.as_bytes()) {
+    if let Some(reason) = duplicate_fields::problem(text.as_bytes()) {
         return Err(Error::Syntax { format: "JSON", reason });
     }
     let values: Result<Vec<Value>, serde_json::Error> = serde_json::Deserializer::from_str(text).into_iter().collect();
@@ -130,7 +130,7 @@ fn flatten(value: Value) -> Vec<Value> {
 }
 
 fn decoded<S: DeserializeOwned>(number: usize, value: &Value) -> Result<S, Error> {
-    go_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
+    lenient_json::from_value(value.clone()).map_err(|error| Error::Field { number, reason: error.to_string() })
 }
 
 fn refuse(value: &Value, flaws: &[Flaw]) -> Result<(), Error> {
@@ -241,7 +241,7 @@ Pod:
         ] {
             let example = one(text);
             assert_eq!(example.spec.name, name);
-            assert!(example.spec.is_conducted(), "{name}");
+            assert!(example.spec.has_strategy(), "{name}");
         }
     }
 

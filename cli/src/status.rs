@@ -56,7 +56,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
     } else {
         println!("leader: {} (term {})\n", cluster.leader, cluster.term);
     }
-    flaws.extend(estranged(cluster.estranged));
+    flaws.extend(foreign_store(cluster.foreign_store));
     flaws.extend(cluster.quarantined.iter().map(quarantined));
     flaws.extend(cluster.warnings);
     let nodes = api.nodes().await?;
@@ -73,7 +73,7 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
 }
 
 /// Nodes that obey a store the scheduler knows nothing of.
-fn estranged(nodes: u64) -> Option<String> {
+fn foreign_store(nodes: u64) -> Option<String> {
     (nodes > 0).then(|| {
         format!(
             "{nodes} nodes obey another store: etcd was wiped or set back, and what runs there is left alone; restore a \

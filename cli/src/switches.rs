@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use contract::brakes::Constraint;
+use contract::switches::Constraint;
 use serde_json::json;
 
 use crate::api::{self, Api, Config, Patience};

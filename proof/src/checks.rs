@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use contract::api::PodGroupWithSpec;
-use contract::brakes::Constraint;
 use contract::state::TargetState;
+use contract::switches::Constraint;
 use serde_json::Value;
 
 use crate::cluster::{Answer, Api, Cluster};

@@ -10,7 +10,7 @@ use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::report::EngineState;
 use contract::spec::PodSpec;
-use planner::placement::{Batch, Host, Need, Site, Standings, Tenants, Wish};
+use planner::placement::{Batch, Candidate, Need, Site, Standings, Tenants, Wish};
 
 use crate::figures::{self, Figure};
 use crate::process::processor_time;
@@ -29,7 +29,7 @@ impl Tenants for Nobody {
 
 /// Places everything; how long that took.
 pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
-    let mut hosts: BTreeMap<NodeName, Host> = (0..settings.nodes).map(host).collect();
+    let mut hosts: BTreeMap<NodeName, Candidate> = (0..settings.nodes).map(host).collect();
     let mut standings = Standings::default();
     let sizes = workload::sizes(settings.instances, settings.group_size);
     let (mut placed, mut unplaced) = (0_u64, 0_u64);
@@ -66,18 +66,18 @@ pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
     ]
 }
 
-fn host(number: u32) -> (NodeName, Host) {
+fn host(number: u32) -> (NodeName, Candidate) {
     let name = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
     let facts = workload::node_facts(number);
     (
         name,
-        Host {
+        Candidate {
             facts,
             used: Need::default(),
             liveness: Liveness::Alive,
             engine: EngineState::Up,
             cordon: None,
-            forsaken: false,
+            decommissioned: false,
         },
     )
 }

@@ -48,7 +48,7 @@ pub(crate) struct Metrics {
     pub(crate) disagreements: Gauge,
     pub(crate) ignored_reports: Gauge,
     pub(crate) unreadable: Gauge,
-    pub(crate) estranged: Gauge,
+    pub(crate) foreign_store: Gauge,
     pub(crate) failed_queries: Gauge,
     pub(crate) quarantined: Family<QuarantinedLabels, Gauge>,
     pub(crate) stream_losses: Counter,
@@ -80,7 +80,7 @@ impl Metrics {
         r.register("plans_refused", "Plans refused because too many waited", self.plans_refused.clone());
         r.register("dropped", "Messages dropped because a queue was full", self.dropped.clone());
         r.register("disagreements", "Orders a node found to differ under one fence", self.disagreements.clone());
-        r.register("estranged_nodes", "Nodes that obey another store than this one's", self.estranged.clone());
+        r.register("estranged_nodes", "Nodes that obey another store than this one's", self.foreign_store.clone());
         r.register(
             "store_behind",
             "1 while this leader's store lacks commits that nodes know of: etcd came back with an older state",

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use contract::brakes::Constraint;
 use contract::command::{Command, Verb};
+use contract::switches::Constraint;
 use contract::time::Timestamp;
 
 use crate::plan::Plan;

@@ -72,7 +72,7 @@ pub fn all_are(change: &Change, is_so: impl Fn(&PodGroupSpec) -> bool) -> bool {
 pub fn is_released(change: &Change) -> bool {
     let is_free = |record: &GroupRecord| record.operation.is_none() && record.removal == Default::default();
     let (was, is) = (&change.was.record, &change.is.record);
-    is.spec.is_conducted() && is_free(was) && is_free(is) && !change.drifts(false)
+    is.spec.has_strategy() && is_free(was) && is_free(is) && !change.drifts(false)
 }
 
 /// The readiness gates of every spec the decision may have known: one that was added a moment ago is closed.

@@ -76,8 +76,8 @@ impl Change {
     pub fn is_another(&self, stride: &Stride<'_>) -> bool {
         let fewest = self.said.lately().iter().map(|spec| spec.num_instances).min().unwrap_or(0);
         let fewest = usize::try_from(fewest).unwrap_or(0);
-        let is_fresh = (stride.is.starts_asked, stride.is.restarts_asked) == (0, 0);
-        if self.is.record.spec.is_conducted() {
+        let is_fresh = (stride.is.starts_requested, stride.is.restarts_requested) == (0, 0);
+        if self.is.record.spec.has_strategy() {
             // Which ones go is the conductor's to say; who comes under a name that may still be there has another drift.
             let were = self.was.slots.iter().filter(|slot| is_instance(slot)).count();
             return is_fresh && fewest < were && stride.is.drift > stride.was.drift;

@@ -4,7 +4,7 @@ use contract::keys;
 use contract::name::GroupName;
 use contract::pod_id::PodId;
 use contract::record::{Filling, GroupRecord, Slot};
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 
 use crate::convergence::MUCH;

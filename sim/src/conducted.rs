@@ -184,7 +184,7 @@ mod tests {
             let mut random = Random::new(seed);
             let spec = group(&name, Timestamp::from_millis(1), &mut random);
             assert_eq!(spec.validate(), Ok(()), "{spec:?}");
-            assert!(spec.is_conducted());
+            assert!(spec.has_strategy());
         }
     }
 }

@@ -13,14 +13,14 @@ use contract::pod_id::PodId;
 use contract::record::{GroupRecord, Slot};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 
 use crate::machine::CLUSTER;
 use crate::model;
 use crate::needs;
 use crate::seat::settings;
 use crate::slots::is_instance;
-use crate::specs::{self, Fate};
+use crate::specs::{self, ContainerBehaviour};
 use crate::watch::index_of;
 use crate::world::World;
 
@@ -80,7 +80,7 @@ impl World {
             let numbered = (1..).zip(&record.slots).filter(|(_, slot)| is_instance(slot));
             let instances: Vec<(u32, &Slot)> = numbered.collect();
             let count = instances.len() as u64 == wanted.instances.unsigned_abs();
-            let is_settled = if group.spec.is_conducted() {
+            let is_settled = if group.spec.has_strategy() {
                 let flaw = self.release_flaw(name, &group, &instances);
                 flaws.extend(flaw);
                 instances.iter().all(|(_, slot)| slot.leaves.is_none() || !specs::is_sound(&group.spec.pod))
@@ -93,7 +93,7 @@ impl World {
             };
             // A release that does not go on creates nothing more; whether it should is asked with it.
             let release = self.store.read::<Release>(&keys::release(name));
-            let is_held = group.spec.is_conducted() && release.is_some_and(|release| release.is_open());
+            let is_held = group.spec.has_strategy() && release.is_some_and(|release| release.is_open());
             if !(count || is_held) || !is_settled {
                 flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
             }
@@ -201,8 +201,9 @@ impl World {
     /// Down for good: its budget is spent, or its policy does not start it again.
     pub(crate) fn may_be_down(&self, node: &NodeName, pod: &PodId, policy: RestartPolicy) -> bool {
         let machine = index_of(node).map(|node| &self.machines[node]);
-        let let_go = machine.and_then(|m| m.disk.memory.get(pod)).is_some_and(|memory| memory.let_go);
-        let_go || policy == RestartPolicy::Never
+        let is_crash_looping =
+            machine.and_then(|m| m.disk.memory.get(pod)).is_some_and(|memory| memory.is_crash_looping);
+        is_crash_looping || policy == RestartPolicy::Never
     }
 
     fn surplus_containers(&self, placed: &BTreeSet<(NodeName, PodId)>) -> Vec<String> {
@@ -232,7 +233,9 @@ impl World {
         let machine = index_of(node).map(|node| &self.machines[node]);
         let is_broken = |pod: &PodId| {
             let spec = machine.and_then(|machine| machine.disk.order.spec_of(pod));
-            spec.is_some_and(|spec| spec.containers.iter().any(|one| Fate::of(&one.image) == Fate::Broken))
+            spec.is_some_and(|spec| {
+                spec.containers.iter().any(|one| ContainerBehaviour::of(&one.image) == ContainerBehaviour::Broken)
+            })
         };
         placed.iter().any(|(at, other)| at == node && other.key() == pod.key() && is_broken(other))
     }

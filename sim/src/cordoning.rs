@@ -121,6 +121,6 @@ impl Cordons {
 fn may_stay(change: &Change, had: &Slot, pod: &Slot) -> bool {
     let is_bound = |slot: &Slot| change.spec(slot.version).is_some_and(PodSpec::is_stateful);
     let spec = &change.is.record.spec;
-    let is_in_place = spec.is_conducted() && spec.update_policy != UpdatePolicy::ReCreate;
+    let is_in_place = spec.has_strategy() && spec.update_policy != UpdatePolicy::ReCreate;
     is_in_place || (is_bound(had) && is_bound(pod))
 }

@@ -6,11 +6,11 @@ use crate::changes::{Change, Stride, identity};
 
 /// An instance whose version or drift count went down, if any.
 pub fn decline(change: &Change) -> Option<String> {
-    let is_conducted = change.is.record.spec.is_conducted();
+    let has_strategy = change.is.record.spec.has_strategy();
     let is_less = |stride: &Stride<'_>| {
         let (was, is) = (stride.was, stride.is);
         // A pod of a higher version has a name of its own, whatever its drift count.
-        let has_own_name = is_conducted && is.version > was.version;
+        let has_own_name = has_strategy && is.version > was.version;
         // Nor has one that stood beside the one before: it keeps the name it was made with when it takes over, while the one
         // before may have been made anew meanwhile.
         let was_beside = was.next.as_deref().is_some_and(|next: &Slot| identity(next) == identity(is));

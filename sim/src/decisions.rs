@@ -18,7 +18,7 @@ impl Watch {
     /// Looks at what the last commit changed, and at what stands on the nodes meanwhile.
     pub fn decided(&mut self, nodes: &Nodes<'_>, now: Timestamp) {
         let changes = self.model.take_changes();
-        if changes.iter().any(|change| change.is.record.spec.is_conducted()) {
+        if changes.iter().any(|change| change.is.record.spec.has_strategy()) {
             self.service.look(nodes, now);
         }
         for change in changes {

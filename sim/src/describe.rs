@@ -9,10 +9,10 @@ use contract::record::{Filling, Slot};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use scheduler::core::io as scheduler_io;
 
-use crate::steering::release_fields;
+use crate::steering::rollout_fields;
 
 /// What a scheduler was told.
 pub fn scheduler_input(input: &scheduler_io::Input) -> String {
@@ -121,7 +121,7 @@ pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::St
 pub fn command(command: &Command) -> String {
     let what = match &command.verb {
         Verb::CreateGroup { spec } => {
-            let changed_by = serde_json::Value::Object(release_fields(spec));
+            let changed_by = serde_json::Value::Object(rollout_fields(spec));
             format!("create {} x{} {} {changed_by}", spec.name, spec.num_instances, pod(&spec.pod))
         }
         Verb::RemoveGroup { name, removal } => format!("remove {name} {removal:?}"),
@@ -181,7 +181,7 @@ fn placement(value: &[u8]) -> String {
         let leaves = slot.leaves.as_ref().map(|node| format!(" from {node}")).unwrap_or_default();
         let drains = if slot.draining.is_some() { " drains" } else { "" };
         let stops = if slot.target == TargetState::Stop { " stops" } else { "" };
-        let made = slot.made_as.map(|version| format!(" made as v{version}")).unwrap_or_default();
+        let made = slot.created_from.map(|version| format!(" made as v{version}")).unwrap_or_default();
         format!("v{}d{}@{node}{leaves}{drains}{stops}{made}", slot.version, slot.drift)
     };
     let instance = |(number, slot): (usize, &Slot)| match slot.filling {

@@ -15,7 +15,7 @@ use contract::state::HealthState;
 use contract::time::Timestamp;
 
 use crate::random::Random;
-use crate::specs::Fate;
+use crate::specs::ContainerBehaviour;
 
 /// One container.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,13 +208,13 @@ impl Engine {
 
     fn find_image(&self, image: &str) -> Result<(), StepFailure> {
         let is_here = || self.containers.values().any(|container| container.image == image);
-        if self.registry_away && Fate::of(image) != Fate::Broken && !is_here() {
+        if self.registry_away && ContainerBehaviour::of(image) != ContainerBehaviour::Broken && !is_here() {
             let text = format!("fetching {image}: i/o timeout");
             return Err(StepFailure::NoImage { text, trouble: ImageTrouble::Passing });
         }
         let missing =
             || StepFailure::NoImage { text: format!("No such image: {image}"), trouble: ImageTrouble::Denied };
-        if Fate::of(image) == Fate::Broken { Err(missing()) } else { Ok(()) }
+        if ContainerBehaviour::of(image) == ContainerBehaviour::Broken { Err(missing()) } else { Ok(()) }
     }
 
     fn update(&mut self, owner: &Owner, id: &str, spec: &PodSpec) -> Done {
@@ -306,7 +306,7 @@ impl Engine {
         let Some(container) = self.containers.get_mut(id) else {
             return Done { result: Err(StepFailure::Refused(format!("no such container: {id}"))), touched: None };
         };
-        if Fate::of(&container.image) == Fate::Stubborn {
+        if ContainerBehaviour::of(&container.image) == ContainerBehaviour::Stubborn {
             "exec: no such file".clone_into(&mut container.error);
             return Done { result: Err(StepFailure::Refused(container.error.clone())), touched: Some(id.to_owned()) };
         }
@@ -343,11 +343,18 @@ impl Engine {
     pub fn fulfil(&mut self, id: &str, starts: u32, now: Timestamp) {
         let running = |c: &&mut Container| c.starts == starts && c.phase == Phase::Running;
         let Some(container) = self.containers.get_mut(id).filter(running) else { return };
-        match Fate::of(&container.image) {
-            Fate::Well | Fate::Stubborn | Fate::Broken if container.checked => container.health = HealthState::Healthy,
-            Fate::Ill if container.checked => container.health = HealthState::Unhealthy,
-            Fate::Well | Fate::Stubborn | Fate::Broken | Fate::Ill => {}
-            Fate::Dying => self.end(id, 1, now),
+        match ContainerBehaviour::of(&container.image) {
+            ContainerBehaviour::Well | ContainerBehaviour::Stubborn | ContainerBehaviour::Broken
+                if container.checked =>
+            {
+                container.health = HealthState::Healthy
+            }
+            ContainerBehaviour::Ill if container.checked => container.health = HealthState::Unhealthy,
+            ContainerBehaviour::Well
+            | ContainerBehaviour::Stubborn
+            | ContainerBehaviour::Broken
+            | ContainerBehaviour::Ill => {}
+            ContainerBehaviour::Dying => self.end(id, 1, now),
         }
     }
 

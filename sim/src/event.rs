@@ -54,7 +54,7 @@ pub enum Event {
         step: agent_io::Step,
     },
     /// A container that was started turns out to be what its image makes it.
-    Fate {
+    ContainerBehaviour {
         /// The engine.
         engine: usize,
         /// The container.

@@ -3,6 +3,7 @@
 //! Nothing here touches a network, a disk or a clock. See [`run::run`] for the way in, [`invariants`] for what must
 //! hold and [`faults`] for what goes wrong.
 
+pub mod actions;
 pub mod asking;
 pub mod braking;
 pub mod budgets;
@@ -15,7 +16,6 @@ pub mod convergence;
 pub mod cordoning;
 pub mod counts;
 pub mod decisions;
-pub mod deeds;
 pub mod describe;
 pub mod election;
 pub mod engine;

@@ -19,7 +19,7 @@ use crate::engine::Container;
 use crate::event::{Arrival, AtMachine, Event};
 use crate::invariants::Invariant;
 use crate::plan::MEMORY;
-use crate::specs::Fate;
+use crate::specs::ContainerBehaviour;
 use crate::world::World;
 
 /// The cluster all nodes belong to.
@@ -325,11 +325,13 @@ impl World {
     /// A container that was just started turns out to be well or not a little later.
     fn expect_fate(&mut self, engine: usize, id: &str) {
         let now = self.queue.now();
-        let fresh = |c: &&Container| c.started_at == now && (c.checked || Fate::of(&c.image) == Fate::Dying);
+        let fresh = |c: &&Container| {
+            c.started_at == now && (c.checked || ContainerBehaviour::of(&c.image) == ContainerBehaviour::Dying)
+        };
         let Some(container) = self.engines[engine].containers.get(id).filter(fresh) else { return };
         let (id, starts) = (id.to_owned(), container.starts);
         let delay = self.random.span(300, 5_000);
-        self.queue.after(delay, Event::Fate { engine, id, starts });
+        self.queue.after(delay, Event::ContainerBehaviour { engine, id, starts });
     }
 
     /// The engine does a step.

@@ -12,7 +12,7 @@ use crate::engine::Container;
 use crate::event::{AtMachine, AtUser, Event};
 use crate::faults::{Fault, Which};
 use crate::machine::CLUSTER;
-use crate::specs::Fate;
+use crate::specs::ContainerBehaviour;
 use crate::world::World;
 
 impl World {
@@ -161,8 +161,11 @@ impl World {
 
     fn heal(&mut self) {
         for engine in 0..self.engines.len() {
-            let is_ill =
-                |it: &Container| it.checked && it.health == HealthState::Unhealthy && Fate::of(&it.image) == Fate::Well;
+            let is_ill = |it: &Container| {
+                it.checked
+                    && it.health == HealthState::Unhealthy
+                    && ContainerBehaviour::of(&it.image) == ContainerBehaviour::Well
+            };
             let all = self.engines[engine].containers.iter_mut().filter(|(_, it)| is_ill(it));
             let ids: Vec<String> = all
                 .map(|(id, it)| {

@@ -312,7 +312,7 @@ impl Model {
         }
         if let Verb::Operate { act, instance, .. } = verb {
             // Numbers of instances of a conducted group may have gaps; what is stored may already follow later commands.
-            let conducted = self.stored.get(name).filter(|_| wanted.said.is_conducted());
+            let conducted = self.stored.get(name).filter(|_| wanted.said.has_strategy());
             let highest = conducted.map_or(0, |stored| stored.slots.len());
             let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
             wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);

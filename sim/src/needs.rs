@@ -44,7 +44,7 @@ pub struct Needs {
 #[derive(Debug, Clone)]
 struct Wanted {
     spec: PodSpec,
-    doomed: bool,
+    delete_when_unused: bool,
     removing: bool,
 }
 
@@ -56,21 +56,21 @@ impl Needs {
             let name: GroupName = pod.name.parse().ok()?;
             let annotation = if pod.annotation.is_empty() { "{}".to_owned() } else { pod.annotation.clone() };
             let spec = PodSpec { version: 0, annotation, ..*pod.clone() };
-            let before = self.wanted.insert(name, Wanted { spec, doomed: false, removing: false });
-            return before.is_none_or(|before| before.doomed || before.removing).then_some(());
+            let before = self.wanted.insert(name, Wanted { spec, delete_when_unused: false, removing: false });
+            return before.is_none_or(|before| before.delete_when_unused || before.removing).then_some(());
         }
         if let Verb::UpdateDependency { pod } = verb {
             let name: GroupName = pod.name.parse().ok()?;
             let wanted = self.wanted.get_mut(&name).filter(|wanted| !wanted.removing)?;
             let next = wanted.spec.patched(*pod.clone(), Timestamp::NEVER);
-            wanted.doomed = false;
+            wanted.delete_when_unused = false;
             if !next.asks_the_same(&wanted.spec) {
                 wanted.spec = next;
             }
         }
         if let Verb::RemoveDependency { name, force } = verb {
             let wanted = self.wanted.get_mut(name).filter(|wanted| !wanted.removing)?;
-            wanted.doomed = true;
+            wanted.delete_when_unused = true;
             wanted.removing = *force;
         }
         Some(())
@@ -91,15 +91,16 @@ impl Needs {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
         self.asked = false;
-        self.wanted.retain(|name, wanted| stored.contains_key(name) || !(wanted.doomed || wanted.removing));
+        self.wanted.retain(|name, wanted| stored.contains_key(name) || !(wanted.delete_when_unused || wanted.removing));
         for (name, record) in &stored {
             let Some(wanted) = self.wanted.get_mut(name) else {
                 return broken(Invariant::CommandsHoldOnce, format!("{name} is stored and not wanted"));
             };
             // What nothing needs any more goes by itself.
-            wanted.removing |= wanted.doomed && record.removing_since.is_some();
+            wanted.removing |= wanted.delete_when_unused && record.removing_since.is_some();
             let same = wanted.spec.version == record.spec.version && wanted.spec.asks_the_same(&record.spec);
-            let states = (wanted.doomed, wanted.removing) == (record.doomed, record.removing_since.is_some());
+            let states = (wanted.delete_when_unused, wanted.removing)
+                == (record.delete_when_unused, record.removing_since.is_some());
             if !same || !states {
                 return broken(Invariant::CommandsHoldOnce, format!("{name} is stored as {record:?}, not {wanted:?}"));
             }

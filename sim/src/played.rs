@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use contract::record::{Filling, Slot};
-use contract::rollout_view::{Fate, PlanDeed, PlanView};
+use contract::rollout_view::{InstanceChange, PlanAction, PlanView};
 
 use crate::changes::identity;
 use crate::stage::Scene;
 
 /// One thing done to one instance: its number, the deed, its unit afterwards.
-pub type Deed = (u32, String, String);
+pub type Action = (u32, String, String);
 
 /// What was done at once, and in which group of the release; deeds in no order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,33 +17,33 @@ pub struct Act {
     /// The group, from 1; 0 where there are none.
     pub group: u64,
     /// The deeds.
-    pub deeds: BTreeSet<Deed>,
+    pub actions: BTreeSet<Action>,
 }
 
 /// Step by step, what happened.
 pub fn acts(scenes: &[Scene]) -> Vec<Act> {
     let act = |pair: &[Scene]| Act {
         group: pair[1].release.as_ref().map_or(0, |release| release.group),
-        deeds: deeds(&pair[0].slots, &pair[1].slots),
+        actions: actions(&pair[0].slots, &pair[1].slots),
     };
-    scenes.windows(2).map(act).filter(|act| !act.deeds.is_empty()).collect()
+    scenes.windows(2).map(act).filter(|act| !act.actions.is_empty()).collect()
 }
 
 /// The same of a plan.
 pub fn planned(plan: &PlanView) -> Vec<Act> {
-    plan.steps.iter().map(|step| Act { group: step.group, deeds: seen(&step.deeds) }).collect()
+    plan.steps.iter().map(|step| Act { group: step.group, actions: seen(&step.actions) }).collect()
 }
 
 /// What is stored after deeds that were done at once: who is created and renewed was created, and whose second pod took over
 /// as soon as it was ordered was renewed.
-fn seen(deeds: &[PlanDeed]) -> BTreeSet<Deed> {
-    let mut seen: Vec<Deed> = Vec::new();
-    for PlanDeed { instance, deed, unit } in deeds {
+fn seen(actions: &[PlanAction]) -> BTreeSet<Action> {
+    let mut seen: Vec<Action> = Vec::new();
+    for PlanAction { instance, action, unit } in actions {
         let before = seen.iter().rposition(|(other, _, _)| other == instance);
-        match (before.map(|at| seen[at].1.as_str()), deed.as_str()) {
+        match (before.map(|at| seen[at].1.as_str()), action.as_str()) {
             (Some("Create"), "Renew" | "InPlace") => {}
             (Some("Surge"), "Promote") => seen[before.unwrap_or(0)].1 = "Renew".to_owned(),
-            _ => seen.push((*instance, deed.clone(), unit.clone())),
+            _ => seen.push((*instance, action.clone(), unit.clone())),
         }
     }
     seen.into_iter().collect()
@@ -53,46 +53,46 @@ fn seen(deeds: &[PlanDeed]) -> BTreeSet<Deed> {
 pub fn by_group(acts: &[Act]) -> BTreeMap<u64, BTreeMap<u32, Vec<String>>> {
     let mut groups: BTreeMap<u64, BTreeMap<u32, Vec<String>>> = BTreeMap::new();
     for act in acts {
-        for (instance, deed, _) in &act.deeds {
-            groups.entry(act.group).or_default().entry(*instance).or_default().push(deed.clone());
+        for (instance, action, _) in &act.actions {
+            groups.entry(act.group).or_default().entry(*instance).or_default().push(action.clone());
         }
     }
     groups
 }
 
 /// What became of every instance between two stored states.
-pub fn fates(before: &Scene, after: &Scene) -> BTreeMap<u32, Fate> {
+pub fn changes(before: &Scene, after: &Scene) -> BTreeMap<u32, InstanceChange> {
     let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
     let most = before.slots.len().max(after.slots.len());
-    let mut fates = BTreeMap::new();
+    let mut changes = BTreeMap::new();
     for index in 0..most {
         let (was, is) = (before.slots.get(index).unwrap_or(&nothing), after.slots.get(index).unwrap_or(&nothing));
-        let fate = match (was.filling, is.filling) {
+        let change = match (was.filling, is.filling) {
             (Filling::Nothing, Filling::Nothing) => continue,
-            (Filling::Nothing, Filling::Pod | Filling::Retired) => Fate::Created,
-            (Filling::Pod | Filling::Retired, Filling::Nothing) => Fate::Removed,
-            _ if was.unit != is.unit => Fate::Moved,
-            _ if is_in_place(was, is) => Fate::InPlace,
-            _ if was.version != is.version => Fate::Recreated,
-            _ => Fate::Untouched,
+            (Filling::Nothing, Filling::Pod | Filling::Retired) => InstanceChange::Created,
+            (Filling::Pod | Filling::Retired, Filling::Nothing) => InstanceChange::Removed,
+            _ if was.unit != is.unit => InstanceChange::Moved,
+            _ if is_in_place(was, is) => InstanceChange::InPlace,
+            _ if was.version != is.version => InstanceChange::Recreated,
+            _ => InstanceChange::Untouched,
         };
-        fates.insert(u32::try_from(index + 1).unwrap_or(u32::MAX), fate);
+        changes.insert(u32::try_from(index + 1).unwrap_or(u32::MAX), change);
     }
-    fates
+    changes
 }
 
 fn is_in_place(was: &Slot, is: &Slot) -> bool {
-    let has_kept = is.made_as.is_some() || !is.lease.is_empty();
+    let has_kept = is.created_from.is_some() || !is.reserved_addresses.is_empty();
     was.version != is.version && was.node == is.node && has_kept
 }
 
-fn deeds(was: &[Slot], is: &[Slot]) -> BTreeSet<Deed> {
+fn actions(was: &[Slot], is: &[Slot]) -> BTreeSet<Action> {
     let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
-    let mut deeds = BTreeSet::new();
+    let mut actions = BTreeSet::new();
     for index in 0..was.len().max(is.len()) {
         let (was, is) = (was.get(index).unwrap_or(&nothing), is.get(index).unwrap_or(&nothing));
         let number = u32::try_from(index + 1).unwrap_or(u32::MAX);
-        let mut note = |deed: &str, unit: &str| deeds.extend([(number, deed.to_owned(), unit.to_owned())]);
+        let mut note = |action: &str, unit: &str| actions.extend([(number, action.to_owned(), unit.to_owned())]);
         let is_promoted = was.next.as_deref().is_some_and(|next| identity(next) == identity(is));
         match (was.filling, is.filling) {
             (Filling::Nothing | Filling::Retired, Filling::Pod) => note("Create", &is.unit),
@@ -116,5 +116,5 @@ fn deeds(was: &[Slot], is: &[Slot]) -> BTreeSet<Deed> {
             note(if next.unit == is.unit { "Surge" } else { "Move" }, &next.unit);
         }
     }
-    deeds
+    actions
 }

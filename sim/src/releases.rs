@@ -99,8 +99,8 @@ fn untruth(change: &Change) -> Option<String> {
     if let Some(now) = is.iter().find(changed) {
         return told(format!("revision {} became {:?} after all: {was:?}", now.number, now.outcome));
     }
-    let is_proven = record.proven == Some(last.number) && record.spec.is_conducted();
-    if is_proven != (last.outcome == RevisionOutcome::Completed) && record.spec.is_conducted() {
+    let is_proven = record.proven == Some(last.number) && record.spec.has_strategy();
+    if is_proven != (last.outcome == RevisionOutcome::Completed) && record.spec.has_strategy() {
         return told(format!("revision {} is {:?}, proven is {:?}", last.number, last.outcome, record.proven));
     }
     None

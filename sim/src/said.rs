@@ -11,7 +11,7 @@ use contract::record::GroupRecord;
 use contract::spec::PodGroupSpec;
 use serde_json::Value;
 
-use crate::steering::release_fields;
+use crate::steering::rollout_fields;
 
 /// What was said.
 #[derive(Debug, Clone, Default)]
@@ -79,13 +79,13 @@ impl Said {
     }
 
     /// It is changed by releases.
-    pub fn is_conducted(&self) -> bool {
-        self.spec.is_conducted()
+    pub fn has_strategy(&self) -> bool {
+        self.spec.has_strategy()
     }
 
     /// What is stored says something else; what, if so.
     pub fn differs(&self, record: &GroupRecord) -> Option<String> {
-        let (wanted, stored) = (release_fields(&self.spec), release_fields(&record.spec));
+        let (wanted, stored) = (rollout_fields(&self.spec), rollout_fields(&record.spec));
         (wanted != stored).then(|| format!("stored to be changed by {stored:?}, wanted is {wanted:?}"))
     }
 

@@ -10,7 +10,7 @@ use contract::command::{Act, Drift, Operation};
 use contract::record::{Filling, GroupRecord, OperationRecord, RevisionsRecord, Slot};
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 
 use crate::invariants::{Invariant, Violation};
 
@@ -107,7 +107,7 @@ impl Asks {
             || said.starts_with("the upgrade to version ");
         let cleared = !was.record.last_error.is_empty() && is.record.last_error.is_empty();
         // What a release ran into is over when the release goes on.
-        let cleared = cleared && !is.record.spec.is_conducted();
+        let cleared = cleared && !is.record.spec.has_strategy();
         if cleared && std::mem::take(&mut self.fresh) == 0 && !upgrade {
             return broken(Invariant::ErrorsStick, format!("{:?} was forgotten", was.record.last_error));
         }
@@ -129,7 +129,7 @@ impl Asks {
         let nothing = Slot::default();
         // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed. It may
         // have been deployed since the commit before, and asked then.
-        let is_deployed = was.slots.is_empty() && !is.record.spec.is_conducted();
+        let is_deployed = was.slots.is_empty() && !is.record.spec.has_strategy();
         for (number, slot) in (1..).zip(&is.slots).filter(|(_, slot)| is_instance(slot)) {
             let index = usize::try_from(number - 1).unwrap_or(0);
             let before = was.slots.get(index).filter(|before| is_instance(before)).unwrap_or(&nothing);
@@ -144,7 +144,7 @@ impl Asks {
                 // A restart that its operation did not come to before its limit is not made up for.
                 let is_late = *act == Act::Restart && now >= *at + limit;
                 // Where instances come one after the other, one may have come after it was asked of all.
-                let is_new = is.record.spec.is_conducted() && !was.slots.get(index).is_some_and(is_instance);
+                let is_new = is.record.spec.has_strategy() && !was.slots.get(index).is_some_and(is_instance);
                 let skipped = if is_late || is_new || is_deployed { possible.clone() } else { Vec::new() };
                 possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
             }
@@ -233,7 +233,7 @@ pub fn is_instance(slot: &Slot) -> bool {
 type Standing = (TargetState, u32, u32);
 
 fn standing(slot: &Slot) -> Standing {
-    (slot.target, slot.starts_asked, slot.restarts_asked)
+    (slot.target, slot.starts_requested, slot.restarts_requested)
 }
 
 fn after((target, starts, restarts): Standing, act: Act) -> Standing {

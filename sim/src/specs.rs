@@ -12,7 +12,7 @@ use crate::random::Random;
 
 /// What becomes of containers of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ContainerBehaviour {
     /// They run, and are found healthy if somebody checks.
     Well,
     /// They run, and are found unhealthy if somebody checks.
@@ -25,7 +25,7 @@ pub enum Fate {
     Broken,
 }
 
-impl Fate {
+impl ContainerBehaviour {
     /// The fate in an image's name.
     pub fn of(image: &str) -> Self {
         match image.split(':').next() {
@@ -40,7 +40,7 @@ impl Fate {
 
 /// True when every container of the pod comes up and stays up.
 pub fn is_sound(pod: &PodSpec) -> bool {
-    pod.containers.iter().all(|container| Fate::of(&container.image) == Fate::Well)
+    pod.containers.iter().all(|container| ContainerBehaviour::of(&container.image) == ContainerBehaviour::Well)
 }
 
 /// The dependency pods there may be.

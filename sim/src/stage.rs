@@ -17,7 +17,7 @@ use contract::query::{Answer, Query, Reply};
 use contract::record::{GroupRecord, Slot};
 use contract::state::HealthState;
 use contract::time::Timestamp;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use scheduler::core::Core;
 use scheduler::core::io::{CommitResult, Delivery, Effect, Input, Settings, Write};
 

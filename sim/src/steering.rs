@@ -97,7 +97,7 @@ fn action(random: &mut Random) -> RolloutAction {
 
 /// Some of the fields of another strategy; what belongs to one strategy alone comes with it.
 fn patch(random: &mut Random) -> Map<String, Value> {
-    let all = release_fields(&conducted::fields(random));
+    let all = rollout_fields(&conducted::fields(random));
     let together = ["Strategy", "Topology", "UpdatePolicy"];
     let is_whole = random.chance(40);
     let chosen = |key: &str, random: &mut Random| match together.contains(&key) {
@@ -116,7 +116,7 @@ fn patch(random: &mut Random) -> Map<String, Value> {
 }
 
 /// The fields of a spec that say how it is changed, by name; those unsaid are absent.
-pub fn release_fields(spec: &PodGroupSpec) -> Map<String, Value> {
+pub fn rollout_fields(spec: &PodGroupSpec) -> Map<String, Value> {
     let bare = PodGroupSpec { name: String::new(), ..PodGroupSpec::default() };
     let keys = |spec: &PodGroupSpec| match serde_json::to_value(spec) {
         Ok(Value::Object(map)) => map,

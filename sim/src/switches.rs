@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::brakes::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::Verb;
 use contract::keys::{self, Key};
 use contract::name::GroupName;
 use contract::record::{CallbacksRecord, Draining, Slot};
+use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 

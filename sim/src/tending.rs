@@ -10,7 +10,7 @@ use contract::keys;
 use contract::name::GroupName;
 use contract::record::{GroupRecord, Slot};
 use contract::time::Timestamp;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 
 use crate::event::{AtUser, Event};
@@ -53,7 +53,7 @@ impl World {
 
 /// Its releases can be spoken to.
 fn is_led(record: &GroupRecord) -> bool {
-    record.spec.is_conducted() && !is_departing(record)
+    record.spec.has_strategy() && !is_departing(record)
 }
 
 /// What a group waits for, as it is stored.

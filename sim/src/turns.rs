@@ -64,7 +64,7 @@ impl Turns {
                     node: stride.is.node.clone(),
                     since,
                     until: since + poll.max(setup) * 5,
-                    restarts: stride.is.restarts_asked,
+                    restarts: stride.is.restarts_requested,
                     containers: spec.map_or(0, |spec| spec.containers.len()),
                 };
                 self.taken.insert(stride.instance, taken);
@@ -92,7 +92,7 @@ impl Turns {
 fn is_released(change: &Change, stride: &Stride<'_>) -> bool {
     let (was, is) = (stride.was, stride.is);
     let changed = was.version != is.version || was.filling != is.filling || was.unit != is.unit;
-    changed && change.is.record.spec.is_conducted()
+    changed && change.is.record.spec.has_strategy()
 }
 
 fn number(key: &InstanceKey) -> usize {
@@ -103,7 +103,7 @@ fn number(key: &InstanceKey) -> usize {
 fn is_taken(stride: &Stride<'_>) -> bool {
     let (was, is) = (stride.was, stride.is);
     let ran = was.target == TargetState::Run && was.node.is_some() && was.leaves.is_none() && was.failures == 0;
-    let anew = is.version != was.version || is.restarts_asked > was.restarts_asked;
+    let anew = is.version != was.version || is.restarts_requested > was.restarts_requested;
     ran && (anew || (is.leaves.is_some() && is.leaves == was.node))
 }
 
@@ -112,7 +112,7 @@ fn is_up(taken: &Taken, nodes: &Nodes<'_>) -> bool {
         return false;
     };
     let memory = machine.disk.memory.get(&taken.pod);
-    let answered = taken.restarts > 0 && memory.is_some_and(|memory| memory.restarts_answered >= taken.restarts);
+    let answered = taken.restarts > 0 && memory.is_some_and(|memory| memory.restarts_done >= taken.restarts);
     let inventory = nodes.engines[machine.engine].inventory(&machine.owner);
     let own = inventory.iter().filter(|seen| seen.identity.pod == taken.pod && seen.phase == Phase::Running);
     // The clock of the leader that took it down may be ahead of the engine's.

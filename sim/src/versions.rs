@@ -96,7 +96,7 @@ impl Versions {
         }
         // A release returns to the version that completed last. An upgrade without a strategy returns to the version of the
         // instances that it did not replace, or to the one before it.
-        let is_way_back = |earlier: &u32| record.proven == Some(*earlier) || !record.spec.is_conducted();
+        let is_way_back = |earlier: &u32| record.proven == Some(*earlier) || !record.spec.has_strategy();
         let former = record.former.iter().filter(|(earlier, _)| is_way_back(earlier));
         self.back = former.map(|(_, pod)| pod.clone()).collect();
         self.known.insert(version, pod.clone());

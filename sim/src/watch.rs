@@ -279,7 +279,7 @@ impl Watch {
             self.look_for_foreigners(nodes.engines);
             self.look_for_copies(nodes.engines);
             self.turns.look(nodes);
-            if self.model.stored.values().any(|stored| stored.record.spec.is_conducted()) {
+            if self.model.stored.values().any(|stored| stored.record.spec.has_strategy()) {
                 self.service.look(nodes, now);
             }
             let twice = running_twice(nodes, &self.model.stored);

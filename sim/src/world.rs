@@ -157,7 +157,7 @@ impl World {
             Event::Commit { seat, attempt, commit } => self.commit_arrives(seat, attempt, &commit),
             Event::Arrival(arrival) => self.arrive(arrival),
             Event::Step { node, life, lane, step } => self.step_arrives(node, life, lane, step),
-            Event::Fate { engine, id, starts } => self.fulfil(engine, &id, starts),
+            Event::ContainerBehaviour { engine, id, starts } => self.fulfil(engine, &id, starts),
             Event::User(what) => self.at_user(&what),
             Event::Fault(fault) => self.fail(&fault),
         }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use contract::delta::Changes;
 use contract::name::GroupName;
 use contract::order::{Order, OrderDelta};
 use contract::pod_id::PodId;
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use contract::travel::Changes;
 use planner::lane::{can_be_updated, makes_other_containers};
 
 use super::io::{Ledger, LiveMemory, PodMemory};
@@ -78,12 +78,12 @@ pub(super) fn adopt(
             let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
             let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
             memory.halted = (0..count).collect();
-            memory.let_go = false;
+            memory.is_crash_looping = false;
         }
     }
     for (pod, asked_at) in asked {
-        let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_asked);
-        let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_asked > before);
+        let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_requested);
+        let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_requested > before);
         let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
         let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
         note_asked(memory, *asked_at, starts.then_some(count));
@@ -102,7 +102,7 @@ fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order)
     let is_live = version(before).or_else(|| version(after)).is_some();
     if makes_other_containers(was, is) {
         // A pod that crash-looped gets its immediate restarts again.
-        memory.let_go = false;
+        memory.is_crash_looping = false;
         memory.restarts = 0;
         memory.outdated |= !(is_live && can_be_updated(was, is));
     }
@@ -118,14 +118,14 @@ fn is_worth_keeping(memory: &mut PodMemory) -> bool {
 /// Somebody asks for a restart of a pod, or for a start of its containers, however many those are: what it did before
 /// is forgiven. A restart counts on, unless the pod was let go.
 fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>) {
-    if starts.is_some() || memory.let_go {
+    if starts.is_some() || memory.is_crash_looping {
         memory.restarts = 0;
         memory.restarted_at = Timestamp::NEVER;
     }
     if let Some(count) = starts {
         memory.halted = (0..count).collect();
     }
-    memory.let_go = false;
+    memory.is_crash_looping = false;
     memory.failures = 0;
     memory.retry_at = Timestamp::NEVER;
     memory.last_error.clear();
@@ -142,7 +142,7 @@ mod tests {
 
     fn order(pods: &[(&str, u32)], specs: &[(&str, i64)]) -> Order {
         let pod = |(pod, starts): &(&str, u32)| {
-            (pod.parse().expect("a pod"), Assignment { starts_asked: *starts, ..Assignment::default() })
+            (pod.parse().expect("a pod"), Assignment { starts_requested: *starts, ..Assignment::default() })
         };
         let spec = |(key, setup_time): &(&str, i64)| {
             let spec = PodSpec { setup_time: *setup_time, ..PodSpec::default() };

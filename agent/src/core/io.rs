@@ -283,7 +283,8 @@ pub struct PodMemory {
     /// When it was last restarted.
     pub restarted_at: Timestamp,
     /// It is crash-looping: the immediate restarts are spent, further ones follow with back-off.
-    pub let_go: bool,
+    #[serde(rename = "let_go")]
+    pub is_crash_looping: bool,
     /// How its containers last ended by themselves, by container index.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exits: BTreeMap<usize, ExitFacts>,
@@ -297,9 +298,11 @@ pub struct PodMemory {
     /// What went wrong last.
     pub last_error: String,
     /// The last start asked for that was done, as far as it can be.
-    pub starts_answered: u32,
+    #[serde(rename = "starts_answered")]
+    pub starts_done: u32,
     /// The last restart asked for that was done, as far as it can be.
-    pub restarts_answered: u32,
+    #[serde(rename = "restarts_answered")]
+    pub restarts_done: u32,
     /// The last start of its containers, by the engine's clock, when the last start or restart was asked for; kept with the
     /// order that asks. Never when the pod was ordered so from its first moment. A container that was started later was
     /// not left as it was.

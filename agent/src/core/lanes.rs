@@ -72,14 +72,14 @@ impl Core {
         // Each of these settles one thing about one of the lane's pods, so this ends.
         loop {
             match next_step(&self.planned_lane(key, now), now) {
-                Next::LetGo(pod) => {
+                Next::CrashLooping(pod) => {
                     info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
-                    self.memory_mut(&pod).let_go = true;
+                    self.memory_mut(&pod).is_crash_looping = true;
                 }
                 Next::Recovered(pod) => {
                     info!(%pod, "the pod is not crash-looping any more");
                     let memory = self.memory_mut(&pod);
-                    memory.let_go = false;
+                    memory.is_crash_looping = false;
                     memory.restarts = 0;
                 }
                 Next::Answered { pod, history } => self.answered(&pod, history),
@@ -103,10 +103,10 @@ impl Core {
     /// What was asked of `pod` is done, as far as it can be.
     pub(super) fn answered(&mut self, pod: &PodId, history: History) {
         let Some(asked) = self.ledger.order.pods.get(pod).cloned() else { return };
-        info!(%pod, starts = asked.starts_asked, restarts = asked.restarts_asked, "what was asked of the pod is done");
+        info!(%pod, starts = asked.starts_requested, restarts = asked.restarts_requested, "what was asked of the pod is done");
         let memory = self.memory_mut(pod);
-        memory.starts_answered = asked.starts_asked;
-        memory.restarts_answered = asked.restarts_asked;
+        memory.starts_done = asked.starts_requested;
+        memory.restarts_done = asked.restarts_requested;
         memory.restarts = history.restarts;
         memory.restarted_at = history.restarted_at;
         memory.renewed.clear();
@@ -114,7 +114,7 @@ impl Core {
 
     fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
         let (step, history) = match next {
-            Next::Nothing | Next::LetGo(_) | Next::Recovered(_) | Next::Answered { .. } | Next::Fetch(_) => {
+            Next::Nothing | Next::CrashLooping(_) | Next::Recovered(_) | Next::Answered { .. } | Next::Fetch(_) => {
                 return self.world.wait(key, None);
             }
             Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
@@ -173,7 +173,7 @@ impl Core {
             wanted: wanted.collect(),
             seen: self.world.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
             limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
-            brakes: order.brakes,
+            switches: order.switches,
         }
     }
 
@@ -258,7 +258,7 @@ impl Core {
 
     /// When a crash-looping pod is started again; never when no start is planned.
     fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
-        let attempt = memory.let_go.then(|| next_attempt(&self.planned_lane(key, now), pod, now)).flatten();
+        let attempt = memory.is_crash_looping.then(|| next_attempt(&self.planned_lane(key, now), pod, now)).flatten();
         attempt.unwrap_or_default()
     }
 
@@ -319,12 +319,12 @@ fn remembered(memory: &PodMemory) -> Memory {
         created: memory.created,
         outdated: memory.outdated,
         halted: memory.halted.clone(),
-        let_go: memory.let_go,
+        is_crash_looping: memory.is_crash_looping,
         ends_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
         history: History { restarts: memory.restarts, restarted_at: memory.restarted_at },
         retry_at: memory.retry_at,
-        starts_answered: memory.starts_answered,
-        restarts_answered: memory.restarts_answered,
+        starts_done: memory.starts_done,
+        restarts_done: memory.restarts_done,
         asked_at: memory.asked_at,
         renewed: memory.renewed.clone(),
     }

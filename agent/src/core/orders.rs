@@ -226,7 +226,7 @@ impl Core {
                 let mut order = Order { fence: delta.fence, ..(*self.ledger.order).clone() };
                 delta.pods.apply(&mut order.pods);
                 delta.specs.apply(&mut order.specs);
-                let order = Order { spared: delta.spared, brakes: delta.brakes, ..order };
+                let order = Order { spared: delta.spared, switches: delta.switches, ..order };
                 let digest = order.digest();
                 (order, digest, None)
             }
@@ -290,7 +290,8 @@ impl Core {
         let some = touched.into_iter().flatten().filter_map(|pod| order.pods.get_key_value(pod));
         for (pod, after) in order.pods.iter().filter(|_| touched.is_none()).chain(some) {
             let Some(before) = self.ledger.order.pods.get(pod) else { continue };
-            if after.starts_asked > before.starts_asked || after.restarts_asked > before.restarts_asked {
+            if after.starts_requested > before.starts_requested || after.restarts_requested > before.restarts_requested
+            {
                 let lane = pod.key();
                 let own = self.world.containers(&lane).filter(|seen| seen.identity.pod == *pod);
                 let last_start = own.map(|seen| seen.started_at).max().unwrap_or(Timestamp::NEVER);
@@ -306,7 +307,7 @@ impl Core {
     fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
             for memory in Arc::make_mut(&mut ledger.memory).values_mut().filter(|memory| memory.asked_at.happened()) {
-                (memory.restarts_answered, memory.renewed) = Default::default();
+                (memory.restarts_done, memory.renewed) = Default::default();
                 memory.asked_at = Timestamp::from_millis(i64::MAX);
             }
         }
@@ -345,7 +346,7 @@ impl Core {
             // What was left alone may have to go now.
             self.world.mark_all();
         }
-        if order.brakes != before.brakes {
+        if order.switches != before.switches {
             // What was held back may be done now.
             order.pods.keys().for_each(|pod| self.world.mark(&pod.key()));
         }

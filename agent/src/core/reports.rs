@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use contract::delta::Changes;
 use contract::digest::Digest;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportHead, ReportMessage, Stamp};
 use contract::state::RunState;
 use contract::time::Timestamp;
-use contract::travel::Changes;
 
 use super::lane_range;
 

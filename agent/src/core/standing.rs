@@ -66,8 +66,8 @@ impl Core {
             let memory = self.memory_mut(pod);
             *memory = PodMemory {
                 halted: std::mem::take(&mut memory.halted),
-                starts_answered: memory.starts_answered,
-                restarts_answered: memory.restarts_answered,
+                starts_done: memory.starts_done,
+                restarts_done: memory.restarts_done,
                 ..PodMemory::default()
             };
         } else if !memory.outdated && complete && !memory.created {

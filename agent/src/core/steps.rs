@@ -99,7 +99,7 @@ impl Core {
                 memory.retry_at = Timestamp::NEVER;
                 memory.last_error.clear();
                 // An attempt of a crash loop does not end it.
-                memory.let_go &= history.is_some_and(|history| history.restarts > most);
+                memory.is_crash_looping &= history.is_some_and(|history| history.restarts > most);
                 if let Some(History { restarts, restarted_at }) = history {
                     memory.restarts = restarts;
                     memory.restarted_at = restarted_at;
@@ -258,8 +258,8 @@ impl Core {
 
     /// A start or a restart of `pod` was asked for and is not done.
     fn is_asked(&self, pod: &PodId) -> bool {
-        let answered = self.ledger.memory.get(pod).map_or((0, 0), |m| (m.starts_answered, m.restarts_answered));
-        let asked = self.ledger.order.pods.get(pod).map_or((0, 0), |a| (a.starts_asked, a.restarts_asked));
+        let answered = self.ledger.memory.get(pod).map_or((0, 0), |m| (m.starts_done, m.restarts_done));
+        let asked = self.ledger.order.pods.get(pod).map_or((0, 0), |a| (a.starts_requested, a.restarts_requested));
         asked.0 > answered.0 || asked.1 > answered.1
     }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use contract::docker_inspect::{ContainerDetail, NodeDetail};
 use contract::labels::{self, Owner};
 use contract::name::GroupName;
 use contract::notice::DeadLetter;
@@ -10,7 +11,6 @@ use contract::order::{OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::query::{InspectReply, InspectRequest};
 use contract::report::{EngineState, NodeFacts};
-use contract::runtime::{ContainerDetail, NodeDetail};
 use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Error, Message, Subscription};

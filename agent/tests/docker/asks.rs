@@ -15,7 +15,7 @@ use super::node::{Node, Process, order, runs, words, world};
 fn asked(cluster: &Cluster, generation: u64, starts: u32, restarts: u32) -> Order {
     let mut order = order(cluster, generation, 1);
     for assignment in order.pods.values_mut() {
-        (assignment.starts_asked, assignment.restarts_asked) = (starts, restarts);
+        (assignment.starts_requested, assignment.restarts_requested) = (starts, restarts);
     }
     order
 }
@@ -40,9 +40,9 @@ async fn a_restart_ends_and_starts_the_same_container_once() {
         let before = until(&mut node, &pod, up).await.containers[0].clone();
         let (since, began) = (engine_time(), Instant::now());
         obey(&node, &asked(cluster, 2, 0, 1)).await;
-        let after = until(&mut node, &pod, |facts| facts.restarts_answered == 1).await;
+        let after = until(&mut node, &pod, |facts| facts.restarts_done == 1).await;
         println!("restart asked to answered: {} ms", began.elapsed().as_millis());
-        assert_eq!((after.state, after.restarts, after.let_go), (RunState::Success, 1, false));
+        assert_eq!((after.state, after.restarts, after.is_crash_looping), (RunState::Success, 1, false));
         assert_eq!(after.containers[0].id, before.id);
         assert!(after.containers[0].started_at > before.started_at);
         assert_eq!(cluster.starts(&before.id, &since).await, 1);
@@ -62,11 +62,11 @@ async fn a_crash_looping_pod_is_started_by_hand_with_new_immediate_restarts() {
             let facts = until(&mut node, &pod, |facts| up(facts) && facts.restarts == restarts).await;
             cluster.kill(&facts.containers[0].id).await;
         }
-        let down = until(&mut node, &pod, |facts| facts.let_go).await;
+        let down = until(&mut node, &pod, |facts| facts.is_crash_looping).await;
         assert_eq!((down.state, down.restarts), (RunState::Exit, 3));
         obey(&node, &asked(cluster, 2, 1, 0)).await;
-        let started = until(&mut node, &pod, |facts| facts.starts_answered == 1).await;
-        assert_eq!((started.state, started.restarts, started.let_go), (RunState::Success, 1, false));
+        let started = until(&mut node, &pod, |facts| facts.starts_done == 1).await;
+        assert_eq!((started.state, started.restarts, started.is_crash_looping), (RunState::Success, 1, false));
         cluster.kill(&started.containers[0].id).await;
         until(&mut node, &pod, |facts| up(facts) && facts.restarts == 2).await;
         node.stop().await;
@@ -91,7 +91,7 @@ async fn a_start_that_cannot_work_is_answered_in_the_engines_words() {
         let failed = until(&mut node, &pod, |facts| facts.state == RunState::Fail).await;
         assert!(failed.last_error.contains("no-such-program"), "{failed:?}");
         obey(&node, &broken(2, 1)).await;
-        let answered = until(&mut node, &pod, |facts| facts.starts_answered == 1).await;
+        let answered = until(&mut node, &pod, |facts| facts.starts_done == 1).await;
         assert_eq!((answered.state, answered.last_error), (RunState::Fail, failed.last_error));
         node.stop().await;
     })
@@ -143,7 +143,7 @@ async fn an_agent_killed_at_any_moment_of_a_restart_restarts_once() {
             }
             drop(agent);
             agent = Process::spawn(&words);
-            let facts = until(&mut node, &pod, |facts| facts.restarts_answered == round && up(facts)).await;
+            let facts = until(&mut node, &pod, |facts| facts.restarts_done == round && up(facts)).await;
             assert_eq!(cluster.starts(&id, &since).await, 1, "killed at {moment:?}");
             assert_eq!((facts.restarts, &facts.containers[0].id), (round, &id), "killed at {moment:?}");
         }

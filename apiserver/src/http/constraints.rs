@@ -1,9 +1,9 @@
 //! `/api/constraints`: what every placement keeps to, one constraint per type.
 
 use axum::http::StatusCode;
-use contract::brakes::Constraint;
 use contract::command::Verb as Change;
 use contract::query::{Answer as Told, Query};
+use contract::switches::Constraint;
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;

@@ -5,7 +5,7 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::go_json;
+use contract::lenient_json;
 use contract::query::{Answer as Told, Query};
 use serde::{Deserialize, Serialize};
 
@@ -45,7 +45,7 @@ pub async fn config(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => show(api).await,
         Verb::Patch => {
-            let body: Partial = go_json::from_slice(&call.body)
+            let body: Partial = lenient_json::from_slice(&call.body)
                 .map_err(|error| Refused::bad_request(format!("Invalid Engine Config params format: {error}")))?;
             configure(api, &call, body).await
         }

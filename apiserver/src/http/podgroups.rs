@@ -6,14 +6,14 @@
 
 use axum::http::StatusCode;
 use contract::command::{Act, Removal, Verb as Change};
-use contract::go_json;
+use contract::lenient_json;
 use contract::name::GroupName;
 use contract::query::{Answer as Told, Query};
-use contract::release_fields;
+use contract::rollout_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
 use contract::validate::MOST_INSTANCES;
-use contract::{repeated, strict};
+use contract::{duplicate_fields, strict};
 use serde_json::Value;
 
 use super::releases;
@@ -89,14 +89,14 @@ pub(super) fn is_strict(call: &Call) -> bool {
 /// The group a body asks for.
 pub(super) fn asked_for(body: &[u8], is_strict: bool) -> Result<PodGroupSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Invalid PodGroupSpec params format: {error}"));
-    if let Some(problem) = repeated::problem(body).filter(|_| is_strict) {
+    if let Some(problem) = duplicate_fields::problem(body).filter(|_| is_strict) {
         return Err(Refused::bad_request(format!("Invalid PodGroupSpec params format: {problem}")));
     }
-    let body: Value = go_json::from_slice(body).map_err(unreadable)?;
+    let body: Value = lenient_json::from_slice(body).map_err(unreadable)?;
     let document = body.as_object().cloned().unwrap_or_default();
-    let mut spec: PodGroupSpec = go_json::from_value(body).map_err(unreadable)?;
+    let mut spec: PodGroupSpec = lenient_json::from_value(body).map_err(unreadable)?;
     let mut flaws =
-        if is_strict { strict::group_flaws(&document, &spec) } else { release_fields::strangers(&document) };
+        if is_strict { strict::group_flaws(&document, &spec) } else { rollout_fields::strangers(&document) };
     if is_strict && !strict::names(&document, "RestartPolicy") {
         // Absent means never in the contract, which hardly any service wants: only plain requests keep that default.
         spec.restart_policy = RestartPolicy::Always;
@@ -179,12 +179,12 @@ fn spec(call: &Call) -> Result<Change, Refused> {
 /// The pod a body asks for; `flawed` begins the message about one that is not sound.
 pub(super) fn pod_for(body: &[u8], is_strict: bool, flawed: &str) -> Result<PodSpec, Refused> {
     let unreadable = |error| Refused::bad_request(format!("Bad parameter format for PodSpec, {error}"));
-    if let Some(problem) = repeated::problem(body).filter(|_| is_strict) {
+    if let Some(problem) = duplicate_fields::problem(body).filter(|_| is_strict) {
         return Err(Refused::bad_request(format!("Bad parameter format for PodSpec, {problem}")));
     }
-    let body: Value = go_json::from_slice(body).map_err(unreadable)?;
+    let body: Value = lenient_json::from_slice(body).map_err(unreadable)?;
     let document = body.as_object().cloned().unwrap_or_default();
-    let pod: PodSpec = go_json::from_value(body).map_err(unreadable)?;
+    let pod: PodSpec = lenient_json::from_value(body).map_err(unreadable)?;
     let mut flaws = if is_strict { strict::pod_flaws(&document, &pod) } else { Vec::new() };
     flaws.extend(pod.validate().err().unwrap_or_default());
     if flaws.is_empty() { Ok(pod) } else { Err(Refused::flawed(flawed, &flaws)) }

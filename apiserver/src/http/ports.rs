@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use axum::http::StatusCode;
 use contract::api::PortsToValidate;
-use contract::go_json;
+use contract::lenient_json;
 use contract::query::{Answer as Told, PortClaim, Query};
 
 use super::respond::{self, Answer, Refused};
@@ -30,7 +30,7 @@ async fn validate(api: &Api, call: &Call) -> Answer {
     if call.params.text("cmd") != Some("validate") {
         return Err(Refused::bad_request("Unknown request!"));
     }
-    let asked: PortsToValidate = go_json::from_slice(&call.body)
+    let asked: PortsToValidate = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid ports params format: {error}")))?;
     if let Some(wrong) = asked.ports.iter().find(|port| !(1..=65_535).contains(*port)) {
         let message = format!("Invalid ports params format: Ports: {wrong} is not a port 1..65535");

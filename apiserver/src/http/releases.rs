@@ -6,8 +6,8 @@
 use std::str::FromStr;
 
 use contract::command::{RolloutAction, Verb as Change};
-use contract::go_json;
-use contract::release_fields;
+use contract::lenient_json;
+use contract::rollout_fields;
 use contract::validate::LONGEST_CAUSE;
 
 use super::Call;
@@ -54,9 +54,9 @@ fn action(call: &Call) -> Result<RolloutAction, Refused> {
 
 /// `cmd=strategy`: how the group wants to be changed. The body is JSON whatever its content type.
 pub fn strategy(call: &Call) -> Result<Change, Refused> {
-    let fields = go_json::from_slice(&call.body)
+    let fields = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Bad parameter format for strategy, {error}")))?;
-    release_fields::check(&fields).map_err(|flaws| Refused::flawed("Bad parameter for strategy", &flaws))?;
+    rollout_fields::check(&fields).map_err(|flaws| Refused::flawed("Bad parameter for strategy", &flaws))?;
     Ok(Change::PatchStrategy { name: group_name(call)?, fields })
 }
 

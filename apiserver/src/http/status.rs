@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::go_json;
+use contract::lenient_json;
 use serde::Deserialize;
 
 use super::respond::{self, Answer, Refused};
@@ -38,7 +38,7 @@ async fn get(api: &Api) -> Answer {
 }
 
 async fn patch(api: &Api, call: &Call) -> Answer {
-    let wanted: Wanted = go_json::from_slice(&call.body)
+    let wanted: Wanted = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid Status params format: {error}")))?;
     let running = match wanted.status.as_str() {
         "start" => true,

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
+use contract::docker_inspect::{Endpoint, NetworkSettings, PortBinding};
 use contract::exit::ExitFacts;
 use contract::fence::Term;
-use contract::go_json;
+use contract::lenient_json;
 use contract::report::{NodeFacts, PodFacts};
-use contract::runtime::{Endpoint, NetworkSettings, PortBinding};
 use contract::spec::PodGroupSpec;
 use contract::state::{HealthState, RunState, TargetState};
 use contract::time::Timestamp;
@@ -19,7 +19,7 @@ const SPEC: &str = r#"{"Name":"hello.web.web","Namespace":"hello","NumInstances"
     "Annotation":"{\"mountpoint\":[\"hello.lain.local\"]}","Labels":{"team":"x"}}}"#;
 
 fn spec() -> PodGroupSpec {
-    go_json::from_slice(SPEC.as_bytes()).unwrap()
+    lenient_json::from_slice(SPEC.as_bytes()).unwrap()
 }
 
 fn facts(id: &str) -> PodFacts {
@@ -201,7 +201,7 @@ fn a_standby_is_not_called_leader() {
         running: 0,
         nodes_alive: 0,
         nodes: 0,
-        estranged: 0,
+        foreign_store: 0,
         restored: None,
         quarantined: Vec::new(),
         warnings: vec!["etcd went back".to_owned()],

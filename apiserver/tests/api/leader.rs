@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Command, Operation, Outcome, Refusal, Verb, Verdict};
 use contract::fence::Term;
 use contract::history::{Event, Happened};
@@ -16,6 +15,7 @@ use contract::report::{ContainerFacts, EngineState, NodeFacts, PodFacts};
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::subjects;
+use contract::switches::{Constraint, EngineRecord};
 use contract::time::Timestamp;
 use contract::validate::{Flaw, sentence};
 use fabric::nats::Bus;
@@ -256,7 +256,7 @@ impl State {
                 running: 2,
                 nodes_alive: 2,
                 nodes: 2,
-                estranged: 0,
+                foreign_store: 0,
                 restored: None,
                 quarantined: Vec::new(),
                 warnings: Vec::new(),

@@ -6,8 +6,8 @@ use contract::command::{Refusal, RolloutAction};
 use contract::record::RevisionOutcome;
 use contract::rollout::StrategyType;
 use contract::rollout_view::{
-    Fate, PlanView, RevisionView, RevisionsView, RolloutInstance, RolloutPhase, RolloutPod, RolloutStand, RolloutUnit,
-    RolloutView,
+    InstanceChange, PlanView, RevisionView, RevisionsView, RolloutInstance, RolloutPhase, RolloutPod, RolloutStatus,
+    RolloutUnit, RolloutView,
 };
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
@@ -68,7 +68,7 @@ pub(crate) fn rollout(group: &PodGroupSpec) -> Box<RolloutView> {
         strategy: group.strategy_type(),
         is_rollback: false,
         phase: RolloutPhase::WaitingForConfirm,
-        stand: RolloutStand::WaitingForConfirm,
+        status: RolloutStatus::WaitingForConfirm,
         message: "group 1 is done and waits to be confirmed".to_owned(),
         since: Timestamp::from_millis(1_700_000_001_000),
         replicas: group.num_instances,
@@ -108,14 +108,14 @@ pub(crate) fn plan(spec: &PodGroupSpec, known: Option<&PodGroupSpec>) -> Result<
     if spec.name.starts_with("unfit") {
         return Err(Refusal::Unfit { reason: "InPlaceOnly, but Pod.Containers[0].Env changes".to_owned() });
     }
-    let fate = if known.is_some() { Fate::Recreated } else { Fate::Created };
+    let change = if known.is_some() { InstanceChange::Recreated } else { InstanceChange::Created };
     Ok(Box::new(PlanView {
         name: spec.name.clone(),
         release: if known.is_some() { CURRENT + 1 } else { 0 },
         strategy: StrategyType::RollingUpdate,
         is_new: known.is_none(),
         steps: Vec::new(),
-        fates: BTreeMap::from([(1, fate)]),
+        changes: BTreeMap::from([(1, change)]),
         peak_extra_pods: 1,
         peak_extra_memory: 0,
         peak_extra_cpu_millis: 0,

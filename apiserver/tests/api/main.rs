@@ -5,7 +5,6 @@
 
 mod backups;
 mod bodies;
-mod brakes;
 mod clients;
 mod contract;
 mod depends;
@@ -22,5 +21,6 @@ mod ports;
 mod reads;
 mod releases;
 mod routing;
+mod switches;
 mod world;
 mod writes;

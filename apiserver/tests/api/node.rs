@@ -1,7 +1,7 @@
 //! A node's side of the wire: describes every container it is asked about.
 
+use contract::docker_inspect::ContainerDetail;
 use contract::query::{InspectReply, InspectRequest};
-use contract::runtime::ContainerDetail;
 use contract::subjects;
 use fabric::nats::Bus;
 

@@ -2,7 +2,7 @@
 
 use contract::command::{Refusal, Verb};
 use contract::name::NodeName;
-use contract::node::{Cordon, NodeChange, NodePage, NodePod, Twin};
+use contract::node::{Cordon, DuplicateAgent, NodeChange, NodePage, NodePod};
 use contract::query::NodeView;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
@@ -46,7 +46,11 @@ pub(crate) fn page(view: NodeView) -> Option<Box<NodePage>> {
         heard_at: Some(Timestamp::from_millis(1_700_000_001_000)),
         removing: false,
         pods: vec![pod],
-        twin: Some(Twin { identity: "01JCK1".to_owned(), address: "10.0.0.9".to_owned(), at: Timestamp::NEVER }),
+        duplicate_agent: Some(DuplicateAgent {
+            identity: "01JCK1".to_owned(),
+            address: "10.0.0.9".to_owned(),
+            at: Timestamp::NEVER,
+        }),
     }))
 }
 

@@ -6,10 +6,10 @@ use contract::api::{
     ClusterStatus, DeadLetters, Events, Letter, NamespacePodsWithSpec, Node, PodGroupLine, PodGroupList,
     PodGroupWithSpec,
 };
-use contract::brakes::Constraint;
 use contract::event::Event;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
+use contract::switches::Constraint;
 use reqwest::{Method, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -48,8 +48,9 @@ pub(super) fn page(status_of: &NodeStatus, events: &[Event]) -> String {
         let why = if cordon.why.is_empty() { String::new() } else { format!(": {}", cordon.why) };
         lines.push(format!("  cordoned   by {} at {}{why}", dash(&cordon.by), cordon.at));
     }
-    if let Some(twin) = &status_of.twin {
-        let told = format!("{} at {} reports under this name too", twin.identity, dash(&twin.address));
+    if let Some(duplicate_agent) = &status_of.duplicate_agent {
+        let told =
+            format!("{} at {} reports under this name too", duplicate_agent.identity, dash(&duplicate_agent.address));
         lines.push(format!("  ignored    {told}; stop it or give it another --name"));
     }
     lines.push(format!("{} instances, {} containers", status_of.pods.len(), node.containers));
@@ -92,7 +93,7 @@ fn said(labels: &BTreeMap<String, Option<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use contract::node::{Cordon, Twin};
+    use contract::node::{Cordon, DuplicateAgent};
     use contract::node_view::PodOnNode;
     use contract::state::RunState;
 
@@ -134,7 +135,11 @@ mod tests {
             node: Node { cordon: Some(cordon), ..node() },
             said_labels: BTreeMap::from([("rack".to_owned(), Some("3".to_owned())), ("old".to_owned(), None)]),
             pods: vec![pod],
-            twin: Some(Twin { identity: "01X".to_owned(), address: "10.0.0.9".to_owned(), ..Twin::default() }),
+            duplicate_agent: Some(DuplicateAgent {
+                identity: "01X".to_owned(),
+                address: "10.0.0.9".to_owned(),
+                ..DuplicateAgent::default()
+            }),
             ..NodeStatus::default()
         };
         let text = page(&status, &[]);

@@ -5,7 +5,7 @@
 
 mod text;
 
-use contract::rollout_view::{Fate, PlanView};
+use contract::rollout_view::{InstanceChange, PlanView};
 
 use crate::api::Api;
 use crate::apply::{self, Error};
@@ -59,7 +59,7 @@ async fn planned(api: &Api, document: &Document) -> Result<Planned, Error> {
 impl Planned {
     fn comes_to(&self) -> Change {
         let Self { view, fields } = self;
-        let is_untouched = view.fates.values().all(|fate| *fate == Fate::Untouched);
+        let is_untouched = view.changes.values().all(|fate| *fate == InstanceChange::Untouched);
         match view.completes && view.unplaced.is_empty() {
             false => Change::Fails,
             true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => Change::Nothing,

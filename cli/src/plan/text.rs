@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use contract::rollout_view::{Fate, PlanDeed, PlanStep, PlanView, Unplaced};
+use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
 use super::{Change, Planned};
 use crate::rollout::picture::strategy;
@@ -20,7 +20,7 @@ pub(super) fn plan(planned: &Planned) -> String {
     if !fields.is_empty() {
         let _ = writeln!(text, "  changed fields: {}", fields.join(", "));
     }
-    fates(&view.fates, &mut text);
+    changes(&view.changes, &mut text);
     let mut group = None;
     for (index, step) in view.steps.iter().enumerate() {
         if group.replace(step.group) != Some(step.group) {
@@ -42,17 +42,17 @@ pub(super) fn plan(planned: &Planned) -> String {
 }
 
 /// Instances by what becomes of them, in the order a reader cares for.
-fn fates(fates: &BTreeMap<u32, Fate>, text: &mut String) {
+fn changes(changes: &BTreeMap<u32, InstanceChange>, text: &mut String) {
     let words = [
-        (Fate::Removed, "removed"),
-        (Fate::Recreated, "made anew"),
-        (Fate::InPlace, "changed in place"),
-        (Fate::Moved, "moved"),
-        (Fate::Created, "created"),
-        (Fate::Untouched, "untouched"),
+        (InstanceChange::Removed, "removed"),
+        (InstanceChange::Recreated, "made anew"),
+        (InstanceChange::InPlace, "changed in place"),
+        (InstanceChange::Moved, "moved"),
+        (InstanceChange::Created, "created"),
+        (InstanceChange::Untouched, "untouched"),
     ];
     for (fate, word) in words {
-        let numbers: Vec<u32> = fates.iter().filter(|(_, it)| **it == fate).map(|(number, _)| *number).collect();
+        let numbers: Vec<u32> = changes.iter().filter(|(_, it)| **it == fate).map(|(number, _)| *number).collect();
         if !numbers.is_empty() {
             let _ = writeln!(text, "  {word}: {} ({})", ranges(&numbers), numbers.len());
         }
@@ -73,23 +73,23 @@ fn headline(step: &PlanStep, text: &mut String) {
 
 /// What one step does, deed by deed, and who serves meanwhile.
 fn done(step: &PlanStep) -> String {
-    let mut parts: Vec<(&PlanDeed, Vec<u32>)> = Vec::new();
-    for deed in &step.deeds {
-        match parts.iter_mut().find(|(known, _)| (&known.deed, &known.unit) == (&deed.deed, &deed.unit)) {
-            Some((_, numbers)) => numbers.push(deed.instance),
-            None => parts.push((deed, vec![deed.instance])),
+    let mut parts: Vec<(&PlanAction, Vec<u32>)> = Vec::new();
+    for action in &step.actions {
+        match parts.iter_mut().find(|(known, _)| (&known.action, &known.unit) == (&action.action, &action.unit)) {
+            Some((_, numbers)) => numbers.push(action.instance),
+            None => parts.push((action, vec![action.instance])),
         }
     }
-    let part = |(deed, numbers): &(&PlanDeed, Vec<u32>)| {
-        format!("{} {}{}", word(&deed.deed), ranges(numbers), place(&deed.unit))
+    let part = |(action, numbers): &(&PlanAction, Vec<u32>)| {
+        format!("{} {}{}", word(&action.action), ranges(numbers), place(&action.unit))
     };
     let parts: Vec<String> = parts.iter().map(part).collect();
     format!("{}; meanwhile {} available", parts.join(", "), counts(&step.available))
 }
 
 /// A deed in people's words; one we do not know in its own.
-fn word(deed: &str) -> String {
-    let word = match deed {
+fn word(action: &str) -> String {
+    let word = match action {
         "Create" => "create",
         "Surge" => "start the new pod beside the old one of",
         "Promote" => "end the old pod of",
@@ -173,16 +173,16 @@ mod tests {
     fn counted(pairs: &[(&str, i64)]) -> BTreeMap<String, i64> {
         pairs.iter().map(|(unit, count)| ((*unit).to_owned(), *count)).collect()
     }
-    fn step(group: u64, kind: &str, deeds: &[(u32, &str, &str)]) -> PlanStep {
-        let deed = |(instance, deed, unit): &(u32, &str, &str)| PlanDeed {
+    fn step(group: u64, kind: &str, actions: &[(u32, &str, &str)]) -> PlanStep {
+        let action = |(instance, action, unit): &(u32, &str, &str)| PlanAction {
             instance: *instance,
-            deed: (*deed).to_owned(),
+            action: (*action).to_owned(),
             unit: (*unit).to_owned(),
         };
         PlanStep {
             group,
             kind: kind.to_owned(),
-            deeds: deeds.iter().map(deed).collect(),
+            actions: actions.iter().map(action).collect(),
             available: counted(&[("cell-a", 2), ("cell-b", 1)]),
         }
     }
@@ -200,12 +200,12 @@ mod tests {
                 step(2, "Batch", &[(3, "Surge", "cell-a")]),
                 step(2, "Batch", &[(3, "Promote", "cell-a"), (4, "Create", "cell-a")]),
             ],
-            fates: BTreeMap::from([
-                (1, Fate::Recreated),
-                (2, Fate::Recreated),
-                (3, Fate::Recreated),
-                (4, Fate::Created),
-                (5, Fate::Untouched),
+            changes: BTreeMap::from([
+                (1, InstanceChange::Recreated),
+                (2, InstanceChange::Recreated),
+                (3, InstanceChange::Recreated),
+                (4, InstanceChange::Created),
+                (5, InstanceChange::Untouched),
             ]),
             peak_extra_pods: 2,
             peak_extra_memory: 64 << 20,
@@ -252,7 +252,7 @@ it comes to an end if everything that is started becomes ready";
 
     #[test]
     fn nothing_is_said_in_one_line() {
-        let same = PlanView { steps: Vec::new(), fates: BTreeMap::from([(1, Fate::Untouched)]), ..view() };
+        let same = PlanView { steps: Vec::new(), changes: BTreeMap::from([(1, InstanceChange::Untouched)]), ..view() };
         assert_eq!(plan(&of(same.clone())), "demo.web.web: nothing would change");
         assert_eq!(of(same.clone()).comes_to(), Change::Nothing);
         assert_eq!(of(PlanView { is_new: true, ..same.clone() }).comes_to(), Change::Works);

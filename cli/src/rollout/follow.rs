@@ -142,18 +142,18 @@ mod tests {
     use std::time::Duration;
 
     use contract::record::RevisionOutcome;
-    use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStand};
+    use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStatus};
 
     use super::*;
     use crate::api::tests::server;
     use crate::rollout::picture::tests::{revision, view};
 
-    fn at(release: u32, stand: RolloutStand) -> String {
-        let phase = if stand == RolloutStand::Complete { RolloutPhase::Completed } else { RolloutPhase::Running };
-        serde_json::to_string(&RolloutView { release, stand, phase, ..view() }).unwrap()
+    fn at(release: u32, status: RolloutStatus) -> String {
+        let phase = if status == RolloutStatus::Complete { RolloutPhase::Completed } else { RolloutPhase::Running };
+        serde_json::to_string(&RolloutView { release, status, phase, ..view() }).unwrap()
     }
     fn rollback(release: u32) -> String {
-        let view = RolloutView { release, stand: RolloutStand::Complete, is_rollback: true, ..view() };
+        let view = RolloutView { release, status: RolloutStatus::Complete, is_rollback: true, ..view() };
         serde_json::to_string(&view).unwrap()
     }
     fn revisions(revisions: Vec<RevisionView>) -> String {
@@ -170,14 +170,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_is_watched_through_outages_until_it_is_complete() {
-        let (open, done) = (at(5, RolloutStand::Progressing), at(5, RolloutStand::Complete));
+        let (open, done) = (at(5, RolloutStatus::Progressing), at(5, RolloutStatus::Complete));
         let answers = [(200, open.as_str()), (503, "no leader"), (200, open.as_str()), (200, done.as_str())];
         assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (5, Verdict::Complete));
     }
 
     #[tokio::test]
     async fn a_release_that_waits_for_somebody_is_waited_for_until_the_time_is_up() {
-        let waiting = at(5, RolloutStand::WaitingForConfirm);
+        let waiting = at(5, RolloutStatus::WaitingForConfirm);
         let (url, _served) = server(&[(200, waiting.as_str()); 10]).await;
         let api = Api::new(&[url]).unwrap();
         let deadline = Deadline::after(Duration::from_millis(900));
@@ -189,7 +189,7 @@ mod tests {
     async fn whoever_follows_the_group_goes_on_with_the_next_change_and_who_follows_a_release_does_not() {
         let superseded = RevisionView { outcome: RevisionOutcome::Superseded, ..revision(5) };
         let history = revisions(vec![superseded, revision(6)]);
-        let (open, next) = (at(5, RolloutStand::Progressing), at(6, RolloutStand::Complete));
+        let (open, next) = (at(5, RolloutStatus::Progressing), at(6, RolloutStatus::Complete));
         let answers = [(200, open.as_str()), (200, next.as_str()), (200, history.as_str())];
         assert_eq!(followed(Watched::Current, &answers).await.unwrap(), (6, Verdict::Complete));
         let (release, verdict) = followed(Watched::Only(5), &answers).await.unwrap();
@@ -201,7 +201,7 @@ mod tests {
         let failed = RevisionView { outcome: RevisionOutcome::RolledBack, ..revision(5) };
         let back = RevisionView { copies: Some(4), by: String::new(), ..revision(6) };
         let history = revisions(vec![failed, back]);
-        let (open, back) = (at(5, RolloutStand::Progressing), rollback(6));
+        let (open, back) = (at(5, RolloutStatus::Progressing), rollback(6));
         let early = [(200, open.as_str()), (200, back.as_str()), (200, history.as_str())];
         let (release, verdict) = followed(Watched::Current, &early).await.unwrap();
         assert_eq!(
@@ -217,7 +217,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_release_that_is_not_there_yet_is_unknown() {
-        let open = at(5, RolloutStand::Progressing);
+        let open = at(5, RolloutStatus::Progressing);
         let error = followed(Watched::Only(9), &[(200, open.as_str())]).await.unwrap_err();
         assert!(matches!(&error, Error::Api(api::Error::NotFound(why)) if why.contains("no release 9")), "{error}");
     }

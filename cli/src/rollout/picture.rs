@@ -1,7 +1,7 @@
 //! How a release is shown to people: as bars, as one line, and as a whole. Pure.
 
 use contract::rollout::StrategyType;
-use contract::rollout_view::{RolloutGroup, RolloutPod, RolloutStand, RolloutUnit, RolloutView};
+use contract::rollout_view::{RolloutGroup, RolloutPod, RolloutStatus, RolloutUnit, RolloutView};
 
 use super::verdict::advice;
 use crate::table::{self, dash, one_line};
@@ -66,20 +66,20 @@ fn head(view: &RolloutView) -> String {
     let group = if view.group > 0 { format!(", group {} of {known}", view.group) } else { String::new() };
     let back = if view.is_rollback { " back" } else { "" };
     let how = strategy(view.strategy);
-    format!("{}: release {}{back} by {how} is {}{group}", view.name, view.release, standing(view.stand))
+    format!("{}: release {}{back} by {how} is {}{group}", view.name, view.release, standing(view.status))
 }
 
-fn standing(stand: RolloutStand) -> &'static str {
-    match stand {
-        RolloutStand::Progressing => "under way",
-        RolloutStand::Complete => "complete",
-        RolloutStand::Degraded => "degraded",
-        RolloutStand::Stuck => "stuck",
-        RolloutStand::Held => "held by a failure",
-        RolloutStand::WaitingForConfirm => "waiting to be confirmed",
-        RolloutStand::Paused => "paused",
-        RolloutStand::Frozen => "frozen",
-        RolloutStand::Aborted => "given up",
+fn standing(status: RolloutStatus) -> &'static str {
+    match status {
+        RolloutStatus::Progressing => "under way",
+        RolloutStatus::Complete => "complete",
+        RolloutStatus::Degraded => "degraded",
+        RolloutStatus::Stuck => "stuck",
+        RolloutStatus::Held => "held by a failure",
+        RolloutStatus::WaitingForConfirm => "waiting to be confirmed",
+        RolloutStatus::Paused => "paused",
+        RolloutStatus::Frozen => "frozen",
+        RolloutStatus::Aborted => "given up",
     }
 }
 

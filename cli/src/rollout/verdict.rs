@@ -1,7 +1,7 @@
 //! Judges a release by what the API shows of it: is it over, is that good, and what can somebody do. Pure.
 
 use contract::record::RevisionOutcome;
-use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStand, RolloutView};
+use contract::rollout_view::{RevisionView, RevisionsView, RolloutPhase, RolloutStatus, RolloutView};
 
 /// Whether a release is over, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,18 +20,18 @@ pub fn judge(view: &RolloutView) -> Verdict {
         let message = format!("did not complete: {}", view.message);
         Verdict::Failed([vec![message], advice(view)].concat().join("; "))
     };
-    match (view.stand, view.phase) {
-        (RolloutStand::Complete, _) => Verdict::Complete,
+    match (view.status, view.phase) {
+        (RolloutStatus::Complete, _) => Verdict::Complete,
         // A frozen group is not shown as degraded.
-        (RolloutStand::Frozen, RolloutPhase::Completed) if is_available(view) => Verdict::Complete,
-        (RolloutStand::Held | RolloutStand::Stuck | RolloutStand::Aborted, _)
-        | (RolloutStand::Frozen, RolloutPhase::Aborted) => failed(),
+        (RolloutStatus::Frozen, RolloutPhase::Completed) if is_available(view) => Verdict::Complete,
+        (RolloutStatus::Held | RolloutStatus::Stuck | RolloutStatus::Aborted, _)
+        | (RolloutStatus::Frozen, RolloutPhase::Aborted) => failed(),
         (
-            RolloutStand::Progressing
-            | RolloutStand::Degraded
-            | RolloutStand::WaitingForConfirm
-            | RolloutStand::Paused
-            | RolloutStand::Frozen,
+            RolloutStatus::Progressing
+            | RolloutStatus::Degraded
+            | RolloutStatus::WaitingForConfirm
+            | RolloutStatus::Paused
+            | RolloutStatus::Frozen,
             _,
         ) => Verdict::GoesOn,
     }
@@ -84,14 +84,14 @@ pub fn advice(view: &RolloutView) -> Vec<String> {
     let undo = || says(&format!("undo {name}"), "goes back");
     let resume = || says(&format!("resume {name}"), "goes on");
     let skip = || (*group > 0).then(|| says(&format!("skip {name} --group {group}"), "goes on without the group"));
-    match view.stand {
-        RolloutStand::Progressing | RolloutStand::Complete => Vec::new(),
-        RolloutStand::WaitingForConfirm => vec![confirm(), undo()],
-        RolloutStand::Paused => vec![resume()],
-        RolloutStand::Frozen => vec![says(&format!("unfreeze {name}"), "goes on")],
-        RolloutStand::Held => [undo(), resume()].into_iter().chain(skip()).collect(),
-        RolloutStand::Stuck | RolloutStand::Degraded => vec![undo()],
-        RolloutStand::Aborted => vec![undo(), "another `deployctl apply` goes forward".to_owned()],
+    match view.status {
+        RolloutStatus::Progressing | RolloutStatus::Complete => Vec::new(),
+        RolloutStatus::WaitingForConfirm => vec![confirm(), undo()],
+        RolloutStatus::Paused => vec![resume()],
+        RolloutStatus::Frozen => vec![says(&format!("unfreeze {name}"), "goes on")],
+        RolloutStatus::Held => [undo(), resume()].into_iter().chain(skip()).collect(),
+        RolloutStatus::Stuck | RolloutStatus::Degraded => vec![undo()],
+        RolloutStatus::Aborted => vec![undo(), "another `deployctl apply` goes forward".to_owned()],
     }
 }
 
@@ -100,24 +100,24 @@ mod tests {
     use super::*;
     use crate::rollout::picture::tests::{revision, view};
 
-    fn standing(stand: RolloutStand, phase: RolloutPhase) -> RolloutView {
-        RolloutView { stand, phase, message: "why".to_owned(), ..view() }
+    fn standing(status: RolloutStatus, phase: RolloutPhase) -> RolloutView {
+        RolloutView { status, phase, message: "why".to_owned(), ..view() }
     }
 
     #[test]
     fn what_needs_somebody_is_not_over_and_what_failed_is() {
-        use RolloutStand::{Aborted, Complete, Degraded, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
+        use RolloutStatus::{Aborted, Complete, Degraded, Frozen, Held, Paused, Progressing, Stuck, WaitingForConfirm};
         assert_eq!(judge(&standing(Degraded, RolloutPhase::Completed)), Verdict::GoesOn, "its instances may come back");
-        for stand in [Progressing, WaitingForConfirm, Paused, Frozen] {
-            assert_eq!(judge(&standing(stand, RolloutPhase::Running)), Verdict::GoesOn, "{stand:?}");
+        for status in [Progressing, WaitingForConfirm, Paused, Frozen] {
+            assert_eq!(judge(&standing(status, RolloutPhase::Running)), Verdict::GoesOn, "{status:?}");
         }
         assert_eq!(judge(&standing(Complete, RolloutPhase::Completed)), Verdict::Complete);
         let mut frozen = standing(Frozen, RolloutPhase::Completed);
         assert_eq!(judge(&frozen), Verdict::GoesOn, "instances are not available");
         frozen.units.iter_mut().for_each(|unit| unit.updated_available = unit.target);
         assert_eq!(judge(&frozen), Verdict::Complete, "nothing is left to move");
-        for stand in [Held, Stuck, Aborted] {
-            let verdict = judge(&standing(stand, RolloutPhase::Running));
+        for status in [Held, Stuck, Aborted] {
+            let verdict = judge(&standing(status, RolloutPhase::Running));
             let told =
                 |reason: &String| reason.starts_with("did not complete: why; `deployctl rollout undo demo.web.web`");
             assert!(matches!(&verdict, Verdict::Failed(reason) if told(reason)), "{verdict:?}");
@@ -152,9 +152,9 @@ mod tests {
 
     #[test]
     fn whoever_is_waited_for_is_told_the_command() {
-        let waiting = standing(RolloutStand::WaitingForConfirm, RolloutPhase::WaitingForConfirm);
+        let waiting = standing(RolloutStatus::WaitingForConfirm, RolloutPhase::WaitingForConfirm);
         assert_eq!(advice(&waiting)[0], "`deployctl rollout confirm demo.web.web --group 1` goes on");
-        let held = standing(RolloutStand::Held, RolloutPhase::Running);
+        let held = standing(RolloutStatus::Held, RolloutPhase::Running);
         assert_eq!(advice(&held)[2], "`deployctl rollout skip demo.web.web --group 1` goes on without the group");
         assert_eq!(advice(&RolloutView { group: 0, ..held }).len(), 2, "there is no group to skip");
     }

@@ -55,9 +55,9 @@ async fn status(cluster: &Cluster) -> Option<ClusterStatus> {
 }
 
 /// A leader of an empty store whose nodes do not obey it.
-async fn estranged(cluster: &Cluster, nodes: u64) -> ClusterStatus {
+async fn foreign_store(cluster: &Cluster, nodes: u64) -> ClusterStatus {
     eventually(Duration::from_secs(60), "the wiped store has a leader and no followers", async || {
-        status(cluster).await.filter(|seen| seen.groups == 0 && !seen.leader.is_empty() && seen.estranged == nodes)
+        status(cluster).await.filter(|seen| seen.groups == 0 && !seen.leader.is_empty() && seen.foreign_store == nodes)
     })
     .await
 }
@@ -136,14 +136,14 @@ async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouche
     let path = file.to_str().expect("a path");
 
     wipe(&cluster);
-    estranged(&cluster, 2).await;
+    foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(20)).await;
     let unwell = cluster.deployctl(&["status"]).await;
     assert!(!unwell.status.success() && text(&unwell).contains("2 nodes obey another store"), "{}", text(&unwell));
     // A scheduler that starts anew finds the same.
     let (leader, _) = eventually(SOON, "somebody leads", async || cluster.leader().await).await;
     cluster.kill(&leader);
-    estranged(&cluster, 2).await;
+    foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(5)).await;
 
     let edited = cluster.folder().join("edited.backup");
@@ -157,7 +157,7 @@ async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouche
     let restored = cluster.deployctl(&["restore", path, "--yes"]).await;
     assert!(restored.status.success(), "{}", text(&restored));
     assert!(text(&restored).contains("restored 4 of 4 PodGroups; 9 of 9 instances run"), "{}", text(&restored));
-    eventually(SOON, "every node obeys again", async || status(&cluster).await.filter(|seen| seen.estranged == 0))
+    eventually(SOON, "every node obeys again", async || status(&cluster).await.filter(|seen| seen.foreign_store == 0))
         .await;
     untouched(&cluster, &before, Duration::from_secs(15)).await;
     assert_eq!(told(&cluster).await, told_before);

@@ -5,7 +5,6 @@
 
 mod backup;
 mod bad_input;
-mod brakes;
 mod cluster;
 mod contract;
 mod dependencies;
@@ -25,4 +24,5 @@ mod readme;
 mod receiver;
 mod rewound;
 mod rollouts;
+mod switches;
 mod up;

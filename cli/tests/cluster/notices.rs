@@ -102,14 +102,14 @@ async fn what_happens_to_instances_is_told_in_deployds_words() {
     about(&receiver, "tell.web.web", 2, "LAIN found pod missing, ready to redeployd it").await;
     about(&receiver, "tell.web.web", 3, "LAIN found pod lost IP, please inform the SA team").await;
     about(&receiver, "tell.oom.web", 1, "LAIN found pod down with OOM, ready to restart it").await;
-    let let_go = "LAIN found pod restart too many times in a short period, will let it go";
-    about(&receiver, "tell.loop.web", 1, let_go).await;
+    let is_crash_looping = "LAIN found pod restart too many times in a short period, will let it go";
+    about(&receiver, "tell.loop.web", 1, is_crash_looping).await;
     about(&receiver, "tell.ill.web", 1, "LAIN found pod Unhealthy, please check your service").await;
 
-    let standing = receiver.posted().iter().filter(|post| post.body.contains(let_go)).count();
+    let standing = receiver.posted().iter().filter(|post| post.body.contains(is_crash_looping)).count();
     assert!(standing <= 2, "one for each group that was let go, not one per look: {standing}");
     let incidents = events(&cluster, "kind=incident&group=tell.loop.web").await;
-    let explained = |event: &Event| event.message.starts_with(let_go) && event.message.contains(": exited (");
+    let explained = |event: &Event| event.message.starts_with(is_crash_looping) && event.message.contains(": exited (");
     assert!(incidents.iter().any(explained), "{incidents:?}");
     let placed = events(&cluster, "kind=placed&group=tell.web.web").await;
     let anew = |event: &Event| event.instance == 2 && event.message.contains("drift 1");

@@ -102,7 +102,7 @@ impl Rewound {
     /// Returns how long it took from `since`.
     async fn is_obeyed_again(&self, since: Instant) -> Duration {
         eventually(OBEYED, "the nodes obey again and the warning is gone", async || {
-            status(&self.cluster).await.filter(|seen| !is_warned(seen) && seen.estranged == 0 && seen.term > 0)
+            status(&self.cluster).await.filter(|seen| !is_warned(seen) && seen.foreign_store == 0 && seen.term > 0)
         })
         .await;
         let took = since.elapsed();

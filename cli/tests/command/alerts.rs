@@ -30,8 +30,8 @@ fn every_figure_of_every_process_is_explained() {
         let prefix = quoted(&source, "with_prefix(").into_iter().next().expect("a prefix");
         for name in quoted(&source, ".register(") {
             // Names that share a prefix may stand behind each other, the later ones without it.
-            let stands = [format!("`{prefix}_{name}`"), format!("`_{name}`")].iter().any(|name| page.contains(name));
-            assert!(stands, "docs/operations.md, What to do for each alert, does not name {prefix}_{name}");
+            let statuses = [format!("`{prefix}_{name}`"), format!("`_{name}`")].iter().any(|name| page.contains(name));
+            assert!(statuses, "docs/operations.md, What to do for each alert, does not name {prefix}_{name}");
             known += 1;
         }
     }

@@ -7,8 +7,8 @@ use crate::server::{Ended, Server};
 const PLAN: &str = "POST /api/podgroups/plan";
 
 fn plan(fate: &str, completes: bool) -> Value {
-    let deeds = json!([{"Instance": 1, "Deed": "Renew", "Unit": ""}]);
-    let step = json!({"Group": 1, "Kind": "Beta", "Deeds": deeds, "Available": {"": 5}});
+    let actions = json!([{"Instance": 1, "Deed": "Renew", "Unit": ""}]);
+    let step = json!({"Group": 1, "Kind": "Beta", "Deeds": actions, "Available": {"": 5}});
     json!({
         "Name": "demo.beta.web", "Release": 2, "Strategy": "Beta", "IsNew": false,
         "Steps": if fate == "Untouched" { json!([]) } else { json!([step]) }, "Fates": {"1": fate},

@@ -9,17 +9,17 @@ const REVISIONS: &str = "GET /api/revisions";
 const CHANGE: &str = "PATCH /api/podgroups";
 const OPEN: &str = "Progressing";
 
-pub(super) fn rollout(release: u32, stand: &str, updated: i64) -> Value {
-    let phase = match stand {
+pub(super) fn rollout(release: u32, status: &str, updated: i64) -> Value {
+    let phase = match status {
         "Complete" => "Completed",
         "Aborted" => "Aborted",
         "WaitingForConfirm" => "WaitingForConfirm",
         _ => "Running",
     };
     json!({
-        "Name": "a.web.web", "Release": release, "Strategy": "Beta", "IsRollback": false, "Phase": phase, "Stand": stand,
+        "Name": "a.web.web", "Release": release, "Strategy": "Beta", "IsRollback": false, "Phase": phase, "Stand": status,
         "Message": format!("{updated} of 4 are there"), "Since": "2026-01-01T00:00:00Z", "Replicas": 4, "MinAvailable": 3,
-        "MaxTotal": 4, "Group": 1, "Groups": [], "WaitsFor": [], "Instances": [], "IsPaused": stand == "Paused",
+        "MaxTotal": 4, "Group": 1, "Groups": [], "WaitsFor": [], "Instances": [], "IsPaused": status == "Paused",
         "IsFrozen": false, "Warnings": [],
         "Units": [{"Name": "", "Target": 4, "Committed": 4, "Updated": updated, "UpdatedAvailable": updated,
                    "Available": 4, "Unplaced": 0}],
@@ -56,13 +56,13 @@ async fn status_writes_a_line_per_change_to_standard_error_and_the_end_to_standa
 
 #[tokio::test]
 async fn every_bad_end_of_a_release_is_exit_code_1_with_the_remedy() {
-    for (stand, remedy) in
+    for (status, remedy) in
         [("Held", "rollout undo a.web.web"), ("Stuck", "rollout undo"), ("Aborted", "deployctl apply")]
     {
-        let server = Server::start(&[(ROLLOUTS, 200, rollout(5, stand, 1))]).await;
+        let server = Server::start(&[(ROLLOUTS, 200, rollout(5, status, 1))]).await;
         for words in [&["rollout", "status", "a.web.web"][..], &["rollout", "status", "a.web.web", "--no-wait"]] {
             let ended = server.run(words).await;
-            assert_eq!(ended.code, Some(1), "{stand}: {ended:?}");
+            assert_eq!(ended.code, Some(1), "{status}: {ended:?}");
             assert!(ended.err.contains("release 5 of PodGroup a.web.web") && ended.err.contains(remedy), "{ended:?}");
             assert!(ended.out.contains("1 of 4 are there"), "{ended:?}");
         }

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::docker_inspect::ContainerDetail;
 use crate::event::Event;
 use crate::exit::Exit;
 use crate::node::Cordon;
 use crate::query::Overdue;
-use crate::runtime::ContainerDetail;
 use crate::spec::{PodGroupSpec, PodSpec, PrevState};
 use crate::state::{HealthState, RunState, TargetState};
 use crate::time::{Timestamp, rfc3339};
@@ -254,7 +254,8 @@ pub struct ClusterStatus {
     /// Nodes that are heard.
     pub nodes_alive: u64,
     /// Nodes that obey another store than the scheduler's: etcd was wiped or set back.
-    pub estranged: u64,
+    #[serde(rename = "estranged")]
+    pub foreign_store: u64,
     /// The restore that put everything in place; empty when there was none.
     pub restored: String,
     /// What is wrong with the control plane itself, one sentence each with the remedy.

@@ -6,12 +6,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::backup::Step;
-use crate::brakes::Constraint;
 use crate::digest::Digest;
 use crate::name::{CommandId, GroupName, NodeName};
 use crate::node::{self, NodeChange};
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::RestartPolicy;
+use crate::switches::Constraint;
 use crate::time::Timestamp;
 
 /// One change a user asks for.

@@ -83,8 +83,9 @@ impl Ring {
 /// A condition of an instance that persists: it is reported once, and again after a long time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Condition {
-    /// [`Incident::LetGo`].
-    LetGo,
+    /// [`Incident::CrashLooping`].
+    #[serde(rename = "LetGo")]
+    CrashLooping,
     /// [`Incident::LostAddress`].
     LostAddress,
     /// [`Incident::Unhealthy`].
@@ -93,12 +94,12 @@ pub enum Condition {
 
 impl Condition {
     /// Every condition.
-    pub const ALL: [Self; 3] = [Self::LetGo, Self::LostAddress, Self::Unhealthy];
+    pub const ALL: [Self; 3] = [Self::CrashLooping, Self::LostAddress, Self::Unhealthy];
 
     /// The incident that reports it.
     pub fn incident(self) -> Incident {
         match self {
-            Self::LetGo => Incident::LetGo,
+            Self::CrashLooping => Incident::CrashLooping,
             Self::LostAddress => Incident::LostAddress,
             Self::Unhealthy => Incident::Unhealthy,
         }

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::compact;
 use crate::keys::{self, Key};
 use crate::name::{GroupName, NodeName};
 use crate::record::{
@@ -24,7 +25,6 @@ use crate::record::{
     RevisionsRecord, Slot,
 };
 use crate::rollout::FailureAction;
-use crate::sparse;
 use crate::spec::PodSpec;
 use crate::state::TargetState;
 use crate::time::Timestamp;
@@ -84,7 +84,7 @@ fn content(spec: &PodSpec) -> PodSpec {
 /// The stored content of a spec, which leaves out every field that is as by default.
 fn text_of(spec: &PodSpec) -> Vec<u8> {
     // Records of the contract serialise.
-    sparse::text(&content(spec)).expect("a spec serialises").get().as_bytes().to_vec()
+    compact::text(&content(spec)).expect("a spec serialises").get().as_bytes().to_vec()
 }
 
 /// Owner of pod specs.
@@ -203,19 +203,24 @@ fn with_pod<P, Q>(record: RevisionRecord<P>, pod: Q) -> RevisionRecord<Q> {
 
 /// The record of a dependency pod, with references to its specs.
 pub fn put_dependency(name: &GroupName, record: &DependencyRecord) -> Entry {
-    let DependencyRecord { spec, former, doomed, removing_since } = record;
+    let DependencyRecord { spec, former, delete_when_unused, removing_since } = record;
     let former = former.iter().map(|(version, pod)| (*version, SpecRef::to(pod))).collect();
-    let record = DependencyRecord { spec: SpecRef::to(spec), former, doomed: *doomed, removing_since: *removing_since };
+    let record = DependencyRecord {
+        spec: SpecRef::to(spec),
+        former,
+        delete_when_unused: *delete_when_unused,
+        removing_since: *removing_since,
+    };
     (keys::dependency(name), text(&record))
 }
 
 /// The record of a dependency pod.
 pub fn read_dependency(name: &GroupName, stored: &Stored) -> Result<Option<DependencyRecord>, Flaw> {
     let Some(record) = read::<DependencyRecord<SpecRef>>(&keys::dependency(name), stored)? else { return Ok(None) };
-    let DependencyRecord { spec, former, doomed, removing_since } = record;
+    let DependencyRecord { spec, former, delete_when_unused, removing_since } = record;
     let owner = Owner::Dependency(name);
     let (spec, former) = (owner.read(&spec, stored)?, owner.read_all(&former, stored)?);
-    Ok(Some(DependencyRecord { spec, former, doomed, removing_since }))
+    Ok(Some(DependencyRecord { spec, former, delete_when_unused, removing_since }))
 }
 
 /// The pages of where a dependency pod runs.
@@ -282,20 +287,20 @@ pub struct Pod {
     pub pause_until: Timestamp,
     #[serde(skip_serializing_if = "is_never")]
     pub since: Timestamp,
-    #[serde(skip_serializing_if = "is_default")]
-    pub starts_asked: u32,
-    #[serde(skip_serializing_if = "is_default")]
-    pub restarts_asked: u32,
+    #[serde(rename = "starts_asked", skip_serializing_if = "is_default")]
+    pub starts_requested: u32,
+    #[serde(rename = "restarts_asked", skip_serializing_if = "is_default")]
+    pub restarts_requested: u32,
     #[serde(skip_serializing_if = "is_default")]
     pub addresses: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub filling: Filling,
     #[serde(skip_serializing_if = "is_default")]
     pub unit: String,
-    #[serde(skip_serializing_if = "is_default")]
-    pub made_as: Option<u32>,
-    #[serde(skip_serializing_if = "is_default")]
-    pub lease: Vec<String>,
+    #[serde(rename = "made_as", skip_serializing_if = "is_default")]
+    pub created_from: Option<u32>,
+    #[serde(rename = "lease", skip_serializing_if = "is_default")]
+    pub reserved_addresses: Vec<String>,
     #[serde(skip_serializing_if = "is_default")]
     pub gates: BTreeMap<String, Timestamp>,
     #[serde(skip_serializing_if = "is_never")]
@@ -323,13 +328,13 @@ impl Pod {
             leaves,
             pause_until,
             since,
-            starts_asked,
-            restarts_asked,
+            starts_requested,
+            restarts_requested,
             addresses,
             filling,
             unit,
-            made_as,
-            lease,
+            created_from,
+            reserved_addresses,
             gates,
             gates_closed_at,
             draining,
@@ -351,13 +356,13 @@ impl Pod {
             leaves,
             pause_until,
             since,
-            starts_asked,
-            restarts_asked,
+            starts_requested,
+            restarts_requested,
             addresses,
             filling,
             unit,
-            made_as,
-            lease,
+            created_from,
+            reserved_addresses,
             gates,
             gates_closed_at,
             draining,
@@ -382,13 +387,13 @@ impl Pod {
             leaves: self.leaves,
             pause_until: self.pause_until,
             since: self.since,
-            starts_asked: self.starts_asked,
-            restarts_asked: self.restarts_asked,
+            starts_requested: self.starts_requested,
+            restarts_requested: self.restarts_requested,
             addresses: self.addresses,
             filling: self.filling,
             unit: self.unit,
-            made_as: self.made_as,
-            lease: self.lease,
+            created_from: self.created_from,
+            reserved_addresses: self.reserved_addresses,
             gates: self.gates,
             gates_closed_at: self.gates_closed_at,
             draining: self.draining,
@@ -466,7 +471,7 @@ pub fn from_schema_1(key: &str, value: &[u8]) -> Option<Vec<Entry>> {
             }
             let mut record: GroupRecord = serde_json::from_slice(value).ok()?;
             // Schema 1 did not store `Hold`, which was the default: a group that wrote it keeps it.
-            if record.spec.is_conducted() {
+            if record.spec.has_strategy() {
                 record.spec.failure_action.get_or_insert(FailureAction::Hold);
             }
             let pods = record.former.values().chain([&record.spec.pod]);

@@ -220,8 +220,8 @@ pub struct NodePage {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<NodePod>,
     /// Another agent that reports under this name and is not listened to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub twin: Option<Twin>,
+    #[serde(rename = "twin", default, skip_serializing_if = "Option::is_none")]
+    pub duplicate_agent: Option<DuplicateAgent>,
 }
 
 /// An instance on a node.
@@ -245,7 +245,7 @@ pub struct NodePod {
 /// A second agent under a name that is taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
-pub struct Twin {
+pub struct DuplicateAgent {
     /// Its identity.
     pub identity: String,
     /// Where it says it is reached; empty when it did not say yet.

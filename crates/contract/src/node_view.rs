@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::api::Node;
-use crate::node::Twin;
+use crate::node::DuplicateAgent;
 use crate::state::{HealthState, RunState};
 use crate::time::{Timestamp, rfc3339};
 
@@ -30,7 +30,8 @@ pub struct NodeStatus {
     /// Instances placed there, and those that have not left yet.
     pub pods: Vec<PodOnNode>,
     /// Another agent that reports under this name and is not listened to.
-    pub twin: Option<Twin>,
+    #[serde(rename = "Twin")]
+    pub duplicate_agent: Option<DuplicateAgent>,
 }
 
 /// An instance on a node.

@@ -42,7 +42,7 @@ pub enum Incident {
     /// A container was ended by the kernel for memory and is started again.
     DownWithOom,
     /// The restart budget is spent.
-    LetGo,
+    CrashLooping,
     /// A container vanished and is created anew.
     Missing,
     /// A running container has no address.
@@ -66,7 +66,7 @@ impl Incident {
         Cow::Borrowed(match self {
             Self::Down => "LAIN found pod down, ready to restart it",
             Self::DownWithOom => "LAIN found pod down with OOM, ready to restart it",
-            Self::LetGo => "LAIN found pod restart too many times in a short period, will let it go",
+            Self::CrashLooping => "LAIN found pod restart too many times in a short period, will let it go",
             Self::Missing => "LAIN found pod missing, ready to redeployd it",
             Self::LostAddress => "LAIN found pod lost IP, please inform the SA team",
             Self::Unhealthy => "LAIN found pod Unhealthy, please check your service",

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::brakes::Brakes;
+use crate::delta::Changes;
 use crate::digest::Digest;
 use crate::fence::Fence;
 use crate::name::GroupName;
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::spec::PodSpec;
 use crate::state::{RestartPolicy, TargetState};
 use crate::store::Stores;
-use crate::travel::Changes;
+use crate::switches::Switches;
 
 /// Everything one node must run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,8 +32,8 @@ pub struct Order {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
     /// What is left undone for now.
-    #[serde(default, skip_serializing_if = "Brakes::are_off")]
-    pub brakes: Brakes,
+    #[serde(rename = "brakes", default, skip_serializing_if = "Switches::are_off")]
+    pub switches: Switches,
     /// The store the order comes from, by all its names; no part of the digest.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
@@ -53,11 +53,11 @@ pub struct Assignment {
     /// When to start it again.
     pub restart_policy: RestartPolicy,
     /// How often somebody asked for its start; one more than was answered means: forget its restarts, start what is down.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub starts_asked: u32,
+    #[serde(rename = "starts_asked", default, skip_serializing_if = "is_zero")]
+    pub starts_requested: u32,
     /// How often somebody asked for its restart; one more than was answered means: end what runs and start it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub restarts_asked: u32,
+    #[serde(rename = "restarts_asked", default, skip_serializing_if = "is_zero")]
+    pub restarts_requested: u32,
     /// The version whose spec it has, when that is not the one in its name: the containers are updated live to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_to: Option<u32>,
@@ -110,8 +110,8 @@ pub struct OrderDelta {
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
     /// The brakes of the result.
-    #[serde(default, skip_serializing_if = "Brakes::are_off")]
-    pub brakes: Brakes,
+    #[serde(rename = "brakes", default, skip_serializing_if = "Switches::are_off")]
+    pub switches: Switches,
     /// The store the order comes from, by all its names.
     #[serde(default, skip_serializing_if = "Stores::is_empty")]
     pub stores: Stores,
@@ -181,12 +181,12 @@ impl Order {
     /// Digest of everything but the fence and the store.
     pub fn digest(&self) -> Digest {
         let work = Digest::of_map(&self.pods).with(Digest::of_map(&self.specs));
-        work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.brakes))
+        work.with(Self::digest_of_spared(&self.spared)).with(Self::digest_of_brakes(self.switches))
     }
 
     /// The brakes' part of an order's digest.
-    pub fn digest_of_brakes(brakes: Brakes) -> Digest {
-        if brakes.are_off() { Digest::default() } else { Digest::of(&("brakes", brakes)) }
+    pub fn digest_of_brakes(switches: Switches) -> Digest {
+        if switches.are_off() { Digest::default() } else { Digest::of(&("brakes", switches)) }
     }
 
     /// The spared groups' part of an order's digest.
@@ -202,7 +202,7 @@ impl Order {
             pods: Changes::between(&base.pods, &self.pods),
             specs: Changes::between(&base.specs, &self.specs),
             spared: self.spared.clone(),
-            brakes: self.brakes,
+            switches: self.switches,
             stores: self.stores.clone(),
             progress: self.progress.clone(),
             digest: self.digest(),
@@ -221,7 +221,7 @@ impl Order {
         delta.pods.apply(&mut next.pods);
         delta.specs.apply(&mut next.specs);
         next.spared.clone_from(&delta.spared);
-        next.brakes = delta.brakes;
+        next.switches = delta.switches;
         next.stores.clone_from(&delta.stores);
         next.progress.clone_from(&delta.progress);
         Some(next)
@@ -229,8 +229,8 @@ impl Order {
 
     fn digest_after(&self, digest: Digest, delta: &OrderDelta) -> Digest {
         let work = delta.specs.digest_after(delta.pods.digest_after(digest, &self.pods), &self.specs);
-        let rest = work.without(Self::digest_of_spared(&self.spared)).without(Self::digest_of_brakes(self.brakes));
-        rest.with(Self::digest_of_spared(&delta.spared)).with(Self::digest_of_brakes(delta.brakes))
+        let rest = work.without(Self::digest_of_spared(&self.spared)).without(Self::digest_of_brakes(self.switches));
+        rest.with(Self::digest_of_spared(&delta.spared)).with(Self::digest_of_brakes(delta.switches))
     }
 }
 

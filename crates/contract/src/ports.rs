@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use crate::go_json;
+use crate::lenient_json;
 
 /// Most ports of one group.
 pub const MOST_PORTS: usize = 64;
@@ -39,14 +39,14 @@ struct Entry {
 
 /// The ports an annotation declares; what is malformed declares nothing, [`flaws`] says so beforehand.
 pub fn declared(annotation: &str) -> Vec<StreamPort> {
-    let read = go_json::from_slice::<Annotation>(annotation.as_bytes()).unwrap_or_default();
+    let read = lenient_json::from_slice::<Annotation>(annotation.as_bytes()).unwrap_or_default();
     let mut seen = BTreeSet::new();
     read.ports.iter().filter_map(port).filter(|port| seen.insert((port.srcport, port.proto.clone()))).collect()
 }
 
 /// What is wrong with the ports of an annotation that is a JSON object: the field below the annotation, and why.
 pub fn flaws(annotation: &str) -> Vec<(String, String)> {
-    let read = match go_json::from_slice::<Annotation>(annotation.as_bytes()) {
+    let read = match lenient_json::from_slice::<Annotation>(annotation.as_bytes()) {
         Ok(read) => read,
         Err(error) => return vec![("ports".to_owned(), error.to_string())],
     };

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::backup::Page;
-use crate::brakes::{Constraint, EngineRecord};
 use crate::command::{Operation, Outcome, Refusal};
+use crate::docker_inspect::ContainerDetail;
 use crate::fence::Term;
 use crate::history::Event;
 use crate::name::{CommandId, GroupName, NodeName};
@@ -15,9 +15,9 @@ use crate::pod_id::PodId;
 use crate::ports::StreamPort;
 use crate::report::{EngineState, NodeFacts, PodFacts};
 use crate::rollout_view::{PlanView, RevisionsView, RolloutView};
-use crate::runtime::ContainerDetail;
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::state::{HealthState, RunState, TargetState};
+use crate::switches::{Constraint, EngineRecord};
 use crate::time::Timestamp;
 
 /// A question to the leader; a standby answers it when there is no leader.
@@ -312,8 +312,8 @@ pub struct ClusterView {
     /// All nodes.
     pub nodes: u64,
     /// Nodes that obey another store than this scheduler's, or a later state of it.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub estranged: u64,
+    #[serde(rename = "estranged", default, skip_serializing_if = "is_zero")]
+    pub foreign_store: u64,
     /// The restore that put everything in place, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<CommandId>,

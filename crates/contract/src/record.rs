@@ -108,11 +108,11 @@ pub struct Slot {
     #[serde(skip_serializing_if = "is_never")]
     pub since: Timestamp,
     /// How often somebody asked for its start.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub starts_asked: u32,
+    #[serde(rename = "starts_asked", skip_serializing_if = "is_zero")]
+    pub starts_requested: u32,
     /// How often somebody asked for its restart.
-    #[serde(skip_serializing_if = "is_zero")]
-    pub restarts_asked: u32,
+    #[serde(rename = "restarts_asked", skip_serializing_if = "is_zero")]
+    pub restarts_requested: u32,
     /// Its last known addresses, one per container; kept while it is down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub addresses: Vec<String>,
@@ -123,11 +123,11 @@ pub struct Slot {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub unit: String,
     /// The version its containers were made from and are called after, when they were updated live since.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub made_as: Option<u32>,
+    #[serde(rename = "made_as", skip_serializing_if = "Option::is_none")]
+    pub created_from: Option<u32>,
     /// The addresses its containers get, one per container: those of the pod it took the place of. Empty: any.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lease: Vec<String>,
+    #[serde(rename = "lease", skip_serializing_if = "Vec::is_empty")]
+    pub reserved_addresses: Vec<String>,
     /// Readiness gates that are true, and since when.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub gates: BTreeMap<String, Timestamp>,
@@ -151,7 +151,7 @@ pub struct Slot {
 impl Slot {
     /// The version in the names of its containers.
     pub fn named_version(&self) -> u32 {
-        self.made_as.unwrap_or(self.version)
+        self.created_from.unwrap_or(self.version)
     }
 
     /// Its pod and the one beside it.
@@ -250,8 +250,8 @@ pub struct DependencyRecord<P = PodSpec> {
     #[serde(default = "BTreeMap::new", skip_serializing_if = "BTreeMap::is_empty")]
     pub former: BTreeMap<u32, P>,
     /// It goes once nothing uses it any more.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub doomed: bool,
+    #[serde(rename = "doomed", default, skip_serializing_if = "std::ops::Not::not")]
+    pub delete_when_unused: bool,
     /// It goes now, used or not; to users it does not exist any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub removing_since: Option<Timestamp>,

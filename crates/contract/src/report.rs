@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::delta::Changes;
 use crate::digest::Digest;
 use crate::exit::{Exit, ExitFacts};
 use crate::fence::Fence;
@@ -15,7 +16,6 @@ use crate::pod_id::PodId;
 use crate::progress::Progress;
 use crate::state::{HealthState, RunState};
 use crate::time::Timestamp;
-use crate::travel::Changes;
 
 /// Everything one node has.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,17 +123,17 @@ pub struct PodFacts {
     pub restarted_at: Timestamp,
     /// Crash-looping: the immediate restarts are spent, further ones follow with back-off. Agents of the first versions
     /// made no further attempt.
-    #[serde(skip_serializing_if = "is_default")]
-    pub let_go: bool,
+    #[serde(rename = "let_go", skip_serializing_if = "is_default")]
+    pub is_crash_looping: bool,
     /// When its node starts it again; never when it runs, or when no start is planned.
     #[serde(skip_serializing_if = "is_default")]
     pub next_attempt: Timestamp,
-    /// The last [`crate::order::Assignment::starts_asked`] that was done.
-    #[serde(skip_serializing_if = "is_default")]
-    pub starts_answered: u32,
-    /// The last [`crate::order::Assignment::restarts_asked`] that was done.
-    #[serde(skip_serializing_if = "is_default")]
-    pub restarts_answered: u32,
+    /// The last [`crate::order::Assignment::starts_requested`] that was done.
+    #[serde(rename = "starts_answered", skip_serializing_if = "is_default")]
+    pub starts_done: u32,
+    /// The last [`crate::order::Assignment::restarts_requested`] that was done.
+    #[serde(rename = "restarts_answered", skip_serializing_if = "is_default")]
+    pub restarts_done: u32,
     /// Since when its health check says it is well; never when it does not, or when there is none.
     #[serde(skip_serializing_if = "is_default")]
     pub healthy_since: Timestamp,

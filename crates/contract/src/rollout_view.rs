@@ -26,7 +26,8 @@ pub struct RolloutView {
     /// Where it is.
     pub phase: RolloutPhase,
     /// How it is doing.
-    pub stand: RolloutStand,
+    #[serde(rename = "Stand")]
+    pub status: RolloutStatus,
     /// What it waits for, and what would help, for people.
     pub message: String,
     /// Since when it stands so.
@@ -73,7 +74,7 @@ pub enum RolloutPhase {
 
 /// How a release is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RolloutStand {
+pub enum RolloutStatus {
     /// It goes on.
     Progressing,
     /// Every instance is at the target revision and available.
@@ -220,7 +221,8 @@ pub struct PlanView {
     /// Step by step, as long as everything that is ordered comes up.
     pub steps: Vec<PlanStep>,
     /// What becomes of each instance in the end, by number.
-    pub fates: BTreeMap<u32, Fate>,
+    #[serde(rename = "Fates")]
+    pub changes: BTreeMap<u32, InstanceChange>,
     /// The most pods beyond those there are now.
     pub peak_extra_pods: i64,
     /// The most memory beyond what is used now, in bytes.
@@ -246,7 +248,8 @@ pub struct PlanStep {
     /// `Beta` or `Batch`; empty where there are none.
     pub kind: String,
     /// What is done to whom, in this order.
-    pub deeds: Vec<PlanDeed>,
+    #[serde(rename = "Deeds")]
+    pub actions: Vec<PlanAction>,
     /// Instances of each unit that serve while it is done.
     pub available: BTreeMap<String, i64>,
 }
@@ -254,18 +257,19 @@ pub struct PlanStep {
 /// What is done to one instance.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
-pub struct PlanDeed {
+pub struct PlanAction {
     /// Which.
     pub instance: u32,
     /// What, as one word: `Create`, `Surge`, `Promote`, `Renew`, `InPlace`, `Drop`, `Retire`, `Remove`, `Move`.
-    pub deed: String,
+    #[serde(rename = "Deed")]
+    pub action: String,
     /// Its unit afterwards; empty where there are none.
     pub unit: String,
 }
 
 /// What becomes of an instance.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Fate {
+pub enum InstanceChange {
     /// Nothing.
     Untouched,
     /// It is changed without another container, or gets one with the same address.

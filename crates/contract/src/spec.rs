@@ -1,6 +1,6 @@
 //! What a user asks for: PodGroupSpec and its parts, with the field names deployd's clients send and read.
 //!
-//! Every field may be absent or `null` on input (see [`crate::go_json`]); on output every field is
+//! Every field may be absent or `null` on input (see [`crate::lenient_json`]); on output every field is
 //! present, because the Python clients index without asking.
 
 use std::collections::BTreeMap;
@@ -141,7 +141,7 @@ impl PodGroupSpec {
     }
 
     /// Its spec changes are releases of the conductor; otherwise they are the serial upgrade.
-    pub fn is_conducted(&self) -> bool {
+    pub fn has_strategy(&self) -> bool {
         self.strategy_type() != StrategyType::Serial
     }
 
@@ -149,7 +149,7 @@ impl PodGroupSpec {
     /// says otherwise, so that a program that exits a few seconds after its start never counts. The default is at most half
     /// of the progress deadline: with `ProgressDeadlineSeconds: 8` it is 4 s. A serial group has no such wait.
     pub fn min_ready(&self) -> Duration {
-        let default = if self.is_conducted() { DEFAULT_MIN_READY_SECONDS.min(self.progress_deadline() / 2) } else { 0 };
+        let default = if self.has_strategy() { DEFAULT_MIN_READY_SECONDS.min(self.progress_deadline() / 2) } else { 0 };
         Duration::from_secs(u64::try_from(self.min_ready_seconds.unwrap_or(default)).unwrap_or(0))
     }
 

@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::release_fields;
+use crate::rollout_fields;
 use crate::spec::{PodGroupSpec, PodSpec};
 use crate::validate::Flaw;
 
@@ -113,9 +113,9 @@ impl Place {
     fn fields(&self) -> Option<Vec<&'static str>> {
         let own = FIELDS.iter().find(|(path, _)| *path == self.known).map(|(_, names)| names.to_vec());
         match (own, self.known.as_str()) {
-            (Some(names), "") => Some(names.into_iter().chain(release_fields::all_names()).collect()),
+            (Some(names), "") => Some(names.into_iter().chain(rollout_fields::all_names()).collect()),
             (Some(names), _) => Some(names),
-            (None, path) => release_fields::names_inside(path).map(<[&str]>::to_vec),
+            (None, path) => rollout_fields::names_inside(path).map(<[&str]>::to_vec),
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
 
     fn flaws(document: &Value) -> Vec<String> {
         let members = document.as_object().expect("an object");
-        let spec = crate::go_json::from_value(document.clone()).expect("a spec");
+        let spec = crate::lenient_json::from_value(document.clone()).expect("a spec");
         group_flaws(members, &spec).iter().map(Flaw::to_string).collect()
     }
 

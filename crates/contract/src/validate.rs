@@ -102,7 +102,7 @@ impl PodGroupSpec {
 
     /// Most instances it may have, with the strategy it names.
     pub fn most_instances(&self) -> i64 {
-        if self.is_conducted() { MOST_CONDUCTED } else { MOST_INSTANCES }
+        if self.has_strategy() { MOST_CONDUCTED } else { MOST_INSTANCES }
     }
 
     /// The spec as stored for a new group: our versions and times, an annotation that is JSON.

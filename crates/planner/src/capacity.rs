@@ -11,11 +11,11 @@ use contract::name::NodeName;
 use contract::query::Liveness;
 use contract::report::EngineState;
 
-use crate::placement::{Host, Need};
+use crate::placement::{Candidate, Need};
 
 /// Whether `instances` of `need` fit when the group's present instances, each with its node and need, have gone.
 pub fn fits<'a>(
-    hosts: &BTreeMap<NodeName, Host>,
+    hosts: &BTreeMap<NodeName, Candidate>,
     present: impl IntoIterator<Item = (&'a NodeName, Need)>,
     need: Need,
     instances: u64,
@@ -25,7 +25,7 @@ pub fn fits<'a>(
         let sum = given_back.entry(node).or_default();
         *sum = sum.plus(need);
     }
-    let room = |(name, host): (&NodeName, &Host)| {
+    let room = |(name, host): (&NodeName, &Candidate)| {
         let back = given_back.get(name).copied().unwrap_or_default();
         let whole = if host.cordon.is_some() { host.used } else { host.room() };
         room_on(host, whole.minus(host.used.minus(back)), need)
@@ -34,7 +34,7 @@ pub fn fits<'a>(
 }
 
 /// How many fit into what is free on one node; a need of nothing fits any number of times.
-fn room_on(host: &Host, free: Need, need: Need) -> u64 {
+fn room_on(host: &Candidate, free: Need, need: Need) -> u64 {
     if host.liveness != Liveness::Alive || host.engine != EngineState::Up {
         return 0;
     }
@@ -51,22 +51,22 @@ mod tests {
     fn need(memory: u64, cpu_millis: u64) -> Need {
         Need { memory, cpu_millis }
     }
-    fn hosts(used: &[Need]) -> BTreeMap<NodeName, Host> {
+    fn hosts(used: &[Need]) -> BTreeMap<NodeName, Candidate> {
         let facts = NodeFacts { memory: 100, cpu_millis: 1_000, ..Default::default() };
-        let host = |used: &Need| Host {
+        let host = |used: &Need| Candidate {
             facts: facts.clone(),
             used: *used,
             liveness: Liveness::Alive,
             engine: EngineState::Up,
             cordon: None,
-            forsaken: false,
+            decommissioned: false,
         };
         used.iter().enumerate().map(|(index, used)| (name(index), host(used))).collect()
     }
     fn name(index: usize) -> NodeName {
         format!("n{index}").parse().expect("a name")
     }
-    fn most(hosts: &BTreeMap<NodeName, Host>, present: &[(NodeName, Need)], need: Need) -> Option<u64> {
+    fn most(hosts: &BTreeMap<NodeName, Candidate>, present: &[(NodeName, Need)], need: Need) -> Option<u64> {
         let present = || present.iter().map(|(node, need)| (node, *need));
         (0..1_000).take_while(|instances| fits(hosts, present(), need, *instances)).last()
     }
@@ -98,9 +98,9 @@ mod tests {
         assert_eq!(most(&BTreeMap::new(), &[], need(0, 0)), None);
         let free = || hosts(&[need(0, 0), need(0, 0)]);
         for change in [
-            |host: &mut Host| host.liveness = Liveness::Lost,
-            |host: &mut Host| host.liveness = Liveness::Suspect,
-            |host: &mut Host| host.engine = EngineState::Hung,
+            |host: &mut Candidate| host.liveness = Liveness::Lost,
+            |host: &mut Candidate| host.liveness = Liveness::Suspect,
+            |host: &mut Candidate| host.engine = EngineState::Hung,
         ] {
             let mut hosts = free();
             hosts.values_mut().take(1).for_each(change);

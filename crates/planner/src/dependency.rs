@@ -16,7 +16,7 @@ use contract::report::PodFacts;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
-use crate::placement::Host;
+use crate::placement::Candidate;
 
 /// How long planning waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct DependencyFacts<'a> {
     /// What each pair's node reports of exactly that pod.
     pub seen: &'a [Option<&'a PodFacts>],
     /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Host>,
+    pub hosts: &'a BTreeMap<NodeName, Candidate>,
     /// A node that is not lost still has, or may still get, pods that must go.
     pub lingers: bool,
     /// How long to wait for what.
@@ -66,7 +66,7 @@ pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> Dependenc
     if let Some(since) = facts.record.removing_since {
         return plan_removal(facts, since, now);
     }
-    if facts.record.doomed && facts.needed.is_empty() {
+    if facts.record.delete_when_unused && facts.needed.is_empty() {
         let record = DependencyRecord { removing_since: Some(now), ..facts.record.clone() };
         return DependencyPlan { record: Some(record), ..plan_removal(facts, now, now) };
     }
@@ -102,7 +102,7 @@ impl Planning<'_> {
                 _ => self.now,
             };
             let over = idle_since + self.facts.patience.idle;
-            let is_forsaken = self.facts.hosts.get(&pair.node).is_some_and(|host| host.forsaken);
+            let is_forsaken = self.facts.hosts.get(&pair.node).is_some_and(|host| host.decommissioned);
             if !needed && (self.now >= over || is_forsaken) {
                 continue;
             }

@@ -21,7 +21,7 @@ fn idle(since: i64, pair: Pair) -> Pair {
 fn record(version: u32) -> DependencyRecord {
     let spec = |version| PodSpec { name: "d".to_owned(), version, ..Default::default() };
     let former = (0..version).map(|version| (version, spec(version))).collect();
-    DependencyRecord { spec: spec(version), former, doomed: false, removing_since: None }
+    DependencyRecord { spec: spec(version), former, delete_when_unused: false, removing_since: None }
 }
 fn up() -> PodFacts {
     PodFacts { state: RunState::Success, ..Default::default() }
@@ -33,7 +33,7 @@ struct World {
     pairs: Vec<Pair>,
     needed: BTreeSet<Place>,
     seen: Vec<Option<PodFacts>>,
-    hosts: BTreeMap<NodeName, Host>,
+    hosts: BTreeMap<NodeName, Candidate>,
     lingers: bool,
 }
 
@@ -64,13 +64,13 @@ impl World {
         plan_dependency(&facts, at(now))
     }
     fn lose(&mut self, node: &str) {
-        let host = Host {
+        let host = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
             engine: EngineState::Up,
             cordon: None,
-            forsaken: false,
+            decommissioned: false,
         };
         self.hosts.insert(node.parse().expect("a name"), host);
     }
@@ -173,7 +173,7 @@ fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
 #[test]
 fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
     let mut world = world(0, &[pair("a", "x", 0, 1), idle(40, pair("b", "x", 0, 1))], &[place("a", "x")]);
-    world.record.doomed = true;
+    world.record.delete_when_unused = true;
     assert_eq!(world.plan(50).pairs, world.pairs);
     world.needed.clear();
     let plan = world.plan(60);
@@ -185,7 +185,7 @@ fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
 #[test]
 fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
     let mut world = world(0, &[], &[]);
-    world.record.doomed = true;
+    world.record.delete_when_unused = true;
     assert!(world.plan(60).gone);
     world.lingers = true;
     assert!(!world.plan(60).gone, "a node still has one");

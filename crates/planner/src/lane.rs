@@ -16,12 +16,12 @@ mod change;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use contract::brakes::Brakes;
 use contract::labels::Identity;
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
+use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use crate::restart::{self, End, History, Limits, Verdict, Wish};
@@ -37,7 +37,7 @@ pub struct Lane<'a> {
     /// Restart budget.
     pub limits: Limits,
     /// What is left undone for now.
-    pub brakes: Brakes,
+    pub switches: Switches,
 }
 
 /// One ordered pod.
@@ -97,7 +97,7 @@ pub struct Memory {
     /// policy.
     pub halted: BTreeSet<usize>,
     /// It is crash-looping: the immediate restarts are spent.
-    pub let_go: bool,
+    pub is_crash_looping: bool,
     /// When containers ended by themselves and the agent read how, by container index and the engine's clock.
     pub ends_read: BTreeMap<usize, Timestamp>,
     /// Restarts so far.
@@ -105,9 +105,9 @@ pub struct Memory {
     /// Nothing is made or started before this.
     pub retry_at: Timestamp,
     /// Starts asked for that were done.
-    pub starts_answered: u32,
+    pub starts_done: u32,
     /// Restarts asked for that were done.
-    pub restarts_answered: u32,
+    pub restarts_done: u32,
     /// When the last start or restart was asked for; never when it was ordered so from its first moment. A container
     /// that was started later needs no restart.
     pub asked_at: Timestamp,
@@ -203,7 +203,7 @@ pub enum Next {
         id: String,
     },
     /// Remember that this pod is crash-looping, then ask again.
-    LetGo(PodId),
+    CrashLooping(PodId),
     /// Remember that this pod is not crash-looping any more and has no restarts, then ask again.
     Recovered(PodId),
     /// Remember that what was asked of this pod was done, as far as it can be, then ask again.
@@ -243,7 +243,7 @@ pub fn next_step(lane: &Lane<'_>, now: Timestamp) -> Next {
             | Next::Stop { .. }
             | Next::Remove { .. }
             | Next::ReadEnd { .. }
-            | Next::LetGo(_)
+            | Next::CrashLooping(_)
             | Next::Recovered(_)
             | Next::Answered { .. }) => return step,
         }
@@ -329,7 +329,7 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
             | Next::Stop { .. }
             | Next::Remove { .. }
             | Next::ReadEnd { .. }
-            | Next::LetGo(_)
+            | Next::CrashLooping(_)
             | Next::Recovered(_)
             | Next::Answered { .. }) => return step,
         }
@@ -348,7 +348,7 @@ fn next_of_pod(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Next {
 
 /// When the crash loop of a pod is over: all its containers have run for long enough, or ended as their policy wants.
 fn recovers_at(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Option<Timestamp> {
-    if !wanted.memory.let_go {
+    if !wanted.memory.is_crash_looping {
         return None;
     }
     let stable_at = wanted.memory.history.restarted_at + lane.limits.stable_run();
@@ -367,7 +367,7 @@ fn recovers_at(lane: &Lane<'_>, wanted: &Wanted<'_>, now: Timestamp) -> Option<T
 /// When a crash-looping pod is started again; none when no start is planned.
 pub fn next_attempt(lane: &Lane<'_>, pod: &PodId, now: Timestamp) -> Option<Timestamp> {
     let wanted = lane.wanted.iter().find(|wanted| wanted.pod == pod)?;
-    if !wanted.memory.let_go || restarts_are_held(lane.brakes, pod) {
+    if !wanted.memory.is_crash_looping || restarts_are_held(lane.switches, pod) {
         return None;
     }
     let ended = lane.seen.iter().filter(|seen| seen.identity.pod == *pod && seen.activity == Activity::Exited);
@@ -380,11 +380,11 @@ pub fn next_attempt(lane: &Lane<'_>, pod: &PodId, now: Timestamp) -> Option<Time
 
 /// A start or a restart was asked for and is not done.
 fn is_asked(wanted: &Wanted<'_>) -> bool {
-    wanted.assignment.starts_asked > wanted.memory.starts_answered || is_restart_asked(wanted)
+    wanted.assignment.starts_requested > wanted.memory.starts_done || is_restart_asked(wanted)
 }
 
 fn is_restart_asked(wanted: &Wanted<'_>) -> bool {
-    wanted.assignment.restarts_asked > wanted.memory.restarts_answered
+    wanted.assignment.restarts_requested > wanted.memory.restarts_done
 }
 
 /// Started since somebody asked.
@@ -405,18 +405,18 @@ fn is_dependency(pod: &PodId) -> bool {
     pod.instance == 0
 }
 
-fn restarts_are_held(brakes: Brakes, pod: &PodId) -> bool {
-    brakes.paused || (brakes.hold_restarts && !is_dependency(pod))
+fn restarts_are_held(switches: Switches, pod: &PodId) -> bool {
+    switches.paused || (switches.hold_restarts && !is_dependency(pod))
 }
 
-fn missing_are_held(brakes: Brakes, pod: &PodId) -> bool {
-    brakes.paused || (brakes.hold_missing && !is_dependency(pod))
+fn missing_are_held(switches: Switches, pod: &PodId) -> bool {
+    switches.paused || (switches.hold_missing && !is_dependency(pod))
 }
 
 fn next_of_absent(lane: &Lane<'_>, wanted: &Wanted<'_>, identity: Identity, now: Timestamp) -> Next {
     match wanted.assignment.target {
         TargetState::Stop => Next::Nothing,
-        TargetState::Run if wanted.memory.created && missing_are_held(lane.brakes, wanted.pod) => Next::Nothing,
+        TargetState::Run if wanted.memory.created && missing_are_held(lane.switches, wanted.pod) => Next::Nothing,
         TargetState::Run if wanted.memory.created && is_dependency(wanted.pod) => {
             not_before(wanted.memory.retry_at, now, Next::Create(identity))
         }
@@ -447,7 +447,7 @@ fn next_of_standing(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: 
         | Next::Stop { .. }
         | Next::Remove { .. }
         | Next::ReadEnd { .. }
-        | Next::LetGo(_)
+        | Next::CrashLooping(_)
         | Next::Recovered(_)
         | Next::Answered { .. }) => step,
     }
@@ -490,13 +490,13 @@ fn judge(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) 
 }
 
 fn next_by_policy(lane: &Lane<'_>, wanted: &Wanted<'_>, seen: &Seen<'_>, now: Timestamp) -> Next {
-    if restarts_are_held(lane.brakes, wanted.pod) {
+    if restarts_are_held(lane.switches, wanted.pod) {
         return Next::Nothing;
     }
     match judge(lane, wanted, seen, now) {
         Verdict::Stay => Next::Nothing,
         Verdict::Restart(history) => start(wanted, seen, history, now),
-        Verdict::BackOff { .. } if !wanted.memory.let_go => Next::LetGo(wanted.pod.clone()),
+        Verdict::BackOff { .. } if !wanted.memory.is_crash_looping => Next::CrashLooping(wanted.pod.clone()),
         Verdict::BackOff { until, history } => not_before(until, now, start(wanted, seen, history, now)),
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use contract::brakes::Brakes;
 use contract::labels::Identity;
 use contract::order::Assignment;
 use contract::pod_id::PodId;
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::{RestartPolicy, TargetState};
+use contract::switches::Switches;
 use contract::time::Timestamp;
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ struct Facts {
     wanted: Vec<(PodId, Assignment, PodSpec, Memory)>,
     seen: Vec<(String, Identity, Activity, i64, Timestamp)>,
     alone_at: Timestamp,
-    brakes: Brakes,
+    switches: Switches,
     /// Of the pods whose images are not all here.
     images: BTreeMap<PodId, Images>,
     /// Of every wanted pod, for the one that is to take its place.
@@ -56,7 +56,7 @@ fn facts() -> Facts {
         wanted: Vec::new(),
         seen: Vec::new(),
         alone_at: at(1_000_000),
-        brakes: Brakes::default(),
+        switches: Switches::default(),
         images: BTreeMap::new(),
         ahead: None,
         live: None,
@@ -88,7 +88,7 @@ impl Facts {
     /// Asked for a start and a restart so often; the asking was at second 60.
     fn asked(mut self, starts: u32, restarts: u32) -> Self {
         let (_, assignment, _, memory) = self.wanted.last_mut().expect("a wanted pod");
-        (assignment.starts_asked, assignment.restarts_asked) = (starts, restarts);
+        (assignment.starts_requested, assignment.restarts_requested) = (starts, restarts);
         memory.asked_at = at(60);
         self
     }
@@ -96,7 +96,7 @@ impl Facts {
         self.seen.last_mut().expect("a container").4 = at(seconds);
         self
     }
-    fn stands(mut self, activity: Activity) -> Self {
+    fn statuses(mut self, activity: Activity) -> Self {
         self.seen.last_mut().expect("a container").2 = activity;
         self
     }
@@ -104,8 +104,8 @@ impl Facts {
         self.seen.last_mut().expect("a container").3 = code;
         self
     }
-    fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
-        change(&mut self.brakes);
+    fn brake(mut self, change: impl FnOnce(&mut Switches)) -> Self {
+        change(&mut self.switches);
         self
     }
     fn remember(mut self, change: impl FnOnce(&mut Memory)) -> Self {
@@ -160,7 +160,10 @@ impl Facts {
             grace: GRACE,
             spec_digest: self.updated.get(id).map_or("made", String::as_str),
         });
-        next_step(&Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS, brakes: self.brakes }, now)
+        next_step(
+            &Lane { wanted: wanted.collect(), seen: seen.collect(), limits: LIMITS, switches: self.switches },
+            now,
+        )
     }
     fn next(&self) -> Next {
         self.next_at(at(100))
@@ -194,7 +197,7 @@ fn a_new_pod_is_created_and_a_running_one_left_alone() {
 #[test]
 fn maintenance_holds_automatic_restarts_and_nothing_else() {
     let maintenance = |mut facts: Facts| {
-        facts.brakes.hold_restarts = true;
+        facts.switches.hold_restarts = true;
         facts
     };
     let ended = || facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
@@ -216,14 +219,14 @@ fn maintenance_holds_automatic_restarts_and_nothing_else() {
 fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_alone() {
     let mut missing = facts().want("a.v1-i1-d0", 1).remember(|memory| memory.created = true);
     missing.alone_at = at(90);
-    missing.brakes.hold_missing = true;
+    missing.switches.hold_missing = true;
     assert_eq!(missing.next(), Next::Nothing);
     // What was never made is not missing, and what ended is the restart policy's business.
     let mut fresh = facts().want("a.v1-i1-d0", 1);
-    fresh.brakes.hold_missing = true;
+    fresh.switches.hold_missing = true;
     assert_eq!(fresh.next(), create("a.v1-i1-d0", 0));
     let mut ended = facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
-    ended.brakes.hold_missing = true;
+    ended.switches.hold_missing = true;
     assert_eq!(ended.next(), start("x", "a.v1-i1-d0", 1, at(100)));
 }
 
@@ -232,14 +235,14 @@ fn the_brakes_hold_instances_and_dependency_pods_each_in_their_own_way() {
     let (instance, dependency) = ("a.v1-i1-d0", "d-n1-a.v1-i0-d0");
     let ended = |id: &str| facts().want(id, 1).see("x", id, 0, Activity::Exited);
     let missing = |id: &str| Facts { alone_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
-    let brakes = |hold_restarts, hold_missing, paused| Brakes { hold_restarts, hold_missing, paused };
+    let switches = |hold_restarts, hold_missing, paused| Switches { hold_restarts, hold_missing, paused };
     // brakes; whether what ended is started and what is missing made: of an instance, of a dependency pod
     let table = [
-        (brakes(false, false, false), [true, true], [true, true]),
-        (brakes(true, false, false), [false, true], [true, true]),
-        (brakes(false, true, false), [true, false], [true, true]),
-        (brakes(true, true, false), [false, false], [true, true]),
-        (brakes(false, false, true), [false, false], [false, false]),
+        (switches(false, false, false), [true, true], [true, true]),
+        (switches(true, false, false), [false, true], [true, true]),
+        (switches(false, true, false), [true, false], [true, true]),
+        (switches(true, true, false), [false, false], [true, true]),
+        (switches(false, false, true), [false, false], [false, false]),
     ];
     for (on, of_instance, of_dependency) in table {
         for (id, expected) in [(instance, of_instance), (dependency, of_dependency)] {
@@ -263,7 +266,7 @@ fn a_dependency_pod_that_vanished_is_made_again_at_once_also_when_it_is_bound_to
         0,
         Activity::Exited,
     );
-    assert_eq!(spent.next(), Next::LetGo(pod(id)), "its restarts are limited as any pod's");
+    assert_eq!(spent.next(), Next::CrashLooping(pod(id)), "its restarts are limited as any pod's");
 }
 
 #[test]
@@ -313,7 +316,7 @@ fn a_restart_ends_and_starts_each_container_in_turn_and_counts_once() {
 fn a_restart_is_obeyed_whatever_the_policy_the_budget_and_the_brakes_say() {
     let id = "a.v1-i1-d0";
     let down = facts().want(id, 1).policy(RestartPolicy::Never).asked(0, 1).see("x", id, 0, Activity::Exited);
-    let spent = down.remember(|m| m.let_go = true).brake(|b| b.hold_restarts = true);
+    let spent = down.remember(|m| m.is_crash_looping = true).brake(|b| b.hold_restarts = true);
     assert_eq!(spent.next(), start("x", id, 0, Timestamp::NEVER));
 }
 
@@ -522,13 +525,13 @@ fn perform(facts: &mut Facts, next: Next, made: &mut usize) {
         Next::Answered { pod, history } => {
             facts.wanted.iter_mut().filter(|w| w.0 == pod).for_each(|w| answer(w, history));
         }
-        Next::LetGo(_) | Next::Recovered(_) => unreachable!("no pod has restarts"),
+        Next::CrashLooping(_) | Next::Recovered(_) => unreachable!("no pod has restarts"),
         Next::ReadEnd { .. } => unreachable!("all ends are read"),
     }
 }
 fn answer((_, assignment, _, memory): &mut (PodId, Assignment, PodSpec, Memory), history: History) {
-    memory.starts_answered = assignment.starts_asked;
-    memory.restarts_answered = assignment.restarts_asked;
+    memory.starts_done = assignment.starts_requested;
+    memory.restarts_done = assignment.restarts_requested;
     memory.history = history;
 }
 fn set(facts: &mut Facts, id: &str, activity: Activity) {
@@ -568,8 +571,8 @@ proptest! {
             prop_assert!(facts.wanted.iter().any(|w| w.0 == seen.1.pod && seen.1.index < w.2.containers.len()));
         }
         for (id, assignment, spec, memory) in &facts.wanted {
-            let asked = (assignment.starts_asked, assignment.restarts_asked);
-            prop_assert_eq!(asked, (memory.starts_answered, memory.restarts_answered), "something is not answered");
+            let asked = (assignment.starts_requested, assignment.restarts_requested);
+            prop_assert_eq!(asked, (memory.starts_done, memory.restarts_done), "something is not answered");
             if assignment.target == TargetState::Run && !memory.created {
                 let here = facts.seen.iter().filter(|seen| seen.1.pod == *id).count();
                 prop_assert_eq!(here, spec.containers.len(), "a new pod is not complete");

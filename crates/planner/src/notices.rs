@@ -37,11 +37,11 @@ pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
     let at = ended_at(before, after);
     let mut happenings = Vec::new();
     // A start by hand counts as a restart and is answered in the same report; who asked for it needs no notice.
-    let asked = after.starts_answered > before.starts_answered || after.restarts_answered > before.restarts_answered;
+    let asked = after.starts_done > before.starts_done || after.restarts_done > before.restarts_done;
     let restarted =
         after.restarts > before.restarts || (after.restarted_at > before.restarted_at && after.restarts > 0);
     // Attempts of a crash loop are no news: the condition that follows its immediate restarts is.
-    if restarted && !asked && !before.let_go {
+    if restarted && !asked && !before.is_crash_looping {
         // The engine forgets the flag when it starts the container again: the facts before may be the only witness.
         let memory = [before, after].iter().any(|facts| facts.containers.iter().any(|c| c.oom_killed));
         let incident = if memory { Incident::DownWithOom } else { Incident::Down };
@@ -53,7 +53,7 @@ pub fn between(before: &PodFacts, after: &PodFacts) -> Vec<Happening> {
 /// The restart that the facts of a pod show, if no leader reported it: the container ended after the newest start or stop that
 /// is stored of the instance. So a restart that happens while there is no leader is reported by the next one.
 pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Happening> {
-    if facts.restarts == 0 || facts.leaving || facts.let_go {
+    if facts.restarts == 0 || facts.leaving || facts.is_crash_looping {
         return None;
     }
     let ended_at = facts.containers.iter().map(|container| container.finished_at).max();
@@ -64,7 +64,7 @@ pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Happe
 }
 
 /// From when on a condition is worth reporting; none when it does not stand. `seen_at` is when it was first seen to stand.
-pub fn stands(
+pub fn statuses(
     condition: Condition,
     facts: &PodFacts,
     spec: &PodSpec,
@@ -73,7 +73,7 @@ pub fn stands(
 ) -> Option<Timestamp> {
     let runs = facts.state == RunState::Success && !facts.leaving;
     match condition {
-        Condition::LetGo => (facts.let_go && !facts.leaving).then_some(seen_at),
+        Condition::CrashLooping => (facts.is_crash_looping && !facts.leaving).then_some(seen_at),
         Condition::LostAddress => (runs && lacks_address(facts, spec)).then_some(seen_at + ADDRESS_WITHIN),
         Condition::Unhealthy => {
             let started_at = facts.containers.iter().map(|container| container.started_at).max()?;
@@ -90,7 +90,7 @@ fn lacks_address(facts: &PodFacts, spec: &PodSpec) -> bool {
 
 /// The time a notice about a standing condition bears.
 pub fn stood_at(condition: Condition, facts: &PodFacts, now: Timestamp) -> Timestamp {
-    if condition == Condition::LetGo { ended_at(facts, facts) } else { now }
+    if condition == Condition::CrashLooping { ended_at(facts, facts) } else { now }
 }
 
 /// The body that tells about it.
@@ -153,8 +153,7 @@ mod tests {
 
     #[test]
     fn a_restart_somebody_asked_for_is_not_told() {
-        let asked =
-            |starts_answered, restarts_answered| PodFacts { starts_answered, restarts_answered, ..facts(1, false) };
+        let asked = |starts_done, restarts_done| PodFacts { starts_done, restarts_done, ..facts(1, false) };
         assert!(between(&facts(0, false), &asked(1, 0)).is_empty());
         assert!(between(&facts(0, false), &asked(0, 1)).is_empty());
         let later = PodFacts { restarts: 2, ..asked(1, 0) };
@@ -176,7 +175,7 @@ mod tests {
 
     #[test]
     fn attempts_of_a_crash_loop_are_not_told_one_by_one() {
-        let looping = |restarts| PodFacts { let_go: true, ..facts(restarts, false) };
+        let looping = |restarts| PodFacts { is_crash_looping: true, ..facts(restarts, false) };
         assert_eq!(incidents(&facts(2, false), &looping(3)), [Incident::Down], "the last immediate restart");
         assert!(between(&looping(3), &looping(4)).is_empty());
         assert!(between(&looping(9), &facts(0, false)).is_empty(), "it recovered");
@@ -189,18 +188,19 @@ mod tests {
 
     #[test]
     fn who_was_let_go_stands_so_until_it_is_forgiven_or_leaves() {
-        let gone = PodFacts { let_go: true, ..facts(3, false) };
-        let stands = |facts: &PodFacts| stands(Condition::LetGo, facts, &on_network(""), POLL, at(9));
-        assert_eq!(stands(&gone), Some(at(9)));
-        assert_eq!(stood_at(Condition::LetGo, &gone, at(9)), at(7), "the end is reported");
-        assert_eq!(stands(&facts(3, false)), None);
-        assert_eq!(stands(&PodFacts { leaving: true, ..gone }), None);
+        let gone = PodFacts { is_crash_looping: true, ..facts(3, false) };
+        let statuses = |facts: &PodFacts| statuses(Condition::CrashLooping, facts, &on_network(""), POLL, at(9));
+        assert_eq!(statuses(&gone), Some(at(9)));
+        assert_eq!(stood_at(Condition::CrashLooping, &gone, at(9)), at(7), "the end is reported");
+        assert_eq!(statuses(&facts(3, false)), None);
+        assert_eq!(statuses(&PodFacts { leaving: true, ..gone }), None);
     }
 
     #[test]
     fn an_address_is_missed_only_on_a_network_that_gives_one() {
-        let lost =
-            |facts: &PodFacts, network: &str| stands(Condition::LostAddress, facts, &on_network(network), POLL, at(9));
+        let lost = |facts: &PodFacts, network: &str| {
+            statuses(Condition::LostAddress, facts, &on_network(network), POLL, at(9))
+        };
         let without = running("", HealthState::None);
         assert_eq!((lost(&without, ""), lost(&without, "calico")), (Some(at(14)), Some(at(14))));
         assert_eq!((lost(&without, "host"), lost(&without, "none")), (None, None));
@@ -212,7 +212,7 @@ mod tests {
     fn a_failing_health_check_has_five_polls_or_five_setup_times() {
         let due = |facts: &PodFacts, setup_time: i64| {
             let spec = PodSpec { setup_time, ..on_network("") };
-            stands(Condition::Unhealthy, facts, &spec, POLL, at(9))
+            statuses(Condition::Unhealthy, facts, &spec, POLL, at(9))
         };
         let ill = running("10.0.0.2", HealthState::Unhealthy);
         assert_eq!((due(&ill, 0), due(&ill, 300), due(&ill, -1)), (Some(at(101)), Some(at(1_501)), Some(at(101))));

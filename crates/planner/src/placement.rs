@@ -34,7 +34,7 @@ pub struct Need {
 
 /// A node as a place to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Host {
+pub struct Candidate {
     /// What it has.
     pub facts: NodeFacts,
     /// What is given away.
@@ -46,7 +46,7 @@ pub struct Host {
     /// Why nothing new is placed there; none when it may be.
     pub cordon: Option<String>,
     /// Somebody says that it will not return: nothing waits for it, not even what is bound to its data.
-    pub forsaken: bool,
+    pub decommissioned: bool,
 }
 
 /// What is placed where, for affinity expressions.
@@ -77,7 +77,7 @@ pub struct Wish<'a> {
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Host>,
+    pub hosts: &'a BTreeMap<NodeName, Candidate>,
     /// Their order, if one is kept.
     pub standings: Option<&'a Standings>,
     /// Who is there.
@@ -86,7 +86,7 @@ pub struct Site<'a> {
 
 /// Places the instances of one group one after another.
 pub struct Batch<'a> {
-    hosts: &'a BTreeMap<NodeName, Host>,
+    hosts: &'a BTreeMap<NodeName, Candidate>,
     tenants: &'a dyn Tenants,
     expressions: Vec<Expression>,
     need: Need,
@@ -104,7 +104,7 @@ pub struct Batch<'a> {
     /// The reasons as of now; emptied by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
     /// The nodes by number, once so many were looked at that a walk through all of them is cheaper than finding each.
-    roll: OnceCell<Vec<(&'a NodeName, &'a Host)>>,
+    roll: OnceCell<Vec<(&'a NodeName, &'a Candidate)>>,
 }
 
 /// A batch that looked at so many nodes makes its roll.
@@ -126,7 +126,7 @@ struct Load {
     rank: Option<Rank>,
 }
 
-impl Host {
+impl Candidate {
     /// What it has in all.
     pub(crate) fn room(&self) -> Need {
         Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }
@@ -159,7 +159,7 @@ impl Need {
 impl<'a> Batch<'a> {
     /// Candidates for instances that ask for `filters`; `siblings` counts the instances that stay where they are.
     pub fn new(
-        hosts: &'a BTreeMap<NodeName, Host>,
+        hosts: &'a BTreeMap<NodeName, Candidate>,
         filters: &[String],
         need: Need,
         siblings: &BTreeMap<NodeName, u32>,
@@ -302,7 +302,7 @@ impl<'a> Batch<'a> {
     }
 
     /// The node a number stands for.
-    fn host(&self, number: u32) -> Option<(&'a NodeName, &'a Host)> {
+    fn host(&self, number: u32) -> Option<(&'a NodeName, &'a Candidate)> {
         let name = self.standings.name(number)?;
         if self.loads.len() >= MANY_LOOKS {
             let roll = self.roll.get_or_init(|| self.hosts.iter().collect());
@@ -375,7 +375,12 @@ impl<'a> Batch<'a> {
 }
 
 /// What no instance of this spec can get past on this node.
-fn exclusions(name: &NodeName, host: &Host, expressions: &[Expression], tenants: &dyn Tenants) -> BTreeSet<String> {
+fn exclusions(
+    name: &NodeName,
+    host: &Candidate,
+    expressions: &[Expression],
+    tenants: &dyn Tenants,
+) -> BTreeSet<String> {
     let mut reasons = BTreeSet::new();
     match host.liveness {
         Liveness::Alive => {}
@@ -393,7 +398,7 @@ fn exclusions(name: &NodeName, host: &Host, expressions: &[Expression], tenants:
     reasons
 }
 
-fn holds(expression: &Expression, name: &NodeName, host: &Host, tenants: &dyn Tenants) -> Result<(), String> {
+fn holds(expression: &Expression, name: &NodeName, host: &Candidate, tenants: &dyn Tenants) -> Result<(), String> {
     let met = match expression.kind() {
         Kind::Unreadable(reason) => return Err(format!("{} cannot be read: {reason}", expression.text())),
         Kind::Constraint(test) if test.key.eq_ignore_ascii_case("node") => test.matches(name.as_str()) == test.equal,
@@ -404,7 +409,7 @@ fn holds(expression: &Expression, name: &NodeName, host: &Host, tenants: &dyn Te
 }
 
 /// A missing label is an empty one.
-fn label<'h>(host: &'h Host, key: &str) -> &'h str {
+fn label<'h>(host: &'h Candidate, key: &str) -> &'h str {
     host.facts.labels.get(key).map_or("", String::as_str)
 }
 

@@ -29,16 +29,16 @@ fn name(text: &str) -> NodeName {
     text.parse().expect("a name")
 }
 
-fn host(memory: u64, cpu_millis: u64) -> Host {
+fn host(memory: u64, cpu_millis: u64) -> Candidate {
     let labels = BTreeMap::from([("group".to_owned(), "default".to_owned())]);
     let facts = NodeFacts { memory, cpu_millis, labels, ..Default::default() };
-    Host {
+    Candidate {
         facts,
         used: Need::default(),
         liveness: Liveness::Alive,
         engine: EngineState::Up,
         cordon: None,
-        forsaken: false,
+        decommissioned: false,
     }
 }
 
@@ -55,11 +55,11 @@ fn pod_spec(memory: i64, filters: &[&str], image: &str) -> PodSpec {
     }
 }
 
-fn hosts(names: &[&str]) -> BTreeMap<NodeName, Host> {
+fn hosts(names: &[&str]) -> BTreeMap<NodeName, Candidate> {
     names.iter().map(|text| (name(text), host(1024 * MIB, 8_000))).collect()
 }
 
-fn place_all(hosts: &BTreeMap<NodeName, Host>, pod: &PodSpec, count: usize) -> Vec<Result<String, String>> {
+fn place_all(hosts: &BTreeMap<NodeName, Candidate>, pod: &PodSpec, count: usize) -> Vec<Result<String, String>> {
     let mut batch = Batch::new(hosts, &pod.filters, Need::of(pod, 8), &BTreeMap::new(), &Nobody);
     let place = |_| batch.place(Wish::default()).map(|node| node.to_string()).map_err(|why| why.sentence());
     (0..count).map(place).collect()
@@ -201,7 +201,7 @@ fn who_looks_for_another_place_is_no_sibling_of_its_own() {
 
 prop_compose! {
     fn any_host()(memory in 0_u64..4_096, cpu in 0_u64..16_000, used in 0_u64..2_048, alive in 0_u8..5, group in any::<bool>())
-        -> Host
+        -> Candidate
     {
         let mut made = host(memory * MIB, cpu);
         made.used = Need { memory: (used * MIB).min(memory * MIB), cpu_millis: used.min(cpu) };
@@ -222,7 +222,7 @@ proptest! {
         count in 1_usize..40,
         constrained in any::<bool>(),
     ) {
-        let hosts: BTreeMap<NodeName, Host> =
+        let hosts: BTreeMap<NodeName, Candidate> =
             hosts.into_iter().enumerate().map(|(index, host)| (name(&format!("n{index}")), host)).collect();
         let filters: &[&str] = if constrained { &["constraint:group==default"] } else { &[] };
         let pod = pod_spec(memory << 20, filters, "i");
@@ -253,7 +253,7 @@ proptest! {
         shuffled in Just(()).prop_perturb(|(), mut random| random.next_u64()),
         memory in 0_i64..1_024,
     ) {
-        let make = |hosts: &[(usize, Host)]| -> BTreeMap<NodeName, Host> {
+        let make = |hosts: &[(usize, Candidate)]| -> BTreeMap<NodeName, Candidate> {
             hosts.iter().map(|(index, host)| (name(&format!("n{index}")), host.clone())).collect()
         };
         let mut other = hosts.clone();
@@ -272,7 +272,7 @@ proptest! {
         wishes in proptest::collection::vec((0_usize..14, 0_usize..14), 1..30),
     ) {
         let node = |index: usize| name(&format!("n{index}"));
-        let mut hosts: BTreeMap<NodeName, Host> =
+        let mut hosts: BTreeMap<NodeName, Candidate> =
             before.into_iter().enumerate().map(|(index, host)| (node(index), host)).collect();
         let pod = pod_spec(memory << 20, &["constraint:group==~default"], "i");
         let need = Need::of(&pod, 8);
@@ -301,21 +301,21 @@ proptest! {
 
 /// Placement as the rules say it: every node is looked at each time.
 struct Model {
-    hosts: BTreeMap<NodeName, Host>,
+    hosts: BTreeMap<NodeName, Candidate>,
     siblings: BTreeMap<NodeName, u32>,
     need: Need,
 }
 
 impl Model {
     fn place(&mut self, wish: Wish<'_>) -> Option<NodeName> {
-        let could = |(_, host): &(&NodeName, &Host)| {
+        let could = |(_, host): &(&NodeName, &Candidate)| {
             host.liveness == Liveness::Alive
                 && host.engine == EngineState::Up
                 && host.used.memory + self.need.memory <= host.facts.memory
                 && host.used.cpu_millis + self.need.cpu_millis <= host.facts.cpu_millis
         };
-        let is_wished = |host: &Host| host.facts.labels.contains_key("group");
-        let rank = |(name, host): (&NodeName, &Host)| {
+        let is_wished = |host: &Candidate| host.facts.labels.contains_key("group");
+        let rank = |(name, host): (&NodeName, &Candidate)| {
             let share = |part: u64, whole: u64| u128::from(part) * 1_000_000 / u128::from(whole.max(1));
             let share = share(host.used.memory + self.need.memory, host.facts.memory)
                 .max(share(host.used.cpu_millis + self.need.cpu_millis, host.facts.cpu_millis));
@@ -327,7 +327,7 @@ impl Model {
                 name.clone(),
             )
         };
-        let can: Vec<(&NodeName, &Host)> = self.hosts.iter().filter(could).collect();
+        let can: Vec<(&NodeName, &Candidate)> = self.hosts.iter().filter(could).collect();
         let good = can.iter().find(|(name, host)| {
             Some(*name) == wish.prefer && (is_wished(host) || !can.iter().any(|(_, host)| is_wished(host)))
         });

@@ -8,7 +8,7 @@ use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::state::{HealthState, RunState};
 
-use crate::placement::Host;
+use crate::placement::Candidate;
 
 /// A group as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Standing {
 }
 
 /// The facts of one instance: what its node reported, and where nothing is reported what follows from its slot.
-pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Host>) -> PodFacts {
+pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Candidate>) -> PodFacts {
     let mut facts = seen.filter(|seen| !seen.leaving).cloned().unwrap_or_default();
     if let Some(node) = slot.node.as_ref().filter(|_| host.is_some_and(|host| host.liveness == Liveness::Lost)) {
         facts.state = RunState::Error;
@@ -142,13 +142,13 @@ mod tests {
     fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
         let node: NodeName = "a".parse().expect("a name");
         let slot = Slot { node: Some(node), ..Default::default() };
-        let host = Host {
+        let host = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
             engine: Default::default(),
             cordon: None,
-            forsaken: false,
+            decommissioned: false,
         };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&host));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));

@@ -93,7 +93,7 @@ impl<'a> Admission<'a> {
         (spec.version, spec.pod.version) = (version, version);
         let taken_ports = self.taken_ports(name, &spec.pod);
         let operation = OperationRecord::new(Operation::Deploying, self.now);
-        let operation = (taken_ports.is_empty() && !spec.is_conducted()).then_some(operation);
+        let operation = (taken_ports.is_empty() && !spec.has_strategy()).then_some(operation);
         GroupRecord { spec, operation, updated_at: self.now, taken_ports, ..GroupRecord::default() }
     }
 
@@ -114,7 +114,7 @@ impl<'a> Admission<'a> {
         let same = former.iter().filter(|(_, pod)| pod.asks_the_same(&spec.pod)).map(|(version, _)| *version);
         let equals: BTreeSet<u32> = same.collect();
         let operation = OperationRecord::new(Operation::Upgrading, self.now);
-        let operation = (!spec.is_conducted()).then_some(operation);
+        let operation = (!spec.has_strategy()).then_some(operation);
         Ok(GroupRecord { spec, operation, updated_at: self.now, former, proven, equals, ..GroupRecord::default() })
     }
 
@@ -139,7 +139,7 @@ impl<'a> Admission<'a> {
         spec.num_instances = i64::from(wanted);
         spec.restart_policy = policy;
         spec.updated_at = self.now;
-        let takes_the_lock = !same_number && !spec.is_conducted();
+        let takes_the_lock = !same_number && !spec.has_strategy();
         record.updated_at = self.now;
         record.last_error.clear();
         if takes_the_lock {

@@ -33,10 +33,10 @@ pub(super) fn assignments(name: &GroupName, group: &Group) -> Assignments {
         let assignment = Assignment {
             target: slot.target,
             restart_policy,
-            starts_asked: slot.starts_asked,
-            restarts_asked: slot.restarts_asked,
-            updated_to: slot.made_as.map(|_| slot.version),
-            addresses: slot.lease.clone(),
+            starts_requested: slot.starts_requested,
+            restarts_requested: slot.restarts_requested,
+            updated_to: slot.created_from.map(|_| slot.version),
+            addresses: slot.reserved_addresses.clone(),
             fetch: fetching.map(|Fetching { version, .. }| Fetch { version, images: images() }),
         };
         Some(((node.clone(), pod), (assignment, Arc::clone(group.pod(slot.version)?))))

@@ -70,7 +70,7 @@ fn is_coming_up(group: &Group) -> bool {
         )
         | None => false,
     };
-    at_once && !group.record.spec.is_conducted()
+    at_once && !group.record.spec.has_strategy()
 }
 
 /// A pod is to be made, or runs for the first time: no plan was waiting for that alone.

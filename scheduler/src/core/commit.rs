@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::brakes::Brakes;
 use contract::digest::Digest;
 use contract::fence::Term;
 use contract::keys;
@@ -19,6 +18,7 @@ use contract::pod_id::PodId;
 use contract::progress::Progress;
 use contract::record::Slot;
 use contract::spec::PodSpec;
+use contract::switches::Switches;
 use serde::Serialize;
 
 use super::io::{Commit, Effect, Inbox, Write};
@@ -46,7 +46,7 @@ pub(super) struct Bundle {
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
     /// What every node must know from now on.
-    pub(super) brakes: Option<Brakes>,
+    pub(super) switches: Option<Switches>,
     /// Which groups every node leaves alone from now on.
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
     /// What time is counted from once it is stored.
@@ -70,7 +70,7 @@ pub(super) struct OrderChange {
 pub(super) struct Released {
     pub(super) effects: Vec<Effect>,
     pub(super) changes: Vec<OrderChange>,
-    pub(super) brakes: Option<Brakes>,
+    pub(super) switches: Option<Switches>,
     pub(super) spared: Option<Arc<BTreeSet<GroupName>>>,
     pub(super) decided: Option<Decided>,
     pub(super) leaves: Option<String>,
@@ -96,8 +96,8 @@ impl Bundle {
 
     /// What may leave once it is stored.
     fn released(self) -> Released {
-        let Self { effects, changes, brakes, spared, decided, leaves, .. } = self;
-        Released { effects, changes, brakes, spared, decided, leaves }
+        let Self { effects, changes, switches, spared, decided, leaves, .. } = self;
+        Released { effects, changes, switches, spared, decided, leaves }
     }
 
     /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.

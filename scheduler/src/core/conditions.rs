@@ -175,8 +175,9 @@ impl Leading<'_> {
                         return Standing::Unheard;
                     }
                     let facts = self.ears.pod(node, &pod);
-                    let due = facts
-                        .and_then(|facts| notices::stands(*condition, facts, spec, self.settings.health_poll, seen_at));
+                    let due = facts.and_then(|facts| {
+                        notices::statuses(*condition, facts, spec, self.settings.health_poll, seen_at)
+                    });
                     due.map_or(Standing::No, Standing::Due)
                 });
                 pods.fold(Standing::No, Standing::or)
@@ -241,10 +242,10 @@ impl Leading<'_> {
     fn tell_condition(&mut self, concern: &Concern) {
         match concern {
             Concern::Instance(group, instance, condition) => {
-                let stands = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
-                    notices::stands(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
+                let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
+                    notices::statuses(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
                 };
-                let Some((node, facts, _)) = self.facts_of(group, *instance).find(stands) else { return };
+                let Some((node, facts, _)) = self.facts_of(group, *instance).find(statuses) else { return };
                 let at = notices::stood_at(*condition, facts, self.now);
                 let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
                 let effects = self.incident(&pod, Some(node), Happening { incident: condition.incident(), at });
@@ -294,5 +295,5 @@ impl Leading<'_> {
 /// Nothing about the pod can be a condition: most pods, most of the time.
 fn is_well(facts: &PodFacts) -> bool {
     let addressed = facts.containers.iter().all(|container| !container.running || !container.ip.is_empty());
-    !facts.let_go && facts.health != HealthState::Unhealthy && addressed
+    !facts.is_crash_looping && facts.health != HealthState::Unhealthy && addressed
 }

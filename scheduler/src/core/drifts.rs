@@ -7,11 +7,11 @@
 
 use std::collections::BTreeSet;
 
-use contract::brakes::Constraint;
 use contract::command::{Drift, Refusal};
 use contract::name::{GroupName, NodeName};
 use contract::node::Cordon;
 use contract::record::{GroupRecord, Slot};
+use contract::switches::Constraint;
 
 use super::commit::{self, Bundle};
 use super::io::{Mutant, Write};

@@ -15,10 +15,10 @@ use contract::report::PodFacts;
 use contract::rollout_view::PlanView;
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::time::Timestamp;
-use planner::group::rehearsing::{Budget, Stopped, rehearse};
+use planner::group::dry_run::{Budget, Stopped, dry_run};
 use planner::group::{GroupFacts, Patience, Revision};
-use planner::placement::{Host, Standings, Tenants};
-use planner::rollout::conduct::Release;
+use planner::placement::{Candidate, Standings, Tenants};
+use planner::rollout::controller::Release;
 
 /// A plan that is to be computed.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +37,7 @@ pub struct DryRun {
     patience: Patience,
     guarding: bool,
     constraints: Vec<String>,
-    hosts: BTreeMap<NodeName, Host>,
+    hosts: BTreeMap<NodeName, Candidate>,
     neighbours: Neighbours,
 }
 
@@ -111,7 +111,7 @@ impl DryRun {
             standings: Some(&standings),
             tenants: &self.neighbours,
         };
-        let view = rehearse(&facts, self.now, budget)?;
+        let view = dry_run(&facts, self.now, budget)?;
         Ok(PlanView { is_new: self.is_new, ..view })
     }
 }

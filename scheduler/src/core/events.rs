@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use contract::backup::Step;
-use contract::brakes::EngineRecord;
 use contract::command::{Command, Removal, RolloutAction, Verb, Verdict};
 use contract::event::{Event, Kind};
 use contract::name::{GroupName, NodeName};
 use contract::node::NodeChange;
 use contract::ranges::Clamp;
 use contract::spec::PodSpec;
+use contract::switches::EngineRecord;
 use contract::time::Timestamp;
 
 use super::io::Effect;

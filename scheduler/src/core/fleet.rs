@@ -59,8 +59,8 @@ impl Leading<'_> {
     /// A cordon that stands stays as it is, unless another reason is given.
     pub(super) fn cordoned(&mut self, node: &NodeName, cordon: Cordon) -> Bundle {
         let intent = self.intent_of(node);
-        let stands = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
-        if intent.cordon.as_ref().is_some_and(stands) {
+        let statuses = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
+        if intent.cordon.as_ref().is_some_and(statuses) {
             return Bundle::default();
         }
         let message = format!("{}: nothing new is placed here", cordon.reason());

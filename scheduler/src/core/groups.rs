@@ -125,7 +125,7 @@ impl Leading<'_> {
 
     /// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.
     fn drop_useless_release(&mut self, name: &GroupName) -> Option<Write> {
-        let group = self.state.groups.get_mut(name).filter(|group| !group.record.spec.is_conducted())?;
+        let group = self.state.groups.get_mut(name).filter(|group| !group.record.spec.has_strategy())?;
         group.release.take().map(|_| Write::Delete { key: keys::release(name) })
     }
 

@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use contract::name::NodeName;
-use planner::placement::{Host, Need, Standings};
+use planner::placement::{Candidate, Need, Standings};
 
 /// The nodes.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
-    by_name: BTreeMap<NodeName, Host>,
+    by_name: BTreeMap<NodeName, Candidate>,
     pub(super) standings: Standings,
 }
 
 impl Hosts {
     /// A node, to change anything about it.
-    pub(super) fn get_mut(&mut self, name: &NodeName) -> Option<&mut Host> {
+    pub(super) fn get_mut(&mut self, name: &NodeName) -> Option<&mut Candidate> {
         self.standings.touch(name);
         self.by_name.get_mut(name)
     }
@@ -27,7 +27,7 @@ impl Hosts {
         self.by_name.get_mut(name).map(|host| &mut host.liveness)
     }
     /// A node is known from now on.
-    pub(super) fn insert(&mut self, name: NodeName, host: Host) {
+    pub(super) fn insert(&mut self, name: NodeName, host: Candidate) {
         self.standings.forget();
         self.by_name.insert(name, host);
     }
@@ -43,7 +43,7 @@ impl Hosts {
 }
 
 impl Deref for Hosts {
-    type Target = BTreeMap<NodeName, Host>;
+    type Target = BTreeMap<NodeName, Candidate>;
     fn deref(&self) -> &Self::Target {
         &self.by_name
     }

@@ -39,9 +39,9 @@ impl State {
         } else {
             self.intents.insert(name.clone(), intent);
         }
-        let (cordon, forsaken) = self.standing_of(name);
+        let (cordon, decommissioned) = self.standing_of(name);
         let Some(host) = self.hosts.get_mut(name) else { return };
-        (host.cordon, host.forsaken) = (cordon, forsaken);
+        (host.cordon, host.decommissioned) = (cordon, decommissioned);
         let engine = host.engine;
         if let Some(own) = own {
             self.put_host(name, own, engine);

@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::brakes::Brakes;
 use contract::fence::Term;
 use contract::layout::{Owner, SpecRef};
 use contract::name::{GroupName, NodeName};
 use contract::spec::PodSpec;
 use contract::store::Stores;
+use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use super::alarms::{Alarm, Alarms};
@@ -52,7 +52,7 @@ pub(super) struct Leader {
     /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
     spared: Arc<BTreeSet<GroupName>>,
     /// The stored brakes, as every order carries them.
-    pub(super) brakes: Brakes,
+    pub(super) switches: Switches,
     /// Nodes whose desk may have something to send.
     pub(super) line: Line,
     /// Groups that wait for a node to let go of something.
@@ -109,7 +109,7 @@ impl Leader {
             spec_digests: SpecDigests::default(),
             floor,
             spared: Arc::new(state.untouchable()),
-            brakes: state.engine.brakes(),
+            switches: state.engine.switches(),
             line: Line::default(),
             draining: BTreeMap::new(),
             outbox,
@@ -140,7 +140,7 @@ impl Leader {
     pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
         self.desks
             .entry(node.clone())
-            .or_insert_with(|| Desk::above(self.floor, &self.spared, self.brakes).of(&self.stores))
+            .or_insert_with(|| Desk::above(self.floor, &self.spared, self.switches).of(&self.stores))
     }
     /// Puts a stored decision on the desk of its node.
     pub(super) fn put_on_desk(&mut self, change: &OrderChange) {
@@ -186,8 +186,8 @@ impl Leading<'_> {
         bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            let (brakes, spared, decided) = (bundle.brakes.take(), bundle.spared.take(), bundle.decided.take());
-            self.release(Released { effects, changes, brakes, spared, decided, leaves: None });
+            let (switches, spared, decided) = (bundle.switches.take(), bundle.spared.take(), bundle.decided.take());
+            self.release(Released { effects, changes, switches, spared, decided, leaves: None });
         }
         self.lead.outbox.push(bundle);
     }
@@ -337,7 +337,7 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, brakes, spared, decided, leaves }: Released) {
+    fn release(&mut self, Released { effects, changes, switches, spared, decided, leaves }: Released) {
         if leaves.is_some() {
             self.lead.leaves = leaves;
         }
@@ -351,8 +351,8 @@ impl Leading<'_> {
         if let Some(spared) = spared {
             self.spare(spared);
         }
-        if let Some(brakes) = brakes {
-            self.brake(brakes);
+        if let Some(switches) = switches {
+            self.brake(switches);
         }
     }
 

@@ -4,7 +4,6 @@
 //! all. A value that cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
 
 use contract::backup::RestoreRecord;
-use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::keys::{self, Key};
 use contract::layout::{self, Flaw};
 use contract::name::GroupName;
@@ -13,9 +12,10 @@ use contract::progress::Progress;
 use contract::record::{CallbacksRecord, Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::EngineState;
 use contract::store::StoreRecord;
+use contract::switches::{ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use contract::validate::MOST_INSTANCES;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use serde::de::DeserializeOwned;
 
 use super::quarantine::{Object, attempt};

@@ -6,7 +6,7 @@ use contract::event::{Event, Kind};
 use contract::name::GroupName;
 use contract::record::Slot;
 use contract::time::Timestamp;
-use planner::rollout::conduct::{Excuse, Release, instances};
+use planner::rollout::controller::{Excuse, Release, instances};
 use planner::rollout::groups;
 use planner::rollout::release::Phase;
 

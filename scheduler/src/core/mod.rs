@@ -6,7 +6,6 @@
 mod admission;
 mod alarms;
 mod assignments;
-mod brakes;
 mod bulk;
 mod clocks;
 mod coming_up;
@@ -16,9 +15,10 @@ mod conditions;
 mod dependencies;
 mod drifts;
 pub mod dry_run;
-mod estranged;
+mod duplicate_agents;
 mod events;
 mod fleet;
+mod foreign_store;
 mod fullness;
 mod groups;
 mod history;
@@ -57,11 +57,11 @@ mod state;
 mod strategy;
 mod surplus;
 mod swap;
+mod switches;
 #[cfg(test)]
 mod tests;
 mod texts;
 mod told;
-mod twins;
 mod unstorable;
 mod vacancy;
 mod waits;
@@ -230,8 +230,8 @@ impl Core {
         self.disagreements
     }
     /// Nodes that obey another store than this one.
-    pub fn estranged(&self) -> usize {
-        self.state.estranged.len()
+    pub fn foreign_store(&self) -> usize {
+        self.state.foreign_store.len()
     }
     /// Stored values nobody could read.
     pub fn unreadable(&self) -> u64 {
@@ -419,7 +419,7 @@ impl Core {
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
     fn is_doubtful(&self) -> bool {
         let is_replaced = self.leader().is_some_and(|lead| lead.behind || lead.swaps);
-        is_replaced || !self.state.estranged.is_empty() || self.state.callbacks_unread
+        is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
     }
 
     /// A standby has no alarms: it judges the nodes when it is asked.

@@ -5,7 +5,7 @@ use contract::node::{NodePage, NodePod};
 use contract::pod_id::PodId;
 use contract::query::NodeView;
 use contract::report::PodFacts;
-use planner::placement::Host;
+use planner::placement::Candidate;
 
 use super::queries::Library;
 use super::waits;
@@ -15,7 +15,7 @@ impl Library<'_> {
         self.state.hosts.iter().map(|(name, host)| self.node(name, host)).collect()
     }
 
-    fn node(&self, name: &NodeName, host: &Host) -> NodeView {
+    fn node(&self, name: &NodeName, host: &Candidate) -> NodeView {
         let pods = self.state.assigned.get(name);
         let specs = pods
             .into_iter()
@@ -54,7 +54,7 @@ impl Library<'_> {
             heard_at: ear.and_then(|ear| ear.heard_at),
             removing: intent.is_some_and(|intent| intent.removing),
             pods,
-            twin: self.ears.twins.of(name, self.now, self.settings.lost_after).cloned(),
+            duplicate_agent: self.ears.duplicate_agents.of(name, self.now, self.settings.lost_after).cloned(),
         })
     }
 

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::brakes::Brakes;
+use contract::delta::Changes;
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::name::GroupName;
@@ -18,8 +18,8 @@ use contract::progress::Progress;
 use contract::report::ReportHead;
 use contract::spec::PodSpec;
 use contract::store::Stores;
+use contract::switches::Switches;
 use contract::time::Timestamp;
-use contract::travel::Changes;
 
 use super::commit::OrderChange;
 
@@ -44,7 +44,7 @@ pub(super) struct Desk {
     specs: BTreeMap<SpecKey, Reference>,
     /// Groups the node leaves as they are.
     spared: Arc<BTreeSet<GroupName>>,
-    brakes: Brakes,
+    switches: Switches,
     digest: Digest,
     /// What changed since `base`.
     touched_pods: BTreeSet<PodId>,
@@ -64,7 +64,7 @@ pub(super) struct Desk {
     /// The store the orders come from.
     stores: Arc<Stores>,
     /// The node obeys another store.
-    estranged: bool,
+    foreign_store: bool,
 }
 
 /// An order whose answer did not come in time.
@@ -126,18 +126,18 @@ pub(super) enum Conclusion {
 
 impl Desk {
     /// An empty desk whose fences are above `floor`.
-    pub(super) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>, brakes: Brakes) -> Self {
-        let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(brakes));
-        Self { generation: floor, spared: Arc::clone(spared), brakes, digest, ..Self::default() }
+    pub(super) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>, switches: Switches) -> Self {
+        let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(switches));
+        Self { generation: floor, spared: Arc::clone(spared), switches, digest, ..Self::default() }
     }
     /// The same desk, whose orders come from this store.
     pub(super) fn of(self, stores: &Arc<Stores>) -> Self {
         Self { stores: Arc::clone(stores), ..self }
     }
     /// The node shall know of these brakes.
-    pub(super) fn brake(&mut self, brakes: Brakes) {
-        let before = std::mem::replace(&mut self.brakes, brakes);
-        self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(brakes));
+    pub(super) fn brake(&mut self, switches: Switches) {
+        let before = std::mem::replace(&mut self.switches, switches);
+        self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
         self.owe();
     }
     /// The node shall leave what it has of these groups as it is.
@@ -274,7 +274,7 @@ impl Desk {
     fn whole(&self, fence: Fence) -> Order {
         let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
         let (spared, stores) = ((*self.spared).clone(), (*self.stores).clone());
-        Order { fence, pods: self.pods.clone(), specs, spared, brakes: self.brakes, stores, ..Order::default() }
+        Order { fence, pods: self.pods.clone(), specs, spared, switches: self.switches, stores, ..Order::default() }
     }
 
     fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
@@ -291,14 +291,14 @@ impl Desk {
                 None => drop(specs.gone.insert(key.clone())),
             }
         }
-        let (spared, stores, brakes) = ((*self.spared).clone(), (*self.stores).clone(), self.brakes);
+        let (spared, stores, switches) = ((*self.spared).clone(), (*self.stores).clone(), self.switches);
         OrderDelta {
             base,
             fence,
             pods,
             specs,
             spared,
-            brakes,
+            switches,
             stores,
             progress: Progress::default(),
             agent: String::new(),
@@ -317,7 +317,7 @@ impl Desk {
                 self.base = Some((fence, sent));
                 self.settled_at = now;
                 self.not_before = now;
-                self.estranged = false;
+                self.foreign_store = false;
                 Conclusion::Settled
             }
             Some(OrderReply::Accepted { .. }) => self.doubt(now + SOON),
@@ -348,7 +348,7 @@ impl Desk {
 
     /// The node obeys another store, or a later state of this one. When to ask it again.
     pub(super) fn estrange(&mut self, now: Timestamp) -> Timestamp {
-        self.estranged = true;
+        self.foreign_store = true;
         self.doubt(now + ESTRANGED_AGAIN);
         self.not_before
     }
@@ -371,7 +371,7 @@ impl Desk {
     /// The node is heard: whoever did not answer before may answer now.
     pub(super) fn heard(&mut self, now: Timestamp) {
         // Not earlier than the shorter wait, or a node that refuses would be asked with every report.
-        if !self.estranged {
+        if !self.foreign_store {
             self.not_before = self.not_before.min(now + SOON);
         }
     }
@@ -387,7 +387,7 @@ impl Desk {
         self.base = Some(told);
         self.settled_at = now;
         self.not_before = now;
-        self.estranged = false;
+        self.foreign_store = false;
         true
     }
 

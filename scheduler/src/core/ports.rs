@@ -54,7 +54,7 @@ impl Leading<'_> {
     fn grant_ports_of(&mut self, name: GroupName) {
         let Some(group) = self.state.groups.get(&name) else { return };
         let operation = OperationRecord::new(Operation::Deploying, self.now);
-        let operation = (!group.record.spec.is_conducted()).then_some(operation);
+        let operation = (!group.record.spec.has_strategy()).then_some(operation);
         let record = GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
         let writes = vec![self.set_record(&name, record)];
         self.lead.dirty.insert(name);

@@ -7,7 +7,7 @@ use contract::command::{Refusal, RolloutAction};
 use contract::keys;
 use contract::name::GroupName;
 use contract::record::{Filling, Slot};
-use planner::rollout::conduct::{self, Control, Release};
+use planner::rollout::controller::{self, Control, Release};
 
 use super::commit::{self, Bundle};
 use super::leader::Leading;
@@ -67,14 +67,14 @@ impl Leading<'_> {
 
     fn control(&mut self, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
         let group = self.admission().present(name)?;
-        if !group.record.spec.is_conducted() {
+        if !group.record.spec.has_strategy() {
             let reason = "the PodGroup names no Strategy other than Serial, so it has no release to say that to; undo works, \
                           and cmd=strategy gives it one";
             return Err(Refusal::Unfit { reason: reason.to_owned() });
         }
         let before = addressed(group, control);
         let refused = |refusal| refusal_of(refusal, control, &before);
-        let after = conduct::apply(&before, control, self.now.into()).map_err(refused)?;
+        let after = controller::apply(&before, control, self.now.into()).map_err(refused)?;
         let paused = match control {
             Control::Pause => true,
             Control::Resume => false,
@@ -188,13 +188,15 @@ fn slot_of(group: &Group, instance: u32) -> Result<&Slot, Refusal> {
     slot.filter(is_there).ok_or(Refusal::InstanceUnknown { instance, instances })
 }
 
-fn refusal_of(refusal: conduct::Refusal, control: Control, release: &Release) -> Refusal {
+fn refusal_of(refusal: controller::Refusal, control: Control, release: &Release) -> Refusal {
     let (target, group) = (release.target, release.group);
     match (refusal, control) {
-        (conduct::Refusal::NotWaiting, _) => Refusal::NotWaiting { release: target, group },
-        (conduct::Refusal::OtherGroup { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
+        (controller::Refusal::NotWaiting, _) => Refusal::NotWaiting { release: target, group },
+        (controller::Refusal::OtherGroup { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
             Refusal::OtherGroup { release: target, asked, current }
         }
-        (conduct::Refusal::OtherGroup { .. } | conduct::Refusal::Over, _) => Refusal::ReleaseOver { release: target },
+        (controller::Refusal::OtherGroup { .. } | controller::Refusal::Over, _) => {
+            Refusal::ReleaseOver { release: target }
+        }
     }
 }

@@ -119,7 +119,7 @@ impl Leading<'_> {
         let is_waited_for = |slot: &Slot| {
             let host = slot.leaves.as_ref().and_then(|node| self.state.hosts.get(node));
             let is_stateful = || group.pod(slot.version).is_some_and(|pod| pod.is_stateful());
-            host.is_some_and(|host| host.liveness != Liveness::Lost || (!host.forsaken && is_stateful()))
+            host.is_some_and(|host| host.liveness != Liveness::Lost || (!host.decommissioned && is_stateful()))
         };
         let confirmed = self.vacated(name, group.slots());
         let left = group.slots().iter().zip(confirmed);

@@ -7,15 +7,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use contract::delta::Changes;
 use contract::digest::Digest;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportMessage, Stamp};
 use contract::state::RunState;
 use contract::time::Timestamp;
-use contract::travel::Changes;
 
-use super::twins::Twins;
+use super::duplicate_agents::Twins;
 
 /// A node is asked for its whole report at most once in so long.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -28,7 +28,7 @@ const LATE: Duration = Duration::from_secs(10);
 pub(super) struct Ears {
     nodes: BTreeMap<NodeName, Ear>,
     /// Agents under names that are taken.
-    pub(super) twins: Twins,
+    pub(super) duplicate_agents: Twins,
     /// How many pods of which group which node reports.
     sightings: Sightings,
     /// When any node was last heard.
@@ -152,7 +152,7 @@ impl Ears {
         for (pod, facts) in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods) {
             self.count(node, &[PodChange { pod, before: Some(facts), after: None }]);
         }
-        self.twins.forget(node);
+        self.duplicate_agents.forget(node);
     }
 
     /// The node was heard, whatever it reported.

@@ -107,7 +107,7 @@ impl Admission<'_> {
         pod.validate().map_err(|flaws| malformed(&flaws))?;
         // A release takes nobody out before there is a place for its successor, and says what is missing where: it needs no
         // guess beforehand, which would also stand in the way of going back.
-        if !group.record.spec.is_conducted() && !self.fits(group, &pod) {
+        if !group.record.spec.has_strategy() && !self.fits(group, &pod) {
             return Ok(Respec::Not(NO_RESOURCES.to_owned()));
         }
         let taken = self.taken_ports(name, &pod);
@@ -117,7 +117,7 @@ impl Admission<'_> {
         }
         let record = group.record.clone();
         let next = if waits { self.reclaimed(record, pod, taken) } else { self.upgraded(record, pod) };
-        if next.spec.is_conducted() {
+        if next.spec.has_strategy() {
             next.spec.validate().map_err(|flaws| malformed(&flaws))?;
         }
         if let Way::Refused { fields } = update_way(next.spec.update_policy, &group.record.spec.pod, &next.spec.pod) {
@@ -134,7 +134,7 @@ impl Admission<'_> {
     /// The next version, while instances of others run. A conducted group needs no lock for it.
     fn upgraded(&self, record: GroupRecord, pod: PodSpec) -> GroupRecord {
         let operation = OperationRecord::new(Operation::Upgrading, self.now);
-        let operation = (!record.spec.is_conducted()).then_some(operation);
+        let operation = (!record.spec.has_strategy()).then_some(operation);
         let mut record = GroupRecord { operation, updated_at: self.now, last_error: String::new(), ..record };
         let former = std::mem::replace(&mut record.spec.pod, pod);
         record.former.insert(record.spec.version, former);
@@ -147,7 +147,7 @@ impl Admission<'_> {
 
     /// The next version of a group that waits for ports: nothing runs, so it is as if it had been created with it.
     fn reclaimed(&self, record: GroupRecord, pod: PodSpec, taken_ports: Vec<u16>) -> GroupRecord {
-        let is_deployed = taken_ports.is_empty() && !record.spec.is_conducted();
+        let is_deployed = taken_ports.is_empty() && !record.spec.has_strategy();
         let operation = is_deployed.then(|| OperationRecord::new(Operation::Deploying, self.now));
         GroupRecord { operation, taken_ports, former: BTreeMap::new(), ..self.upgraded(record, pod) }
     }

@@ -11,7 +11,7 @@ use contract::query::Answer;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
 use contract::rollout_view::{RevisionView, RevisionsView};
 use contract::time::Timestamp;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 use planner::rollout::revisions::{OldSet, forgotten};
 

@@ -8,13 +8,13 @@ use contract::name::GroupName;
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::rollout::StrategyType;
-use contract::rollout_view::{RolloutInstance, RolloutPhase, RolloutPod, RolloutStand, RolloutUnit, RolloutView};
+use contract::rollout_view::{RolloutInstance, RolloutPhase, RolloutPod, RolloutStatus, RolloutUnit, RolloutView};
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use planner::group::rehearsing::warning_text;
+use planner::group::dry_run::warning_text;
 use planner::group::{GroupFacts, limits, plan_group, readiness};
 use planner::rollout::availability::is_available;
-use planner::rollout::conduct::{Release, Report, Stand};
+use planner::rollout::controller::{self, Release, Report};
 use planner::rollout::limits::Limits;
 use planner::rollout::moment::Moment;
 use planner::rollout::release::Phase;
@@ -122,7 +122,7 @@ impl Look<'_> {
 
     fn view(&self, instances: Vec<RolloutInstance>) -> RolloutView {
         let record = &self.group.record;
-        let (phase, stand) = (self.phase(), self.stand());
+        let (phase, status) = (self.phase(), self.status());
         let limits = self.limits();
         RolloutView {
             name: String::new(),
@@ -130,8 +130,8 @@ impl Look<'_> {
             strategy: record.spec.strategy_type(),
             is_rollback: self.is_copy(),
             phase,
-            stand,
-            message: self.message(stand),
+            status,
+            message: self.message(status),
             since: self.since(),
             replicas: record.spec.num_instances,
             min_available: limits.min_available,
@@ -150,8 +150,8 @@ impl Look<'_> {
         }
     }
 
-    fn is_conducted(&self) -> bool {
-        self.group.record.spec.is_conducted()
+    fn has_strategy(&self) -> bool {
+        self.group.record.spec.has_strategy()
     }
 
     fn phase(&self) -> RolloutPhase {
@@ -162,34 +162,34 @@ impl Look<'_> {
             Some(Phase::WaitingForConfirm) => RolloutPhase::WaitingForConfirm,
             Some(Phase::Completed) => RolloutPhase::Completed,
             Some(Phase::Aborted) => RolloutPhase::Aborted,
-            None if self.is_conducted() => RolloutPhase::Idle,
+            None if self.has_strategy() => RolloutPhase::Idle,
             None if record.proven == Some(record.spec.version) => RolloutPhase::Completed,
             None => RolloutPhase::Running,
         }
     }
 
     /// A rollout that completed and lost instances since is not shown as complete.
-    fn stand(&self) -> RolloutStand {
+    fn status(&self) -> RolloutStatus {
         match self.planned_stand() {
-            RolloutStand::Complete if !self.unavailable().is_empty() => RolloutStand::Degraded,
-            stand => stand,
+            RolloutStatus::Complete if !self.unavailable().is_empty() => RolloutStatus::Degraded,
+            status => status,
         }
     }
 
-    fn planned_stand(&self) -> RolloutStand {
+    fn planned_stand(&self) -> RolloutStatus {
         let record = &self.group.record;
-        match self.report.map(|report| report.stand) {
-            Some(Stand::Progressing) => RolloutStand::Progressing,
-            Some(Stand::Complete) => RolloutStand::Complete,
-            Some(Stand::Stuck) => RolloutStand::Stuck,
-            Some(Stand::Held(_)) => RolloutStand::Held,
-            Some(Stand::WaitingForConfirm { .. }) => RolloutStand::WaitingForConfirm,
-            Some(Stand::Paused) => RolloutStand::Paused,
-            Some(Stand::Frozen) => RolloutStand::Frozen,
-            Some(Stand::Aborted) => RolloutStand::Aborted,
-            None if record.proven == Some(record.spec.version) => RolloutStand::Complete,
-            None if record.operation.is_none() && !record.last_error.is_empty() => RolloutStand::Held,
-            None => RolloutStand::Progressing,
+        match self.report.map(|report| report.status) {
+            Some(controller::RolloutStatus::Progressing) => RolloutStatus::Progressing,
+            Some(controller::RolloutStatus::Complete) => RolloutStatus::Complete,
+            Some(controller::RolloutStatus::Stuck) => RolloutStatus::Stuck,
+            Some(controller::RolloutStatus::Held(_)) => RolloutStatus::Held,
+            Some(controller::RolloutStatus::WaitingForConfirm { .. }) => RolloutStatus::WaitingForConfirm,
+            Some(controller::RolloutStatus::Paused) => RolloutStatus::Paused,
+            Some(controller::RolloutStatus::Frozen) => RolloutStatus::Frozen,
+            Some(controller::RolloutStatus::Aborted) => RolloutStatus::Aborted,
+            None if record.proven == Some(record.spec.version) => RolloutStatus::Complete,
+            None if record.operation.is_none() && !record.last_error.is_empty() => RolloutStatus::Held,
+            None => RolloutStatus::Progressing,
         }
     }
 
@@ -202,7 +202,7 @@ impl Look<'_> {
     fn unit_views(&self) -> Vec<RolloutUnit> {
         let Some(report) = self.report else { return vec![self.serial_unit()] };
         let named = self.units.iter().zip(&report.units);
-        let view = |(name, unit): (&String, &planner::rollout::conduct::UnitCount)| RolloutUnit {
+        let view = |(name, unit): (&String, &planner::rollout::controller::UnitCount)| RolloutUnit {
             name: name.clone(),
             target: unit.target,
             committed: unit.committed,

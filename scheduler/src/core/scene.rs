@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use contract::brakes::Constraint;
 use contract::record::GroupRecord;
+use contract::switches::Constraint;
 use contract::time::Timestamp;
 use planner::group::GroupFacts;
 use planner::placement::Standings;

@@ -116,9 +116,9 @@ impl Leading<'_> {
             // Whoever was elected after such an order was heard of leads a store that was set back.
             Conclusion::Deposed(have) if have.term <= self.lead.overtaken => {
                 let at = desk.estrange(self.now);
-                self.estranged(node, have, at);
+                self.foreign_store(node, have, at);
             }
-            Conclusion::Estranged(have, at) => self.estranged(node, have, at),
+            Conclusion::Estranged(have, at) => self.foreign_store(node, have, at),
             Conclusion::Deposed(have) => {
                 self.lead.overtaken = have.term;
                 self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));

@@ -8,7 +8,6 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use contract::backup::RestoreRecord;
-use contract::brakes::{Constraint, EngineRecord};
 use contract::command::{Operation, Outcome, Removal};
 use contract::name::{CommandId, GroupName, NodeName};
 use contract::node::NodeIntent;
@@ -19,11 +18,12 @@ use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
+use contract::switches::{Constraint, EngineRecord};
 use contract::time::Timestamp;
 use planner::group::Revision;
-use planner::placement::{Host, Need, Tenants};
+use planner::placement::{Candidate, Need, Tenants};
 use planner::ports::Claims;
-use planner::rollout::conduct::{Release, Report};
+use planner::rollout::controller::{Release, Report};
 
 use super::dependencies::Dependencies;
 use super::history::Histories;
@@ -59,7 +59,7 @@ pub(super) struct State {
     /// What is wrong with the control plane itself, as `deployctl status` says it.
     pub(super) warnings: BTreeMap<Warning, String>,
     /// Nodes that obey another store.
-    pub(super) estranged: BTreeSet<NodeName>,
+    pub(super) foreign_store: BTreeSet<NodeName>,
     /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
     pub(super) spared: BTreeSet<GroupName>,
     /// Dependency pods, and who needs them.
@@ -173,7 +173,7 @@ impl Group {
         let wanted = u32::try_from(self.record.spec.num_instances).unwrap_or(0);
         let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
         // Numbers of a conducted group may have holes; slots of a serial one beyond the wanted are about to go.
-        if self.record.spec.is_conducted() { wanted.max(slots) } else { wanted }
+        if self.record.spec.has_strategy() { wanted.max(slots) } else { wanted }
     }
     /// Its pods that have a place, with where that is.
     pub(super) fn placed<'a>(&'a self, name: &'a GroupName) -> impl Iterator<Item = (&'a NodeName, PodId, &'a Slot)> {
@@ -307,9 +307,9 @@ impl State {
             (host.facts, host.engine) = (facts, engine);
             return true;
         }
-        let (cordon, forsaken) = self.standing_of(name);
+        let (cordon, decommissioned) = self.standing_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
-        let host = Host { facts, used, liveness, engine, cordon, forsaken };
+        let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
         self.hosts.insert(name.clone(), host);
         true
     }

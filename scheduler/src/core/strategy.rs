@@ -35,7 +35,7 @@ impl Admission<'_> {
             return Ok(None);
         }
         spec.validate().map_err(|flaws| unfit(&flaws))?;
-        if spec.is_conducted() != group.record.spec.is_conducted() {
+        if spec.has_strategy() != group.record.spec.has_strategy() {
             busy(group).map_or(Ok(()), |reason| Err(Refusal::Unfit { reason }))?;
         }
         let spec = PodGroupSpec { updated_at: self.now, ..spec };
@@ -90,7 +90,7 @@ fn busy(group: &Group) -> Option<String> {
     });
     let mixed = group.slots().iter().flat_map(Slot::pods).any(is_behind);
     let doubled = group.slots().iter().any(|slot| slot.next.is_some() || slot.filling == Filling::Retired);
-    if is_led || doubled || (record.spec.is_conducted() && is_open) {
+    if is_led || doubled || (record.spec.has_strategy() && is_open) {
         return Some(format!(
             "revision {present} is still being released: wait for its end, or abort it, and change the strategy then"
         ));
@@ -100,7 +100,7 @@ fn busy(group: &Group) -> Option<String> {
             "instances run other revisions than {present}: undo or release anew first, and change the strategy then"
         ));
     }
-    (!holes.is_empty() && record.spec.is_conducted()).then(|| {
+    (!holes.is_empty() && record.spec.has_strategy()).then(|| {
         let (are, all) =
             if holes.contains(',') { ("are no instances", "there are") } else { ("is no instance", "there is") };
         format!("there {are} {holes}, and Serial counts without gaps: add instances until {all}")

@@ -12,7 +12,7 @@ use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{Filling, Slot};
 use contract::state::RunState;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 
 use super::leader::Leading;
 use super::queries::Library;
@@ -35,7 +35,7 @@ pub(super) struct Surplus {
 impl Leading<'_> {
     /// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
     pub(super) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
-        if !group.record.spec.is_conducted() {
+        if !group.record.spec.has_strategy() {
             return Surplus { leaving: self.predecessors(name, group), ..Surplus::default() };
         }
         let all = || pods_of(name, ALL);

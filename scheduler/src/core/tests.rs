@@ -1,12 +1,12 @@
 //! A scheduler core between a store and agents that do at once what they are told, for the tests beside this file.
 
-mod brakes;
 mod commands;
 mod dependencies;
 mod drifts;
-mod estranged;
+mod duplicate_agents;
 mod events;
 mod fleet;
+mod foreign_store;
 mod fullness;
 mod gates;
 mod history;
@@ -28,9 +28,9 @@ mod rollouts;
 mod storage;
 mod stored;
 mod strategies;
+mod switches;
 mod takeover;
 mod tombstones;
-mod twins;
 mod upgrades;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -234,8 +234,8 @@ impl Agent {
         PodFacts {
             state: self.states.get(&pod.to_string()).copied().unwrap_or(asked),
             containers: self.containers.get(&pod.to_string()).cloned().unwrap_or_default(),
-            starts_answered: assignment.starts_asked,
-            restarts_answered: assignment.restarts_asked,
+            starts_done: assignment.starts_requested,
+            restarts_done: assignment.restarts_requested,
             fetched: assignment.fetch.as_ref().zip(self.fetches).map(|(fetch, state)| Fetched {
                 version: fetch.version,
                 state,

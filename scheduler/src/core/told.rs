@@ -72,7 +72,7 @@ impl Leading<'_> {
     /// Whether a user may have asked for the last restart: it happened before the last operation on the group was over.
     fn may_be_asked_for(&self, pod: &PodId, facts: &PodFacts) -> bool {
         let Some(record) = self.state.groups.get(&pod.group).map(|group| &group.record) else { return false };
-        let is_answered = facts.starts_answered > 0 || facts.restarts_answered > 0;
+        let is_answered = facts.starts_done > 0 || facts.restarts_done > 0;
         is_answered && (record.operation.is_some() || facts.restarted_at <= record.updated_at)
     }
 
@@ -118,7 +118,7 @@ impl Leading<'_> {
     /// compare it.
     fn explained(&self, pod: &PodId, incident: Incident) -> String {
         let text = incident.text();
-        let is_end = matches!(incident, Incident::Down | Incident::DownWithOom | Incident::LetGo);
+        let is_end = matches!(incident, Incident::Down | Incident::DownWithOom | Incident::CrashLooping);
         let exits = self.facts_of(&pod.group, pod.instance).filter_map(|(_, facts, _)| facts.last_exit());
         match exits.max_by_key(|exit| exit.at).filter(|_| is_end) {
             Some(exit) => format!("{text}: {}", exit.summary()),

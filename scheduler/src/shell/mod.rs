@@ -249,7 +249,7 @@ impl<'a> Shell<'a> {
             self.perform(effect);
         }
         self.hands.metrics.disagreements.set(i64::try_from(self.core.disagreements()).unwrap_or(i64::MAX));
-        self.hands.metrics.estranged.set(i64::try_from(self.core.estranged()).unwrap_or(i64::MAX));
+        self.hands.metrics.foreign_store.set(i64::try_from(self.core.foreign_store()).unwrap_or(i64::MAX));
         self.hands.metrics.store_behind.set(i64::from(self.core.is_behind()));
         self.hands.metrics.ignored_reports.set(i64::try_from(self.core.ignored_reports()).unwrap_or(i64::MAX));
         self.hands.metrics.unreadable.set(i64::try_from(self.core.unreadable()).unwrap_or(i64::MAX));

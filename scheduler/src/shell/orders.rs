@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use contract::compact::Texts;
 use contract::fence::Fence;
 use contract::name::NodeName;
 use contract::order::{OrderMessage, OrderReply};
-use contract::sparse::Texts;
 use contract::subjects;
 use fabric::nats::Bus;
 use fabric::tasks::{Scoped, spawn_scoped};

@@ -136,7 +136,7 @@ async fn a_leader_notices_that_etcd_came_back_with_an_older_state_and_a_restore_
     let parts = send(&stage, "r1", &text(&header, &entries)).await;
     outcome(&mut stage.command("f1", finish("r1", parts, true)).await).await;
     let restored = cluster(&stage, |view| view.restored.is_some() && !is_warned(view)).await;
-    assert_eq!(restored.estranged, 0);
+    assert_eq!(restored.foreign_store, 0);
     assert_eq!(stage.callbacks(3).await.len(), 3);
     assert_eq!(outcome(&mut stage.command("c3", add_callback(3)).await).await.verdict, Verdict::Accepted);
     assert!(scheduler.get("/metrics").await.unwrap().1.contains("deployd_scheduler_store_behind 0"));

@@ -9,9 +9,9 @@ use contract::keys;
 use contract::name::GroupName;
 use contract::query::{Answer, Query};
 use contract::rollout::{PodReplacement, StrategyType, UpdatePolicy};
-use contract::rollout_view::{Fate, PlanView};
+use contract::rollout_view::{InstanceChange, PlanView};
 use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 use sim::conducted;
 use sim::played::{self, Act};
@@ -139,8 +139,8 @@ fn apply(stage: &mut Stage, name: &GroupName, pair: &Pair) -> Result<(), String>
 }
 
 fn likeness(pair: &Pair, plan: &PlanView) -> Likeness {
-    let is_live =
-        plan.fates.values().any(|fate| *fate == Fate::InPlace) && pair.after.update_policy != UpdatePolicy::ReCreate;
+    let is_live = plan.changes.values().any(|change| *change == InstanceChange::InPlace)
+        && pair.after.update_policy != UpdatePolicy::ReCreate;
     let is_counted_gone = pair.before.pod_replacement == Some(PodReplacement::Complete);
     let is_timed = pair.before.min_ready_seconds.is_some_and(|seconds| seconds > 0);
     let is_together = is_timed && !is_live && !is_counted_gone;
@@ -164,7 +164,7 @@ const MOST_OTHER_INSTANCES: usize = 3;
 /// The deeds of each step, without their instances.
 fn kinds(acts: &[Act]) -> Vec<Vec<String>> {
     let kinds = |act: &Act| {
-        let mut kinds: Vec<String> = act.deeds.iter().map(|(_, kind, unit)| format!("{kind} {unit}")).collect();
+        let mut kinds: Vec<String> = act.actions.iter().map(|(_, kind, unit)| format!("{kind} {unit}")).collect();
         kinds.sort();
         kinds
     };
@@ -182,9 +182,9 @@ fn difference(plan: &PlanView, stage: &Stage, likeness: Likeness) -> Option<Stri
         return told("other groups");
     }
     let (first, last) = (stage.scenes.first()?, stage.scenes.last()?);
-    let fates = played::fates(first, last);
-    if fates != plan.fates {
-        return told(&format!("other fates: planned {:?}, played {fates:?}", plan.fates));
+    let changes = played::changes(first, last);
+    if changes != plan.changes {
+        return told(&format!("other fates: planned {:?}, played {changes:?}", plan.changes));
     }
     None
 }
@@ -266,6 +266,10 @@ fn a_plan_says_that_nothing_happens_when_nothing_does() {
             panic!("seed {seed}: no plan");
         };
         assert!(plan.steps.is_empty(), "seed {seed}: {:?}", plan.steps);
-        assert!(plan.fates.values().all(|fate| *fate == Fate::Untouched), "seed {seed}: {:?}", plan.fates);
+        assert!(
+            plan.changes.values().all(|change| *change == InstanceChange::Untouched),
+            "seed {seed}: {:?}",
+            plan.changes
+        );
     }
 }

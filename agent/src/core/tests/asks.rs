@@ -26,7 +26,7 @@ fn start(id: &str) -> Step {
     Step::Start { id: id.to_owned() }
 }
 fn answers(bench: &Bench) -> (u32, u32) {
-    (bench.told(A).starts_answered, bench.told(A).restarts_answered)
+    (bench.told(A).starts_done, bench.told(A).restarts_done)
 }
 /// Hears what is told and leaves the rest to be done later.
 fn hear(bench: &mut Bench, effects: Vec<Effect>) -> Vec<Effect> {
@@ -46,12 +46,12 @@ fn a_start_of_a_crash_looping_pod_starts_it_with_new_immediate_restarts() {
         bench.pass(secs(1));
         bench.crash("m1");
     }
-    assert_eq!((bench.told(A).let_go, bench.told(A).restarts), (true, 3));
+    assert_eq!((bench.told(A).is_crash_looping, bench.told(A).restarts), (true, 3));
     bench.take_steps();
     bench.order(order(1, 2).pod(A).asked(1, 0).whole());
     assert_eq!(bench.take_steps(), [start("m1")]);
     let facts = bench.told(A);
-    assert_eq!((facts.state, facts.let_go, facts.restarts), (RunState::Success, false, 1));
+    assert_eq!((facts.state, facts.is_crash_looping, facts.restarts), (RunState::Success, false, 1));
     assert_eq!(answers(&bench), (1, 0));
     bench.crash("m1");
     assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 2), "the budget is there again");
@@ -74,7 +74,7 @@ fn a_start_needs_no_policy_and_is_obeyed_in_maintenance() {
     bench.order(never(1, TargetState::Run).whole());
     bench.crash("m1");
     bench.take_steps();
-    bench.order(never(2, TargetState::Run).asked(1, 0).brake(|brakes| brakes.hold_restarts = true).whole());
+    bench.order(never(2, TargetState::Run).asked(1, 0).brake(|switches| switches.hold_restarts = true).whole());
     assert_eq!(bench.take_steps(), [start("m1")]);
     assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 1));
     bench.crash("m1");
@@ -155,7 +155,7 @@ fn the_count_and_the_answer_are_told_together_also_for_several_containers() {
             contract::report::ReportMessage::Whole(report) => report.pods.get(&pod(A)),
             contract::report::ReportMessage::Heartbeat(_) => None,
         })
-        .map(|facts| (facts.restarts, facts.restarts_answered))
+        .map(|facts| (facts.restarts, facts.restarts_done))
         .collect();
     assert!(told.len() > 1 && told.iter().all(|pair| pair.0 == pair.1), "{told:?}");
     assert_eq!(told.last(), Some(&(1, 1)));
@@ -181,7 +181,10 @@ fn a_restart_of_a_crash_looping_pod_begins_a_new_count() {
         bench.crash("m1");
     }
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
-    assert_eq!((bench.told(A).state, bench.told(A).restarts, bench.told(A).let_go), (RunState::Success, 1, false));
+    assert_eq!(
+        (bench.told(A).state, bench.told(A).restarts, bench.told(A).is_crash_looping),
+        (RunState::Success, 1, false)
+    );
 }
 
 /// Performs effects until a step of this kind was done by the engine, and forgets that anybody was told.

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use contract::brakes::Brakes;
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::labels::{Identity, Owner};
@@ -16,6 +15,7 @@ use contract::pod_id::PodId;
 use contract::report::{EngineState, NodeFacts, PodFacts, Report, ReportMessage};
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::{HealthState, RestartPolicy, TargetState};
+use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use crate::core::Core;
@@ -75,7 +75,7 @@ impl OrderBuilder {
     /// So many starts and restarts were asked of every pod so far.
     pub(super) fn asked(mut self, starts: u32, restarts: u32) -> Self {
         for assignment in self.0.pods.values_mut() {
-            (assignment.starts_asked, assignment.restarts_asked) = (starts, restarts);
+            (assignment.starts_requested, assignment.restarts_requested) = (starts, restarts);
         }
         self
     }
@@ -100,8 +100,8 @@ impl OrderBuilder {
         self.0.pods.get_mut(&pod(id)).expect("an ordered pod").fetch = Some(fetch);
         self
     }
-    pub(super) fn brake(mut self, change: impl FnOnce(&mut Brakes)) -> Self {
-        change(&mut self.0.brakes);
+    pub(super) fn brake(mut self, change: impl FnOnce(&mut Switches)) -> Self {
+        change(&mut self.0.switches);
         self
     }
     pub(super) fn spare(mut self, name: &str) -> Self {

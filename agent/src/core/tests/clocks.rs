@@ -33,5 +33,5 @@ fn an_agent_that_dies_after_the_start_restarts_nothing_again_though_its_clock_is
     bench.restart("run-2");
     bench.pass(secs(100));
     assert_eq!(bench.take_steps(), []);
-    assert_eq!((bench.told(A).restarts_answered, bench.told(A).restarts), (1, 1));
+    assert_eq!((bench.told(A).restarts_done, bench.told(A).restarts), (1, 1));
 }

@@ -249,7 +249,7 @@ proptest! {
         let copy = bench.copy.expect("a report");
         prop_assert_eq!(copy.pods.len(), 2);
         prop_assert!(copy.pods.values().all(|facts| facts.state == RunState::Success && !facts.leaving));
-        let answered = |facts: &PodFacts| (facts.starts_answered, facts.restarts_answered) == history.asked;
+        let answered = |facts: &PodFacts| (facts.starts_done, facts.restarts_done) == history.asked;
         prop_assert!(copy.pods.values().all(answered), "{:?}", history.asked);
         for (id, facts) in &copy.pods {
             let digest = Digest::of(history.sent.spec_of(id).expect("its spec").as_ref()).to_string();

@@ -47,14 +47,14 @@ fn a_stateful_dependency_pod_is_made_again_too() {
 fn a_dependency_pod_comes_back_in_maintenance_and_while_the_guard_sleeps_but_not_while_the_engine_is_stopped() {
     let mut bench = running();
     let both = |generation| order(1, generation).pod(A).pod(D);
-    bench.order(both(2).brake(|brakes| (brakes.hold_restarts, brakes.hold_missing) = (true, true)).whole());
+    bench.order(both(2).brake(|switches| (switches.hold_restarts, switches.hold_missing) = (true, true)).whole());
     let (a, d) = (id_of(&bench, A), id_of(&bench, D));
     bench.crash(&a);
     bench.crash(&d);
     assert_eq!(bench.take_steps(), [Step::Start { id: d.clone() }]);
     vanish(&mut bench, D);
     assert_eq!(bench.take_steps().len(), 1);
-    bench.order(both(3).brake(|brakes| brakes.paused = true).whole());
+    bench.order(both(3).brake(|switches| switches.paused = true).whole());
     let again = id_of(&bench, D);
     bench.crash(&again);
     bench.pass(secs(120));
@@ -70,9 +70,9 @@ fn a_dependency_pod_comes_back_in_maintenance_and_while_the_guard_sleeps_but_not
 #[test]
 fn a_stopped_engine_still_lets_orders_be_carried_out() {
     let mut bench = running();
-    bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").asked(0, 1).brake(|brakes| brakes.paused = true).whole());
+    bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").asked(0, 1).brake(|switches| switches.paused = true).whole());
     assert_eq!((bench.told("b.v1-i1-d0").state, bench.facts(D)), (RunState::Success, None));
-    assert_eq!((bench.told(A).state, bench.told(A).restarts_answered), (RunState::Success, 1));
+    assert_eq!((bench.told(A).state, bench.told(A).restarts_done), (RunState::Success, 1));
 }
 
 #[test]

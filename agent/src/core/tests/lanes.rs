@@ -311,12 +311,12 @@ fn a_panic_on_one_instance_does_not_stop_the_others() {
 fn in_maintenance_what_ended_stays_down_until_maintenance_is_over() {
     let mut bench = running();
     let mut next = order(1, 2).pod(A);
-    next.0.brakes.hold_restarts = true;
+    next.0.switches.hold_restarts = true;
     bench.order(next.whole());
     bench.crash("m1");
     bench.pass(secs(120));
     assert_eq!(bench.take_steps(), []);
-    assert_eq!((bench.told(A).state, bench.told(A).let_go), (RunState::Exit, false));
+    assert_eq!((bench.told(A).state, bench.told(A).is_crash_looping), (RunState::Exit, false));
     // The brake is on disk with the order.
     bench.restart("run-2");
     bench.pass(secs(120));
@@ -330,7 +330,7 @@ fn in_maintenance_what_ended_stays_down_until_maintenance_is_over() {
 fn while_the_guard_sleeps_an_agent_that_is_alone_makes_nothing_again() {
     let mut bench = running();
     let mut next = order(1, 2).pod(A);
-    next.0.brakes.hold_missing = true;
+    next.0.switches.hold_missing = true;
     bench.order(next.whole());
     bench.engine.clear();
     bench.pass(secs(600));

@@ -65,7 +65,7 @@ fn a_crash_loop_gets_three_restarts_at_once_and_then_back_off_up_to_5_min_withou
     let late = &gaps[20..];
     assert!(late.iter().all(|gap| (224..=301).contains(gap)), "5 min at most: {late:?}");
     assert!(late.iter().any(|gap| *gap != late[0]), "jitter: {late:?}");
-    assert!(bench.told(A).let_go, "the standing condition that callbacks are notified of");
+    assert!(bench.told(A).is_crash_looping, "the standing condition that callbacks are notified of");
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_crash_loop_is_recognised_and_waits_although_the_engine_has_another_time() {
         }
         // The first start, three restarts at once, and attempts after 1, 2, 4, 8, 16 and 32 s; jitter may add one.
         assert!((10..=11).contains(&starts), "{starts} starts in two minutes");
-        assert!(bench.told(A).let_go, "the condition that callbacks are notified of");
+        assert!(bench.told(A).is_crash_looping, "the condition that callbacks are notified of");
     }
 }
 
@@ -116,9 +116,9 @@ fn a_run_of_more_than_10_min_ends_the_crash_loop() {
     bench.pass(secs(300));
     assert!(is_up(&bench));
     bench.pass(secs(290));
-    assert!(bench.told(A).let_go, "not for 10 min yet");
+    assert!(bench.told(A).is_crash_looping, "not for 10 min yet");
     bench.pass(secs(311));
-    assert_eq!((bench.told(A).let_go, bench.told(A).state), (false, RunState::Success));
+    assert_eq!((bench.told(A).is_crash_looping, bench.told(A).state), (false, RunState::Success));
     bench.take_steps();
     bench.crash("m1");
     assert!(is_up(&bench), "the first restart of a new count comes at once");
@@ -129,11 +129,11 @@ fn a_run_of_more_than_10_min_ends_the_crash_loop() {
 fn a_new_spec_for_standing_containers_ends_the_crash_loop() {
     let mut bench = running();
     fail_until(&mut bench, at(60));
-    assert!(bench.told(A).let_go);
+    assert!(bench.told(A).is_crash_looping);
     bench.order(order(1, 2).pod(A).updated_to(A, 2, |spec| spec.containers[0].memory_limit = 1 << 30).whole());
     bench.pass(secs(1));
     assert!(is_up(&bench), "more memory is a reason to try at once");
-    assert!(!bench.told(A).let_go);
+    assert!(!bench.told(A).is_crash_looping);
 }
 
 #[test]

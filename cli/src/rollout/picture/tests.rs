@@ -51,7 +51,7 @@ pub(crate) fn view() -> RolloutView {
         strategy: StrategyType::Beta,
         is_rollback: false,
         phase: RolloutPhase::WaitingForConfirm,
-        stand: RolloutStand::WaitingForConfirm,
+        status: RolloutStatus::WaitingForConfirm,
         message: "group 1 is done".to_owned(),
         since: Timestamp::from_millis(0),
         replicas: 10,
@@ -102,7 +102,7 @@ fn a_terminal_shows_a_bar_per_unit_what_is_waited_for_and_the_command_that_helps
 #[test]
 fn elsewhere_it_is_one_line() {
     let view = RolloutView {
-        stand: RolloutStand::Progressing,
+        status: RolloutStatus::Progressing,
         strategy: StrategyType::RollingUpdate,
         message: "waits for\n  instance 3".to_owned(),
         group: 0,

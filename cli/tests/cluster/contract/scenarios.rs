@@ -3,7 +3,7 @@
 //! | S | shown by |
 //! |---|---|
 //! | 1 | `table` |
-//! | 2 | `table` (`switches`); `brakes::a_read_only_cluster_…`. Maintenance is stored here, on purpose (Q-25) |
+//! | 2 | `table` (`switches`); `switches::a_read_only_cluster_…`. Maintenance is stored here, on purpose (Q-25) |
 //! | 3 | `shapes::a_group_as_console_posts_it_…` |
 //! | 4, 5 | `table` (`groups`, `locks`) |
 //! | 6 | `operations::a_group_is_deployed_scaled_…`, `table` (`locks`), `acts::a_scale_down_is_graceful_only` |
@@ -11,7 +11,7 @@
 //! | 9 | `releases::a_bad_first_instance_is_rolled_back_…` |
 //! | 10 | `acts::instances_are_stopped_started_and_restarted_…` |
 //! | 11 | `healing::a_killed_container_…`, `healing::a_crash_loop_…`, `notices` (the OOM text) |
-//! | 12 | `healing::a_vanished_container_…`, `brakes::a_sleeping_guard_…`, `mending::what_has_data_…` |
+//! | 12 | `healing::a_vanished_container_…`, `switches::a_sleeping_guard_…`, `mending::what_has_data_…` |
 //! | 13 | `mending::what_cannot_be_created_or_started_…` |
 //! | 14 | `moves::a_drift_…`, `moves::an_evacuated_node_…` |
 //! | 15 | `dependencies`; as console reads it: `shapes` |
@@ -23,7 +23,7 @@
 //! | 21 | `failover`; 503 without a leader and a bus: `apiserver/tests/api/outage.rs` |
 //! | 22 | `notices::too_many_silent_nodes_…`, `mending::one_node_that_goes_three_times_…` |
 //! | 23 | `mending::an_older_copy_is_removed_…`, `operations` (foreign containers) |
-//! | 24 | `brakes::a_stopped_engine_…`, `brakes` (survive failover); agents' event streams: `agent/tests` |
+//! | 24 | `switches::a_stopped_engine_…`, `switches` (survive failover); agents' event streams: `agent/tests` |
 
 use std::time::Duration;
 

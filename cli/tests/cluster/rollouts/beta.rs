@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::rollout_view::{RolloutPhase, RolloutStand, RolloutView};
+use contract::rollout_view::{RolloutPhase, RolloutStatus, RolloutView};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ async fn leaders_that_are_killed_between_any_two_steps_change_nothing_about_a_re
     };
     walk(&release, 1, killed).await;
     let made = diary.up_to(&release.exactly(10).await).await;
-    let made = made.iter().filter(|entry| entry.deed == Deed::Created && entry.pod.version == 1);
+    let made = made.iter().filter(|entry| entry.action == Deed::Created && entry.pod.version == 1);
     let made: Vec<String> = made.map(|entry| entry.pod.to_string()).collect();
     let each_once: BTreeSet<String> = (1..=10).map(|instance| format!("kill.web.web.v1-i{instance}-d0")).collect();
     assert_eq!((made.len(), made.into_iter().collect()), (10, each_once), "every container was made once");
@@ -76,7 +76,7 @@ async fn walk(release: &Release<'_>, number: u32, meanwhile: impl AsyncFn(usize)
                 (view.release, view.group, view.phase) == (number, ordinal, RolloutPhase::WaitingForConfirm)
             })
             .await;
-        assert_eq!((view.stand, counts(&view)), (RolloutStand::WaitingForConfirm, per_unit(updated / 2)));
+        assert_eq!((view.status, counts(&view)), (RolloutStatus::WaitingForConfirm, per_unit(updated / 2)));
         assert!(view.message.contains("confirm"), "it says what it waits for: {:?}", view.message);
         assert_eq!(groups(&view), by_two_four_four(ordinal), "{view:#?}");
         steady = made_for(release, number, updated, &steady).await;

@@ -1,7 +1,7 @@
 //! A release that cannot work: four instances within 25 % more and 25 % fewer, and an image that nobody has.
 
 use contract::record::RevisionOutcome;
-use contract::rollout_view::{RolloutStand, RolloutView};
+use contract::rollout_view::{RolloutStatus, RolloutView};
 use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
@@ -27,7 +27,9 @@ async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_wa
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
     let stalled = release
-        .until("it stalls", |view| view.release == 1 && matches!(view.stand, RolloutStand::Held | RolloutStand::Stuck))
+        .until("it stalls", |view| {
+            view.release == 1 && matches!(view.status, RolloutStatus::Held | RolloutStatus::Stuck)
+        })
         .await;
     assert!(stalled.message.contains("undo"), "it says what to do: {:?}", stalled.message);
     let available: i64 = stalled.units.iter().map(|unit| unit.available).sum();

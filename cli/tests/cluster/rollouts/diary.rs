@@ -22,7 +22,7 @@ pub(super) enum Deed {
 /// One line of the diary.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
-    pub(super) deed: Deed,
+    pub(super) action: Deed,
     pub(super) pod: PodId,
 }
 
@@ -40,8 +40,8 @@ impl Diary {
         let kept = Arc::clone(&entries);
         let keeper = fabric::tasks::spawn_scoped("diary", async move {
             let mut happenings = std::pin::pin!(happenings);
-            while let Some((deed, name)) = happenings.next().await {
-                let entry = entry(&deed, &name);
+            while let Some((action, name)) = happenings.next().await {
+                let entry = entry(&action, &name);
                 kept.lock().unwrap_or_else(PoisonError::into_inner).extend(entry);
             }
         });
@@ -53,7 +53,7 @@ impl Diary {
         let wanted: BTreeSet<&str> = running.iter().map(|container| container.name.as_str()).collect();
         eventually(Duration::from_secs(10), "the engine tells of every start", async || {
             let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let started = entries.iter().filter(|entry| entry.deed == Deed::Started);
+            let started = entries.iter().filter(|entry| entry.action == Deed::Started);
             let started: BTreeSet<String> = started.map(|entry| entry.pod.to_string()).collect();
             wanted.iter().all(|name| started.contains(*name)).then_some(entries)
         })
@@ -66,7 +66,7 @@ pub(super) fn fewest_and_most(entries: &[Entry], first: &[Workload]) -> (usize, 
     let mut running: BTreeSet<String> = first.iter().map(|container| container.name.clone()).collect();
     let (mut fewest, mut most) = (running.len(), running.len());
     for entry in entries {
-        match entry.deed {
+        match entry.action {
             Deed::Created => {}
             Deed::Started => {
                 running.insert(entry.pod.to_string());
@@ -80,12 +80,12 @@ pub(super) fn fewest_and_most(entries: &[Entry], first: &[Workload]) -> (usize, 
     (fewest, most)
 }
 
-fn entry(deed: &str, name: &str) -> Option<Entry> {
-    let deed = match deed {
+fn entry(action: &str, name: &str) -> Option<Entry> {
+    let action = match action {
         "create" => Deed::Created,
         "start" => Deed::Started,
         "die" => Deed::Ended,
         _ => return None,
     };
-    Some(Entry { deed, pod: name.parse().expect("a container is called after its pod") })
+    Some(Entry { action, pod: name.parse().expect("a container is called after its pod") })
 }

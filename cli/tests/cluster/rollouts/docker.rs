@@ -20,8 +20,8 @@ pub(super) async fn happenings(cluster: &str, group: &str) -> impl Stream<Item =
     let now = docker.info().await.expect("info").system_time.expect("a time");
     let since = (Timestamp::parse(&now).expect("a time").as_millis() / 1000).to_string();
     let of_group = vec![format!("{}={cluster}", labels::CLUSTER), format!("{}={group}", labels::POD_NAME)];
-    let deeds = ["create", "start", "die"].map(str::to_owned).to_vec();
-    let filters = HashMap::from([("label", of_group), ("event", deeds)]);
+    let actions = ["create", "start", "die"].map(str::to_owned).to_vec();
+    let filters = HashMap::from([("label", of_group), ("event", actions)]);
     let options = EventsOptionsBuilder::new().since(&since).filters(&filters).build();
     docker.events(Some(options)).filter_map(async |event| told(event.expect("an event")))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use contract::rollout_view::{RolloutStand, RolloutView};
+use contract::rollout_view::{RolloutStatus, RolloutView};
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -49,7 +49,7 @@ async fn no_request_fails_while_every_instance_is_replaced() {
     release
         .until("release 1 is complete", |view| {
             ready.send_replace(ports(view));
-            view.release == 1 && view.stand == RolloutStand::Complete
+            view.release == 1 && view.status == RolloutStatus::Complete
         })
         .await;
     let during = clients.each_ref().map(Client::asked);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use contract::pod_id::PodId;
 use contract::record::RevisionOutcome;
-use contract::rollout_view::{RevisionsView, RolloutPhase, RolloutPod, RolloutStand, RolloutView};
+use contract::rollout_view::{RevisionsView, RolloutPhase, RolloutPod, RolloutStatus, RolloutView};
 use reqwest::{Method, StatusCode};
 use serde_json::Value;
 
@@ -110,7 +110,7 @@ impl<'a> Release<'a> {
     /// Waits until every instance is at revision `release` and available.
     pub(super) async fn completed(&self, release: u32) -> RolloutView {
         self.until(&format!("release {release} is complete"), |view| {
-            view.release == release && view.phase == RolloutPhase::Completed && view.stand == RolloutStand::Complete
+            view.release == release && view.phase == RolloutPhase::Completed && view.status == RolloutStatus::Complete
         })
         .await
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use contract::rollout_view::RolloutStand;
+use contract::rollout_view::RolloutStatus;
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -32,7 +32,7 @@ async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_the
     cluster.lose_leader().await;
     cluster.stays(second.clone(), async || release.containers().await).await;
     let adopted = Release::open(&cluster, &wanted).await;
-    adopted.until("it is complete", |view| view.stand == RolloutStand::Complete).await;
+    adopted.until("it is complete", |view| view.status == RolloutStatus::Complete).await;
     assert_eq!(adopted.exactly(3).await, second, "the very same containers");
 
     // An orphan that is adopted under another spec is released to it.
@@ -46,7 +46,7 @@ async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_the
         (now.len() == 3 && now.iter().all(is_new)).then_some(())
     })
     .await;
-    adopted.until("it is complete", |view| view.stand == RolloutStand::Complete).await;
+    adopted.until("it is complete", |view| view.status == RolloutStatus::Complete).await;
 
     remove(&cluster, adopted.name(), "foreground").await;
     adopted.exactly(0).await;

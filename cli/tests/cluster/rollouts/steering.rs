@@ -1,7 +1,7 @@
 //! What people say to a release on its way: pause, resume, abort, undo, skip, freeze.
 
 use contract::record::RevisionOutcome;
-use contract::rollout_view::{RolloutPhase, RolloutStand, RolloutView};
+use contract::rollout_view::{RolloutPhase, RolloutStatus, RolloutView};
 use reqwest::{Method, StatusCode};
 use serde_json::json;
 
@@ -26,13 +26,13 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
 
     say(&release, "pause").await;
     release.change(&with_image(&wanted, SECOND)).await;
-    release.until("it is paused", |view| (view.release, view.stand) == (1, RolloutStand::Paused)).await;
+    release.until("it is paused", |view| (view.release, view.status) == (1, RolloutStatus::Paused)).await;
     assert_eq!(release.containers().await, first, "nothing starts");
     say(&release, "resume").await;
     release.until("its group waits", |view| waits(view, 1, 1)).await;
     say(&release, "abort").await;
     say(&release, "abort").await;
-    release.until("it is given up", |view| view.stand == RolloutStand::Aborted).await;
+    release.until("it is given up", |view| view.status == RolloutStatus::Aborted).await;
     let (status, text) = release.patch("rollout&action=confirm&group=1", None).await;
     assert_eq!(status, StatusCode::CONFLICT, "{text}");
     let mixed = release.exactly(3).await;
@@ -55,16 +55,16 @@ async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group() {
     let release = Release::deployed(&cluster, &wanted).await;
     let first = release.exactly(3).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
-    release.until("its first group failed", |view| (view.stand, view.group) == (RolloutStand::Held, 1)).await;
+    release.until("its first group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 1)).await;
     say(&release, "skip&group=1").await;
-    release.until("its second group failed", |view| (view.stand, view.group) == (RolloutStand::Held, 2)).await;
+    release.until("its second group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 2)).await;
     assert_eq!(release.containers().await, first, "whoever is to be replaced serves until its image is there");
 
     say(&release, "freeze").await;
     release.change(&with_image(&wanted, THIRD)).await;
     let path = format!("/api/podgroups?name={}&cmd=replica&num_instances=4", release.name());
     cluster.accepted(Method::PATCH, &path, None).await;
-    let frozen = release.until("it is frozen", |view| (view.release, view.stand) == (2, RolloutStand::Frozen)).await;
+    let frozen = release.until("it is frozen", |view| (view.release, view.status) == (2, RolloutStatus::Frozen)).await;
     assert!(frozen.message.contains("unfreeze"), "{:?}", frozen.message);
     cluster.stays(first, async || release.containers().await).await;
     say(&release, "unfreeze").await;

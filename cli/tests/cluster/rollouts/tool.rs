@@ -43,13 +43,13 @@ async fn deployctl_plans_follows_confirms_undoes_and_tells_by_its_exit_code() {
     ends(&cluster, 10, &["plan", "--detailed-exitcode", "-f", path(&second)], NAME).await;
     let planned = cluster.deployctl(&["plan", "--output", "json", "-f", path(&second)]).await;
     let plan: PlanView = serde_json::from_slice(&planned.stdout).expect("a PlanView");
-    assert_eq!((plan.release, plan.completes, plan.fates.len()), (1, true, 3), "{plan:#?}");
+    assert_eq!((plan.release, plan.completes, plan.changes.len()), (1, true, 3), "{plan:#?}");
     let before = release.exactly(3).await;
     ends(&cluster, 0, &["apply", "--cause", "the second one", "-f", path(&second)], NAME).await;
     waits(&release, 1).await;
     let now = release.exactly(3).await;
     let touched = now.iter().filter(|container| !before.contains(container)).count();
-    let planned: Vec<usize> = plan.steps.iter().map(|step| step.deeds.len()).collect();
+    let planned: Vec<usize> = plan.steps.iter().map(|step| step.actions.len()).collect();
     assert_eq!((planned, touched), (vec![2, 1], 2), "the first group is what was planned: {plan:#?}");
     ends(&cluster, 0, &["rollout", "confirm", NAME, "--release", "1", "--group", "1"], "").await;
     ends(&cluster, 0, &["rollout", "status", NAME, "--release", "1"], "").await;

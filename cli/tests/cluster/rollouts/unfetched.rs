@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use contract::rollout_view::{RolloutStand, RolloutView};
+use contract::rollout_view::{RolloutStatus, RolloutView};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
@@ -51,7 +51,7 @@ async fn nobody_is_touched(wanted: &Value) {
     let held = release
         .until("it is held", |view| {
             look(view);
-            view.release == 1 && view.stand == RolloutStand::Held
+            view.release == 1 && view.status == RolloutStatus::Held
         })
         .await;
     assert!(held.message.contains("image") && held.message.contains("undo"), "{:?}", held.message);
@@ -61,7 +61,7 @@ async fn nobody_is_touched(wanted: &Value) {
     release
         .until("release 2 is complete", |view| {
             look(view);
-            view.release == 2 && view.stand == RolloutStand::Complete
+            view.release == 2 && view.status == RolloutStatus::Complete
         })
         .await;
     assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready all the time");

@@ -1,7 +1,7 @@
 //! A release that fits nowhere: its pods ask for more memory than any node has.
 
 use contract::record::RevisionOutcome;
-use contract::rollout_view::RolloutStand;
+use contract::rollout_view::RolloutStatus;
 use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
@@ -25,7 +25,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
         let before = release.exactly(3).await;
         let diary = Diary::open(&cluster, release.name()).await;
         release.change(&asking_for(&wanted, HUGE)).await;
-        let held = release.until("it is held", |view| view.release == 1 && view.stand == RolloutStand::Held).await;
+        let held = release.until("it is held", |view| view.release == 1 && view.status == RolloutStatus::Held).await;
         assert!(held.message.contains("no place") && held.message.contains("no node fits: "), "{:?}", held.message);
         nodes.extend(held.instances.iter().flat_map(|it| &it.pods).filter_map(|pod| pod.node.clone()));
         for node in &nodes {

@@ -76,7 +76,7 @@ pub(super) fn check_release(spec: &PodGroupSpec, flaws: &mut Flaws) {
     if let Some(strategy) = &spec.strategy {
         check_strategy(strategy, spec.pod.is_stateful(), flaws);
     }
-    if !spec.is_conducted() {
+    if !spec.has_strategy() {
         for field in fields_of_the_conductor(spec) {
             flaws.add(
                 field,

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use contract::brakes::{ConstraintsRecord, EngineRecord};
 use contract::record::{
     CallbacksRecord, Cursor, DependencyRecord, GroupRecord, NodeRecord, PairsRecord, PlacementRecord, RevisionsRecord,
     SchemaRecord,
 };
+use contract::switches::{ConstraintsRecord, EngineRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

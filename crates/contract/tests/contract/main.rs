@@ -2,6 +2,7 @@
 
 mod backup;
 mod backup_samples;
+mod delta;
 mod earlier;
 mod golden;
 mod layout;
@@ -11,5 +12,4 @@ mod release_rules;
 mod release_samples;
 mod releases;
 mod samples;
-mod travel;
 mod validate;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use contract::api;
 use contract::command::{Refusal, Verb, Verdict};
 use contract::digest::Digest;
-use contract::node::{Cordon, NodeChange, NodeIntent, NodePage, NodePod, Presence, Twin};
+use contract::node::{Cordon, DuplicateAgent, NodeChange, NodeIntent, NodePage, NodePod, Presence};
 use contract::node_view::{NodeStatus, PodOnNode};
 use contract::query::{Answer, Liveness, NodeView, Query};
 use contract::record::NodeRecord;
@@ -26,8 +26,8 @@ fn cordon() -> Cordon {
     Cordon { by: text("alice@laptop"), at: at(9), why: text("disk swap") }
 }
 
-fn twin() -> Twin {
-    Twin { identity: text("01JCK1"), address: text("10.0.0.9"), at: at(11) }
+fn duplicate_agent() -> DuplicateAgent {
+    DuplicateAgent { identity: text("01JCK1"), address: text("10.0.0.9"), at: at(11) }
 }
 
 pub(crate) fn verbs() -> Vec<(&'static str, Verb)> {
@@ -85,7 +85,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         heard_at: Some(at(10)),
         removing: true,
         pods: vec![instance],
-        twin: Some(twin()),
+        duplicate_agent: Some(duplicate_agent()),
     };
     vec![("node", Answer::Node(Some(Box::new(page)))), ("node-none", Answer::Node(None))]
 }
@@ -133,6 +133,6 @@ pub(crate) fn status() -> NodeStatus {
         said_labels: labels(),
         removing: false,
         pods: vec![instance],
-        twin: Some(twin()),
+        duplicate_agent: Some(duplicate_agent()),
     }
 }

@@ -14,8 +14,8 @@ use contract::rollout::{
     UnitType, UpdatePolicy,
 };
 use contract::rollout_view::{
-    Fate, PlanDeed, PlanStep, PlanView, RevisionView, RevisionsView, RolloutGroup, RolloutInstance, RolloutPhase,
-    RolloutPod, RolloutStand, RolloutUnit, RolloutView, Unplaced,
+    InstanceChange, PlanAction, PlanStep, PlanView, RevisionView, RevisionsView, RolloutGroup, RolloutInstance,
+    RolloutPhase, RolloutPod, RolloutStatus, RolloutUnit, RolloutView, Unplaced,
 };
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
@@ -209,7 +209,7 @@ pub(crate) fn rollout_view() -> RolloutView {
         strategy: StrategyType::Beta,
         is_rollback: false,
         phase: RolloutPhase::WaitingForConfirm,
-        stand: RolloutStand::WaitingForConfirm,
+        status: RolloutStatus::WaitingForConfirm,
         message: text("group 1 of release 3 is done and waits to be confirmed"),
         since: at(9),
         replicas: 10,
@@ -250,15 +250,22 @@ pub(crate) fn revisions_view() -> RevisionsView {
 }
 
 pub(crate) fn plan_view() -> PlanView {
-    let deed = |instance, deed: &str| PlanDeed { instance, deed: text(deed), unit: text("a") };
+    let action = |instance, action: &str| PlanAction { instance, action: text(action), unit: text("a") };
     let step = PlanStep {
         group: 1,
         kind: text("Beta"),
-        deeds: vec![deed(1, "Surge"), deed(1, "Promote")],
+        actions: vec![action(1, "Surge"), action(1, "Promote")],
         available: by_unit(4, 6),
     };
-    let fates =
-        [Fate::Untouched, Fate::InPlace, Fate::Recreated, Fate::Moved, Fate::Created, Fate::Removed].into_iter();
+    let changes = [
+        InstanceChange::Untouched,
+        InstanceChange::InPlace,
+        InstanceChange::Recreated,
+        InstanceChange::Moved,
+        InstanceChange::Created,
+        InstanceChange::Removed,
+    ]
+    .into_iter();
     let reasons = BTreeMap::from([(name("node1"), vec![text("memory 1 MiB short")])]);
     PlanView {
         name: text("hello.web.web"),
@@ -266,7 +273,7 @@ pub(crate) fn plan_view() -> PlanView {
         strategy: StrategyType::Beta,
         is_new: false,
         steps: vec![step],
-        fates: (1..).zip(fates).collect(),
+        changes: (1..).zip(changes).collect(),
         peak_extra_pods: 1,
         peak_extra_memory: 33_554_432,
         peak_extra_cpu_millis: 500,
@@ -293,8 +300,9 @@ pub(crate) fn placement_record() -> PlacementRecord {
         next: Some(Box::new(next)),
         ..Slot::default()
     };
-    let live = Slot { version: 3, made_as: Some(2), node: Some(name("node1")), ..Slot::default() };
-    let leased = Slot { version: 3, lease: vec![text("172.20.0.2")], unplaced_since: at(9), ..Slot::default() };
+    let live = Slot { version: 3, created_from: Some(2), node: Some(name("node1")), ..Slot::default() };
+    let leased =
+        Slot { version: 3, reserved_addresses: vec![text("172.20.0.2")], unplaced_since: at(9), ..Slot::default() };
     let fetching = Fetching { version: 3, since: at(9) };
     let fetching = Slot { version: 2, node: Some(name("node1")), fetching: Some(fetching), ..Slot::default() };
     let retired = Slot { filling: Filling::Retired, ..Slot::default() };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use contract::command::{Refusal, Removal, Verb};
-use contract::go_json;
+use contract::lenient_json;
 use contract::record::{GroupRecord, PlacementRecord, Slot};
 use contract::rollout::{Amount, StrategyType};
 use contract::spec::PodGroupSpec;
@@ -45,7 +45,7 @@ fn everything_about_releases_can_be_changed_by_its_name_and_nothing_else_can() {
         [said(&release_samples::spec()), said(&release_samples::rolling_spec())].into_iter().flatten().collect();
     for name in all {
         let field = serde_json::Map::from_iter([(name.clone(), serde_json::Value::Null)]);
-        let is_release_field = contract::release_fields::check(&field).is_ok();
+        let is_release_field = contract::rollout_fields::check(&field).is_ok();
         assert_eq!(is_release_field, !BEFORE.contains(&name.as_str()), "{name}");
     }
 }
@@ -54,7 +54,7 @@ fn everything_about_releases_can_be_changed_by_its_name_and_nothing_else_can() {
 fn no_field_there_is_inside_a_release_field_is_a_stranger() {
     for spec in [release_samples::spec(), release_samples::rolling_spec(), release_samples::paused_spec()] {
         let serde_json::Value::Object(body) = serde_json::to_value(&spec).expect("JSON") else { panic!("an object") };
-        assert_eq!(contract::release_fields::strangers(&body), []);
+        assert_eq!(contract::rollout_fields::strangers(&body), []);
     }
 }
 
@@ -76,11 +76,11 @@ fn release_fields_replaced_by_all_of_another_group_are_that_groups() {
 fn bodies_name_release_fields_in_any_case_and_null_says_nothing() {
     let full = release_samples::spec();
     let text = serde_json::to_string(&full).expect("JSON");
-    assert_eq!(go_json::from_slice::<PodGroupSpec>(text.as_bytes()), Ok(full));
+    assert_eq!(lenient_json::from_slice::<PodGroupSpec>(text.as_bytes()), Ok(full));
     let body = r#"{"STRATEGY":{"type":"RollingUpdate","maxsurge":"30%","MAXUNAVAILABLE":1,"Window":null},"topology":
         {"unittype":"Zone","VALUES":["A","a"],"unitreplicas":{"A":2,"a":"10%"}},"minReadySeconds":null,
         "PodReplacement":null,"readinessgates":["G"],"paused":null,"failureAction":"Rollback"}"#;
-    let spec: PodGroupSpec = go_json::from_slice(body.as_bytes()).expect("decodes");
+    let spec: PodGroupSpec = lenient_json::from_slice(body.as_bytes()).expect("decodes");
     let strategy = spec.strategy.expect("a strategy");
     assert_eq!(strategy.kind, StrategyType::RollingUpdate);
     assert_eq!((strategy.max_surge, strategy.max_unavailable), (Some(Amount::Percent(30)), Some(Amount::Count(1))));
@@ -105,7 +105,7 @@ fn a_release_field_that_cannot_be_read_is_named() {
         (r#"{"Drain":{"NeedsAnswer":1}}"#, "Drain.NeedsAnswer: "),
         (r#"{"FailureAction":"Retry"}"#, "FailureAction: unknown variant `Retry`, expected one of `Hold`"),
     ] {
-        let error = go_json::from_slice::<PodGroupSpec>(body.as_bytes()).expect_err(body).to_string();
+        let error = lenient_json::from_slice::<PodGroupSpec>(body.as_bytes()).expect_err(body).to_string();
         assert!(error.starts_with(told), "{body}: {error}");
     }
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use contract::api;
-use contract::brakes::{Brakes, Constraint, ConstraintsRecord, EngineRecord};
 use contract::command::{Act, Command, Drift, Operation, Outcome, Refusal, Removal, Verb, Verdict};
+use contract::docker_inspect::ContainerDetail;
 use contract::exit::ExitFacts;
 use contract::fence::{Fence, Term};
 use contract::history::{Condition, Event, Happened, HistoryRecord, Ring};
@@ -24,9 +24,9 @@ use contract::record::{
 use contract::report::{
     ContainerFacts, EngineState, Heartbeat, NodeFacts, PodFacts, Report, ReportHead, ReportMessage, Stamp,
 };
-use contract::runtime::ContainerDetail;
 use contract::spec::{ContainerSpec, Dependency, PodGroupSpec, PodSpec};
 use contract::state::{DependencyPolicy, HealthState, RestartPolicy, RunState, TargetState};
+use contract::switches::{Constraint, ConstraintsRecord, EngineRecord, Switches};
 use contract::time::Timestamp;
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -149,7 +149,7 @@ pub(crate) fn outcome(verdict: Verdict) -> Outcome {
 
 pub(crate) fn orders() -> (Order, Order) {
     let run = Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Assignment::default() };
-    let stop = Assignment { target: TargetState::Stop, starts_asked: 1, restarts_asked: 2, ..run.clone() };
+    let stop = Assignment { target: TargetState::Stop, starts_requested: 1, restarts_requested: 2, ..run.clone() };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let specs = BTreeMap::from([(first.spec_key(), Arc::new(spec().pod))]);
     let before =
@@ -204,7 +204,7 @@ pub(crate) fn running() -> PodFacts {
     }
 }
 
-pub(crate) fn let_go() -> PodFacts {
+pub(crate) fn is_crash_looping() -> PodFacts {
     let container = ContainerFacts {
         id: "0badcafe".to_owned(),
         exit_code: 137,
@@ -220,7 +220,7 @@ pub(crate) fn let_go() -> PodFacts {
         containers: vec![container],
         restarts: 3,
         restarted_at: at(4),
-        let_go: true,
+        is_crash_looping: true,
         next_attempt: at(6),
         last_error: "oom".to_owned(),
         updated_at: at(5),
@@ -240,7 +240,7 @@ pub(crate) fn reports() -> (Report, Report) {
     };
     let (first, second) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v0-i2-d1"));
     let before = Report { head: head(7), pods: BTreeMap::from([(first, running())]) };
-    let after = Report { head: head(8), pods: BTreeMap::from([(second, let_go())]) };
+    let after = Report { head: head(8), pods: BTreeMap::from([(second, is_crash_looping())]) };
     (before, after)
 }
 
@@ -316,7 +316,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
         running: 1,
         nodes_alive: 1,
         nodes: 1,
-        estranged: 1,
+        foreign_store: 1,
         restored: Some(name("deployctl-1")),
         quarantined: vec![QuarantinedView {
             kind: QuarantinedKind::Group,
@@ -401,7 +401,7 @@ pub(crate) fn dependency_record() -> DependencyRecord {
     DependencyRecord {
         spec: dependency(),
         former: BTreeMap::from([(0, dependency())]),
-        doomed: true,
+        delete_when_unused: true,
         removing_since: Some(at(9)),
     }
 }
@@ -426,8 +426,8 @@ pub(crate) fn placement_record() -> PlacementRecord {
         node: Some(name("node1")),
         leaves: Some(name("node2")),
         since: at(9),
-        starts_asked: 1,
-        restarts_asked: 2,
+        starts_requested: 1,
+        restarts_requested: 2,
         addresses: vec!["172.20.0.2".to_owned()],
         ..Default::default()
     };
@@ -444,7 +444,11 @@ pub(crate) fn placement_record() -> PlacementRecord {
 
 pub(crate) fn braked_order() -> Order {
     let (_, order) = orders();
-    Order { spared: BTreeSet::new(), brakes: Brakes { hold_restarts: true, hold_missing: true, paused: true }, ..order }
+    Order {
+        spared: BTreeSet::new(),
+        switches: Switches { hold_restarts: true, hold_missing: true, paused: true },
+        ..order
+    }
 }
 pub(crate) fn engine_record() -> EngineRecord {
     EngineRecord { running: false, guarding: false, readonly: true, maintenance: true }
@@ -550,7 +554,7 @@ pub(crate) fn history_record() -> HistoryRecord {
 }
 /// A page of an instance whose condition was reported.
 pub(crate) fn reported_history_record() -> HistoryRecord {
-    let reported = BTreeMap::from([(Condition::LetGo, at(3)), (Condition::Unhealthy, at(4))]);
+    let reported = BTreeMap::from([(Condition::CrashLooping, at(3)), (Condition::Unhealthy, at(4))]);
     HistoryRecord { reported: BTreeMap::from([(1, reported)]), ..history_record() }
 }
 pub(crate) fn api_ports() -> Vec<api::StreamProc> {

@@ -10,7 +10,7 @@ use contract::spec::PodSpec;
 use contract::state::{RunState, TargetState};
 
 use super::Planning;
-use crate::placement::Host;
+use crate::placement::Candidate;
 
 /// What one instance is found to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Planning<'_> {
     /// Whether nothing was heard of the instance's node since this leader leads: it may still answer.
     pub(super) fn may_still_answer(&self, index: usize) -> bool {
         let host = self.plan.slots[index].node.as_ref().and_then(|node| self.host(node));
-        host.is_none_or(|host: &Host| host.liveness == Liveness::Unknown)
+        host.is_none_or(|host: &Candidate| host.liveness == Liveness::Unknown)
     }
 }
 

@@ -102,7 +102,7 @@ impl Planning<'_> {
     /// time of an early exit. Wakes for that time.
     fn note_reached(&mut self) {
         let present = self.record.spec.version;
-        if self.record.spec.is_conducted() || self.record.proven == Some(present) || !self.has_replaced_all() {
+        if self.record.spec.has_strategy() || self.record.proven == Some(present) || !self.has_replaced_all() {
             return;
         }
         let mut completes_at = Timestamp::NEVER;
@@ -171,7 +171,7 @@ impl Planning<'_> {
         }
         self.begin_drift();
         let unproven = self.outdated().next().is_some() || self.on_trial().is_some();
-        let has_conductor = self.record.spec.is_conducted();
+        let has_conductor = self.record.spec.has_strategy();
         if self.record.operation.is_some() || has_conductor || (unproven && operation.kind != Operation::Upgrading) {
             // A drift, an upgrade or the conductor waited for the lock.
             self.wake(now);
@@ -183,7 +183,7 @@ impl Planning<'_> {
 
 /// The version a rollback may return to. Until a first version completed, that is the newest of the earlier ones.
 fn kept_for_rollback(record: &GroupRecord) -> Option<u32> {
-    let may_need_former = record.proven.is_none() && record.equals.is_empty() && !record.spec.is_conducted();
+    let may_need_former = record.proven.is_none() && record.equals.is_empty() && !record.spec.has_strategy();
     record.proven.or_else(|| record.former.keys().next_back().copied().filter(|_| may_need_former))
 }
 

@@ -82,7 +82,7 @@ impl Planning<'_> {
                 let slot = &mut self.plan.slots[index];
                 slot.drift = drift;
                 forget_pod(slot);
-                slot.lease.clear();
+                slot.reserved_addresses.clear();
                 self.go_to(index, node);
                 self.plan.slots[index].why.clear();
                 self.touched.insert(index);

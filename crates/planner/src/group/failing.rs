@@ -10,7 +10,7 @@ use contract::state::TargetState;
 use super::saying::{fails_at, is_about_failing, may_be_replaced};
 use super::{Bucket, Planning, number};
 use crate::restart;
-use crate::rollout::conduct::instances;
+use crate::rollout::controller::instances;
 
 /// Attempts that prove that an instance does not work.
 const ATTEMPTS: u32 = 2;
@@ -59,7 +59,7 @@ impl Planning<'_> {
         };
         let exited = seen.containers.iter().find(is_early)?;
         let policy = self.record.spec.restart_policy;
-        let is_final = seen.let_go || !restart::is_wanted(policy, exited.exit_code, !exited.error.is_empty());
+        let is_final = seen.is_crash_looping || !restart::is_wanted(policy, exited.exit_code, !exited.error.is_empty());
         let times = seen.restarts.saturating_add(1);
         let repeated = if times > 1 { format!(", {times} times") } else { String::new() };
         let text = format!("it exited with code {} within {} s of its start", exited.exit_code, limit.as_secs());

@@ -4,18 +4,18 @@
 //! bucket says what to do, then places are found. All waiting is `wake_at`, all memory is in record and slots, so a new leader
 //! continues where the old one stopped, and planning a finished group changes nothing. The surprise: an upgrade is driven by
 //! the versions of the slots and not by the operation, which only holds the lock; so it goes on when the lock is given back.
-//! A group that names a strategy has no serial upgrade: its number and its versions are the conductor's ([`releasing`]).
+//! A group that names a strategy has no serial upgrade: its number and its versions are the conductor's ([`rollout`]).
 
 mod bucket;
 mod conclusion;
 mod drifting;
+pub mod dry_run;
 mod failing;
 pub mod inplace;
 mod readiness;
-pub mod rehearsing;
-mod releasing;
 mod repair;
 mod rollback;
+mod rollout;
 mod rooms;
 mod saying;
 mod storing;
@@ -39,12 +39,12 @@ use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
 pub use self::bucket::Bucket;
-pub use self::releasing::{limits, readiness};
 pub use self::repair::wait_after;
+pub use self::rollout::{limits, readiness};
 use self::rooms::Rooms;
 pub use self::storing::decided;
-use crate::placement::{Host, Need, Standings, Tenants, Unplaceable};
-use crate::rollout::conduct::{Release, Report};
+use crate::placement::{Candidate, Need, Standings, Tenants, Unplaceable};
+use crate::rollout::controller::{Release, Report};
 
 /// One version of a group's pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub struct GroupFacts<'a> {
     /// Expressions every placement obeys beside its own.
     pub constraints: &'a [String],
     /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Host>,
+    pub hosts: &'a BTreeMap<NodeName, Candidate>,
     /// Their order, if one is kept.
     pub standings: Option<&'a Standings>,
     /// What is placed on them.
@@ -159,7 +159,7 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
         return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
     }
     let mut planning = Planning::new(facts, now);
-    if facts.record.spec.is_conducted() {
+    if facts.record.spec.has_strategy() {
         planning.enroll();
     } else {
         planning.resize();
@@ -206,7 +206,7 @@ struct Planning<'a> {
     /// While places are sought, the pods beside others are slots of their own after all the instances: whose each is.
     owners: Vec<usize>,
     /// Instances that found no place, with every node and every reason.
-    homeless: BTreeMap<usize, Arc<Unplaceable>>,
+    unschedulable: BTreeMap<usize, Arc<Unplaceable>>,
     /// What is remembered of removed instances of a group without a strategy, by number from the first removed one.
     tombstones: Vec<Slot>,
 }
@@ -230,7 +230,7 @@ impl<'a> Planning<'a> {
             seen: facts.seen.to_vec(),
             beside: facts.beside.to_vec(),
             owners: Vec::new(),
-            homeless: BTreeMap::new(),
+            unschedulable: BTreeMap::new(),
             tombstones: Vec::new(),
         }
     }
@@ -274,8 +274,8 @@ impl<'a> Planning<'a> {
     /// Who was let go by the node it leaves is ordered where it is to run.
     fn arrive(&mut self) {
         for index in 0..self.plan.slots.len() {
-            let let_go = self.facts.vacated.get(index).copied().unwrap_or(false);
-            if self.waits_in_vain(index) || (let_go && !self.is_pausing(index)) {
+            let is_crash_looping = self.facts.vacated.get(index).copied().unwrap_or(false);
+            if self.waits_in_vain(index) || (is_crash_looping && !self.is_pausing(index)) {
                 self.plan.slots[index].leaves = None;
                 self.plan.slots[index].pause_until = Timestamp::NEVER;
             }
@@ -298,7 +298,7 @@ impl<'a> Planning<'a> {
     fn operate(&mut self) {
         self.begin_drift();
         let operation = self.record.operation.as_ref().map(|operation| operation.kind);
-        if self.record.spec.is_conducted() {
+        if self.record.spec.has_strategy() {
             self.lead(operation.is_none());
         }
         match operation {
@@ -306,7 +306,7 @@ impl<'a> Planning<'a> {
             Some(Operation::Restarting) => self.restart(),
             Some(Operation::Drifting) => self.drift(),
             // Every other operation ends at its limit, so an upgrade that lost the lock only waits for it.
-            Some(Operation::Upgrading) | None if !self.record.spec.is_conducted() => self.upgrade(),
+            Some(Operation::Upgrading) | None if !self.record.spec.has_strategy() => self.upgrade(),
             Some(Operation::Upgrading | Operation::Deploying | Operation::Scheduling | Operation::Removing) | None => {}
         }
     }
@@ -340,7 +340,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    fn host(&self, node: &NodeName) -> Option<&'a Host> {
+    fn host(&self, node: &NodeName) -> Option<&'a Candidate> {
         self.facts.hosts.get(node)
     }
 
@@ -350,7 +350,7 @@ impl<'a> Planning<'a> {
 
     /// Somebody says that the node will not return.
     fn is_forsaken(&self, node: &NodeName) -> bool {
-        self.host(node).is_some_and(|host| host.forsaken)
+        self.host(node).is_some_and(|host| host.decommissioned)
     }
 
     fn wake(&mut self, at: Timestamp) {
@@ -360,7 +360,7 @@ impl<'a> Planning<'a> {
 
 /// Another pod comes into the slot: what was said of the one before does not hold for it.
 fn forget_pod(slot: &mut Slot) {
-    slot.made_as = None;
+    slot.created_from = None;
     slot.gates.clear();
     slot.gates_closed_at = Timestamp::NEVER;
     slot.draining = None;

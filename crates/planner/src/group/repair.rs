@@ -194,7 +194,7 @@ impl Planning<'_> {
                     self.rooms.keep(old, revision.need);
                 }
                 self.not_moved(index, bucket, &unplaceable.sentence());
-                self.homeless.insert(self.instance(index), Arc::clone(&unplaceable));
+                self.unschedulable.insert(self.instance(index), Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
             }
         }
@@ -204,7 +204,7 @@ impl Planning<'_> {
         self.unsettled = true;
         self.touched.insert(index);
         let now = self.now;
-        if self.record.spec.is_conducted() {
+        if self.record.spec.has_strategy() {
             // The conductor decided before it was moved; now it may be the one to turn to.
             self.wake(now);
         }
@@ -212,7 +212,7 @@ impl Planning<'_> {
         // A place that nothing was ordered at has used no name.
         let had_place = slot.node.is_some() && slot.leaves.is_none();
         if slot.node.as_ref() != Some(&node) {
-            self.plan.slots[index].lease.clear();
+            self.plan.slots[index].reserved_addresses.clear();
         }
         if bucket == Bucket::Failed && self.instance(index) == index {
             // Its agent goes on trying: it may just have made it after all.
@@ -242,9 +242,9 @@ impl Planning<'_> {
     fn not_moved(&mut self, index: usize, bucket: Bucket, sentence: &str) {
         self.plan.waiting = true;
         let now = self.now;
-        let is_conducted = self.record.spec.is_conducted();
+        let has_strategy = self.record.spec.has_strategy();
         let slot = &mut self.plan.slots[index];
-        if is_conducted && slot.node.is_none() && !slot.unplaced_since.happened() {
+        if has_strategy && slot.node.is_none() && !slot.unplaced_since.happened() {
             slot.unplaced_since = now;
         }
         slot.why = match (&slot.node, bucket) {

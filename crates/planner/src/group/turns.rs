@@ -34,7 +34,7 @@ impl Planning<'_> {
                 slot.target = TargetState::Stop;
             } else {
                 slot.target = TargetState::Run;
-                slot.starts_asked = slot.starts_asked.saturating_add(1);
+                slot.starts_requested = slot.starts_requested.saturating_add(1);
                 // Who asks for a start does not want to wait for the next attempt.
                 if slot.retry_at.happened() {
                     slot.retry_at = slot.retry_at.min(now);
@@ -68,7 +68,7 @@ impl Planning<'_> {
             let slot = &mut self.plan.slots[index];
             slot.target = TargetState::Run;
             slot.not_moved.clear();
-            slot.restarts_asked = slot.restarts_asked.saturating_add(1);
+            slot.restarts_requested = slot.restarts_requested.saturating_add(1);
             slot.since = self.now.max(operation.since);
             self.report_missing(index, "restarted");
             self.turned();
@@ -157,7 +157,7 @@ impl Planning<'_> {
     }
 
     pub(super) fn has_restarted(&self, index: usize) -> bool {
-        self.seen(index).is_some_and(|seen| seen.restarts_answered >= self.plan.slots[index].restarts_asked)
+        self.seen(index).is_some_and(|seen| seen.restarts_done >= self.plan.slots[index].restarts_requested)
     }
 
     /// Whether a start of the instance is still under way.
@@ -169,7 +169,7 @@ impl Planning<'_> {
         match self.bucket(index) {
             Bucket::Pending | Bucket::Leaving => true,
             Bucket::Running | Bucket::Ended => {
-                self.seen(index).is_none_or(|seen| seen.starts_answered < slot.starts_asked)
+                self.seen(index).is_none_or(|seen| seen.starts_done < slot.starts_requested)
             }
             Bucket::Waiting | Bucket::Failed | Bucket::Missing | Bucket::Lost | Bucket::Held => false,
             Bucket::Unheard => self.may_still_answer(index),

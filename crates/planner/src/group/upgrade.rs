@@ -147,7 +147,7 @@ impl Planning<'_> {
                 self.rooms.keep(&old, before.need);
                 self.plan.waiting = true;
                 self.stuck(index, &unplaceable.sentence());
-                self.homeless.insert(index, Arc::clone(&unplaceable));
+                self.unschedulable.insert(index, Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
                 false
             }
@@ -198,7 +198,7 @@ impl Planning<'_> {
         slot.failures = 0;
         slot.retry_at = Timestamp::NEVER;
         slot.unplaced_since = Timestamp::NEVER;
-        slot.lease.clear();
+        slot.reserved_addresses.clear();
         slot.why.clear();
         forget_pod(slot);
     }

@@ -10,7 +10,7 @@ fn ended(restarts: u32) -> Facts {
 }
 
 fn looping(restarts: u32) -> Facts {
-    ended(restarts).remember(|m| m.let_go = true)
+    ended(restarts).remember(|m| m.is_crash_looping = true)
 }
 
 #[test]
@@ -29,7 +29,7 @@ fn how_a_container_ended_is_read_before_it_is_started_again_or_left() {
 
 #[test]
 fn a_pod_without_immediate_restarts_is_remembered_once_and_started_again_with_back_off() {
-    assert_eq!(ended(3).next(), Next::LetGo(pod(A)));
+    assert_eq!(ended(3).next(), Next::CrashLooping(pod(A)));
     assert_eq!(looping(3).next(), start("x", A, 4, at(100)), "the first wait is over");
     let Next::WaitUntil(until) = looping(10).next() else { panic!("128 s are not over") };
     assert!(until > at(140) && until <= at(50 + 128), "{until}");
@@ -40,11 +40,11 @@ fn a_pod_without_immediate_restarts_is_remembered_once_and_started_again_with_ba
 
 #[test]
 fn a_crash_loop_is_over_when_all_containers_ran_for_ten_minutes() {
-    let up = || looping(7).stands(Activity::Running);
+    let up = || looping(7).statuses(Activity::Running);
     assert_eq!(up().next(), Next::WaitUntil(at(640)));
     assert_eq!(up().next_at(at(640)), Next::Recovered(pod(A)));
     let two = facts().want(A, 2).remember(|m| {
-        (m.let_go, m.history) = (true, History { restarts: 10, restarted_at: at(40) });
+        (m.is_crash_looping, m.history) = (true, History { restarts: 10, restarted_at: at(40) });
     });
     let two = two.see("x", A, 0, Activity::Running).see("y", A, 1, Activity::Exited);
     assert!(matches!(two.next(), Next::WaitUntil(_)), "one of them still crash-loops");

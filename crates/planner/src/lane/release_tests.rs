@@ -70,8 +70,8 @@ fn an_instance_that_has_no_successor_here_is_removed_whatever_is_being_fetched()
     assert_eq!(facts().see("x", OLD, 0, Activity::Running).next(), remove("x"));
     let stopped = facts().want(NEW, 1).stopped().lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
     assert_eq!(stopped.next(), remove("x"));
-    let stands = facts().want(NEW, 1).lacks("web:2", 0).remember(|memory| memory.created = true);
-    assert_eq!(stands.see("y", NEW, 0, Activity::Running).see("x", OLD, 0, Activity::Running).next(), remove("x"));
+    let statuses = facts().want(NEW, 1).lacks("web:2", 0).remember(|memory| memory.created = true);
+    assert_eq!(statuses.see("y", NEW, 0, Activity::Running).see("x", OLD, 0, Activity::Running).next(), remove("x"));
 }
 
 #[test]
@@ -134,7 +134,11 @@ fn one_container_takes_the_place_of_one_other_in_one_step() {
     let upgrade = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
     assert_eq!(upgrade().next(), replace("x", NEW));
     assert_eq!(upgrade().stateful().next(), replace("x", NEW), "it starts when the old one has ended");
-    assert_eq!(upgrade().brake(|brakes| brakes.paused = true).next(), replace("x", NEW), "it is ordered all the same");
+    assert_eq!(
+        upgrade().brake(|switches| switches.paused = true).next(),
+        replace("x", NEW),
+        "it is ordered all the same"
+    );
 }
 
 #[test]

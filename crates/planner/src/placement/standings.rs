@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use contract::name::NodeName;
 
-use super::{Host, Need};
+use super::{Candidate, Need};
 
 /// Needs an order is kept for: pods come in a few sizes.
 const MOST_NEEDS: usize = 8;
@@ -39,7 +39,7 @@ pub(super) type Place = (u64, u32);
 
 impl Standings {
     /// The order for one need alone.
-    pub(super) fn of(hosts: &BTreeMap<NodeName, Host>, need: Need) -> Self {
+    pub(super) fn of(hosts: &BTreeMap<NodeName, Candidate>, need: Need) -> Self {
         let names: Vec<NodeName> = hosts.keys().cloned().collect();
         let kept = vec![Standing::new(hosts, need)];
         Self { names, kept }
@@ -63,7 +63,7 @@ impl Standings {
     }
 
     /// Brings the order for `need` up to date with the hosts.
-    pub fn prepare(&mut self, hosts: &BTreeMap<NodeName, Host>, need: Need) {
+    pub fn prepare(&mut self, hosts: &BTreeMap<NodeName, Candidate>, need: Need) {
         if self.names.len() != hosts.len() {
             *self = Self::of(hosts, need);
             return;
@@ -98,7 +98,7 @@ impl Standings {
 }
 
 impl Standing {
-    fn new(hosts: &BTreeMap<NodeName, Host>, need: Need) -> Self {
+    fn new(hosts: &BTreeMap<NodeName, Candidate>, need: Need) -> Self {
         let places =
             (0..).zip(hosts.values()).filter_map(|(number, host)| Some((share(host.room(), host.used, need)?, number)));
         let mut order: Vec<Place> = places.collect();
@@ -113,7 +113,7 @@ impl Standing {
     }
 
     /// Takes the touched nodes out and puts them where they belong now.
-    fn refresh(&mut self, hosts: &BTreeMap<NodeName, Host>, names: &[NodeName]) {
+    fn refresh(&mut self, hosts: &BTreeMap<NodeName, Candidate>, names: &[NodeName]) {
         if self.touched.is_empty() {
             return;
         }
@@ -123,7 +123,7 @@ impl Standing {
         for number in touched.iter().filter_map(|number| usize::try_from(*number).ok()) {
             is_touched[number] = true;
         }
-        let place = |(number, host): (u32, &Host)| Some((share(host.room(), host.used, self.need)?, number));
+        let place = |(number, host): (u32, &Candidate)| Some((share(host.room(), host.used, self.need)?, number));
         let mut fresh: Vec<Place> = if touched.len() > names.len() / FEW {
             // A walk through all of them is cheaper than finding each.
             let all = (0..).zip(hosts.values()).zip(&is_touched);

@@ -1,6 +1,6 @@
 //! Decides whether a ready pod counts as available, and when to look again (section 2.7).
 //!
-//! A pod is available once it has been ready for the whole of `minReadySeconds`, that moment included. Status and the next
+//! A pod is available once it has been ready for the whole of `minReadySeconds`, that moment included. RolloutStatus and the next
 //! look must be taken from the same `now`, or a pod turns available between the two and nobody looks again.
 
 use std::time::Duration;

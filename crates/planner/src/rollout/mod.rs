@@ -8,7 +8,7 @@
 
 pub mod apportion;
 pub mod availability;
-pub mod conduct;
+pub mod controller;
 pub mod failure;
 pub mod groups;
 pub mod inplace;

@@ -60,9 +60,9 @@ fn a_roll_over_takes_the_unhealthy_of_all_old_sets_first() {
 
 #[test]
 fn sets_of_one_age_give_up_pods_in_the_order_of_their_names() {
-    let twins = [old("b", 0, 2, 0), old("a", 0, 2, 0)];
-    assert_eq!(clean_unhealthy(&twins, 3), Removal { sizes: vec![1, 0], removed: 3 });
-    assert_eq!(clean_unhealthy(&twins, -1), Removal { sizes: vec![2, 2], removed: 0 });
+    let duplicate_agents = [old("b", 0, 2, 0), old("a", 0, 2, 0)];
+    assert_eq!(clean_unhealthy(&duplicate_agents, 3), Removal { sizes: vec![1, 0], removed: 3 });
+    assert_eq!(clean_unhealthy(&duplicate_agents, -1), Removal { sizes: vec![2, 2], removed: 0 });
 }
 
 #[test]

@@ -204,7 +204,7 @@ impl Leading<'_> {
 
     /// Whether a node that is not lost still has, or may still get, pods of it.
     fn dependency_lingers(&self, name: &GroupName, entry: &Dependency) -> bool {
-        let goes = entry.is_removing() || entry.record.doomed;
+        let goes = entry.is_removing() || entry.record.delete_when_unused;
         let mut sightings = self.ears.sightings_beside(name);
         goes && (entry.waits_for.iter().any(|node| self.is_awaited(node)) || sightings.any(|node| !self.is_lost(node)))
     }

@@ -26,7 +26,8 @@ impl Leading<'_> {
         let annotation = if pod.annotation.trim().is_empty() { "{}".to_owned() } else { pod.annotation };
         let (version, created_at, updated_at) = (0, Timestamp::NEVER, Timestamp::NEVER);
         let spec = PodSpec { annotation, version, created_at, updated_at, ..pod };
-        let record = DependencyRecord { spec, former: Default::default(), doomed: false, removing_since: None };
+        let record =
+            DependencyRecord { spec, former: Default::default(), delete_when_unused: false, removing_since: None };
         Ok(self.want(&name, record))
     }
 
@@ -35,7 +36,7 @@ impl Leading<'_> {
         let name = checked(&pod)?;
         let before = self.wanted(&name)?;
         let spec = before.spec.patched(pod, self.now);
-        let mut record = DependencyRecord { doomed: false, ..before.clone() };
+        let mut record = DependencyRecord { delete_when_unused: false, ..before.clone() };
         if !spec.asks_the_same(&before.spec) {
             record.former.insert(before.spec.version, std::mem::replace(&mut record.spec, spec));
         }
@@ -57,7 +58,7 @@ impl Leading<'_> {
         }
         let before = self.wanted(name)?;
         let removing_since = force.then_some(self.now);
-        let record = DependencyRecord { doomed: true, removing_since, ..before.clone() };
+        let record = DependencyRecord { delete_when_unused: true, removing_since, ..before.clone() };
         if record == *before {
             return Ok(Bundle::default());
         }

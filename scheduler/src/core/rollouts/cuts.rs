@@ -5,7 +5,7 @@
 
 use contract::rollout::{Amount, StrategyType};
 use contract::rollout_view::RolloutGroup;
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::groups::{Group, Grouping, Unit, batch_size, groups};
 use planner::rollout::release::Phase;
 

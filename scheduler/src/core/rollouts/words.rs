@@ -2,17 +2,17 @@
 
 use contract::record::Slot;
 use contract::report::PodFacts;
-use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStand};
+use contract::rollout_view::{RolloutInstance, RolloutPod, RolloutStatus};
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
 use planner::ports;
-use planner::rollout::conduct::instances;
+use planner::rollout::controller::instances;
 
 use super::Look;
 
 impl Look<'_> {
     /// What the release waits for and what would help.
-    pub(super) fn message(&self, stand: RolloutStand) -> String {
+    pub(super) fn message(&self, status: RolloutStatus) -> String {
         let record = &self.group.record;
         if !record.taken_ports.is_empty() {
             return ports::sentence(&record.spec.name, &record.taken_ports);
@@ -20,28 +20,28 @@ impl Look<'_> {
         if !self.is_running {
             return "the engine is stopped: nothing is planned until it is started".to_owned();
         }
-        let said = self.stand_words(stand);
+        let said = self.stand_words(status);
         match &record.operation {
-            Some(operation) if self.is_conducted() => {
+            Some(operation) if self.has_strategy() => {
                 format!("{said}; {} holds the PodGroup, and the release goes on after it", operation.kind.word())
             }
             Some(_) | None => said,
         }
     }
 
-    fn stand_words(&self, stand: RolloutStand) -> String {
+    fn stand_words(&self, status: RolloutStatus) -> String {
         let release = self.group.record.spec.version;
         let group = self.release.map_or(0, |release| release.group);
-        match stand {
-            RolloutStand::Progressing => self.waiting_words(),
-            RolloutStand::Complete => format!("every instance runs revision {release} and is available"),
-            RolloutStand::Degraded => self.degraded_words(),
-            RolloutStand::Stuck => {
+        match status {
+            RolloutStatus::Progressing => self.waiting_words(),
+            RolloutStatus::Complete => format!("every instance runs revision {release} and is available"),
+            RolloutStatus::Degraded => self.degraded_words(),
+            RolloutStatus::Stuck => {
                 let waits = self.waiting_words();
                 let undo = self.or_undo(", or undo");
                 format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them{undo}")
             }
-            RolloutStand::Held => match self.release.and_then(|release| release.failure.as_ref()) {
+            RolloutStatus::Held => match self.release.and_then(|release| release.failure.as_ref()) {
                 Some(failure) => {
                     let skip = if failure.group > 0 {
                         format!(", skip of group {} leaves them as they are", failure.group)
@@ -53,15 +53,15 @@ impl Look<'_> {
                 }
                 None => self.group.record.last_error.clone(),
             },
-            RolloutStand::WaitingForConfirm => {
+            RolloutStatus::WaitingForConfirm => {
                 let undo = self.or_undo(" or undo");
                 format!(
                     "group {group} is done: confirm it (action=confirm&release={release}&group={group}) to go on, or abort{undo}"
                 )
             }
-            RolloutStand::Paused => "paused: nothing new starts until somebody says resume".to_owned(),
-            RolloutStand::Frozen => "frozen: nothing moves until somebody says unfreeze".to_owned(),
-            RolloutStand::Aborted => {
+            RolloutStatus::Paused => "paused: nothing new starts until somebody says resume".to_owned(),
+            RolloutStatus::Frozen => "frozen: nothing moves until somebody says unfreeze".to_owned(),
+            RolloutStatus::Aborted => {
                 let undo = self.or_undo("undo or ");
                 format!("given up: instances stay at the revisions they have; {undo}another spec ends the mix")
             }

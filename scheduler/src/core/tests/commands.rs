@@ -291,15 +291,15 @@ fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_ag
     rig.clear();
     let events = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains("clock")).count();
     rig.run(Input::Clock { ahead_millis: 30_000 });
-    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 0));
+    assert_eq!((super::foreign_store::cluster(&mut rig).warnings, events(&rig)), (vec![], 0));
     for ahead_millis in [7_200_000, -31_000] {
         rig.run(Input::Clock { ahead_millis });
-        let warnings = super::estranged::cluster(&mut rig).warnings;
+        let warnings = super::foreign_store::cluster(&mut rig).warnings;
         assert!(warnings.len() == 1 && warnings[0].contains("clock of scheduler"), "{warnings:?}");
     }
     assert_eq!(events(&rig), 1, "once, not with every comparison");
     rig.run(Input::Clock { ahead_millis: 5 });
-    assert_eq!((super::estranged::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
+    assert_eq!((super::foreign_store::cluster(&mut rig).warnings, events(&rig)), (vec![], 2));
 }
 
 #[test]

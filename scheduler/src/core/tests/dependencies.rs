@@ -1,10 +1,10 @@
 //! Dependency pods follow the instances that need them, whoever leads.
 
-use contract::brakes::Brakes;
 use contract::query::DependencyView;
 use contract::record::DependencyRecord;
 use contract::spec::Dependency;
 use contract::state::{DependencyPolicy, RestartPolicy, TargetState};
+use contract::switches::Switches;
 
 use super::*;
 
@@ -243,7 +243,7 @@ fn changing_the_spec_takes_a_removal_back() {
     rig.command("c4", update_portal(64));
     rig.command("c5", remove("web"));
     rig.pass(5);
-    assert_eq!(rig.wanted().map(|record| (record.doomed, record.spec.version)), Some((false, 0)));
+    assert_eq!(rig.wanted().map(|record| (record.delete_when_unused, record.spec.version)), Some((false, 0)));
 }
 
 #[test]
@@ -436,5 +436,5 @@ fn guard_and_maintenance_do_not_keep_a_dependency_from_following_its_users() {
     rig.command("c2", Verb::Guard { working: false });
     rig.command("c3", web(1));
     assert_eq!(rig.beside("a"), ["portal-a-hello.v0-i0-d0"]);
-    assert_eq!(rig.agents[&node("a")].order.brakes, Brakes { hold_missing: true, ..Brakes::default() });
+    assert_eq!(rig.agents[&node("a")].order.switches, Switches { hold_missing: true, ..Switches::default() });
 }

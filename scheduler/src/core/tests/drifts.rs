@@ -84,7 +84,7 @@ fn nothing_starts_elsewhere_before_the_node_has_let_go_of_it() {
         assert!(rig.copies("web").values().all(|copies| *copies <= 1), "{:?}", rig.copies("web"));
     }
     assert_eq!(rig.pods("b"), ["web.v0-i2-d0"]);
-    rig.let_go("a");
+    rig.is_crash_looping("a");
     rig.pass(120);
     assert_eq!((nodes_of(&rig, "web"), rig.pods("a").len()), (vec!["b".to_owned(); 3], 0));
     assert!(rig.slots("web").iter().all(|slot| slot.leaves.is_none()), "{:?}", rig.slots("web"));
@@ -181,7 +181,7 @@ fn a_group_removed_while_it_leaves_a_node_is_forgotten_only_when_that_node_has_n
     rig.take_over();
     rig.pass(30);
     assert_eq!(rig.command("c4", create("web", 1)), "Refused(GroupRemoving)");
-    rig.let_go("a");
+    rig.is_crash_looping("a");
     rig.pass(5);
     assert!(!rig.store.keys().any(|key| key.ends_with("/web")), "{:?}", rig.store.keys());
     assert_eq!(rig.command("c5", create("web", 1)), "Accepted");
@@ -257,7 +257,7 @@ fn a_place_that_is_decided_and_not_stored_yet_is_left_like_any_other() {
     rig.pass(2);
     // It vanished from a, which is to be avoided, and is about to run on b.
     let constraint =
-        contract::brakes::Constraint { kind: "node".to_owned(), equal: false, value: "a".to_owned(), soft: true };
+        contract::switches::Constraint { kind: "node".to_owned(), equal: false, value: "a".to_owned(), soft: true };
     rig.command("c2", Verb::SetConstraint { constraint });
     let agent = rig.agents.get_mut(&node("a")).expect("an agent");
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Missing);

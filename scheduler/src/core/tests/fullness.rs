@@ -3,7 +3,7 @@
 use contract::command::{Act, Refusal, RolloutAction, Verb, Verdict};
 use contract::spec::PodSpec;
 
-use super::estranged::cluster;
+use super::foreign_store::cluster;
 use super::*;
 
 const QUOTA: u64 = 1000 << 20;

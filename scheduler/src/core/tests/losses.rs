@@ -1,7 +1,7 @@
 //! Many nodes go silent: when the engine stops itself, and when not.
 
-use contract::brakes::EngineRecord;
 use contract::notice::Incident;
+use contract::switches::EngineRecord;
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn three_silent_nodes_stop_the_engine_once_and_everybody_is_told() {
         .collect();
     assert_eq!(told, [("Cluster", "Deployd", 1, &*text)]);
     assert!(rig.events.iter().any(|event| event.message == format!("{text} (a, b, c)")), "{:?}", rig.events);
-    assert!(rig.agents[&node("d")].order.brakes.paused, "nodes are told");
+    assert!(rig.agents[&node("d")].order.switches.paused, "nodes are told");
     rig.command("start", Verb::RunEngine { running: true });
     rig.pass(60);
     assert!(!rig.is_stopped(), "whoever started it knows about the three");

@@ -25,9 +25,9 @@ fn well() -> PodFacts {
     let container = ContainerFacts { running: true, ip: "10.0.0.2".to_owned(), started_at, ..Default::default() };
     PodFacts { state: RunState::Success, containers: vec![container], ..Default::default() }
 }
-fn let_go() -> PodFacts {
+fn is_crash_looping() -> PodFacts {
     let container = ContainerFacts { finished_at: Timestamp::from_millis(7_000), ..Default::default() };
-    PodFacts { state: RunState::Exit, let_go: true, containers: vec![container], ..Default::default() }
+    PodFacts { state: RunState::Exit, is_crash_looping: true, containers: vec![container], ..Default::default() }
 }
 fn without_address() -> PodFacts {
     let mut facts = well();
@@ -55,9 +55,9 @@ impl Rig {
 #[test]
 fn who_was_let_go_is_told_once_with_its_end_and_again_after_an_hour() {
     let mut rig = running();
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(600);
-    assert_eq!(rig.told(), [&*Incident::LetGo.text()]);
+    assert_eq!(rig.told(), [&*Incident::CrashLooping.text()]);
     let body = &rig.notices[0];
     assert_eq!((body.namespace.as_str(), body.pod_name.as_str(), body.instance_no), ("hello", "web", 1));
     assert_eq!((body.level.as_str(), body.timestamp), ("Error", Timestamp::from_millis(7_000)));
@@ -96,7 +96,7 @@ fn a_failing_health_check_is_told_after_five_polls_since_the_start() {
 fn what_comes_and_goes_is_told_at_most_once_a_minute_and_what_came_back_at_once_after_that() {
     let mut rig = running();
     for _ in 0..10 {
-        rig.facts(Some(let_go()));
+        rig.facts(Some(is_crash_looping()));
         rig.pass(3);
         rig.facts(Some(well()));
         rig.pass(3);
@@ -104,12 +104,12 @@ fn what_comes_and_goes_is_told_at_most_once_a_minute_and_what_came_back_at_once_
     assert_eq!(rig.notices.len(), 1, "{:?}", rig.told());
     rig.pass(60);
     assert_eq!(rig.notices.len(), 1, "it does not stand");
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(1);
     assert_eq!(rig.notices.len(), 2);
     rig.facts(Some(well()));
     rig.pass(1);
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(70);
     assert_eq!(rig.notices.len(), 3, "the minute was waited for");
 }
@@ -117,7 +117,7 @@ fn what_comes_and_goes_is_told_at_most_once_a_minute_and_what_came_back_at_once_
 #[test]
 fn silence_of_the_node_neither_ends_nor_repeats_a_condition() {
     let mut rig = running();
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(2);
     rig.cut.insert(node("a"));
     rig.pass(100);
@@ -130,7 +130,7 @@ fn silence_of_the_node_neither_ends_nor_repeats_a_condition() {
 fn who_shall_be_stopped_is_not_missed() {
     let mut rig = running();
     rig.command("c2", Verb::Operate { name: group("web"), act: contract::command::Act::Stop, instance: 0 });
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(120);
     assert_eq!(rig.told(), [""; 0]);
 }
@@ -138,7 +138,7 @@ fn who_shall_be_stopped_is_not_missed() {
 #[test]
 fn a_group_that_goes_takes_its_conditions_with_it() {
     let mut rig = running();
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(2);
     rig.command("c2", remove("web"));
     rig.pass(4_000);
@@ -180,7 +180,7 @@ fn a_condition_that_persists_is_reported_once_an_hour_whichever_scheduler_leads(
 fn a_condition_that_ended_and_came_back_is_reported_anew_by_the_next_leader() {
     for ends_without_leader in [true, false] {
         let mut rig = running();
-        rig.facts(Some(let_go()));
+        rig.facts(Some(is_crash_looping()));
         rig.pass(2);
         rig.facts(Some(well()));
         if ends_without_leader {
@@ -191,9 +191,9 @@ fn a_condition_that_ended_and_came_back_is_reported_anew_by_the_next_leader() {
         rig.pass(120);
         assert_eq!(rig.notices.len(), 1);
         rig.take_over();
-        rig.facts(Some(let_go()));
+        rig.facts(Some(is_crash_looping()));
         rig.pass(2);
-        assert_eq!(rig.told(), [&*Incident::LetGo.text(); 2]);
+        assert_eq!(rig.told(), [&*Incident::CrashLooping.text(); 2]);
     }
 }
 
@@ -250,7 +250,7 @@ fn a_restart_that_a_user_asked_for_is_no_incident_after_a_failover() {
     let mut rig = running();
     rig.pass(20);
     rig.command("c2", Verb::Operate { name: group("web"), act: contract::command::Act::Restart, instance: 0 });
-    rig.facts(Some(PodFacts { restarts_answered: 1, ..restarted(1_023) }));
+    rig.facts(Some(PodFacts { restarts_done: 1, ..restarted(1_023) }));
     rig.pass(3);
     rig.take_over();
     rig.pass(10);
@@ -280,7 +280,7 @@ fn an_incident_is_an_event_even_when_nobody_is_to_be_called() {
     rig.command("c1", create("web", 1));
     rig.pass(1);
     rig.clear();
-    rig.facts(Some(let_go()));
+    rig.facts(Some(is_crash_looping()));
     rig.pass(1);
     assert!(rig.notices.is_empty());
     let incidents: Vec<(String, u32)> = rig
@@ -289,13 +289,13 @@ fn an_incident_is_an_event_even_when_nobody_is_to_be_called() {
         .filter(|event| event.kind == Kind::Incident)
         .map(|event| (event.message.clone(), event.instance))
         .collect();
-    assert_eq!(incidents, [(Incident::LetGo.text().into_owned(), 1)]);
+    assert_eq!(incidents, [(Incident::CrashLooping.text().into_owned(), 1)]);
 }
 
 #[test]
 fn the_event_of_a_crash_loop_says_how_the_instance_ended_and_the_notice_keeps_its_text() {
     let mut rig = running();
-    let mut facts = PodFacts { restarts: 3, ..let_go() };
+    let mut facts = PodFacts { restarts: 3, ..is_crash_looping() };
     facts.containers[0].last_exit = Some(ExitFacts {
         code: 3,
         at: Timestamp::from_millis(7_000),
@@ -304,8 +304,8 @@ fn the_event_of_a_crash_loop_says_how_the_instance_ended_and_the_notice_keeps_it
     });
     rig.facts(Some(facts));
     rig.pass(1);
-    let text = format!("{}: exited (3), 3 restarts: cannot open /etc/app.conf", Incident::LetGo.text());
+    let text = format!("{}: exited (3), 3 restarts: cannot open /etc/app.conf", Incident::CrashLooping.text());
     let events = rig.events.iter().filter(|event| event.kind == Kind::Incident);
     assert!(events.map(|event| &event.message).any(|message| *message == text), "{:?}", rig.events);
-    assert!(rig.told().contains(&&*Incident::LetGo.text()), "{:?}", rig.told());
+    assert!(rig.told().contains(&&*Incident::CrashLooping.text()), "{:?}", rig.told());
 }

@@ -96,7 +96,7 @@ fn a_stopped_group_starts_again_and_counts_what_was_asked() {
     assert_eq!(rig.command("c3", operate("web", Act::Start, 0)), "Accepted");
     rig.pass(60);
     assert_eq!(targets(&rig), [TargetState::Run; 3]);
-    assert!(rig.slots("web").iter().all(|slot| slot.starts_asked == 1), "{:?}", rig.slots("web"));
+    assert!(rig.slots("web").iter().all(|slot| slot.starts_requested == 1), "{:?}", rig.slots("web"));
     let view = rig.group("web").expect("a group");
     assert_eq!((view.state, view.operation), (RunState::Success, None));
 }
@@ -111,7 +111,7 @@ fn a_restart_goes_on_under_the_next_leader_and_touches_every_instance_once() {
     }
     let view = rig.group("web").expect("a group");
     assert_eq!((view.state, view.operation), (RunState::Success, None));
-    assert!(rig.slots("web").iter().all(|slot| slot.restarts_asked == 1), "{:?}", rig.slots("web"));
+    assert!(rig.slots("web").iter().all(|slot| slot.restarts_requested == 1), "{:?}", rig.slots("web"));
 }
 
 #[test]

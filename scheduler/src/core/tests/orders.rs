@@ -165,7 +165,7 @@ fn what_changed_after_an_unanswered_order_that_a_report_shows_goes_as_a_change()
     assert_eq!(sent(&decided(&mut rig, "c4", Verb::Configure { readonly: None, maintenance: Some(true) })), []);
     rig.report("a");
     assert_eq!(kinds(&rig), ["delta"], "the brakes are told, too");
-    assert!(rig.agents[&node("a")].order.brakes.hold_restarts);
+    assert!(rig.agents[&node("a")].order.switches.hold_restarts);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use contract::command::{Refusal, RolloutAction, Verdict};
 use contract::record::{Filling, RevisionOutcome};
 use contract::rollout::{Amount, FailureAction, Strategy, StrategyType, Topology, UnitType, UpdatePolicy};
-use planner::rollout::conduct::Release;
+use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 
 use super::upgrades::{image, patch};
@@ -363,7 +363,7 @@ fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
     assert!(rig.completes("web", 60), "{:?} {:?}", rig.slots("web"), rig.release("web"));
     assert_eq!([rig.pods("a"), rig.pods("b")].to_vec(), before, "the same pods");
     let slots = rig.slots("web");
-    assert!(slots.iter().all(|slot| (slot.version, slot.made_as) == (1, Some(0))), "{slots:?}");
+    assert!(slots.iter().all(|slot| (slot.version, slot.created_from) == (1, Some(0))), "{slots:?}");
     let assignments = rig.agents.values().flat_map(|agent| agent.order.pods.values());
     assert!(assignments.clone().all(|assignment| assignment.updated_to == Some(1)));
     rig.take_over();
@@ -450,7 +450,7 @@ fn a_version_that_fits_nowhere_is_held_with_every_nodes_reason_and_undone_withou
     rig.pass(90);
     let failure = rig.release("web").failure;
     let failure = failure.unwrap_or_else(|| panic!("{:?} {:?}", rig.release("web"), rig.slots("web")));
-    assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::conduct::Cause::Unschedulable, 1));
+    assert_eq!((failure.cause, failure.slots.len()), (planner::rollout::controller::Cause::Unschedulable, 1));
     let view = rig.rollout_view("web").expect("a release");
     for told in ["held: instance 1 finds no place (no node fits: a: memory", "b: memory", "undo goes back"] {
         assert!(view.message.contains(told), "{}", view.message);

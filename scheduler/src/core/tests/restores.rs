@@ -1,6 +1,6 @@
 //! A backup comes back whole or not at all, and what runs meanwhile runs on.
 
-use super::estranged::{cluster, named, wipe};
+use super::foreign_store::{cluster, named, wipe};
 use super::*;
 use contract::backup::{self, Entry, FORMAT, Header, Step, Writer};
 use contract::record::SCHEMA_VERSION;
@@ -83,7 +83,7 @@ fn after_a_wipe_a_restore_brings_every_group_back_and_no_node_does_anything() {
     rig.pass(5);
     assert_eq!(rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>(), orders);
     let view = cluster(&mut rig);
-    assert_eq!((view.groups, view.running, view.estranged), (2, 5, 0));
+    assert_eq!((view.groups, view.running, view.foreign_store), (2, 5, 0));
     assert_eq!(view.restored.as_ref().map(contract::name::CommandId::as_str), Some("r1"));
     assert_eq!((parts_left(&rig), rig.store.contains_key(keys::RESTORE)), (0, false));
     assert_eq!(rig.command("c3", replica("web", 4)), "Accepted");

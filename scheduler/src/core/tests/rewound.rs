@@ -2,7 +2,7 @@
 
 use contract::progress::Progress;
 
-use super::estranged::{cluster, named};
+use super::foreign_store::{cluster, named};
 use super::restores::{backup_of, elect_above, finish, send};
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_store_that_went_back_removes_no_container_and_the_leader_says_so() {
     rig.report_all();
     rig.pass(120);
     assert_eq!(everything(&rig), before);
-    assert_eq!(cluster(&mut rig).estranged, 2);
+    assert_eq!(cluster(&mut rig).foreign_store, 2);
     let told = rig.events.iter().filter(|event| event.message.contains("older state")).count();
     assert_eq!(told, 1, "{:?}", rig.events);
 }
@@ -57,7 +57,7 @@ fn the_status_names_the_remedy_and_a_restore_of_what_is_stored_ends_it() {
     assert_eq!(everything(&rig), before, "until the next leader begins");
     elect_above(&mut rig);
     rig.report_all();
-    assert_eq!((cluster(&mut rig).estranged, cluster(&mut rig).warnings.len()), (0, 0));
+    assert_eq!((cluster(&mut rig).foreign_store, cluster(&mut rig).warnings.len()), (0, 0));
     assert!(!rig.core.is_behind());
     assert_eq!(rig.command("c3", replica("web", 3)), "Accepted");
     rig.report_all();
@@ -111,7 +111,7 @@ fn a_healthy_store_is_never_behind_over_failovers_and_each_commit_is_counted() {
         rig.elect();
         assert!(!rig.core.is_behind());
     }
-    assert_eq!(cluster(&mut rig).estranged, 0);
+    assert_eq!(cluster(&mut rig).foreign_store, 0);
     let progress: Progress = serde_json::from_slice(&rig.store[keys::PROGRESS]).expect("a record");
     assert_eq!(progress.commits.len(), Progress::MOST);
     assert!(rig.commits.iter().all(|commit| commit.writes.iter().any(|write| match write {
@@ -138,7 +138,7 @@ fn a_process_that_led_over_the_older_state_leads_over_the_newer_one_when_that_is
     rig.elect();
     rig.report_all();
     assert!(!rig.core.is_behind(), "the newer state lacks no commit that a node obeyed");
-    assert_eq!((cluster(&mut rig).estranged, cluster(&mut rig).warnings.len()), (0, 0));
+    assert_eq!((cluster(&mut rig).foreign_store, cluster(&mut rig).warnings.len()), (0, 0));
     assert_eq!(everything(&rig), before);
     assert_eq!(rig.command("c4", replica("web", 3)), "Accepted");
     rig.report_all();

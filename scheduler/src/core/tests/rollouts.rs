@@ -2,7 +2,7 @@
 
 use contract::command::{Refusal, RolloutAction};
 use contract::rollout::{StrategyType, UpdatePolicy};
-use contract::rollout_view::{Fate, PlanView, RolloutPhase, RolloutStand, RolloutView};
+use contract::rollout_view::{InstanceChange, PlanView, RolloutPhase, RolloutStatus, RolloutView};
 
 use super::releases::{beta, conducted, confirm, create_spec, rolling, say};
 use super::upgrades::{image, patch};
@@ -31,7 +31,7 @@ fn waiting() -> Rig {
 fn a_release_by_groups_tells_its_groups_done_and_to_come() {
     let mut rig = waiting();
     let view = rig.rollout_view("web").expect("a release");
-    assert_eq!((view.phase, view.stand), (RolloutPhase::WaitingForConfirm, RolloutStand::WaitingForConfirm));
+    assert_eq!((view.phase, view.status), (RolloutPhase::WaitingForConfirm, RolloutStatus::WaitingForConfirm));
     assert!(view.message.contains("action=confirm&release=0&group=1"), "{}", view.message);
     let groups: Vec<String> = view
         .groups
@@ -45,7 +45,7 @@ fn a_release_by_groups_tells_its_groups_done_and_to_come() {
     rig.command("c3", say("web", RolloutAction::Pause));
     rig.pass(3);
     let view = rig.rollout_view("web").expect("a release");
-    assert_eq!((view.stand, view.is_paused), (RolloutStand::Paused, true));
+    assert_eq!((view.status, view.is_paused), (RolloutStatus::Paused, true));
     let unit = &view.units[0];
     assert_eq!((unit.target, view.instances.len()), (10, view.units[0].updated as usize));
 }
@@ -56,7 +56,7 @@ fn a_complete_release_says_so_and_a_group_nobody_knows_has_none() {
     rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     let view = rig.rollout_view("web").expect("a release");
-    assert_eq!((view.phase, view.stand, view.release), (RolloutPhase::Completed, RolloutStand::Complete, 0));
+    assert_eq!((view.phase, view.status, view.release), (RolloutPhase::Completed, RolloutStatus::Complete, 0));
     assert_eq!((view.min_available, view.max_total, view.replicas), (3, 4, 3));
     assert!(view.instances.iter().all(|it| it.pods.len() == 1 && it.pods[0].available), "{view:?}");
     assert_eq!(rig.rollout_view("api"), None);
@@ -69,17 +69,17 @@ fn a_complete_release_that_loses_an_instance_is_degraded_until_it_is_back() {
         rig.command("c1", create);
         rig.pass(30);
         let view = rig.rollout_view("web").expect("a release");
-        assert_eq!((view.phase, view.stand), (RolloutPhase::Completed, RolloutStand::Complete));
+        assert_eq!((view.phase, view.status), (RolloutPhase::Completed, RolloutStatus::Complete));
         let pod = rig.pods("a")[0].clone();
         rig.agents.get_mut(&node("a")).expect("an agent").states.insert(pod.clone(), RunState::Exit);
         rig.report("a");
         let view = rig.rollout_view("web").expect("a release");
-        assert_eq!((view.phase, view.stand), (RolloutPhase::Completed, RolloutStand::Degraded), "{}", view.message);
+        assert_eq!((view.phase, view.status), (RolloutPhase::Completed, RolloutStatus::Degraded), "{}", view.message);
         let expected = "degraded: revision 0 completed, but 1 of 3 instances is not available";
         assert!(view.message.starts_with(expected), "{}", view.message);
         rig.agents.get_mut(&node("a")).expect("an agent").states.remove(&pod);
         rig.report("a");
-        assert_eq!(rig.rollout_view("web").expect("a release").stand, RolloutStand::Complete);
+        assert_eq!(rig.rollout_view("web").expect("a release").status, RolloutStatus::Complete);
     }
 }
 
@@ -89,10 +89,10 @@ fn a_serial_group_is_told_of_honestly() {
     rig.command("c1", create("web", 2));
     rig.pass(30);
     let view = rig.rollout_view("web").expect("a release");
-    assert_eq!((view.strategy, view.stand, view.units.len()), (StrategyType::Serial, RolloutStand::Complete, 1));
+    assert_eq!((view.strategy, view.status, view.units.len()), (StrategyType::Serial, RolloutStatus::Complete, 1));
     rig.command("c2", patch("web", image("web", "v1")));
     let view = rig.rollout_view("web").expect("a release");
-    assert_eq!((view.phase, view.stand, view.release), (RolloutPhase::Running, RolloutStand::Progressing, 1));
+    assert_eq!((view.phase, view.status, view.release), (RolloutPhase::Running, RolloutStatus::Progressing, 1));
     assert_eq!(view.units[0].target, 2);
     assert!(view.message.contains("waits for instance"), "{}", view.message);
 }
@@ -119,7 +119,7 @@ fn a_standby_tells_the_same_of_a_release() {
     let effects = standby.on(query, now);
     let [Effect::Answer { reply, .. }] = &effects[..] else { panic!("no answer: {effects:?}") };
     let Answer::Rollout(Some(view)) = &reply.answer else { panic!("no release: {reply:?}") };
-    assert_eq!((view.is_frozen, view.stand), (true, RolloutStand::Frozen));
+    assert_eq!((view.is_frozen, view.status), (true, RolloutStatus::Frozen));
 }
 
 impl Rig {
@@ -143,7 +143,7 @@ fn a_plan_leaves_the_core_before_it_is_computed() {
     // It is a copy: what happens meanwhile does not change it.
     rig.command("c1", create_spec(*wanted()));
     let Some(Answer::Plan(Ok(view))) = dry_run.answer(&|| false) else { panic!("it is waited for") };
-    assert!(view.is_new && view.completes && view.fates.len() == 2, "{view:?}");
+    assert!(view.is_new && view.completes && view.changes.len() == 2, "{view:?}");
     assert_eq!(dry_run.answer(&|| true), None, "a plan that is not waited for any longer is not computed");
 }
 
@@ -187,7 +187,7 @@ fn a_plan_tells_the_fate_of_each_instance_and_changes_nothing() {
     let mut rig = rig(&["a", "b"]);
     let plan = rig.plan(conducted("web", 3, rolling(1, 0))).expect("a plan");
     assert_eq!((plan.is_new, plan.completes, plan.release), (true, true, 0));
-    assert_eq!(plan.fates, BTreeMap::from([1, 2, 3].map(|number| (number, Fate::Created))));
+    assert_eq!(plan.changes, BTreeMap::from([1, 2, 3].map(|number| (number, InstanceChange::Created))));
     rig.command("c1", create_spec(conducted("web", 3, rolling(1, 0))));
     assert!(rig.completes("web", 30));
     let store = rig.store.clone();
@@ -197,13 +197,13 @@ fn a_plan_tells_the_fate_of_each_instance_and_changes_nothing() {
     next.pod.containers[0].image = "v1".to_owned();
     let plan = rig.plan(next.clone()).expect("a plan");
     assert_eq!((plan.release, plan.completes, plan.peak_extra_pods), (1, true, 0), "{plan:?}");
-    let fates = [(1, Fate::Recreated), (2, Fate::Recreated), (3, Fate::Removed)];
-    assert_eq!((plan.fates, plan.min_available), (BTreeMap::from(fates), BTreeMap::from([(String::new(), 2)])));
+    let changes = [(1, InstanceChange::Recreated), (2, InstanceChange::Recreated), (3, InstanceChange::Removed)];
+    assert_eq!((plan.changes, plan.min_available), (BTreeMap::from(changes), BTreeMap::from([(String::new(), 2)])));
     next.pod.containers[0].image = "demo".to_owned();
     next.update_policy = UpdatePolicy::InPlaceIfPossible;
     next.pod.containers[0].memory_limit = 128 << 20;
     let plan = rig.plan(next).expect("a plan");
-    assert_eq!(plan.fates.values().filter(|fate| **fate == Fate::InPlace).count(), 2, "{plan:?}");
+    assert_eq!(plan.changes.values().filter(|fate| **fate == InstanceChange::InPlace).count(), 2, "{plan:?}");
     let keys: BTreeMap<_, _> = rig.store.iter().filter(|(key, _)| !key.contains("/history/")).collect();
     assert_eq!(keys, store.iter().filter(|(key, _)| !key.contains("/history/")).collect());
 }

@@ -37,7 +37,7 @@ impl Rig {
         agent.clinging = agent.order.pods.keys().cloned().collect();
     }
     /// The node gets rid of what it must not run.
-    pub(super) fn let_go(&mut self, name: &str) {
+    pub(super) fn is_crash_looping(&mut self, name: &str) {
         self.agents.get_mut(&node(name)).expect("an agent").clinging.clear();
     }
 }

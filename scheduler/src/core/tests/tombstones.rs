@@ -5,11 +5,11 @@ use super::*;
 use contract::command::Removal;
 
 /// A group with data and two instances, with or without a strategy; the node of the second instance is lost.
-fn lost(is_conducted: bool) -> (Rig, NodeName) {
+fn lost(has_strategy: bool) -> (Rig, NodeName) {
     let mut rig = rig(&["a", "b", "c"]);
     let mut spec = spec("db", 2);
     spec.pod.containers[0].volumes = vec!["/data".to_owned()];
-    spec.strategy = is_conducted.then(|| rolling(0, 1));
+    spec.strategy = has_strategy.then(|| rolling(0, 1));
     rig.command("c1", Verb::CreateGroup { spec: Box::new(spec) });
     rig.pass(30);
     let lost = rig.slots("db")[1].node.clone().expect("a place");
@@ -20,9 +20,9 @@ fn lost(is_conducted: bool) -> (Rig, NodeName) {
 
 #[test]
 fn scaling_in_and_out_while_its_node_is_silent_starts_no_second_copy() {
-    for is_conducted in [false, true] {
+    for has_strategy in [false, true] {
         for fails_over in [false, true] {
-            let (mut rig, lost) = lost(is_conducted);
+            let (mut rig, lost) = lost(has_strategy);
             assert_eq!(rig.command("c2", replica("db", 1)), "Accepted");
             rig.pass(30);
             if fails_over {
@@ -44,8 +44,8 @@ fn scaling_in_and_out_while_its_node_is_silent_starts_no_second_copy() {
 
 #[test]
 fn removing_the_silent_node_from_the_cluster_frees_the_number() {
-    for is_conducted in [false, true] {
-        let (mut rig, lost) = lost(is_conducted);
+    for has_strategy in [false, true] {
+        let (mut rig, lost) = lost(has_strategy);
         rig.command("c2", replica("db", 1));
         rig.pass(30);
         let change = contract::node::NodeChange::Remove { force: true };
@@ -60,10 +60,10 @@ fn removing_the_silent_node_from_the_cluster_frees_the_number() {
 
 #[test]
 fn a_removed_group_whose_node_is_silent_keeps_its_name_until_the_node_returns() {
-    for is_conducted in [false, true] {
+    for has_strategy in [false, true] {
         for removal in [Removal::Foreground, Removal::Background] {
             for fails_over in [false, true] {
-                let (mut rig, lost) = lost(is_conducted);
+                let (mut rig, lost) = lost(has_strategy);
                 let removed = Verb::RemoveGroup { name: group("db"), removal };
                 assert_eq!(rig.command("c2", removed), "Accepted");
                 // Far longer than an operation may take.

@@ -229,9 +229,9 @@ fn an_instance_of_a_lost_node_that_fits_nowhere_keeps_its_node() {
 #[test]
 fn silence_moves_nothing() {
     for change in [
-        |host: &mut Host| host.liveness = Liveness::Suspect,
-        |host: &mut Host| host.liveness = Liveness::Unknown,
-        |host: &mut Host| host.engine = EngineState::Hung,
+        |host: &mut Candidate| host.liveness = Liveness::Suspect,
+        |host: &mut Candidate| host.liveness = Liveness::Unknown,
+        |host: &mut Candidate| host.engine = EngineState::Hung,
     ] {
         let mut world = world(2, &["a", "b"]).all_running();
         change(world.host("a"));

@@ -215,7 +215,7 @@ fn who_begins_after_an_upgrade_lost_its_lock_waits_for_whom_that_took_down() {
         world.settle(limit + 1);
         let plan = world.settle(limit + 1);
         assert_eq!((world.operation(), plan.wake_at.is_some()), (Some(kind), true));
-        let is_untouched = |world: &World| world.leaves(0).is_none() && world.slots[0].restarts_asked == 0;
+        let is_untouched = |world: &World| world.leaves(0).is_none() && world.slots[0].restarts_requested == 0;
         assert!(is_untouched(&world), "{kind:?}: two would be down");
         world.seen[1] = healthy(limit + 2);
         world.settle(limit + 3);

@@ -56,8 +56,8 @@ impl Model {
             drift: slot.drift,
             up_at: -1_000,
             gone_at: None,
-            starts: slot.starts_asked,
-            restarts: slot.restarts_asked,
+            starts: slot.starts_requested,
+            restarts: slot.restarts_requested,
         };
         let slots = world.slots.iter().enumerate();
         let pods = slots.filter(|(_, slot)| slot.target == TargetState::Run);
@@ -113,11 +113,11 @@ impl Model {
             let wanted = order.filter(|slot| (slot.version, slot.drift) == (pod.version, pod.drift));
             match wanted.filter(|slot| slot.target == TargetState::Run) {
                 None => pod.gone_at = Some(pod.gone_at.unwrap_or(now + stop)),
-                Some(slot) if slot.restarts_asked > pod.restarts => {
+                Some(slot) if slot.restarts_requested > pod.restarts => {
                     pod.up_at = now + self.manners.start * TICK;
-                    pod.restarts = slot.restarts_asked;
+                    pod.restarts = slot.restarts_requested;
                 }
-                Some(slot) => pod.starts = slot.starts_asked,
+                Some(slot) => pod.starts = slot.starts_requested,
             }
             if pod.gone_at.is_some_and(|gone| gone <= now) {
                 self.pods.remove(&key);
@@ -132,8 +132,8 @@ impl Model {
                 drift: slot.drift,
                 up_at: now + self.manners.start * TICK,
                 gone_at: None,
-                starts: slot.starts_asked,
-                restarts: slot.restarts_asked,
+                starts: slot.starts_requested,
+                restarts: slot.restarts_requested,
             });
         }
     }
@@ -173,8 +173,8 @@ impl Model {
             state: if up { RunState::Success } else { RunState::Pending },
             health,
             containers: vec![container],
-            starts_answered: pod.starts,
-            restarts_answered: pod.restarts,
+            starts_done: pod.starts,
+            restarts_done: pod.restarts,
             ..Default::default()
         })
     }

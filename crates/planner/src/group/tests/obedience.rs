@@ -34,7 +34,7 @@ prop_compose! {
         let mut world = world.all_running();
         for ((slot, runs), drift) in world.slots.iter_mut().zip(targets).zip(drifts) {
             slot.target = if runs { TargetState::Run } else { TargetState::Stop };
-            (slot.drift, slot.starts_asked, slot.restarts_asked) = (drift, asked, asked);
+            (slot.drift, slot.starts_requested, slot.restarts_requested) = (drift, asked, asked);
         }
         world.record.proven = Some(0);
         world
@@ -156,7 +156,7 @@ proptest! {
         prop_assert_eq!(model.world.record.last_error.as_str(), "");
         for (index, (slot, old)) in model.world.slots.iter().zip(&before).enumerate() {
             let meant = range.contains(&u32::try_from(index + 1).expect("few"));
-            prop_assert_eq!(slot.restarts_asked, old.restarts_asked + u32::from(meant));
+            prop_assert_eq!(slot.restarts_requested, old.restarts_requested + u32::from(meant));
             prop_assert_eq!(slot.target == TargetState::Stop, stopped.contains(&index) && !meant);
         }
     }

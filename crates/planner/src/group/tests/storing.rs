@@ -39,7 +39,7 @@ fn no_other_operation_turns_to_an_instance_beside_it() {
         world.host("a").facts.memory = 1024 * MIB;
         world.hosts.insert(name("b"), world.hosts[&name("a")].clone());
         world.operate(kind, 3..=3, 13);
-        let turned_to = |world: &World| (world.slots[2].restarts_asked, world.drifts()[2]) != (0, 0);
+        let turned_to = |world: &World| (world.slots[2].restarts_requested, world.drifts()[2]) != (0, 0);
         world.settle(500);
         assert!(!turned_to(&world), "{kind:?}");
         (world.is_unstored, world.stored_at) = (false, Some(500));
@@ -74,15 +74,15 @@ fn a_restart_that_is_not_answered_is_waited_for_by_who_has_the_lock_next() {
     let mut world = world(3, &["a"]).all_healthy();
     world.operate(Operation::Restarting, 2..=2, 10);
     world.settle(10);
-    assert_eq!(world.slots[1].restarts_asked, 1);
+    assert_eq!(world.slots[1].restarts_requested, 1);
     world.operate(Operation::Restarting, 1..=1, 11);
     world.settle(12);
-    assert_eq!(world.slots[0].restarts_asked, 0, "the other one runs only because it was not restarted yet");
+    assert_eq!(world.slots[0].restarts_requested, 0, "the other one runs only because it was not restarted yet");
     if let Some(seen) = &mut world.seen[1] {
-        seen.restarts_answered = 1;
+        seen.restarts_done = 1;
     }
     world.settle(13);
-    assert_eq!(world.slots[0].restarts_asked, 1);
+    assert_eq!(world.slots[0].restarts_requested, 1);
 }
 
 #[test]

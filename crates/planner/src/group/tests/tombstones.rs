@@ -55,7 +55,7 @@ fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
 #[test]
 fn a_tombstone_goes_with_a_node_that_is_removed_from_the_cluster() {
     let mut world = removed_on_a_lost_node();
-    world.host("b").forsaken = true;
+    world.host("b").decommissioned = true;
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
 }

@@ -5,13 +5,13 @@ use super::*;
 
 fn answered(mut facts: Option<PodFacts>, starts: u32, restarts: u32) -> Option<PodFacts> {
     if let Some(facts) = &mut facts {
-        (facts.starts_answered, facts.restarts_answered) = (starts, restarts);
+        (facts.starts_done, facts.restarts_done) = (starts, restarts);
     }
     facts
 }
 
 fn asked(world: &World) -> Vec<(TargetState, u32, u32)> {
-    world.slots.iter().map(|slot| (slot.target, slot.starts_asked, slot.restarts_asked)).collect()
+    world.slots.iter().map(|slot| (slot.target, slot.starts_requested, slot.restarts_requested)).collect()
 }
 
 const RUN: TargetState = TargetState::Run;
@@ -124,9 +124,9 @@ fn a_restarted_instance_that_stays_down_or_unwell_holds_the_rest_for_five_polls(
         world.settle(10);
         world.seen[0] = answered(facts.clone(), 0, 1);
         let plan = world.plan(109);
-        assert_eq!(plan.slots[1].restarts_asked, 0, "{facts:?}");
+        assert_eq!(plan.slots[1].restarts_requested, 0, "{facts:?}");
         assert!(plan.wake_at.is_some_and(|wake| wake <= at(110)), "{facts:?}");
-        assert_eq!(world.plan(110).slots[1].restarts_asked, 1, "{facts:?}");
+        assert_eq!(world.plan(110).slots[1].restarts_requested, 1, "{facts:?}");
     }
 }
 

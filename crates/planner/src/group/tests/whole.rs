@@ -51,7 +51,7 @@ fn any_facts() -> impl Strategy<Value = Option<PodFacts>> {
     let health = prop::sample::select(vec![Unchecked, Starting, Healthy, Unhealthy]);
     let up = (health, 0_i64..600, 0_u32..3).prop_map(|(health, since, answered)| {
         let mut facts = running(health, since).expect("facts");
-        (facts.starts_answered, facts.restarts_answered) = (answered, answered);
+        (facts.starts_done, facts.restarts_done) = (answered, answered);
         Some(facts)
     });
     prop_oneof![2 => up, 1 => any_state()]
@@ -73,8 +73,8 @@ prop_compose! {
             target: if runs { TargetState::Run } else { TargetState::Stop },
             since: at(since),
             retry_at: retry_at.map_or(Timestamp::NEVER, at),
-            starts_asked: asked,
-            restarts_asked: asked,
+            starts_requested: asked,
+            restarts_requested: asked,
             ..Slot::default()
         }
     }
@@ -131,8 +131,8 @@ prop_compose! {
         for (index, (slot, mut seen, clings)) in slots.into_iter().enumerate() {
             if let Some(seen) = &mut seen {
                 // Nobody answers what nobody asked.
-                seen.starts_answered = seen.starts_answered.min(slot.starts_asked);
-                seen.restarts_answered = seen.restarts_answered.min(slot.restarts_asked);
+                seen.starts_done = seen.starts_done.min(slot.starts_requested);
+                seen.restarts_done = seen.restarts_done.min(slot.restarts_requested);
             }
             // Nor does anybody see what was not ordered yet.
             world.seen.push(seen.filter(|_| slot.leaves.is_none()));
@@ -218,8 +218,8 @@ proptest! {
             let runs = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success && !seen.leaving);
             let heard = old.node.as_ref().and_then(|node| world.hosts.get(node));
             let heard = heard.is_some_and(|host| host.liveness == Liveness::Alive);
-            let taken = (&old.node, old.version, old.drift, old.restarts_asked)
-                != (&new.node, new.version, new.drift, new.restarts_asked);
+            let taken = (&old.node, old.version, old.drift, old.restarts_requested)
+                != (&new.node, new.version, new.drift, new.restarts_requested);
             runs && heard && taken && old.leaves.is_none() && old.target == TargetState::Run
         });
         prop_assert!(taken.count() <= 1, "{plan:?}");

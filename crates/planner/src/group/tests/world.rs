@@ -30,7 +30,7 @@ pub(super) struct World {
     pub(super) release: Option<Release>,
     pub(super) guarding: bool,
     pub(super) constraints: Vec<String>,
-    pub(super) hosts: BTreeMap<NodeName, Host>,
+    pub(super) hosts: BTreeMap<NodeName, Candidate>,
 }
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -61,13 +61,13 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
     let container = ContainerSpec { image: "i".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
     let pod = PodSpec { name: group.to_string(), containers: vec![container], ..Default::default() };
     let facts = NodeFacts { memory: 1024 * MIB, cpu_millis: 8_000, ..Default::default() };
-    let host = Host {
+    let host = Candidate {
         facts,
         used: Need::default(),
         liveness: Liveness::Alive,
         engine: EngineState::Up,
         cordon: None,
-        forsaken: false,
+        decommissioned: false,
     };
     World {
         record: GroupRecord {
@@ -217,7 +217,7 @@ impl World {
     pub(super) fn leaves(&self, index: usize) -> Option<&str> {
         self.slots[index].leaves.as_ref().map(NodeName::as_str)
     }
-    pub(super) fn host(&mut self, node: &str) -> &mut Host {
+    pub(super) fn host(&mut self, node: &str) -> &mut Candidate {
         self.hosts.get_mut(&name(node)).expect("a node")
     }
     pub(super) fn operation(&self) -> Option<Operation> {

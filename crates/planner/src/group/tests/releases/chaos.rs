@@ -8,7 +8,7 @@ use proptest::prelude::{
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rollout::conduct::{Control, Stand, apply};
+use crate::rollout::controller::{Control, RolloutStatus, apply};
 use crate::rollout::moment::Moment;
 
 /// Something that happens to a group.
@@ -180,7 +180,8 @@ fn leave_alone(cluster: &mut Cluster) {
     let mut rests = 0;
     for _ in 0..400 {
         let is_there = cluster.serving() == wanted && cluster.containers.len() == wanted;
-        let is_done = is_there && cluster.stand() == Stand::Complete && cluster.world.record.operation.is_none();
+        let is_done =
+            is_there && cluster.status() == RolloutStatus::Complete && cluster.world.record.operation.is_none();
         rests = if is_done { rests + 1 } else { 0 };
         if rests > 10 {
             return;
@@ -230,7 +231,7 @@ proptest! {
         let pods: Vec<&Slot> = cluster.world.slots.iter().flat_map(Slot::pods).collect();
         prop_assert_eq!((pods.len(), cluster.serving()), (wanted, wanted), "{:?}", cluster.last.report);
         prop_assert!(pods.iter().all(|pod| pod.version == present || equals.contains(&pod.version)));
-        prop_assert_eq!((cluster.stand(), cluster.containers.len()), (Stand::Complete, wanted));
+        prop_assert_eq!((cluster.status(), cluster.containers.len()), (RolloutStatus::Complete, wanted));
         prop_assert_eq!(cluster.world.record.proven, Some(present));
         prop_assert!(cluster.world.slots.iter().filter(|slot| slot.filling == Filling::Pod).count() == wanted);
     }
@@ -249,7 +250,7 @@ proptest! {
         cluster.run(40);
         cluster.forget();
         cluster.patch(|_| ()).run(300);
-        prop_assert_eq!(cluster.stand(), Stand::Complete);
+        prop_assert_eq!(cluster.status(), RolloutStatus::Complete);
         let count = |number: i64| usize::try_from(number).expect("few");
         prop_assert!(cluster.fewest >= count(instances - unavailable), "{} serve", cluster.fewest);
         prop_assert!(cluster.most <= count(instances + surge), "{} pods", cluster.most);

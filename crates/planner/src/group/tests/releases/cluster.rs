@@ -12,7 +12,7 @@ use contract::rollout::FailureAction;
 use contract::state::RestartPolicy;
 
 use super::*;
-use crate::rollout::conduct::{Control, Stand, apply};
+use crate::rollout::controller::{Control, RolloutStatus, apply};
 use crate::rollout::moment::Moment;
 
 /// Seconds between two looks at the nodes.
@@ -248,7 +248,7 @@ impl Cluster {
                 Some(order) => {
                     container.has = order.version;
                     container.digest = digest(order.version);
-                    container.answered = (order.starts_asked, order.restarts_asked);
+                    container.answered = (order.starts_requested, order.restarts_requested);
                 }
             }
         }
@@ -268,10 +268,10 @@ impl Cluster {
             let is_old = |(other, it): &&(NodeName, Id)| other == node && it.instance == id.instance;
             let old_stands = self.containers.iter().any(|(it, old)| is_old(&it) && old.gone_at.is_some());
             if !self.containers.contains_key(&key) && !old_stands && heard(node) {
-                let ip = order.lease.first().cloned().unwrap_or_else(|| format!("10.0.0.{}", self.made));
+                let ip = order.reserved_addresses.first().cloned().unwrap_or_else(|| format!("10.0.0.{}", self.made));
                 self.made += 1;
                 let up_at = now + self.start * TICK;
-                let asked = (order.starts_asked, order.restarts_asked);
+                let asked = (order.starts_requested, order.restarts_requested);
                 let (has, digest) = (order.version, digest(order.version));
                 self.containers.insert(key, Container { up_at, gone_at: None, has, digest, answered: asked, ip });
             }
@@ -350,8 +350,8 @@ impl Cluster {
             image_is_hopeless: manner == Some(Manner::NoImage),
             fetched: self.fetched(&key),
             containers: vec![facts],
-            starts_answered: container.answered.0,
-            restarts_answered: container.answered.1,
+            starts_done: container.answered.0,
+            restarts_done: container.answered.1,
             ..PodFacts::default()
         })
     }
@@ -420,8 +420,8 @@ impl Cluster {
         }
     }
 
-    pub(super) fn stand(&self) -> Stand {
-        self.last.report.as_ref().expect("a report").stand
+    pub(super) fn status(&self) -> RolloutStatus {
+        self.last.report.as_ref().expect("a report").status
     }
 
     /// Versions of the pods of every instance, its own first.

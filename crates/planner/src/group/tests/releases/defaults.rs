@@ -4,7 +4,7 @@ use contract::rollout::FailureAction;
 use contract::state::RestartPolicy;
 
 use super::*;
-use crate::rollout::conduct::{Control, Stand};
+use crate::rollout::controller::{Control, RolloutStatus};
 
 /// Four instances with `RollingUpdate` and its defaults; revision 1 exits with code 3 a few seconds after its start.
 fn exiting(policy: RestartPolicy) -> Cluster {
@@ -24,7 +24,7 @@ fn a_program_that_exits_soon_after_its_start_is_rolled_back_with_the_minimum_ser
         let record = &cluster.world.record;
         assert_eq!((record.spec.version, record.proven), (2, Some(2)), "{policy:?}: {}", record.last_error);
         assert!(record.last_error.starts_with("revision 1 was taken back to revision 0"), "{}", record.last_error);
-        assert_eq!((cluster.stand(), cluster.serving()), (Stand::Complete, 4), "{policy:?}");
+        assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Complete, 4), "{policy:?}");
         assert!(cluster.fewest >= 3, "{policy:?}: 25 % of 4 may be missing, {} served", cluster.fewest);
     }
 }
@@ -56,11 +56,11 @@ fn the_first_deployment_asks_for_no_confirmation_and_the_next_rollout_does() {
     let confirmed = Strategy { need_waiting_for_confirm: true, ..batches(StrategyType::Batch, 2) };
     let mut cluster = fresh(6, &["a", "b"], confirmed);
     cluster.run(60);
-    assert_eq!((cluster.stand(), cluster.serving()), (Stand::Complete, 6));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Complete, 6));
     cluster.patch(|_| ()).run(60);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     cluster.say(Control::Confirm(1)).run(60);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 2 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 2 });
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_group_may_ask_for_confirmation_of_its_first_deployment() {
     let confirmed = Strategy { need_waiting_for_confirm: true, confirm_first_deployment: true, ..strategy };
     let mut cluster = fresh(6, &["a", "b"], confirmed);
     cluster.run(60);
-    assert_eq!((cluster.stand(), cluster.serving()), (Stand::WaitingForConfirm { group: 1 }, 2));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::WaitingForConfirm { group: 1 }, 2));
 }
 
 #[test]
@@ -79,5 +79,5 @@ fn a_second_revision_before_the_first_one_completed_asks_for_confirmation() {
     cluster.run(3);
     assert_eq!(cluster.world.record.proven, None, "the first deployment is not over");
     cluster.patch(|_| ()).run(60);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
 }

@@ -5,7 +5,7 @@ use contract::rollout::Drain;
 
 use super::strategies::in_units;
 use super::*;
-use crate::rollout::conduct::{Cause, Control, Stand};
+use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 fn draining(grace_seconds: i64, needs_answer: bool) -> Cluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
@@ -31,7 +31,7 @@ fn an_instance_is_shown_as_not_ready_for_the_grace_and_then_touched() {
     cluster.tick();
     assert_eq!((cluster.world.slots[out[0] - 1].version, drained(&cluster)), (1, Vec::new()));
     cluster.run(60);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 3), Stand::Complete, 2));
+    assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 3), RolloutStatus::Complete, 2));
 }
 
 #[test]
@@ -53,7 +53,11 @@ fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
     cluster.told().tick();
     assert_eq!(cluster.world.slots[out[0] - 1].version, 1);
     cluster.run(80);
-    assert_eq!((cluster.stand(), drained(&cluster)), (Stand::Held(Cause::HookOverdue), Vec::new()), "it serves again");
+    assert_eq!(
+        (cluster.status(), drained(&cluster)),
+        (RolloutStatus::Held(Cause::HookOverdue), Vec::new()),
+        "it serves again"
+    );
     assert_eq!((cluster.serving(), cluster.fewest), (3, 2));
     assert!(
         cluster.world.record.last_error.contains("was not drained in time (no cmd=drained"),
@@ -67,7 +71,7 @@ fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
         }
         cluster.told().tick();
     }
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
@@ -75,14 +79,14 @@ fn after_a_resume_an_answer_is_waited_for_once_more_and_no_longer() {
     let mut cluster = draining(10, true);
     cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
     cluster.patch(|_| ()).run(30);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::HookOverdue));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::HookOverdue));
     let text = &cluster.world.record.last_error;
     assert!(text.contains("was not drained in time (no cmd=drained&instance="), "{text}");
     assert!(text.contains(" within 100 s)"), "{text}");
     cluster.say(Control::Resume).run(15);
-    assert_eq!((cluster.stand(), drained(&cluster).len()), (Stand::Progressing, 1));
+    assert_eq!((cluster.status(), drained(&cluster).len()), (RolloutStatus::Progressing, 1));
     cluster.run(15);
-    assert_eq!((cluster.stand(), drained(&cluster)), (Stand::Held(Cause::HookOverdue), Vec::new()));
+    assert_eq!((cluster.status(), drained(&cluster)), (RolloutStatus::Held(Cause::HookOverdue), Vec::new()));
     assert_eq!((cluster.versions(), cluster.serving()), (all(0, 3), 3));
 }
 
@@ -98,19 +102,19 @@ fn a_gate_that_is_never_made_true_fails_by_its_name_before_the_deadline() {
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("lb".to_owned(), now);
     cluster.told().run(50);
-    assert_eq!(cluster.stand(), Stand::Progressing);
+    assert_eq!(cluster.status(), RolloutStatus::Progressing);
     cluster.run(15);
-    assert_eq!((cluster.stand(), cluster.serving()), (Stand::Held(Cause::GateOverdue), 1));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Held(Cause::GateOverdue), 1));
     let text = &cluster.world.record.last_error;
     assert!(text.contains("has a readiness gate that was not made true in time (gate warm)"), "{text}");
     cluster.say(Control::Resume).run(50);
-    assert_eq!(cluster.stand(), Stand::Progressing, "it gets its time again");
+    assert_eq!(cluster.status(), RolloutStatus::Progressing, "it gets its time again");
     cluster.run(15);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::GateOverdue));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("warm".to_owned(), now);
     cluster.told().run(10);
-    assert_eq!(cluster.stand(), Stand::Progressing, "it opened late, but it did");
+    assert_eq!(cluster.status(), RolloutStatus::Progressing, "it opened late, but it did");
 }
 
 #[test]
@@ -126,14 +130,14 @@ fn a_gate_made_false_has_its_own_time() {
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("lb".to_owned(), now);
     cluster.told().run(100);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     let now = at(cluster.now);
     cluster.slot(renewed).gates.clear();
     cluster.slot(renewed).gates_closed_at = now;
     cluster.told().run(50);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     cluster.run(15);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::GateOverdue));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
 }
 
 #[test]
@@ -154,7 +158,7 @@ fn gates_start_false_and_an_instance_counts_when_all_are_true() {
         }
         cluster.told().run(3);
     }
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 2), Stand::Complete, 1));
+    assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 2), RolloutStatus::Complete, 1));
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn a_beta_keeps_to_the_instance_it_began_to_drain() {
         assert_eq!(drained(&cluster), out);
     }
     cluster.run(150);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 6), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 6), RolloutStatus::Complete));
 }
 
 #[test]
@@ -222,7 +226,7 @@ fn who_goes_for_good_goes_at_the_timeout_and_that_is_told_once() {
         told.extend(cluster.last.undrained.clone());
     }
     assert_eq!((told, cluster.versions(), cluster.containers.len()), (vec![3], all(0, 2), 2));
-    assert_eq!(cluster.stand(), Stand::Complete);
+    assert_eq!(cluster.status(), RolloutStatus::Complete);
 }
 
 #[test]
@@ -230,5 +234,5 @@ fn scaling_in_holds_no_release_that_is_under_way() {
     let mut cluster = draining(10, true);
     cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
     cluster.patch(|_| ()).scale(2).run(28);
-    assert_eq!((cluster.containers.len(), cluster.stand()), (2, Stand::Progressing));
+    assert_eq!((cluster.containers.len(), cluster.status()), (2, RolloutStatus::Progressing));
 }

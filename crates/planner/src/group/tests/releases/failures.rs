@@ -3,7 +3,7 @@
 use contract::rollout::FailureAction;
 
 use super::*;
-use crate::rollout::conduct::{Cause, Control, Stand};
+use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 fn broken(manner: Manner, action: FailureAction) -> Cluster {
     let mut cluster = cluster(4, &["a", "b"], rolling(1, 1));
@@ -17,7 +17,7 @@ fn broken(manner: Manner, action: FailureAction) -> Cluster {
 fn a_crash_looping_version_is_held_and_the_error_names_what_to_do() {
     let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
     cluster.run(60);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::Crashing));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Crashing));
     assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others go on serving");
     let text = &cluster.world.record.last_error;
     assert!(text.starts_with("the release is held: revision 1: instance"), "{text}");
@@ -31,18 +31,18 @@ fn a_crash_looping_version_is_held_and_the_error_names_what_to_do() {
 fn an_image_that_cannot_be_had_is_found_at_once() {
     let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
     cluster.run(5);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::ImageHopeless));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     cluster.run(100);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::ImageHopeless), 4));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::ImageHopeless), 4));
 }
 
 #[test]
 fn what_is_never_well_is_found_at_the_deadline() {
     let mut cluster = broken(Manner::Unwell, FailureAction::Hold);
     cluster.run(100);
-    assert_eq!(cluster.stand(), Stand::Progressing);
+    assert_eq!(cluster.status(), RolloutStatus::Progressing);
     cluster.run(60);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::DeadlineExceeded), 3));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::DeadlineExceeded), 3));
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_new_spec_ends_the_failure_and_what_was_said_of_it() {
     let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
     cluster.run(10);
     cluster.patch(|pod| pod.containers[0].image = "good".to_owned()).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(2, 4), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(2, 4), RolloutStatus::Complete));
     assert_eq!((cluster.world.record.last_error.as_str(), cluster.fewest), ("", 3));
 }
 
@@ -60,7 +60,7 @@ fn a_release_that_is_resumed_waits_for_who_failed() {
     cluster.run(60);
     cluster.manners.clear();
     cluster.say(Control::Resume).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 4), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.last_error, "");
 }
 
@@ -90,7 +90,7 @@ fn a_rollback_touches_only_what_is_bad() {
     assert_eq!((record.spec.version, record.spec.pod.containers[0].image.as_str()), (2, "i"));
     assert_eq!((&record.equals, record.proven), (&BTreeSet::from([0]), Some(2)));
     assert!(record.last_error.starts_with("revision 1 was taken back to revision 0: instance"));
-    assert_eq!((containers(&cluster), cluster.stand()), (before, Stand::Complete), "they were never touched");
+    assert_eq!((containers(&cluster), cluster.status()), (before, RolloutStatus::Complete), "they were never touched");
     assert_eq!(cluster.incidents.len(), 1, "told once");
     assert!(matches!(cluster.incidents[0].1, Incident::BadUpgrade { version: 1 }));
     assert!(cluster.versions().iter().all(|versions| *versions == [0] || *versions == [2]), "{:?}", cluster.versions());
@@ -103,7 +103,7 @@ fn without_anything_to_go_back_to_a_rollback_holds() {
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
     cluster.manners.insert(0, Manner::NoImage);
     cluster.run(20);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::ImageHopeless));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     let text = &cluster.world.record.last_error;
     assert!(text.ends_with("cannot have the image; resume goes on with it"), "nothing to undo: {text}");
 }
@@ -122,10 +122,10 @@ fn a_paused_group_starts_nothing_and_is_scaled_all_the_same() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.world.record.spec.paused = true;
     cluster.patch(|_| ()).run(20);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 3), Stand::Paused));
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 3), RolloutStatus::Paused));
     cluster.scale(4).run(20);
     assert_eq!((cluster.versions().len(), cluster.serving()), (4, 4));
     cluster.world.record.spec.paused = false;
     cluster.say(Control::Resume).run(60);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 4), Stand::Complete, 3));
+    assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 4), RolloutStatus::Complete, 3));
 }

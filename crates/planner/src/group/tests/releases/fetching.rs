@@ -4,7 +4,7 @@ use contract::record::Fetching;
 use contract::rollout::{Drain, FailureAction, UpdatePolicy};
 
 use super::*;
-use crate::rollout::conduct::{Cause, Control, Stand};
+use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 const SERVES: usize = 3;
 
@@ -44,7 +44,7 @@ fn the_image_is_fetched_then_the_instance_is_drained_then_it_is_renewed() {
     cluster.run(2);
     assert_eq!((cluster.world.slots[turn[0] - 1].version, drained(&cluster)), (1, Vec::new()));
     cluster.run(60);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.fewest), (all(1, 3), Stand::Complete, 2));
+    assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 3), RolloutStatus::Complete, 2));
     assert_eq!(fetching(&cluster), Vec::<usize>::new());
 }
 
@@ -59,7 +59,11 @@ fn an_image_that_cannot_be_had_holds_the_release_and_nobody_was_touched() {
         let before = cluster.containers.clone();
         cluster.manners.insert(1, Manner::NoImage);
         cluster.patch(with_image).run(30);
-        assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::ImageHopeless), SERVES), "{strategy:?}");
+        assert_eq!(
+            (cluster.status(), cluster.fewest),
+            (RolloutStatus::Held(Cause::ImageHopeless), SERVES),
+            "{strategy:?}"
+        );
         assert_eq!((&cluster.containers, fetching(&cluster)), (&before, Vec::new()), "{strategy:?}");
         let text = &cluster.world.record.last_error;
         assert!(text.contains(" cannot have the image (") && text.contains("manifest unknown)"), "{text}");
@@ -73,7 +77,7 @@ fn going_back_touches_nobody() {
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(with_image).run(30);
-    assert_eq!((cluster.world.record.spec.version, cluster.stand()), (2, Stand::Complete));
+    assert_eq!((cluster.world.record.spec.version, cluster.status()), (2, RolloutStatus::Complete));
     assert_eq!((&cluster.containers, fetching(&cluster), cluster.fewest), (&before, Vec::new(), SERVES));
 }
 
@@ -100,12 +104,12 @@ fn a_fetch_that_takes_too_long_is_a_failure_at_the_deadline() {
     let mut cluster = in_place();
     cluster.fetches = Fetches::Endlessly;
     cluster.patch(with_image).run(110);
-    assert_eq!((cluster.stand(), cluster.serving()), (Stand::Progressing, SERVES));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Progressing, SERVES));
     cluster.run(20);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::DeadlineExceeded), SERVES));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::DeadlineExceeded), SERVES));
     cluster.fetches = Fetches::AtOnce;
     cluster.say(Control::Resume).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
@@ -121,7 +125,7 @@ fn a_node_that_cannot_be_asked_is_not_and_one_that_does_not_answer_is_not_waited
     cluster.tick();
     assert_eq!((fetching(&cluster), drained(&cluster).len()), (Vec::new(), 1), "a minute is over");
     cluster.run(90);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn all_wait_for_the_last_image_where_all_go_at_once() {
     assert_eq!((cluster.serving(), cluster.versions()), (SERVES, all(0, 3)));
     cluster.fetches = Fetches::AtOnce;
     cluster.run(30);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]

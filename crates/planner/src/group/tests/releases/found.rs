@@ -11,9 +11,9 @@ fn a_start_asked_for_meanwhile_is_not_forgotten_when_the_second_pod_takes_over()
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.patch(|_| ()).run(1);
     assert!(cluster.world.slots[0].next.is_some());
-    cluster.slot(1).starts_asked = 1;
+    cluster.slot(1).starts_requested = 1;
     cluster.told().run(60);
-    assert_eq!((cluster.versions(), cluster.world.slots[0].starts_asked), (all(1, 2), 1));
+    assert_eq!((cluster.versions(), cluster.world.slots[0].starts_requested), (all(1, 2), 1));
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn a_release_that_counts_what_goes_waits_for_nodes_that_have_not_told_what_they_
 
 #[test]
 fn who_ended_and_is_not_started_again_by_its_policy_is_known_to_be_down_for_good() {
-    let ended = |exit_code, let_go| {
+    let ended = |exit_code, is_crash_looping| {
         let containers = vec![ContainerFacts { exit_code, finished_at: at(1), ..Default::default() }];
-        PodFacts { state: RunState::Exit, containers, let_go, ..Default::default() }
+        PodFacts { state: RunState::Exit, containers, is_crash_looping, ..Default::default() }
     };
     let cases = [
         (RestartPolicy::Never, ended(1, false), true),

@@ -4,7 +4,7 @@ use contract::rollout::UpdatePolicy;
 
 use super::super::super::inplace::{Way, update_way};
 use super::*;
-use crate::rollout::conduct::Stand;
+use crate::rollout::controller::RolloutStatus;
 
 fn in_place(policy: UpdatePolicy) -> Cluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
@@ -21,12 +21,16 @@ fn limits_change_live_and_no_container_is_touched() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
     let before = cluster.containers.clone();
     cluster.patch(|pod| pod.containers[0].memory_limit = 80 << 20).run(30);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.most), (all(1, 3), Stand::Complete, 3));
-    let made: Vec<Option<u32>> = cluster.world.slots.iter().map(|slot| slot.made_as).collect();
+    assert_eq!((cluster.versions(), cluster.status(), cluster.most), (all(1, 3), RolloutStatus::Complete, 3));
+    let made: Vec<Option<u32>> = cluster.world.slots.iter().map(|slot| slot.created_from).collect();
     assert_eq!((made, ids(&cluster)), (vec![Some(0); 3], before.keys().cloned().collect::<Vec<_>>()));
     assert_eq!((cluster.fewest, cluster.world.record.proven), (3, Some(1)));
     cluster.patch(|pod| pod.containers[0].memory_limit = 96 << 20).run(30);
-    assert_eq!((cluster.versions(), cluster.world.slots[0].made_as), (all(2, 3), Some(0)), "called as it was made");
+    assert_eq!(
+        (cluster.versions(), cluster.world.slots[0].created_from),
+        (all(2, 3), Some(0)),
+        "called as it was made"
+    );
 }
 
 #[test]
@@ -37,7 +41,7 @@ fn another_image_gets_the_address_of_the_one_before() {
     };
     let before = addresses(&cluster);
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned()).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
     assert_eq!((addresses(&cluster), cluster.fewest, cluster.most), (before, 2, 3), "one at a time, and no second pod");
     let ids: Vec<u32> = cluster.containers.keys().map(|(_, id)| id.version).collect();
     assert_eq!(ids, [1; 3]);
@@ -51,7 +55,7 @@ fn who_cannot_be_made_goes_nowhere_while_the_one_before_it_still_stands() {
     cluster.patch(|pod| pod.containers[0].image = "nowhere".to_owned()).run(1);
     let mut world = cluster.world;
     let index = world.slots.iter().position(|slot| slot.version == 1).expect("one is renewed");
-    let where_and_what = |slot: &Slot| (slot.node.clone(), slot.drift, slot.lease.clone());
+    let where_and_what = |slot: &Slot| (slot.node.clone(), slot.drift, slot.reserved_addresses.clone());
     let before = where_and_what(&world.slots[index]);
     world.leaving[index] = 1;
     for later in [0, 60, 600] {
@@ -69,7 +73,7 @@ fn a_pod_that_was_updated_live_and_is_made_anew_is_called_after_its_version() {
     cluster.world.host("a").liveness = Liveness::Lost;
     cluster.told().run(10);
     let slot = &cluster.world.slots[0];
-    assert_eq!((slot.version, slot.made_as, slot.drift, cluster.serving()), (1, None, 1, 3));
+    assert_eq!((slot.version, slot.created_from, slot.drift, cluster.serving()), (1, None, 1, 3));
 }
 
 #[test]
@@ -144,5 +148,5 @@ fn who_was_being_drained_when_a_live_change_came_serves_again() {
     });
     cluster.run(30);
     assert_eq!((cluster.versions(), cluster.serving(), cluster.containers.len()), (all(2, 3), 3, 3));
-    assert!(cluster.world.slots.iter().all(|slot| slot.draining.is_none() && slot.made_as == Some(0)));
+    assert!(cluster.world.slots.iter().all(|slot| slot.draining.is_none() && slot.created_from == Some(0)));
 }

@@ -3,7 +3,7 @@
 use contract::command::Drift;
 
 use super::*;
-use crate::rollout::conduct::{Control, Stand};
+use crate::rollout::controller::{Control, RolloutStatus};
 
 fn operate(cluster: &mut Cluster, kind: Operation) {
     let last = u32::try_from(cluster.world.slots.len()).expect("few");
@@ -21,7 +21,10 @@ fn the_conductor_waits_for_whoever_holds_the_lock() {
     cluster.tick();
     assert_eq!((cluster.versions(), cluster.world.operation()), (all(0, 3), Some(Operation::Restarting)));
     cluster.run(80);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.world.operation()), (all(1, 3), Stand::Complete, None));
+    assert_eq!(
+        (cluster.versions(), cluster.status(), cluster.world.operation()),
+        (all(1, 3), RolloutStatus::Complete, None)
+    );
 }
 
 #[test]
@@ -41,7 +44,7 @@ fn a_stopped_instance_takes_the_new_version_last_and_stays_stopped() {
     cluster.world.record.operation.as_mut().expect("an operation").last = 1;
     cluster.run(5);
     cluster.patch(|_| ()).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
     assert_eq!((cluster.world.slots[0].target, cluster.containers.len()), (TargetState::Stop, 2));
     operate(&mut cluster, Operation::Starting);
     cluster.run(10);
@@ -96,12 +99,12 @@ fn nothing_moves_in_a_frozen_group_and_what_dies_is_made_anew_at_its_version() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.say(Control::Freeze);
     cluster.patch(|_| ()).scale(5).run(10);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 3), Stand::Frozen));
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 3), RolloutStatus::Frozen));
     cluster.world.host("a").liveness = Liveness::Lost;
     cluster.told().run(10);
     assert_eq!((cluster.versions(), cluster.serving()), (all(0, 3), 3));
     cluster.say(Control::Unfreeze).run(80);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 5), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 5), RolloutStatus::Complete));
 }
 
 #[test]
@@ -131,9 +134,9 @@ fn a_group_comes_to_a_strategy_and_back() {
     assert_eq!((cluster.versions(), cluster.world.operation()), (all(1, 3), None));
     cluster.world.record.spec.strategy = Some(batches(StrategyType::Beta, 2));
     cluster.told().run(5);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
     cluster.patch(|_| ()).run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(2, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(2, 3), RolloutStatus::Complete));
 }
 
 #[test]
@@ -143,5 +146,5 @@ fn a_pod_counts_only_after_it_has_been_ready_for_long_enough() {
     cluster.patch(|_| ()).run(10);
     assert_eq!(cluster.versions(), [vec![0, 1], vec![0]], "up for less than a minute");
     cluster.run(60);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 2), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
 }

@@ -4,7 +4,7 @@ use contract::rollout::{AutoReschedule, FailureAction};
 
 use super::strategies::in_units;
 use super::*;
-use crate::rollout::conduct::{Cause, Control, Stand};
+use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 #[test]
 fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
@@ -17,21 +17,21 @@ fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
     assert_eq!(stuck[0].why, "it is not upgraded to version 1: no node fits: a: memory 32 MiB short");
     assert!(cluster.world.record.last_error.contains("is not upgraded to version 1: no node fits"));
     cluster.run(10);
-    assert_eq!((cluster.stand(), cluster.serving()), (Stand::Held(Cause::Unschedulable), 2));
+    assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Held(Cause::Unschedulable), 2));
     let held = "finds no place (it is not upgraded to version 1: no node fits: a: memory 32 MiB short); resume goes on";
     assert!(cluster.world.record.last_error.contains(held), "{}", cluster.world.record.last_error);
     cluster.run(150);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::Unschedulable), 2));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::Unschedulable), 2));
     assert!(cluster.world.record.last_error.contains(held), "{}", cluster.world.record.last_error);
     cluster.say(Control::Resume).run(10);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 2), Stand::Progressing), "patience begins anew");
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 2), RolloutStatus::Progressing), "patience begins anew");
     cluster.run(10);
-    assert_eq!(cluster.stand(), Stand::Held(Cause::Unschedulable));
+    assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Unschedulable));
     cluster.world.host("a").facts.memory = 1024 * MIB;
     cluster.told().run(10);
     assert_eq!(cluster.versions(), all(0, 2), "nobody has said that it goes on");
     cluster.say(Control::Resume).run(40);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 2), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.last_error, "");
     assert!(cluster.world.slots.iter().all(|slot| !slot.unplaced_since.happened() && slot.why.is_empty()));
 }
@@ -46,13 +46,13 @@ fn a_second_pod_without_a_place_waits_beside_the_one_that_serves() {
     assert_eq!((next.node, next.unplaced_since.happened()), (None, true));
     assert!(cluster.last.waiting);
     cluster.run(10);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::Unschedulable), 1));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::Unschedulable), 1));
     let text = &cluster.world.record.last_error;
     assert!(text.contains("instance 1 finds no place (no node fits: a: memory 28 MiB short)"), "{text}");
     cluster.world.host("a").facts.memory = 1024 * MIB;
     cluster.told().run(10);
     assert_eq!((cluster.versions(), cluster.fewest), (all(1, 1), 1), "it found one by itself");
-    assert_eq!((cluster.stand(), cluster.world.record.last_error.as_str()), (Stand::Complete, ""));
+    assert_eq!((cluster.status(), cluster.world.record.last_error.as_str()), (RolloutStatus::Complete, ""));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_version_that_fits_nowhere_is_taken_back_and_nobody_is_touched() {
         let before = cluster.containers.clone();
         cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(30);
         let (record, text) = (&cluster.world.record, &cluster.world.record.last_error);
-        assert_eq!((record.spec.version, cluster.stand()), (2, Stand::Complete), "{text}");
+        assert_eq!((record.spec.version, cluster.status()), (2, RolloutStatus::Complete), "{text}");
         assert!(text.starts_with("revision 1 was taken back to revision 0: instance"), "{text}");
         assert!(text.contains("a: memory") && text.contains("b: memory"), "{text}");
         assert_eq!((&cluster.containers, cluster.fewest), (&before, 3));
@@ -82,7 +82,7 @@ fn who_fits_nowhere_is_left_behind_where_the_group_says_so() {
     assert_eq!((cluster.versions(), cluster.fewest), (vec![vec![0], vec![1], vec![1]], 2));
     cluster.world.host(full.as_str()).facts.memory = 128 * MIB;
     cluster.told().run(30);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn where_quota_may_move_nobody_is_called_unschedulable() {
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.auto_reschedule = Some(AutoReschedule { enable: true, ..AutoReschedule::default() });
     cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(60);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Progressing, 4));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Progressing, 4));
     cluster.run(80);
-    assert_eq!((cluster.stand(), cluster.fewest), (Stand::Held(Cause::DeadlineExceeded), 4));
+    assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::DeadlineExceeded), 4));
 }
 
 #[test]
@@ -178,6 +178,6 @@ fn pods_of_a_lost_node_are_made_anew_at_their_version_in_the_middle_of_a_release
     cluster.patch(|_| ()).run(2);
     cluster.world.host("b").liveness = Liveness::Lost;
     cluster.told().run(80);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 4), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
     assert!(cluster.world.slots.iter().all(|slot| slot.node != Some(name("b"))));
 }

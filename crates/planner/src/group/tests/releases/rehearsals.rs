@@ -1,29 +1,29 @@
 //! A rehearsal says what will happen, and it does.
 
 use contract::rollout::UpdatePolicy;
-use contract::rollout_view::{Fate, PlanView};
+use contract::rollout_view::{InstanceChange, PlanView};
 
-use super::super::super::rehearsing::{self, Budget, Stopped};
+use super::super::super::dry_run::{self, Budget, Stopped};
 use super::strategies::in_units;
 use super::*;
 
-fn rehearse(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
-    rehearsing::rehearse(facts, now, Budget::new(&|| false)).expect("it is small")
+fn dry_run(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
+    dry_run::dry_run(facts, now, Budget::new(&|| false)).expect("it is small")
 }
 
 fn rehearsed(cluster: &Cluster) -> PlanView {
-    cluster.world.look(|facts| rehearse(facts, at(cluster.now)))
+    cluster.world.look(|facts| dry_run(facts, at(cluster.now)))
 }
 
-fn fates(view: &PlanView) -> Vec<Fate> {
-    view.fates.values().copied().collect()
+fn changes(view: &PlanView) -> Vec<InstanceChange> {
+    view.changes.values().copied().collect()
 }
 
 #[test]
 fn a_finished_group_has_nothing_to_rehearse() {
     let cluster = cluster(3, &["a", "b"], rolling(1, 0));
     let view = rehearsed(&cluster);
-    assert_eq!((view.steps.len(), fates(&view), view.completes), (0, vec![Fate::Untouched; 3], true));
+    assert_eq!((view.steps.len(), changes(&view), view.completes), (0, vec![InstanceChange::Untouched; 3], true));
     assert_eq!((view.min_available[""], view.peak_extra_pods, view.is_new), (3, 0, false));
 }
 
@@ -32,11 +32,12 @@ fn a_rolling_update_is_rehearsed_as_it_will_go() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
     let view = rehearsed(&cluster);
-    assert_eq!((fates(&view), view.completes, view.release), (vec![Fate::Recreated; 3], true, 1));
+    assert_eq!((changes(&view), view.completes, view.release), (vec![InstanceChange::Recreated; 3], true, 1));
     assert_eq!((view.peak_extra_pods, view.peak_extra_memory), (1, 64 * MIB));
     assert_eq!((view.min_available[""], view.unplaced.len()), (3, 0));
-    let deeds: Vec<&str> = view.steps.iter().flat_map(|step| &step.deeds).map(|deed| deed.deed.as_str()).collect();
-    assert_eq!(deeds, ["Surge", "Promote", "Surge", "Promote", "Surge", "Promote"]);
+    let actions: Vec<&str> =
+        view.steps.iter().flat_map(|step| &step.actions).map(|action| action.action.as_str()).collect();
+    assert_eq!(actions, ["Surge", "Promote", "Surge", "Promote", "Surge", "Promote"]);
     cluster.run(60);
     assert_eq!((cluster.fewest, cluster.most), (3, 4), "so it went");
 }
@@ -47,10 +48,10 @@ fn a_beta_is_rehearsed_group_by_group_with_its_units() {
     cluster.patch(|_| ());
     let view = rehearsed(&cluster);
     let groups: Vec<(u64, &str, usize)> =
-        view.steps.iter().map(|step| (step.group, step.kind.as_str(), step.deeds.len())).collect();
+        view.steps.iter().map(|step| (step.group, step.kind.as_str(), step.actions.len())).collect();
     assert_eq!(groups, [(1, "Beta", 2), (2, "Batch", 2)]);
     assert_eq!(view.min_available, BTreeMap::from([("A".to_owned(), 1), ("B".to_owned(), 1)]));
-    let beta: BTreeSet<&str> = view.steps[0].deeds.iter().map(|deed| deed.unit.as_str()).collect();
+    let beta: BTreeSet<&str> = view.steps[0].actions.iter().map(|action| action.unit.as_str()).collect();
     assert_eq!(beta, BTreeSet::from(["A", "B"]));
 }
 
@@ -61,11 +62,11 @@ fn what_is_changed_in_place_is_said_to_be() {
     let mut live = cluster.clone();
     live.patch(|pod| pod.containers[0].memory_limit = 80 << 20);
     let view = rehearsed(&live);
-    assert_eq!((fates(&view), view.peak_extra_pods), (vec![Fate::InPlace; 2], 0));
+    assert_eq!((changes(&view), view.peak_extra_pods), (vec![InstanceChange::InPlace; 2], 0));
     assert_eq!((view.min_available[""], view.peak_extra_memory), (2, 32 * MIB), "nobody goes down");
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
     let view = rehearsed(&cluster);
-    assert_eq!((fates(&view), view.min_available[""]), (vec![Fate::InPlace; 2], 1), "one at a time");
+    assert_eq!((changes(&view), view.min_available[""]), (vec![InstanceChange::InPlace; 2], 1), "one at a time");
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn instances_without_a_place_are_named_with_every_node_and_reason() {
     cluster.world.host("b").facts.memory = 100 * MIB;
     let view = rehearsed(&cluster);
     assert!(view.is_new && !view.completes);
-    assert_eq!(fates(&view), [Fate::Created; 3]);
+    assert_eq!(changes(&view), [InstanceChange::Created; 3]);
     let [unplaced] = view.unplaced.as_slice() else { panic!("{:?}", view.unplaced) };
     assert_eq!((unplaced.instance, unplaced.nodes.len()), (3, 2));
     assert_eq!(unplaced.nodes[&name("b")], ["memory 28 MiB short"]);
@@ -88,10 +89,10 @@ fn scaling_and_moving_are_rehearsed_too() {
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.unit_replicas.insert("A".to_owned(), Amount::Count(1));
     let view = rehearsed(&cluster);
-    assert_eq!(fates(&view).iter().filter(|fate| **fate == Fate::Moved).count(), 1, "{view:?}");
+    assert_eq!(changes(&view).iter().filter(|fate| **fate == InstanceChange::Moved).count(), 1, "{view:?}");
     cluster.world.record.spec.num_instances = 2;
     let view = rehearsed(&cluster);
-    assert_eq!(fates(&view).iter().filter(|fate| **fate == Fate::Removed).count(), 2, "{view:?}");
+    assert_eq!(changes(&view).iter().filter(|fate| **fate == InstanceChange::Removed).count(), 2, "{view:?}");
 }
 
 #[test]
@@ -99,12 +100,19 @@ fn a_serial_upgrade_is_rehearsed_one_instance_at_a_time() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.spec.num_instances = 4;
     world.patch(10, |pod| pod.containers[0].memory_limit = 128 << 20);
-    let view = world.look(|facts| rehearse(facts, at(10)));
-    let deeds: Vec<(u32, &str)> =
-        view.steps.iter().flat_map(|step| &step.deeds).map(|deed| (deed.instance, deed.deed.as_str())).collect();
-    assert_eq!(deeds, [(4, "Create"), (1, "Renew"), (2, "Renew"), (3, "Renew")]);
+    let view = world.look(|facts| dry_run(facts, at(10)));
+    let actions: Vec<(u32, &str)> = view
+        .steps
+        .iter()
+        .flat_map(|step| &step.actions)
+        .map(|action| (action.instance, action.action.as_str()))
+        .collect();
+    assert_eq!(actions, [(4, "Create"), (1, "Renew"), (2, "Renew"), (3, "Renew")]);
     assert_eq!(view.steps.len(), 4);
-    assert_eq!(fates(&view), [Fate::Recreated, Fate::Recreated, Fate::Recreated, Fate::Created]);
+    assert_eq!(
+        changes(&view),
+        [InstanceChange::Recreated, InstanceChange::Recreated, InstanceChange::Recreated, InstanceChange::Created]
+    );
     assert_eq!((view.min_available[""], view.peak_extra_memory, view.completes), (3, (4 * 128 - 3 * 64) * MIB, true));
 }
 
@@ -146,13 +154,12 @@ fn a_plan_of_a_thousand_instances_in_64_units_is_cheap() {
 #[test]
 fn a_plan_that_takes_too_many_steps_or_too_long_ends_early() {
     let cluster = many(100, 4, true);
-    let rehearse =
-        |budget: Budget<'_>| cluster.world.look(|facts| rehearsing::rehearse(facts, at(cluster.now), budget));
-    let small = |left: usize| rehearse(Budget { left, ..Budget::new(&|| false) });
+    let dry_run = |budget: Budget<'_>| cluster.world.look(|facts| dry_run::dry_run(facts, at(cluster.now), budget));
+    let small = |left: usize| dry_run(Budget { left, ..Budget::new(&|| false) });
     assert_eq!((small(1_000), small(100_000).map(|view| view.completes)), (Err(Stopped::Costly), Ok(true)));
     let asked = std::cell::Cell::new(0);
     let is_expired = || asked.replace(asked.get() + 1) == 10;
-    assert_eq!(rehearse(Budget::new(&is_expired)), Err(Stopped::Expired));
+    assert_eq!(dry_run(Budget::new(&is_expired)), Err(Stopped::Expired));
     assert_eq!(asked.get(), 11, "nothing is computed after that");
 }
 

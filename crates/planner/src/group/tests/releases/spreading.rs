@@ -4,7 +4,7 @@ use proptest::prelude::{ProptestConfig, prop, prop_assert, proptest};
 use proptest::test_runner::RngSeed;
 
 use super::*;
-use crate::rollout::conduct::Stand;
+use crate::rollout::controller::RolloutStatus;
 
 /// Instances on each node, fullest node first; nodes without an instance included.
 fn spread(cluster: &Cluster) -> Vec<usize> {
@@ -24,7 +24,7 @@ fn three_replicas_on_three_nodes_are_on_three_nodes_after_every_rolling_update()
     let mut cluster = cluster(3, &["a", "b", "c"], rolling(1, 0));
     for image in ["j", "k", "l", "m", "n"] {
         update(&mut cluster, image);
-        assert_eq!((cluster.stand(), spread(&cluster)), (Stand::Complete, vec![1, 1, 1]), "image {image}");
+        assert_eq!((cluster.status(), spread(&cluster)), (RolloutStatus::Complete, vec![1, 1, 1]), "image {image}");
     }
 }
 
@@ -33,7 +33,7 @@ const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 /// Rolls another image out and waits until that is done.
 fn update(cluster: &mut Cluster, image: &str) {
     cluster.patch(|pod| pod.containers[0].image = image.to_owned()).run(2);
-    (0..100).find(|_| cluster.run(2).stand() == Stand::Complete);
+    (0..100).find(|_| cluster.run(2).status() == RolloutStatus::Complete);
 }
 
 proptest! {
@@ -52,7 +52,7 @@ proptest! {
         cluster.stop = stop;
         for image in ["j", "k"] {
             update(&mut cluster, image);
-            prop_assert!(cluster.stand() == Stand::Complete, "{:?}", cluster.stand());
+            prop_assert!(cluster.status() == RolloutStatus::Complete, "{:?}", cluster.status());
             prop_assert!(is_even(&spread(&cluster)), "image {image}: {:?}", cluster.world.places());
         }
     }
@@ -70,7 +70,7 @@ proptest! {
         cluster.run(40);
         cluster.world.hosts.values_mut().for_each(|host| host.cordon = None);
         update(&mut cluster, "j");
-        prop_assert!(cluster.stand() == Stand::Complete, "{:?}", cluster.stand());
+        prop_assert!(cluster.status() == RolloutStatus::Complete, "{:?}", cluster.status());
         prop_assert!(is_even(&spread(&cluster)), "{:?}", cluster.world.places());
     }
 
@@ -84,7 +84,7 @@ proptest! {
         let strategy = if is_batch { batches(StrategyType::Batch, size) } else { strategy(StrategyType::Recreate) };
         let mut cluster = cluster(instances, &NODES[..nodes], strategy);
         update(&mut cluster, "j");
-        prop_assert!(cluster.stand() == Stand::Complete, "{:?}", cluster.stand());
+        prop_assert!(cluster.status() == RolloutStatus::Complete, "{:?}", cluster.status());
         prop_assert!(is_even(&spread(&cluster)), "{:?}", cluster.world.places());
     }
 }

@@ -1,7 +1,7 @@
 //! Each strategy brings a group to another version, and to its first.
 
 use super::*;
-use crate::rollout::conduct::{Control, Stand};
+use crate::rollout::controller::{Control, RolloutStatus};
 
 #[test]
 fn a_rolling_update_starts_one_and_then_stops_one() {
@@ -9,7 +9,7 @@ fn a_rolling_update_starts_one_and_then_stops_one() {
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned()).tick();
     assert_eq!(cluster.versions(), [vec![0, 1], vec![0], vec![0]]);
     cluster.run(40);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 3), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
     assert_eq!((cluster.fewest, cluster.most), (3, 4), "nobody missed an instance");
     assert_eq!((cluster.world.record.proven, cluster.world.record.former.len()), (Some(1), 0));
     assert_eq!(cluster.containers.len(), 3);
@@ -40,7 +40,7 @@ fn a_recreation_waits_until_everything_old_is_gone() {
         assert!(!cluster.containers.is_empty() && cluster.versions() == vec![Vec::<u32>::new(); 3]);
     }
     cluster.run(20);
-    assert_eq!((cluster.versions(), cluster.stand(), cluster.most), (all(1, 3), Stand::Complete, 3));
+    assert_eq!((cluster.versions(), cluster.status(), cluster.most), (all(1, 3), RolloutStatus::Complete, 3));
 }
 
 #[test]
@@ -57,7 +57,7 @@ fn a_group_is_created_by_its_groups() {
     cluster.tick();
     assert_eq!(cluster.versions().len(), 2);
     cluster.run(40);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 5), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 5), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.proven, Some(0));
 }
 
@@ -66,7 +66,7 @@ fn a_beta_is_one_of_every_unit_and_waits_to_be_confirmed() {
     let mut cluster = in_units(4, Strategy { need_waiting_for_confirm: true, ..batches(StrategyType::Beta, 4) });
     assert_eq!(cluster.units(), ["A", "B", "A", "B"]);
     cluster.patch(|_| ()).run(20);
-    assert_eq!(cluster.stand(), Stand::WaitingForConfirm { group: 1 });
+    assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     let updated = |cluster: &Cluster| -> Vec<String> {
         let slots = cluster.world.slots.iter().filter(|slot| slot.version == 1);
         slots.map(|slot| slot.unit.clone()).collect()
@@ -75,7 +75,7 @@ fn a_beta_is_one_of_every_unit_and_waits_to_be_confirmed() {
     beta.sort();
     assert_eq!(beta, ["A", "B"]);
     cluster.say(Control::Confirm(1)).run(20);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(1, 4), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
     for slot in &cluster.world.slots {
         let node = slot.node.as_ref().expect("a place");
         assert_eq!(cluster.world.hosts[node].facts.labels["zone"], slot.unit);
@@ -91,7 +91,8 @@ pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
     let values = vec!["A".to_owned(), "B".to_owned()];
     cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
     while cluster.world.record.proven.is_none() {
-        let waiting = matches!(cluster.last.report.as_ref().map(|it| it.stand), Some(Stand::WaitingForConfirm { .. }));
+        let waiting =
+            matches!(cluster.last.report.as_ref().map(|it| it.status), Some(RolloutStatus::WaitingForConfirm { .. }));
         if waiting {
             let group = cluster.world.release.as_ref().expect("a release").group;
             cluster.say(Control::Confirm(group));
@@ -107,7 +108,7 @@ pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
 fn scaling_goes_without_a_release_and_removes_the_highest_numbers() {
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.scale(5).run(10);
-    assert_eq!((cluster.versions(), cluster.stand()), (all(0, 5), Stand::Complete));
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 5), RolloutStatus::Complete));
     cluster.scale(3).run(10);
     assert_eq!((cluster.versions(), cluster.containers.len()), (all(0, 3), 3));
 }
