@@ -145,7 +145,7 @@ impl<'a> Stage<'a> {
         match self.view.changes.get(&instance) {
             // What is new does not become less so by what follows; its number may even be given up again.
             Some(InstanceChange::Created) if fate == InstanceChange::Removed => {
-                drop(self.view.changes.remove(&instance))
+                self.view.changes.remove(&instance);
             }
             Some(InstanceChange::Created) => {}
             Some(
