@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::delta::Changes;
@@ -19,15 +20,15 @@ use crate::state::{RestartPolicy, TargetState};
 use crate::store::Stores;
 use crate::switches::Switches;
 
-/// The complete desired state of one node.
+/// The complete desired state of one node. `S` stands for a pod spec: see [`crate::compact`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Order {
+pub struct Order<S = Arc<PodSpec>> {
     /// Term of the leader, and number of the order within the term.
     pub fence: Fence,
     /// The pods to run or to keep stopped.
     pub pods: BTreeMap<PodId, Assignment>,
     /// The specs that the pods refer to, each once.
-    pub specs: BTreeMap<SpecKey, Arc<PodSpec>>,
+    pub specs: BTreeMap<SpecKey, S>,
     /// Spared groups: they exist, but the leader cannot read their records. The agent leaves their containers alone.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
@@ -90,16 +91,18 @@ impl Assignment {
 
 /// An order on the wire.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum OrderMessage {
+#[serde(bound(deserialize = "S: DeserializeOwned"))]
+pub enum OrderMessage<S = Arc<PodSpec>> {
     /// The whole order.
-    Whole(Order),
+    Whole(Order<S>),
     /// The difference from the order at `base`.
-    Delta(OrderDelta),
+    Delta(OrderDelta<S>),
 }
 
 /// The difference from the order that the agent acknowledged at `base`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OrderDelta {
+#[serde(bound(deserialize = "S: DeserializeOwned"))]
+pub struct OrderDelta<S = Arc<PodSpec>> {
     /// Fence of the earlier order.
     pub base: Fence,
     /// Fence of the new order.
@@ -107,7 +110,7 @@ pub struct OrderDelta {
     /// Changed and removed pods.
     pub pods: Changes<PodId, Assignment>,
     /// Changed and removed specs.
-    pub specs: Changes<SpecKey, Arc<PodSpec>>,
+    pub specs: Changes<SpecKey, S>,
     /// All spared groups of the new order; usually none.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub spared: BTreeSet<GroupName>,
