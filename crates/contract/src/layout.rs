@@ -264,7 +264,7 @@ pub struct Instance {
 /// One pod of an instance. Default values are omitted. The fields are those of [`Slot`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)]
+#[allow(missing_docs, reason = "the fields of `Slot` are documented there")]
 pub struct Pod {
     #[serde(skip_serializing_if = "is_default")]
     pub node: Option<NodeName>,
