@@ -16,14 +16,14 @@ use tokio::net::TcpListener;
 
 use crate::commands::{Commands, Sender};
 use crate::config::Config;
-use crate::gate::Gate;
+use crate::debug_vars::DebugVars;
 use crate::http::{self, Api};
 use crate::listen::{self, Life};
 use crate::metrics::Metrics;
-use crate::past::Past;
+use crate::pending::Pending;
 use crate::queries::Queries;
-use crate::vars::Vars;
-use crate::waiters::Waiters;
+use crate::read_only::ReadOnlySwitch;
+use crate::streams::Streams;
 
 /// How long requests in flight may take to finish: above every deadline of a request.
 const GRACE: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ impl App {
         let mut registry = Registry::default();
         let metrics = Metrics::register(&mut registry);
         let queries = Queries::new(bus.clone(), metrics.clone(), config.query_deadline, config.inspect_deadline);
-        let waiters = Waiters::new(config.most_waiting, metrics.waiting.clone());
+        let pending = Pending::new(config.most_waiting, metrics.waiting.clone());
         let sender = Sender {
             by: config.name.clone(),
             publish_deadline: config.publish_deadline,
@@ -81,15 +81,15 @@ impl App {
             metrics: metrics.clone(),
         };
         let inbox = Shutdown::new();
-        let commands = Commands::start(bus.clone(), queries.clone(), waiters, sender, inbox.clone());
+        let commands = Commands::start(bus.clone(), queries.clone(), pending, sender, inbox.clone());
         let commands = commands.await.map_err(Error::Bus)?;
         let readiness = Readiness::new();
-        let (gate, vars) = (Gate::new(queries.clone()), Vars::new(Clock::start().now()));
-        let past = Past::new(bus.clone(), config.followers_per_peer);
-        let leaving = past.leaving.clone();
+        let (read_only, debug_vars) = (ReadOnlySwitch::new(queries.clone()), DebugVars::new(Clock::start().now()));
+        let streams = Streams::new(bus.clone(), config.followers_per_peer);
+        let leaving = streams.leaving.clone();
         let linger = config.linger;
         let (connections_per_peer, requests_per_peer) = (config.connections_per_peer, config.requests_per_peer);
-        let api = Arc::new(Api { name: config.name, commands, gate, vars, queries, metrics, past });
+        let api = Arc::new(Api { name: config.name, commands, read_only, debug_vars, queries, metrics, streams });
         let admin = admin::routes(readiness.clone(), Arc::new(registry));
         let router = axum::Router::new().fallback(http::entry).with_state(api).merge(admin);
         Ok(Self {

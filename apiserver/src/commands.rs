@@ -15,17 +15,17 @@ use fabric::nats::{Bus, DurableAck};
 use fabric::shutdown::Shutdown;
 use tokio::time::{Instant, interval_at, timeout_at};
 
-use crate::absence::Absence;
 use crate::metrics::Metrics;
+use crate::pending::{Pending, PendingCommand};
 use crate::queries::Queries;
-use crate::waiters::{Waiter, Waiters};
+use crate::store_outage::StoreOutage;
 
 /// How often the leader is asked while no outcome comes by the inbox.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// What is known when the waiting ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fate {
+pub enum Submission {
     /// The leader decided.
     Decided(Outcome),
     /// Durable; a leader will decide.
@@ -87,9 +87,9 @@ pub struct Commands {
     bus: Bus,
     inbox: String,
     sender: Sender,
-    waiters: Waiters,
+    pending: Pending,
     queries: Queries,
-    absence: Absence,
+    store_outage: StoreOutage,
     clock: Clock,
 }
 
@@ -98,14 +98,14 @@ impl Commands {
     pub async fn start(
         bus: Bus,
         queries: Queries,
-        waiters: Waiters,
+        pending: Pending,
         sender: Sender,
         shutdown: Shutdown,
     ) -> Result<Self, fabric::nats::Error> {
         let inbox = bus.inbox();
         let mut outcomes = bus.subscribe(&inbox).await?;
-        let absence = Absence::start(&bus, queries.clone(), shutdown.clone()).await?;
-        let table = waiters.clone();
+        let store_outage = StoreOutage::start(&bus, queries.clone(), shutdown.clone()).await?;
+        let table = pending.clone();
         fabric::tasks::spawn("outcomes", async move {
             loop {
                 let message = tokio::select! {
@@ -119,7 +119,7 @@ impl Commands {
                 }
             }
         });
-        Ok(Self { bus, inbox, sender, waiters, queries, absence, clock: Clock::start() })
+        Ok(Self { bus, inbox, sender, pending, queries, store_outage, clock: Clock::start() })
     }
 
     /// The command that asks for `verb`; who asked is this apiserver unless the client says.
@@ -129,34 +129,34 @@ impl Commands {
     }
 
     /// Publishes `command` and waits for its fate.
-    pub async fn send(&self, command: &Command) -> Result<Fate, Error> {
+    pub async fn send(&self, command: &Command) -> Result<Submission, Error> {
         let until = Instant::now() + self.sender.outcome_deadline;
-        let mut waiter = self.waiters.wait_for(&command.id, command.verb.wire()).ok_or(Error::Busy)?;
+        let mut waiter = self.pending.wait_for(&command.id, command.verb.wire()).ok_or(Error::Busy)?;
         // A disconnected client would keep the message and send it later, after we said that nothing was accepted.
         if !*self.bus.connected().borrow() {
             return Err(Error::Unreachable);
         }
-        if let Some(since) = self.absence.since().await {
+        if let Some(since) = self.store_outage.since().await {
             return Err(Error::StoreAway { since });
         }
         let ack = self.publish(command).await?;
         if ack.duplicate {
             if let Some(outcome) = self.queries.outcome(&command.id).await {
-                return Ok(Fate::Decided(outcome));
+                return Ok(Submission::Decided(outcome));
             }
             if let Ok(Some(first)) = timeout_at(until, self.stored(ack.sequence)).await
                 && !is_same_request(first.digest, command.digest)
             {
-                return Ok(Fate::KeyTaken { at: first.at });
+                return Ok(Submission::KeyTaken { at: first.at });
             }
         }
-        let fate = timeout_at(until, self.follow(&command.id, &mut waiter)).await;
-        Ok(fate.map_or_else(
+        let submission = timeout_at(until, self.follow(&command.id, &mut waiter)).await;
+        Ok(submission.map_or_else(
             |_| {
                 self.sender.metrics.queued.inc();
-                Fate::Queued
+                Submission::Queued
             },
-            Fate::Decided,
+            Submission::Decided,
         ))
     }
 
@@ -194,7 +194,7 @@ impl Commands {
         }
     }
 
-    async fn follow(&self, id: &CommandId, waiter: &mut Waiter) -> Outcome {
+    async fn follow(&self, id: &CommandId, waiter: &mut PendingCommand) -> Outcome {
         let mut ask = interval_at(Instant::now() + ASK_EVERY, ASK_EVERY);
         loop {
             tokio::select! {

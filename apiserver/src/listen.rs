@@ -33,7 +33,7 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::http::respond::Refused;
-use crate::peers::{self, Busy, Connection, Connections, Place, Places};
+use crate::peers::{self, Busy, Connection, Connections, PeerLimit, Permit};
 
 /// Connections at once. The next one takes the place of one that only waits; when all answer requests it is refused.
 const MOST_CONNECTIONS: u32 = 8192;
@@ -75,25 +75,25 @@ pub struct Peer(pub IpAddr);
 
 /// Serves `router` until told to stop; then lingers, closes, and gives the requests in flight their grace.
 pub async fn serve(listener: TcpListener, router: Router, life: Life) {
-    let desk = Desk {
+    let acceptor = Acceptor {
         places: Arc::new(Semaphore::new(MOST_CONNECTIONS as usize)),
         connections: Connections::new(MOST_CONNECTIONS as usize, life.connections_per_peer),
-        requests: Places::new(MOST_REQUESTS, life.requests_per_peer),
+        requests: PeerLimit::new(MOST_REQUESTS, life.requests_per_peer),
         router: router.layer(map_response_with_state(life.shutdown.clone(), send_elsewhere)),
         closing: Shutdown::new(),
     };
-    while let Some(accepted) = next(&listener, &desk.connections, &life, life.shutdown.wait()).await {
-        desk.take(accepted).await;
+    while let Some(accepted) = next(&listener, &acceptor.connections, &life, life.shutdown.wait()).await {
+        acceptor.take(accepted).await;
     }
     let enough = Instant::now() + life.linger;
-    while let Some(accepted) = next(&listener, &desk.connections, &life, sleep_until(enough)).await {
-        desk.take(accepted).await;
+    while let Some(accepted) = next(&listener, &acceptor.connections, &life, sleep_until(enough)).await {
+        acceptor.take(accepted).await;
     }
     for accepted in queued(listener) {
-        desk.take(accepted).await;
+        acceptor.take(accepted).await;
     }
-    desk.closing.trigger();
-    if timeout(life.grace, desk.places.acquire_many(MOST_CONNECTIONS)).await.is_err() {
+    acceptor.closing.trigger();
+    if timeout(life.grace, acceptor.places.acquire_many(MOST_CONNECTIONS)).await.is_err() {
         tracing::warn!("requests still in flight are cut off");
     }
 }
@@ -101,15 +101,15 @@ pub async fn serve(listener: TcpListener, router: Router, life: Life) {
 type Accepted = (TcpStream, IpAddr);
 
 /// Serves connections.
-struct Desk {
+struct Acceptor {
     places: Arc<Semaphore>,
     connections: Connections,
-    requests: Places,
+    requests: PeerLimit,
     router: Router,
     closing: Shutdown,
 }
 
-impl Desk {
+impl Acceptor {
     /// Serves one connection, or refuses it.
     async fn take(&self, (stream, address): Accepted) {
         let Some(connection) = self.connections.admit(peers::of(address)) else {
@@ -130,7 +130,7 @@ impl Desk {
 /// Answers the requests of one connection.
 struct Answering {
     router: Router,
-    requests: Places,
+    requests: PeerLimit,
 }
 
 impl Answering {
@@ -153,7 +153,7 @@ impl Answering {
 /// A body that counts as a request in flight until it is sent.
 struct Counted {
     inner: Body,
-    _held: (Busy, Option<Place>),
+    _held: (Busy, Option<Permit>),
 }
 
 impl HttpBody for Counted {

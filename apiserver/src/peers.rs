@@ -25,7 +25,7 @@ pub fn of(address: IpAddr) -> IpAddr {
 
 /// Places of one kind; clones share them.
 #[derive(Debug, Clone)]
-pub struct Places {
+pub struct PeerLimit {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     most: usize,
     per_peer: usize,
@@ -42,19 +42,19 @@ pub enum Full {
 
 /// A place; dropping it gives it back.
 #[derive(Debug)]
-pub struct Place {
+pub struct Permit {
     taken: Arc<Mutex<HashMap<IpAddr, usize>>>,
     peer: IpAddr,
 }
 
-impl Places {
+impl PeerLimit {
     /// `most` places, at most `per_peer` of them for one peer.
     pub fn new(most: usize, per_peer: usize) -> Self {
         Self { taken: Arc::default(), most, per_peer }
     }
 
     /// Takes a place.
-    pub fn take(&self, peer: IpAddr) -> Result<Place, Full> {
+    pub fn take(&self, peer: IpAddr) -> Result<Permit, Full> {
         let mut taken = lock(&self.taken);
         if taken.get(&peer).is_some_and(|own| *own >= self.per_peer) {
             return Err(Full::Peer);
@@ -63,11 +63,11 @@ impl Places {
             return Err(Full::All);
         }
         *taken.entry(peer).or_default() += 1;
-        Ok(Place { taken: self.taken.clone(), peer })
+        Ok(Permit { taken: self.taken.clone(), peer })
     }
 }
 
-impl Drop for Place {
+impl Drop for Permit {
     fn drop(&mut self) {
         let mut taken = lock(&self.taken);
         if let Some(own) = taken.get_mut(&self.peer) {
@@ -92,12 +92,12 @@ struct Open {
     /// Counts up: a lower number is an older connection.
     last: u64,
     count: usize,
-    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<Line>>>,
+    by_peer: HashMap<IpAddr, BTreeMap<u64, Arc<ConnectionState>>>,
 }
 
 /// What is known of one connection.
 #[derive(Debug, Default)]
-struct Line {
+struct ConnectionState {
     /// A request is being answered.
     is_busy: AtomicBool,
     closed: Shutdown,
@@ -110,12 +110,12 @@ pub struct Connection {
     /// Where it comes from.
     pub peer: IpAddr,
     number: u64,
-    line: Arc<Line>,
+    line: Arc<ConnectionState>,
 }
 
 /// A request is being answered on a connection, until this is dropped.
 #[derive(Debug)]
-pub struct Busy(Arc<Line>);
+pub struct Busy(Arc<ConnectionState>);
 
 impl Connections {
     /// `most` connections, at most `per_peer` of them for one peer.
@@ -133,7 +133,7 @@ impl Connections {
         }
         open.last += 1;
         open.count += 1;
-        let (number, line) = (open.last, Arc::new(Line::default()));
+        let (number, line) = (open.last, Arc::new(ConnectionState::default()));
         open.by_peer.entry(peer).or_default().insert(number, line.clone());
         Some(Connection { connections: self.clone(), peer, number, line })
     }
@@ -149,7 +149,7 @@ impl Open {
     /// Closes the oldest connection of a peer that waits.
     fn close_oldest(&mut self, peer: IpAddr) -> Option<()> {
         let own = self.by_peer.get(&peer)?;
-        let is_waiting = |line: &Line| !line.is_busy.load(Ordering::Acquire);
+        let is_waiting = |line: &ConnectionState| !line.is_busy.load(Ordering::Acquire);
         let number = own.iter().find(|(_, line)| is_waiting(line)).map(|(number, _)| *number)?;
         if let Some(line) = self.remove(peer, number) {
             line.closed.trigger();
@@ -163,7 +163,7 @@ impl Open {
         peers.into_iter().find_map(|(_, peer)| self.close_oldest(peer))
     }
 
-    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<Line>> {
+    fn remove(&mut self, peer: IpAddr, number: u64) -> Option<Arc<ConnectionState>> {
         let own = self.by_peer.get_mut(&peer)?;
         let line = own.remove(&number)?;
         self.count -= 1;
@@ -259,8 +259,8 @@ mod tests {
 
     #[test]
     fn places_are_limited_for_a_peer_and_for_all() {
-        let places = Places::new(3, 2);
-        let mut taken: Vec<Place> = (0..2).filter_map(|_| places.take(peer(1)).ok()).collect();
+        let places = PeerLimit::new(3, 2);
+        let mut taken: Vec<Permit> = (0..2).filter_map(|_| places.take(peer(1)).ok()).collect();
         assert_eq!(places.take(peer(1)).unwrap_err(), Full::Peer);
         taken.extend(places.take(peer(2)));
         assert_eq!(places.take(peer(3)).unwrap_err(), Full::All);

@@ -58,7 +58,7 @@ pub struct Queries {
 
 /// The engine's switches, as somebody told them just now.
 #[derive(Debug, Clone, Copy)]
-pub struct EngineTold {
+pub struct EngineSwitches {
     /// The switches.
     pub engine: EngineRecord,
     /// A standby told them.
@@ -110,7 +110,7 @@ impl Queries {
     }
 
     /// The engine's switches, if anybody tells them at once: the leader, or else a standby, one short try each.
-    pub async fn engine(&self) -> Option<EngineTold> {
+    pub async fn engine(&self) -> Option<EngineSwitches> {
         for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
             if !*self.bus.connected().borrow() {
                 return None;
@@ -118,7 +118,7 @@ impl Queries {
             match self.bus.request(subject, &Query::Engine, GLANCE).await {
                 Ok(Reply { stale, answer: Answer::Engine(engine), .. }) => {
                     self.running.store(engine.running, Ordering::Relaxed);
-                    return Some(EngineTold { engine, stale });
+                    return Some(EngineSwitches { engine, stale });
                 }
                 Ok(_) => tracing::warn!("a scheduler answered another question"),
                 Err(error) => tracing::debug!(%error, subject, "the engine's switches are not told"),

@@ -18,7 +18,7 @@ use contract::report::{ContainerFacts, EngineState};
 use contract::spec::{PodSpec, PrevState};
 use contract::time::Timestamp;
 
-use crate::detail;
+use crate::synthetic_inspect;
 
 mod depends;
 pub use depends::dependency;
@@ -103,11 +103,11 @@ fn one_container(spec: &PodSpec, pod: &PodView, index: usize, inspected: Option<
         return placed;
     }
     let network = spec.network_name();
-    let seen = inspected.as_ref().map(|detail| detail::facts(detail, network)).unwrap_or_default();
+    let seen = inspected.as_ref().map(|detail| synthetic_inspect::facts(detail, network)).unwrap_or_default();
     let facts = facts.unwrap_or(&seen);
     let expose = spec.containers.get(index).map_or(0, |container| container.expose);
-    let mut runtime = inspected.unwrap_or_else(|| detail::from_facts(spec, pod, index, facts));
-    detail::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
+    let mut runtime = inspected.unwrap_or_else(|| synthetic_inspect::from_facts(spec, pod, index, facts));
+    synthetic_inspect::on_node(&mut runtime, &placed.node_name, &placed.node_ip);
     api::Container {
         id: facts.id.clone(),
         runtime,

@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use contract::backup::Step;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::{Resource, Verb};
@@ -50,10 +50,10 @@ async fn page(api: &Api, call: &Call) -> Answer {
     let after = call.params.text("after").map(str::to_owned);
     let reply = api.queries.ask(&Query::Backup { revision, after }).await?;
     match reply.answer {
-        Told::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
+        QueryAnswer::Backup(Ok(page)) => Ok(respond::json(StatusCode::OK, &page)),
         // It may have been compacted away: the same page will never come.
-        Told::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
-        Told::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
+        QueryAnswer::Backup(Err(reason)) if revision.is_some() => Err(Refused::new(StatusCode::GONE, reason)),
+        QueryAnswer::Backup(Err(reason)) => Err(Refused::unavailable(reason)),
         _ => Err(queries::Error::Mismatch.into()),
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::switches::Constraint;
 
 use super::respond::{self, Answer, Refused};
@@ -31,7 +31,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 async fn get(api: &Api, call: &Call) -> Answer {
     let kind = call.params.text("type").unwrap_or(USUAL_TYPE);
     let reply = api.queries.ask(&Query::Constraints).await?;
-    let Told::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Constraints(all) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let found = all.into_iter().find(|constraint| constraint.kind == kind);
     let found = found.ok_or_else(|| Refused::not_found("No constraint found").stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &found), reply.stale))

@@ -9,7 +9,7 @@ use fabric::nats::Stored;
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
 use super::{Api, Call, events};
-use crate::past::Found;
+use crate::streams::Filtered;
 
 /// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
@@ -20,14 +20,14 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 }
 
 async fn get(api: &Api, call: &Call) -> Answer {
-    let newest = api.past.newest(&DEAD_LETTERS, events::limit(&call.params), look).await?;
+    let newest = api.streams.newest(&DEAD_LETTERS, events::limit(&call.params), look).await?;
     Ok(respond::json(StatusCode::OK, &DeadLetters { dead_letters: newest.found }))
 }
 
-fn look(stored: &Stored) -> Found<Letter> {
+fn look(stored: &Stored) -> Filtered<Letter> {
     match serde_json::from_slice::<DeadLetter>(&stored.payload) {
-        Ok(DeadLetter { subject, reason, payload, at }) => Found::Wanted(Letter { subject, reason, payload, at }),
+        Ok(DeadLetter { subject, reason, payload, at }) => Filtered::Match(Letter { subject, reason, payload, at }),
         // One that another version wrote: there is nothing to show.
-        Err(_) => Found::Other,
+        Err(_) => Filtered::Skip,
     }
 }

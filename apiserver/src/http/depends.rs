@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::spec::PodSpec;
 
 use super::respond::{self, Answer, Refused};
@@ -32,7 +32,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 async fn get(api: &Api, call: &Call) -> Answer {
     let name = dependency_name(call)?;
     let reply = api.queries.ask(&Query::Dependency { name }).await?;
-    let Told::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Dependency(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let dependency = found.ok_or_else(|| Refused::not_found(UNKNOWN).stale(reply.stale))?;
     let inspected = api.queries.inspect(view::questions(dependency.pods.values().flatten())).await;
     let body = view::dependency(*dependency, inspected);

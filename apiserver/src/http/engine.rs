@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
 use contract::lenient_json;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use serde::{Deserialize, Serialize};
 
 use super::respond::{self, Answer, Refused};
@@ -69,7 +69,7 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => {
             let reply = api.queries.ask(&Query::Engine).await?;
-            let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+            let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
             let guard = if engine.guarding { "working" } else { "sleeping" };
             Ok(respond::stale(respond::json(StatusCode::OK, &Guard { guard }), reply.stale))
         }
@@ -83,7 +83,7 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
 
 async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
     let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
-    api.gate.doubt();
+    api.read_only.doubt();
     let settled = settled?;
     if settled.queued {
         // Nobody leads: what the result will be is not known yet.
@@ -96,7 +96,7 @@ async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Pa
 
 async fn show(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Engine).await?;
-    let Told::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Engine(engine) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let config = Config { readonly: engine.readonly, maintenance: engine.maintenance };
     Ok(respond::stale(respond::json(StatusCode::OK, &config), reply.stale))
 }

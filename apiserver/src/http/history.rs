@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
@@ -28,6 +28,6 @@ async fn get(api: &Api, call: &Call) -> Answer {
         return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
     };
     let reply = api.queries.ask(&Query::History { name, instance }).await?;
-    let Told::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::History(events) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::OK, &view::history(events)), reply.stale))
 }

@@ -19,8 +19,9 @@ pub mod operations;
 pub mod params;
 pub mod podgroups;
 pub mod ports;
-pub mod releases;
+pub mod renamed;
 pub mod respond;
+pub mod rollout_commands;
 pub mod rollouts;
 pub mod router;
 pub mod status;
@@ -39,12 +40,12 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 
 use crate::commands::Commands;
-use crate::gate::Gate;
+use crate::debug_vars::{DebugVars, Hit};
 use crate::listen::Peer;
 use crate::metrics::{self, Metrics};
-use crate::past::Past;
 use crate::queries::{self, Queries};
-use crate::vars::{Hit, Vars};
+use crate::read_only::ReadOnlySwitch;
+use crate::streams::Streams;
 use params::Params;
 use respond::{Answer, Refused};
 use router::{Resource, Route, Verb};
@@ -62,13 +63,13 @@ pub struct Api {
     /// Questions.
     pub queries: Queries,
     /// The read-only switch.
-    pub gate: Gate,
+    pub read_only: ReadOnlySwitch,
     /// What monitors read.
-    pub vars: Vars,
+    pub debug_vars: DebugVars,
     /// Counters.
     pub metrics: Metrics,
     /// What happened.
-    pub past: Past,
+    pub streams: Streams,
 }
 
 /// One request, as handlers see it.
@@ -104,7 +105,7 @@ pub async fn entry(State(api): State<Arc<Api>>, request: Request) -> Response {
     let took = started.elapsed();
     api.metrics.latency.get_or_create(&timed).observe(took.as_secs_f64());
     if path != Resource::DebugVars.path() {
-        api.vars.count(Hit { path, status, took });
+        api.debug_vars.count(Hit { path, status, took });
     }
     tracing::debug!(path, method, status, "request answered");
     response
@@ -126,7 +127,7 @@ async fn guarded(work: impl Future<Output = Response>) -> Response {
 }
 
 async fn serve(api: &Api, route: Route, request: Request) -> Response {
-    if is_gated(&route, &request) && api.gate.is_closed().await {
+    if is_gated(&route, &request) && api.read_only.is_closed().await {
         let (parts, body) = request.into_parts();
         // Read, so that a client that is still sending hears the answer; what it sends does not matter any more.
         let _ = body::read(&parts.headers, body).await;
@@ -161,7 +162,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
     let (parts, body) = request.into_parts();
     let body = if verb.has_body() { body::read(&parts.headers, body).await? } else { Bytes::new() };
     let content_type = parts.headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let form = if verb.has_body() { form::read(content_type, &body) } else { None };
+    let form = if verb.has_body() { form::read(content_type, body.clone()).await } else { None };
     let consumed = form.is_some();
     let params = Params::new(parts.uri.query(), form.unwrap_or_default());
     let rest = router::rest(parts.uri.path()).to_owned();
@@ -177,7 +178,7 @@ async fn call(api: &Api, resource: Resource, verb: Verb, request: Request) -> An
         Resource::Maintenance => engine::maintenance(api, call).await,
         Resource::Guard => engine::guard(api, call).await,
         Resource::Constraints => constraints::call(api, call).await,
-        Resource::DebugVars => Ok(respond::json(StatusCode::OK, &api.vars.page())),
+        Resource::DebugVars => Ok(respond::json(StatusCode::OK, &api.debug_vars.page())),
         Resource::Notifies => notifies::call(api, call).await,
         Resource::Operations => operations::call(api, &call).await,
         Resource::Cluster => cluster::call(api, &call).await,

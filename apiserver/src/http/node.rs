@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use contract::command::{Refusal, Verb as Change};
 use contract::name::NodeName;
 use contract::node::NodeChange;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::validate::Flaw;
 
 use super::respond::{self, Answer, Refused, shown};
@@ -38,7 +38,7 @@ pub async fn call(api: &Api, call: &Call) -> Answer {
 
 async fn get(api: &Api, name: NodeName) -> Answer {
     let reply = api.queries.ask(&Query::Node { name: name.clone() }).await?;
-    let Told::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Node(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let page = found.ok_or_else(|| writes::refused(&Refusal::NodeUnknown { node: name }).stale(reply.stale))?;
     Ok(respond::stale(respond::json(StatusCode::OK, &view::node_status(*page)), reply.stale))
 }

@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use contract::command::{Drift, Verb as Change};
 use contract::name;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use serde::Serialize;
 
 use super::respond::{self, Answer, Refused, shown};
@@ -55,7 +55,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 
 async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Nodes).await?;
-    let Told::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Nodes(nodes) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok(respond::stale(respond::json(StatusCode::ACCEPTED, &view::nodes(nodes)), reply.stale))
 }
 

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use url::Url;
 
 use super::respond::{self, Answer, Refused};
@@ -26,7 +26,7 @@ pub async fn call(api: &Api, call: Call) -> Answer {
 
 async fn get(api: &Api) -> Answer {
     let reply = api.queries.ask(&Query::Callbacks).await?;
-    let Told::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Callbacks(urls) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     if urls.is_empty() {
         return Err(Refused::not_found("No notify found").stale(reply.stale));
     }

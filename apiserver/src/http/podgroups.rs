@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use contract::command::{Act, Removal, Verb as Change};
 use contract::lenient_json;
 use contract::name::GroupName;
-use contract::query::{Answer as Told, Query};
+use contract::query::{Answer as QueryAnswer, Query};
 use contract::rollout_fields;
 use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::RestartPolicy;
@@ -16,8 +16,8 @@ use contract::validate::MOST_INSTANCES;
 use contract::{duplicate_fields, strict};
 use serde_json::Value;
 
-use super::releases;
 use super::respond::{self, Answer, Refused, shown};
+use super::rollout_commands;
 use super::router::Verb;
 use super::writes::{self, Promise};
 use super::{Api, Call};
@@ -50,7 +50,7 @@ async fn get(api: &Api, call: &Call) -> Answer {
     // A text that cannot be a name names no group.
     let group: GroupName = name.parse().map_err(|_| unknown())?;
     let reply = api.queries.ask(&Query::Group { name: group, refresh }).await?;
-    let Told::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Group(found) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let group = found.ok_or_else(|| unknown().stale(reply.stale))?;
     let inspected = api.queries.inspect(view::questions(&group.pods)).await;
     let body = view::pod_group(*group, inspected);
@@ -69,7 +69,7 @@ async fn list(api: &Api, call: &Call) -> Answer {
     let limit = params.integer("limit", usual).clamp(1, most);
     let limit = u32::try_from(limit).unwrap_or(1);
     let reply = api.queries.ask(&Query::Groups { namespace, after, limit }).await?;
-    let Told::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Groups(lines) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     let body = view::group_list(lines, usize::try_from(limit).unwrap_or(usize::MAX));
     Ok(respond::stale(respond::json(StatusCode::OK, &body), reply.stale))
 }
@@ -132,10 +132,14 @@ async fn patch(api: &Api, call: Call) -> Answer {
         "replica" => (replica(&call)?, patched),
         "spec" => (spec(&call)?, patched),
         "operation" => (operation(&call)?, patched),
-        "strategy" => (releases::strategy(&call)?, releases::promise(name, "Strategy will be patched.")),
-        "rollout" => (releases::rollout(&call)?, releases::promise(name, "Rollout will follow.")),
-        "gate" => (releases::gate(&call)?, releases::promise(name, "Readiness gate will be set.")),
-        "drained" => (releases::drained(&call)?, releases::promise(name, "Instance will be taken as drained.")),
+        "strategy" => {
+            (rollout_commands::strategy(&call)?, rollout_commands::promise(name, "Strategy will be patched."))
+        }
+        "rollout" => (rollout_commands::rollout(&call)?, rollout_commands::promise(name, "Rollout will follow.")),
+        "gate" => (rollout_commands::gate(&call)?, rollout_commands::promise(name, "Readiness gate will be set.")),
+        "drained" => {
+            (rollout_commands::drained(&call)?, rollout_commands::promise(name, "Instance will be taken as drained."))
+        }
         other => {
             let message = format!(
                 "Unknown command cmd={:?}: should be replica, spec or operation, or for releases strategy, rollout, gate \
@@ -172,7 +176,7 @@ fn spec(call: &Call) -> Result<Change, Refused> {
     // The command was read from the parameters, so a form has used up the body, as in the original.
     let body = if call.consumed { &[] } else { call.body.as_ref() };
     let pod = pod_for(body, is_strict(call), "Missing parameter for PodSpec")?;
-    let cause = releases::cause(call)?;
+    let cause = rollout_commands::cause(call)?;
     Ok(Change::PatchSpec { name: group_name(call)?, pod: Box::new(pod), cause })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use axum::http::StatusCode;
 use contract::api::PortsToValidate;
 use contract::lenient_json;
-use contract::query::{Answer as Told, PortClaim, Query};
+use contract::query::{Answer as QueryAnswer, PortClaim, Query};
 
 use super::respond::{self, Answer, Refused};
 use super::router::Verb;
@@ -48,6 +48,6 @@ async fn validate(api: &Api, call: &Call) -> Answer {
 
 async fn claims(api: &Api) -> Result<(Vec<PortClaim>, bool), Refused> {
     let reply = api.queries.ask(&Query::Ports).await?;
-    let Told::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
+    let QueryAnswer::Ports(claims) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
     Ok((claims, reply.stale))
 }

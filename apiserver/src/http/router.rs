@@ -236,11 +236,11 @@ mod tests {
 
     #[test]
     fn counters_are_only_read() {
-        let vars = Resource::DebugVars;
-        assert_eq!(route(&Method::GET, vars.path()), Route::Call(vars, Verb::Get));
-        assert_eq!(route(&Method::OPTIONS, vars.path()), Route::Options(vars));
+        let debug_vars = Resource::DebugVars;
+        assert_eq!(route(&Method::GET, debug_vars.path()), Route::Call(debug_vars, Verb::Get));
+        assert_eq!(route(&Method::OPTIONS, debug_vars.path()), Route::Options(debug_vars));
         for method in [Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD, Method::TRACE] {
-            assert_eq!(route(&method, vars.path()), Route::NotAllowed(vars), "{method}");
+            assert_eq!(route(&method, debug_vars.path()), Route::NotAllowed(debug_vars), "{method}");
         }
     }
 

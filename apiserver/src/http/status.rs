@@ -17,7 +17,7 @@ use super::{Api, Call, writes};
 /// `PATCH /api/status`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Wanted {
+struct StatusBody {
     status: String,
 }
 
@@ -38,7 +38,7 @@ async fn get(api: &Api) -> Answer {
 }
 
 async fn patch(api: &Api, call: &Call) -> Answer {
-    let wanted: Wanted = lenient_json::from_slice(&call.body)
+    let wanted: StatusBody = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Invalid Status params format: {error}")))?;
     let running = match wanted.status.as_str() {
         "start" => true,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::respond::{self, Answer, Refused};
 use super::{Api, Call};
-use crate::commands::{self, Fate, is_same_request};
+use crate::commands::{self, Submission, is_same_request};
 
 /// A client's own id for its request: the same key twice is the same change.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -52,10 +52,12 @@ pub async fn settle(api: &Api, call: &Call, verb: Verb) -> Result<Settled, Refus
     let command = api.commands.command(id, by, verb, digest(call));
     check_size(&command)?;
     match api.commands.send(&command).await {
-        Ok(Fate::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
-        Ok(Fate::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
-        Ok(Fate::KeyTaken { at }) => Err(key_taken(&command.id, &format!("sent at {at} and waits for a decision"))),
-        Ok(Fate::Queued) => Ok(Settled { id: command.id, queued: true }),
+        Ok(Submission::Decided(outcome)) if is_same_request(outcome.digest, command.digest) => decided(outcome),
+        Ok(Submission::Decided(outcome)) => Err(key_taken(&command.id, &format!("decided at {}", outcome.at))),
+        Ok(Submission::KeyTaken { at }) => {
+            Err(key_taken(&command.id, &format!("sent at {at} and waits for a decision")))
+        }
+        Ok(Submission::Queued) => Ok(Settled { id: command.id, queued: true }),
         Err(error) => Err(undelivered(&error)),
     }
 }

@@ -34,12 +34,12 @@ impl Heard {
 
 /// What was heard of the store; clones share it.
 #[derive(Debug, Clone)]
-pub struct Absence {
+pub struct StoreOutage {
     heard: watch::Receiver<Option<Heard>>,
     queries: Queries,
 }
 
-impl Absence {
+impl StoreOutage {
     /// Listens until shutdown.
     pub async fn start(bus: &Bus, queries: Queries, shutdown: Shutdown) -> Result<Self, fabric::nats::Error> {
         let mut words = bus.subscribe(subjects::STORE).await?;

@@ -16,7 +16,7 @@ const KEPT_SECONDS: u64 = 300;
 
 /// What is counted, shared by all requests.
 #[derive(Debug)]
-pub struct Vars {
+pub struct DebugVars {
     started: Instant,
     started_at: Timestamp,
     book: Mutex<Book>,
@@ -68,7 +68,7 @@ struct Second {
     server_errors: u64,
 }
 
-impl Vars {
+impl DebugVars {
     /// Nothing counted yet, by a process that started at `started_at`.
     pub fn new(started_at: Timestamp) -> Self {
         Self { started: Instant::now(), started_at, book: Mutex::default() }

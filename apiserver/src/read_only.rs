@@ -14,14 +14,14 @@ const BELIEVED: Duration = Duration::from_secs(1);
 
 /// The door to all changes.
 #[derive(Debug)]
-pub struct Gate {
+pub struct ReadOnlySwitch {
     queries: Queries,
     started: Instant,
     /// Open until then, in milliseconds since `started`.
     open_until: AtomicU64,
 }
 
-impl Gate {
+impl ReadOnlySwitch {
     /// A gate that asks over `queries`.
     pub fn new(queries: Queries) -> Self {
         Self { queries, started: Instant::now(), open_until: AtomicU64::new(0) }

@@ -20,7 +20,7 @@ const UNNAMED: &str = "malformed";
 
 /// The table; clones share it.
 #[derive(Debug, Clone)]
-pub struct Waiters {
+pub struct Pending {
     table: Arc<Mutex<Table>>,
     most: usize,
     waiting: Gauge,
@@ -37,14 +37,14 @@ struct Table {
 
 /// One waiter; dropping it gives its place back.
 #[derive(Debug)]
-pub struct Waiter {
-    waiters: Waiters,
+pub struct PendingCommand {
+    pending: Pending,
     id: CommandId,
     number: u64,
     outcome: oneshot::Receiver<Outcome>,
 }
 
-impl Waiters {
+impl Pending {
     /// An empty table with room for `most`; `waiting` shows how many wait.
     pub fn new(most: usize, waiting: Gauge) -> Self {
         Self { table: Arc::default(), most, waiting }
@@ -52,7 +52,7 @@ impl Waiters {
 
     /// Begins to wait for `id`, which needs a scheduler of version `wire`; none when the table is full, and the caller must not
     /// publish then.
-    pub fn wait_for(&self, id: &CommandId, wire: u32) -> Option<Waiter> {
+    pub fn wait_for(&self, id: &CommandId, wire: u32) -> Option<PendingCommand> {
         let (sender, outcome) = oneshot::channel();
         let number = self.with(|table| {
             if table.count >= self.most {
@@ -67,7 +67,7 @@ impl Waiters {
             }
             Some(number)
         })?;
-        Some(Waiter { waiters: self.clone(), id: id.clone(), number, outcome })
+        Some(PendingCommand { pending: self.clone(), id: id.clone(), number, outcome })
     }
 
     /// Hands an outcome to everybody who waits for it; one nobody waits for is dropped.
@@ -120,7 +120,7 @@ impl Table {
     }
 }
 
-impl Waiter {
+impl PendingCommand {
     /// The outcome, once it is delivered. Cancel-safe.
     pub async fn outcome(&mut self) -> Outcome {
         match (&mut self.outcome).await {
@@ -131,9 +131,9 @@ impl Waiter {
     }
 }
 
-impl Drop for Waiter {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
-        self.waiters.forget(&self.id, self.number);
+        self.pending.forget(&self.id, self.number);
     }
 }
 
@@ -150,36 +150,36 @@ mod tests {
         Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted, digest: None }
     }
 
-    fn waiting(waiters: &Waiters, text: &str) -> Waiter {
-        waiters.wait_for(&id(text), wire::FIRST).unwrap()
+    fn waiting(pending: &Pending, text: &str) -> PendingCommand {
+        pending.wait_for(&id(text), wire::FIRST).unwrap()
     }
 
     #[tokio::test]
     async fn a_refusal_without_a_name_belongs_to_the_first_that_only_newer_schedulers_understand() {
-        let waiters = Waiters::new(10, Gauge::default());
-        let mut usual = waiting(&waiters, "usual");
-        let mut newer = ["z", "a"].map(|text| waiters.wait_for(&id(text), 2).unwrap());
+        let pending = Pending::new(10, Gauge::default());
+        let mut usual = waiting(&pending, "usual");
+        let mut newer = ["z", "a"].map(|text| pending.wait_for(&id(text), 2).unwrap());
         let refusal = Refusal::Malformed { reason: "it speaks wire version 2".to_owned() };
         let unnamed = Outcome { verdict: Verdict::Refused(refusal), ..outcome(UNNAMED) };
         for (waiter, name) in newer.iter_mut().zip(["z", "a"]) {
-            waiters.deliver(&unnamed);
+            pending.deliver(&unnamed);
             let heard = waiter.outcome().await;
             assert_eq!(heard.id, id(name));
             assert!(format!("{heard:?}").contains("wire version 2; upgrade the schedulers"), "{heard:?}");
         }
-        waiters.deliver(&unnamed);
+        pending.deliver(&unnamed);
         assert!(futures_util::FutureExt::now_or_never(usual.outcome()).is_none());
         drop((usual, newer));
-        assert!(waiters.with(|table| table.by_command.is_empty() && table.newer.is_empty()));
+        assert!(pending.with(|table| table.by_command.is_empty() && table.newer.is_empty()));
     }
 
     #[tokio::test]
     async fn everybody_who_waits_for_a_command_hears_of_it_and_nobody_else() {
-        let waiters = Waiters::new(10, Gauge::default());
-        let (mut first, mut second) = (waiting(&waiters, "a"), waiting(&waiters, "a"));
-        let mut other = waiting(&waiters, "b");
-        waiters.deliver(&outcome("a"));
-        waiters.deliver(&outcome("unknown"));
+        let pending = Pending::new(10, Gauge::default());
+        let (mut first, mut second) = (waiting(&pending, "a"), waiting(&pending, "a"));
+        let mut other = waiting(&pending, "b");
+        pending.deliver(&outcome("a"));
+        pending.deliver(&outcome("unknown"));
         assert_eq!((first.outcome().await, second.outcome().await), (outcome("a"), outcome("a")));
         assert!(futures_util::FutureExt::now_or_never(other.outcome()).is_none());
     }
@@ -187,17 +187,17 @@ mod tests {
     #[test]
     fn the_table_is_bounded_and_places_come_back() {
         let gauge = Gauge::default();
-        let waiters = Waiters::new(2, gauge.clone());
-        let first = waiting(&waiters, "a");
-        let second = waiting(&waiters, "a");
-        assert!(waiters.wait_for(&id("b"), wire::FIRST).is_none());
+        let pending = Pending::new(2, gauge.clone());
+        let first = waiting(&pending, "a");
+        let second = waiting(&pending, "a");
+        assert!(pending.wait_for(&id("b"), wire::FIRST).is_none());
         drop(first);
         assert_eq!(gauge.get(), 1);
-        let third = waiting(&waiters, "b");
-        waiters.deliver(&outcome("b"));
+        let third = waiting(&pending, "b");
+        pending.deliver(&outcome("b"));
         drop(third);
         drop(second);
         assert_eq!(gauge.get(), 0);
-        assert!(waiters.with(|table| table.by_command.is_empty()));
+        assert!(pending.with(|table| table.by_command.is_empty()));
     }
 }
