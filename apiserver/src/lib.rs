@@ -1,7 +1,7 @@
 //! The apiserver: deployd's HTTP API in front of the bus.
 //!
-//! It keeps nothing: any number of them may run, and any of them answers any request. A command is published and
-//! its outcome awaited, a question is asked of the leader. It speaks NATS and HTTP and nothing else.
+//! It is stateless: several may run, and each answers any request. It publishes commands and waits for their outcomes,
+//! and sends queries to the leader. It speaks only NATS and HTTP.
 
 pub mod app;
 pub mod commands;

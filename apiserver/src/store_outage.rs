@@ -1,7 +1,7 @@
-//! Whether the store is away: etcd does not answer, so nobody can lead, and a change would wait for who knows how long.
+//! Detects an etcd outage, so that the apiserver refuses changes instead of queueing them for an unknown time.
 //!
-//! Two things together say so: a scheduler said it just now, and nobody leads. A change of leaders alone says nothing, because
-//! then etcd answers; and one scheduler that alone cannot reach etcd says nothing, because another leads.
+//! An outage needs both: a scheduler reported within 3 s that etcd does not answer, and there is no leader. A failover alone
+//! is no outage (etcd answers); a scheduler that alone cannot reach etcd is none either (another one leads).
 
 use std::time::Duration;
 
@@ -15,60 +15,59 @@ use tokio::time::Instant;
 
 use crate::queries::Queries;
 
-/// A word is said every second: two may be lost.
-const BELIEVED: Duration = Duration::from_secs(3);
+/// Schedulers report every second; two reports may be lost.
+const VALID_FOR: Duration = Duration::from_secs(3);
 
-/// The last word, and when it was heard.
+/// The last report of a scheduler about etcd.
 #[derive(Debug, Clone, Copy)]
-struct Heard {
+struct LastReport {
     away_since: Option<Timestamp>,
     at: Instant,
 }
 
-impl Heard {
-    /// Since when etcd does not answer, as far as this word goes.
+impl LastReport {
     fn away_since(&self, now: Instant) -> Option<Timestamp> {
-        self.away_since.filter(|_| now.saturating_duration_since(self.at) < BELIEVED)
+        self.away_since.filter(|_| now.saturating_duration_since(self.at) < VALID_FOR)
     }
 }
 
-/// What was heard of the store; clones share it.
+/// Clones share the last report.
 #[derive(Debug, Clone)]
 pub struct StoreOutage {
-    heard: watch::Receiver<Option<Heard>>,
+    last: watch::Receiver<Option<LastReport>>,
     queries: Queries,
 }
 
 impl StoreOutage {
-    /// Listens until shutdown.
+    /// Subscribes to the schedulers' reports until shutdown.
     pub async fn start(bus: &Bus, queries: Queries, shutdown: Shutdown) -> Result<Self, fabric::nats::Error> {
-        let mut words = bus.subscribe(subjects::STORE).await?;
-        let (sender, heard) = watch::channel(None);
-        fabric::tasks::spawn("words about the store", async move {
+        let mut reports = bus.subscribe(subjects::STORE).await?;
+        let (sender, last) = watch::channel(None);
+        fabric::tasks::spawn("store reports", async move {
             loop {
                 let message = tokio::select! {
-                    message = words.next() => message,
+                    message = reports.next() => message,
                     () = shutdown.wait() => None,
                 };
                 let Some(message) = message else { break };
                 match message.decode::<StoreWord>() {
                     Ok(StoreWord { away_since, by }) => {
-                        tracing::debug!(%by, ?away_since, "a word about the store");
-                        sender.send_replace(Some(Heard { away_since, at: Instant::now() }));
+                        tracing::debug!(%by, ?away_since, "store report");
+                        sender.send_replace(Some(LastReport { away_since, at: Instant::now() }));
                     }
-                    Err(error) => tracing::debug!(%error, "a word about the store that cannot be read"),
+                    Err(error) => tracing::debug!(%error, "cannot decode a store report"),
                 }
             }
         });
-        Ok(Self { heard, queries })
+        Ok(Self { last, queries })
     }
 
-    /// Since when the store is away, if it is.
+    /// Start of the current outage.
     pub async fn since(&self) -> Option<Timestamp> {
-        let heard = *self.heard.borrow();
-        let since = heard?.away_since(Instant::now())?;
-        let led = self.queries.engine().await.is_some_and(|told| !told.stale);
-        (!led).then_some(since)
+        let last = *self.last.borrow();
+        let since = last?.away_since(Instant::now())?;
+        let has_leader = self.queries.engine().await.is_some_and(|switches| !switches.stale);
+        (!has_leader).then_some(since)
     }
 }
 
@@ -77,12 +76,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_believed_for_three_seconds_and_a_good_one_says_nothing() {
+    fn a_report_of_an_outage_is_valid_for_three_seconds() {
         let (at, since) = (Instant::now(), Timestamp::from_millis(7));
-        let away = Heard { away_since: Some(since), at };
+        let away = LastReport { away_since: Some(since), at };
         assert_eq!(away.away_since(at), Some(since));
         assert_eq!(away.away_since(at + Duration::from_millis(2999)), Some(since));
-        assert_eq!(away.away_since(at + BELIEVED), None);
-        assert_eq!(Heard { away_since: None, at }.away_since(at), None);
+        assert_eq!(away.away_since(at + VALID_FOR), None);
+        assert_eq!(LastReport { away_since: None, at }.away_since(at), None);
     }
 }

@@ -102,7 +102,7 @@ impl Streams {
     }
 
     pub fn follower_permit(&self, peer: IpAddr) -> Result<Permit, Full> {
-        self.followers.take(peer)
+        self.followers.acquire(peer)
     }
 
     /// Follows the stream from the first message after `after`.

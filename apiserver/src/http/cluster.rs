@@ -1,4 +1,4 @@
-//! `/api/cluster`: who leads, how much there is, and which apiserver says so (ours).
+//! `/api/cluster`: the leader, totals, and the answering apiserver (ours).
 
 use axum::http::StatusCode;
 use contract::query::{Answer as QueryAnswer, Query};
@@ -8,7 +8,6 @@ use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,

@@ -1,4 +1,4 @@
-//! `/api/constraints`: what every placement keeps to, one constraint per type.
+//! `/api/constraints`: placement constraints of the whole cluster, one per type.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
@@ -11,10 +11,9 @@ use super::writes::{self, Promise};
 use super::{Api, Call};
 use crate::queries;
 
-/// The type meant when none is given.
+/// The default type.
 const USUAL_TYPE: &str = "node";
 
-/// Answers a request.
 pub async fn call(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, &call).await,

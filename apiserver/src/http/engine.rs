@@ -1,7 +1,8 @@
-//! `/api/engine/config` and `/api/engine/maintenance`: what keeps hands off the cluster. `/api/guard`: who mends it.
+//! The switches: `/api/engine/config` and `/api/engine/maintenance` (read-only, maintenance), `/api/guard` (replace missing
+//! instances).
 //!
-//! Both are stored by the leader and so shared by all apiservers. The surprise: a change of the configuration is
-//! answered with the result, which is asked for after the change is in effect.
+//! The leader stores them, so all apiservers share them. A change of the configuration is answered with the new
+//! configuration, queried after the change took effect.
 
 use axum::http::StatusCode;
 use contract::command::Verb as Change;
@@ -22,7 +23,7 @@ struct Config {
     maintenance: bool,
 }
 
-/// `PATCH /api/engine/config`: what is absent stays.
+/// `PATCH /api/engine/config`: an absent switch stays as it is.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Partial {
@@ -40,7 +41,6 @@ struct Switched {
     successed: &'static str,
 }
 
-/// Answers a request for the configuration.
 pub async fn config(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => show(api).await,
@@ -53,7 +53,6 @@ pub async fn config(api: &Api, call: Call) -> Answer {
     }
 }
 
-/// Answers a request for maintenance.
 pub async fn maintenance(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Patch => {
@@ -64,7 +63,6 @@ pub async fn maintenance(api: &Api, call: Call) -> Answer {
     }
 }
 
-/// Answers a request for the guard.
 pub async fn guard(api: &Api, call: Call) -> Answer {
     match call.verb {
         Verb::Get => {
@@ -83,10 +81,10 @@ pub async fn guard(api: &Api, call: Call) -> Answer {
 
 async fn configure(api: &Api, call: &Call, Partial { readonly, maintenance }: Partial) -> Answer {
     let settled = writes::settle(api, call, Change::Configure { readonly, maintenance }).await;
-    api.read_only.doubt();
+    api.read_only.invalidate();
     let settled = settled?;
     if settled.queued {
-        // Nobody leads: what the result will be is not known yet.
+        // Queued without a leader: the result is not known yet.
         let check_url = Resource::EngineConfig.path().to_owned();
         let promise = Promise { check_url, message: "engine config will be patched" };
         return Ok(writes::accepted(&settled, promise));
@@ -101,7 +99,7 @@ async fn show(api: &Api) -> Answer {
     Ok(respond::stale(respond::json(StatusCode::OK, &config), reply.stale))
 }
 
-/// Always 200, as in the original; a change that is not stored is `Failed` and nothing else happens.
+/// Always 200, as in the original; a change that was not stored is answered `Failed`.
 async fn switch_guard(api: &Api, call: &Call, working: bool) -> Answer {
     let successed = match writes::settle(api, call, Change::Guard { working }).await {
         Ok(_) => "OK",

@@ -9,7 +9,6 @@ use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, call).await,
@@ -23,7 +22,7 @@ async fn get(api: &Api, call: &Call) -> Answer {
     if instance == -1 {
         return Err(Refused::bad_request("No pod instance provided."));
     }
-    // A name or number nobody can have is unknown, and the unknown has no history.
+    // An invalid name or number counts as unknown: an empty history.
     let (Ok(name), Ok(instance)) = (name.parse::<GroupName>(), u32::try_from(instance)) else {
         return Ok(respond::json(StatusCode::OK, &view::history(Vec::new())));
     };

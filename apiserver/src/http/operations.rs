@@ -1,4 +1,4 @@
-//! `/api/operations`: what became of a change (ours).
+//! `/api/operations`: the outcome of a command (ours).
 
 use axum::http::StatusCode;
 use contract::name::CommandId;
@@ -9,7 +9,6 @@ use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api, call).await,

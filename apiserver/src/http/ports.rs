@@ -1,4 +1,4 @@
-//! `/api/ports`: who has which stream port, and whether some are free.
+//! `/api/ports`: claimed stream ports, and whether given ports are free.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,6 @@ use super::router::Verb;
 use super::{Api, Call};
 use crate::{queries, view};
 
-/// Answers a request.
 pub async fn call(api: &Api, call: &Call) -> Answer {
     match call.verb {
         Verb::Get => get(api).await,

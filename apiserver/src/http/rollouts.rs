@@ -34,7 +34,7 @@ pub async fn plan(api: &Api, call: &Call) -> Answer {
         Verb::Post => {}
         Verb::Get | Verb::Put | Verb::Patch | Verb::Delete => return Err(Refused::unsupported(call.verb.word())),
     }
-    let spec = Box::new(podgroups::asked_for(&call.body, podgroups::is_strict(call))?);
+    let spec = Box::new(podgroups::parse_group(&call.body, podgroups::is_strict(call))?);
     writes::check_size(&spec)?;
     let reply = api.queries.plan(spec).await?;
     let QueryAnswer::Plan(planned) = reply.answer else { return Err(queries::Error::Mismatch.into()) };
