@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use agent::core::io::{ContainerSeen, Phase, Step};
+use agent::core::io::{Action as Step, ContainerSeen, Phase};
 use contract::labels::Identity;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::spec::PodSpec;

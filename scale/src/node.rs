@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use agent::core::Core;
-use agent::core::io::{Effect, Input, Ledger, Settings, Step};
+use agent::core::io::{Action as Step, Effect, Input, Ledger, Settings};
 use contract::labels::Owner;
 use contract::name::NodeName;
 use contract::order::OrderMessage;
@@ -114,7 +114,7 @@ impl Node {
                     Some(order) => self.order(&order),
                     None => return,
                 },
-                Some(_) = self.resyncs.next() => vec![Input::WholeAsked],
+                Some(_) = self.resyncs.next() => vec![Input::FullReportRequested],
                 Ok(()) = self.connected.changed() => vec![Input::Bus { connected: *self.connected.borrow_and_update() }],
                 () = tokio::time::sleep(nap) => self.due(),
             };
@@ -157,7 +157,7 @@ impl Node {
                 Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
                 Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Stop { .. } => {}
             }
-            inputs.push(Input::Stepped { lane, step, result: Ok(seen) });
+            inputs.push(Input::ActionDone { instance: lane, action: step, result: Ok(seen) });
         }
         if inputs.is_empty() {
             inputs.push(Input::Tick);
@@ -183,7 +183,7 @@ impl Node {
                 self.counts.failures.fetch_add(u64::from(sent.is_err()), Ordering::Relaxed);
                 None
             }
-            Effect::Perform { lane, step } => {
+            Effect::Perform { instance: lane, action: step } => {
                 let creates = matches!(step, Step::Create { .. } | Step::Replace { .. });
                 self.counts.begun.fetch_add(u64::from(creates), Ordering::Relaxed);
                 self.engine.begin(lane, step, now + self.start_after);

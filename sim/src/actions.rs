@@ -2,7 +2,7 @@
 //!
 //! What an engine did is noted when it is done: a step that never reached it may be asked for again.
 
-use agent::core::io::{Phase, Step};
+use agent::core::io::{Action as Step, Phase};
 use contract::command::Removal;
 use contract::digest::Digest;
 use contract::labels::{self, Identity};

@@ -69,12 +69,14 @@ pub fn agent_input(input: &agent_io::Input) -> String {
             let seen: Vec<String> = all.iter().map(|c| format!("{}={}:{:?}", c.id, c.identity.pod, c.phase)).collect();
             format!("inventory {}", seen.join(" "))
         }
-        Input::Looked { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
-        Input::Stepped { step, result, .. } => format!("stepped: {} {}", self::step(step), step_result(result)),
+        Input::Inspected { id, seen } => format!("looked at {id}: {:?}", seen.as_ref().map(|seen| seen.phase)),
+        Input::ActionDone { action: step, result, .. } => {
+            format!("stepped: {} {}", self::step(step), step_result(result))
+        }
         Input::Fetched { image, result } => format!("fetched {image}: {result:?}"),
         Input::Engine(state) => format!("engine {state:?}"),
         Input::Bus { connected } => format!("bus connected {connected}"),
-        Input::WholeAsked => "asked for the whole".to_owned(),
+        Input::FullReportRequested => "asked for the whole".to_owned(),
         Input::Tick => "tick".to_owned(),
     }
 }
@@ -87,7 +89,7 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
             format!("persists {id}: order {} {:?}", ledger.order.fence, ledger.order.pods.keys())
         }
         Effect::Reply { inbox, reply } => format!("replies {inbox}: {reply:?}"),
-        Effect::Perform { step, .. } => format!("step: {}", self::step(step)),
+        Effect::Perform { action: step, .. } => format!("step: {}", self::step(step)),
         Effect::Fetch { image } => format!("fetches {image}"),
         Effect::TakeInventory => "takes inventory".to_owned(),
         Effect::Publish(message) => format!("publishes {}", report(message)),
@@ -95,8 +97,8 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
 }
 
 /// A step.
-pub fn step(step: &agent_io::Step) -> String {
-    use agent_io::Step;
+pub fn step(step: &agent_io::Action) -> String {
+    use agent_io::Action as Step;
     match step {
         Step::Create { pod, index, .. } => format!("create {pod} [{index}]"),
         Step::Replace { old, pod, index, .. } => format!("replace {old} by {pod} [{index}]"),
@@ -109,7 +111,7 @@ pub fn step(step: &agent_io::Step) -> String {
 }
 
 /// How a step went.
-pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::StepFailure>) -> String {
+pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::ActionFailure>) -> String {
     match result {
         Ok(Some(seen)) => format!("-> {} {:?}", seen.id, seen.phase),
         Ok(None) => "-> gone".to_owned(),

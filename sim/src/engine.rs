@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use agent::core::io::{ContainerSeen, ImageTrouble, Phase, Step, StepFailure};
+use agent::core::io::{Action as Step, ActionFailure as StepFailure, ContainerSeen, ImageTrouble, Phase};
 use contract::digest::Digest;
 use contract::labels::{self, Owner};
 use contract::pod_id::PodId;

@@ -51,7 +51,7 @@ pub enum Event {
         /// The lane.
         lane: contract::pod_id::InstanceKey,
         /// The step.
-        step: agent_io::Step,
+        step: agent_io::Action,
     },
     /// A container that was started turns out to be what its image makes it.
     ContainerBehaviour {

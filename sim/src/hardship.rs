@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use agent::core::io::{Input, Ledger, Step, StepFailure};
+use agent::core::io::{Action as Step, ActionFailure as StepFailure, Input, Ledger};
 use contract::pod_id::InstanceKey;
 
 use crate::event::{AtMachine, Event};
@@ -81,7 +81,7 @@ impl World {
             self.queue.at(late.min(self.plan.calm_at), Event::Step { node, life: NOBODY, lane, step });
         }
         let failure = StepFailure::Unreachable("no answer in time".to_owned());
-        let input = Box::new(Input::Stepped { lane, step, result: Err(failure) });
+        let input = Box::new(Input::ActionDone { instance: lane, action: step, result: Err(failure) });
         let patience = self.random.span(5_000, 20_000);
         self.queue.after(patience, Event::Machine { node, life, what: AtMachine::Input(input) });
     }

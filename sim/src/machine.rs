@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use agent::core::Core;
-use agent::core::io::{Effect, Input, Ledger, Mutant, Settings, Step};
+use agent::core::io::{Action as Step, Effect, Input, Ledger, Mutant, Settings};
 use contract::labels::Owner;
 use contract::pod_id::InstanceKey;
 use contract::report::{EngineState, NodeFacts};
@@ -198,7 +198,7 @@ impl World {
         let now = self.queue.now();
         let line = describe::agent_input(&input);
         let machine = &mut self.machines[node];
-        if let Input::Stepped { lane, .. } = &input {
+        if let Input::ActionDone { instance: lane, .. } = &input {
             machine.busy.remove(lane);
         }
         let (clock, skew, life) = (machine.clock(now), machine.skew, machine.life);
@@ -230,7 +230,7 @@ impl World {
                     self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
                 }
             }
-            Effect::Perform { lane, step } => self.ask_engine(node, lane, step),
+            Effect::Perform { instance: lane, action: step } => self.ask_engine(node, lane, step),
             Effect::Fetch { image } => {
                 let delay = self.random.span(5, 8_000);
                 self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Fetch(image) });
@@ -358,7 +358,7 @@ impl World {
             }
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
-        let input = Box::new(Input::Stepped { lane, step, result: done.result });
+        let input = Box::new(Input::ActionDone { instance: lane, action: step, result: done.result });
         self.queue.after(wait, Event::Machine { node, life, what: AtMachine::Input(input) });
     }
 }

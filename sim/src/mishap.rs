@@ -203,7 +203,7 @@ impl World {
                 let delay = self.random.span(1, 300);
                 let foreign = seen.is_none() && self.engines[engine].containers.contains_key(id);
                 if !foreign {
-                    let input = Input::Looked { id: id.to_owned(), seen };
+                    let input = Input::Inspected { id: id.to_owned(), seen };
                     self.on_machine_after(node, delay, AtMachine::Input(Box::new(input)));
                 }
             }

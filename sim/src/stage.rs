@@ -194,7 +194,7 @@ impl Stage {
             for (id, starts) in starting {
                 engine.fulfil(&id, starts, self.now);
                 let seen = engine.look(&self.machines[node].owner, &id);
-                self.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Looked { id, seen })));
+                self.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Inspected { id, seen })));
             }
         }
     }
@@ -250,7 +250,7 @@ impl Stage {
                 let input = agent_io::Input::Order { message, reply };
                 self.post(&node, input);
             }
-            Effect::AskWhole { node } => self.post(&node, agent_io::Input::WholeAsked),
+            Effect::AskWhole { node } => self.post(&node, agent_io::Input::FullReportRequested),
             Effect::Resolve { inbox, outcome } => drop(self.outcomes.insert(inbox, outcome)),
             Effect::Answer { reply, .. } => self.reply = Some(reply),
             Effect::Plan { stale, dry_run, .. } => {
@@ -275,9 +275,9 @@ impl Stage {
                 self.tell(Input::OrderReplied { node, fence, reply: Some(reply) });
                 None
             }
-            agent_io::Effect::Perform { lane, step } => {
+            agent_io::Effect::Perform { instance: lane, action: step } => {
                 let result = self.engines[node].perform(&owner, &step, self.now, &mut self.random).result;
-                Some(agent_io::Input::Stepped { lane, step, result })
+                Some(agent_io::Input::ActionDone { instance: lane, action: step, result })
             }
             agent_io::Effect::Fetch { image } => Some(agent_io::Input::Fetched { image, result: Ok(()) }),
             agent_io::Effect::TakeInventory => Some(agent_io::Input::Inventory(self.engines[node].inventory(&owner))),

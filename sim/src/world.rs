@@ -173,7 +173,7 @@ impl World {
             Arrival::Order { node, request, message } => {
                 self.tell_agent(node, agent_io::Input::Order { message: *message, reply: request.to_string() });
             }
-            Arrival::AskWhole { node } => self.tell_agent(node, agent_io::Input::WholeAsked),
+            Arrival::AskWhole { node } => self.tell_agent(node, agent_io::Input::FullReportRequested),
             Arrival::OrderReply { request, .. } if self.asker_is_cut(request) => {}
             Arrival::OrderReply { request, reply } => self.order_answered(request, Some(reply)),
             Arrival::Outcome(outcome) => self.outcome_arrives(&outcome),

@@ -17,12 +17,12 @@ const CHANGES: usize = 256;
 
 /// The engine's pulse; clones share it.
 #[derive(Debug, Clone)]
-pub struct Pulse {
+pub struct EngineHealth {
     circuit: Arc<Mutex<Circuit>>,
     changes: mpsc::Sender<EngineState>,
 }
 
-impl Pulse {
+impl EngineHealth {
     /// A pulse of an engine thought to be up, and the changes to come.
     pub fn new() -> (Self, mpsc::Receiver<EngineState>) {
         let (changes, receiver) = mpsc::channel(CHANGES);

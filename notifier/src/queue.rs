@@ -1,7 +1,7 @@
-//! The lane of one callback: its notices one after the other, and nobody else's.
+//! The queue of one callback: posts its notices one after the other.
 //!
-//! While one notice is being posted the others wait here, and the bus is told that they are alive; a lane that has
-//! nothing to do ends.
+//! While the queue posts one notice, it reports progress on all of them to the bus, so the bus does not redeliver those
+//! that wait. An idle queue ends.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,47 +21,40 @@ use crate::callbacks::Callbacks;
 use crate::metrics::Metrics;
 use crate::post::{Attempt, Poster};
 
-/// A lane without work ends after this; the next notice opens a new one.
+/// A queue without work ends after this time; the next notice opens a new one.
 const IDLE: Duration = Duration::from_secs(60);
-/// How long a post in flight may take to end at shutdown.
+/// Time for a post in flight to finish at shutdown.
 const GRACE: Duration = Duration::from_secs(5);
-/// How long the bus may take to store a dead letter.
+/// Time for the bus to store a dead letter.
 const DEAD_LETTER_DEADLINE: Duration = Duration::from_secs(5);
 /// After a failed attempt to store a dead letter.
 const DEAD_LETTER_RETRY: Duration = Duration::from_secs(30);
 
-/// A notice with the job that brought it.
+/// A notice with its job on the bus.
 #[derive(Debug)]
 pub struct Work {
-    /// The notice.
     pub notice: Notice,
-    /// Its job on the bus.
     pub job: Job,
-    /// Its place in the lane, given back when it is settled.
-    pub place: OwnedSemaphorePermit,
+    /// Its place in the queue, released when the job is settled.
+    pub permit: OwnedSemaphorePermit,
 }
 
-/// What lanes work with.
+/// Shared by all queues.
 #[derive(Debug)]
 pub struct Tools {
-    /// The bus, for dead letters.
     pub bus: Bus,
-    /// Which callbacks are registered.
     pub callbacks: Callbacks,
-    /// Posts.
     pub poster: Poster,
-    /// When to try again.
     pub schedule: Schedule,
-    /// How often the bus is told that a job is alive.
+    /// Interval of progress messages to the bus.
     pub progress_every: Duration,
-    /// Counters.
     pub metrics: Metrics,
-    /// For the time of dead letters.
+    /// Stamps dead letters.
     pub clock: Clock,
 }
 
 impl Tools {
-    /// One attempt, if the callback is still registered.
+    /// Makes one attempt if the callback is still registered.
     async fn post(&self, notice: &Notice) -> Attempt {
         if !self.callbacks.may_have(&notice.callback).await {
             return Attempt::Unregistered;
@@ -70,34 +63,34 @@ impl Tools {
     }
 }
 
-/// Serves one callback until nothing comes any more or until shutdown.
+/// Serves one callback until it is idle or until shutdown.
 pub async fn run(tools: Arc<Tools>, incoming: mpsc::Receiver<Work>, shutdown: Shutdown) {
     let mut alive = interval(tools.progress_every);
     alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut lane = Lane { tools, incoming, waiting: VecDeque::new(), alive, shutdown };
-    while let Some(work) = lane.next().await {
-        match lane.attempt(&work).await {
-            Some(attempt) => settle(&lane.tools, &work, attempt).await,
+    let mut queue = Queue { tools, incoming, waiting: VecDeque::new(), alive, shutdown };
+    while let Some(work) = queue.next().await {
+        match queue.attempt(&work).await {
+            Some(attempt) => settle(&queue.tools, &work, attempt).await,
             None => {
-                // Not acknowledged, so somebody posts it again: twice is better than never.
-                lane.waiting.push_front(work);
+                // Not acknowledged, so the bus delivers it again: at least once, possibly twice.
+                queue.waiting.push_front(work);
                 break;
             }
         }
     }
-    lane.put_back().await;
+    queue.put_back().await;
 }
 
-struct Lane {
+struct Queue {
     tools: Arc<Tools>,
     incoming: mpsc::Receiver<Work>,
-    /// Taken in while another was posted; the lane's places bound how many there are.
+    /// Received while another notice was posted; bounded by the permits of the queue.
     waiting: VecDeque<Work>,
     alive: Interval,
     shutdown: Shutdown,
 }
 
-impl Lane {
+impl Queue {
     async fn next(&mut self) -> Option<Work> {
         if self.shutdown.is_triggered() {
             return None;
@@ -111,7 +104,7 @@ impl Lane {
         }
     }
 
-    /// Posts `work`; none when shutdown did not leave it the time.
+    /// Posts `work`. None when shutdown cut the attempt short.
     async fn attempt(&mut self, work: &Work) -> Option<Attempt> {
         let tools = self.tools.clone();
         let posting = tools.post(&work.notice);
@@ -126,7 +119,7 @@ impl Lane {
         }
     }
 
-    /// Gives everything back to the bus at once, for another notifier.
+    /// Returns all notices to the bus without delay, for another notifier.
     async fn put_back(mut self) {
         self.incoming.close();
         while let Ok(work) = self.incoming.try_recv() {
@@ -144,9 +137,9 @@ async fn keep_alive(current: &Work, waiting: &VecDeque<Work>) {
     }
 }
 
-/// Tells the bus what became of the job.
+/// Acknowledges the job, schedules a retry or moves it to the dead letters.
 async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
-    let Work { notice, job, place: _ } = work;
+    let Work { notice, job, permit: _ } = work;
     match attempt {
         Attempt::Delivered => {
             tools.metrics.delivered.inc();
@@ -162,7 +155,7 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
             );
             logged(job.ack().await);
         }
-        Attempt::Hopeless(reason) => bury(tools, job, reason).await,
+        Attempt::Permanent(reason) => bury(tools, job, reason).await,
         Attempt::Failed(reason) => {
             tools.metrics.failed.inc();
             match tools.schedule.after_failure(job.delivered, key(job)) {
@@ -182,7 +175,7 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
     }
 }
 
-/// Puts a job among the dead letters and takes it off the queue; in this order, so that it is never nowhere.
+/// Stores a job as a dead letter, then acknowledges it: in this order, so that a crash between them loses nothing.
 pub async fn bury(tools: &Tools, job: &Job, reason: String) {
     tracing::error!(subject = job.subject, reason, "notice given up");
     let letter = DeadLetter::new(&job.subject, reason, &job.payload, tools.clock.now());
@@ -207,9 +200,9 @@ pub fn key(job: &Job) -> u64 {
     hasher.finish()
 }
 
-/// An answer the bus did not hear means the job comes again, to us or to another.
+/// Logs a lost acknowledgement: the bus will deliver the job again, here or to another notifier.
 fn logged(result: Result<(), fabric::nats::Error>) {
     if let Err(error) = result {
-        tracing::warn!(%error, "the bus did not hear what became of a notice");
+        tracing::warn!(%error, "could not acknowledge a notice; the bus will deliver it again");
     }
 }

@@ -11,10 +11,10 @@ use tokio::task::JoinHandle;
 use tracing::{debug, warn};
 
 use crate::container::{Host, Plan, plan};
-use crate::core::io::{ContainerSeen, Input, Step, StepFailure};
+use crate::core::io::{Action, ActionFailure, ContainerSeen, Input};
 use crate::docker::Engine;
+use crate::engine_health::EngineHealth;
 use crate::metrics::Metrics;
-use crate::pulse::Pulse;
 
 /// Between two signs of life asked of an engine that is up: with three timeouts a hang shows within 11 s.
 const PROBE: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ const LOOKS: usize = 1024;
 
 /// The agent's hands.
 #[derive(Debug)]
-pub struct Hands {
+pub struct Executor {
     engine: Arc<Engine>,
     host: Host,
     inputs: mpsc::Sender<Input>,
@@ -42,21 +42,21 @@ pub struct Hands {
     inventory: Option<JoinHandle<()>>,
 }
 
-impl Hands {
+impl Executor {
     /// Hands on `engine`; what they find goes to `inputs`.
     pub fn new(engine: Arc<Engine>, host: Host, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
         Self { engine, host, inputs, metrics, inventory: None }
     }
 
     /// Begins a step. One task per lane at most, because the core has one step per lane under way.
-    pub fn step(&self, lane: InstanceKey, step: Step) {
+    pub fn perform(&self, instance: InstanceKey, action: Action) {
         let (engine, host) = (Arc::clone(&self.engine), self.host.clone());
         let (inputs, metrics) = (self.inputs.clone(), self.metrics.clone());
         fabric::tasks::spawn("step", async move {
-            let result = perform(&engine, &host, &step).await;
-            metrics.stepped(&step, &result);
+            let result = perform(&engine, &host, &action).await;
+            metrics.action_done(&action, &result);
             // The loop is gone only when the process ends.
-            inputs.send(Input::Stepped { lane, step, result }).await.ok();
+            inputs.send(Input::ActionDone { instance, action, result }).await.ok();
         });
     }
 
@@ -64,7 +64,7 @@ impl Hands {
     pub fn fetch(&self, image: String) {
         let (engine, inputs, metrics) = (Arc::clone(&self.engine), self.inputs.clone(), self.metrics.clone());
         fabric::tasks::spawn("fetch", async move {
-            let result = engine.fetch(&image).await.map_err(StepFailure::from);
+            let result = engine.fetch(&image).await.map_err(ActionFailure::from);
             metrics.fetched(&result);
             inputs.send(Input::Fetched { image, result }).await.ok();
         });
@@ -88,38 +88,38 @@ impl Hands {
     }
 }
 
-async fn perform(engine: &Engine, host: &Host, step: &Step) -> Result<Option<ContainerSeen>, StepFailure> {
-    let result = match step {
-        Step::Create { pod, index, spec, address } => match plan(host, pod, spec, *index) {
+async fn perform(engine: &Engine, host: &Host, action: &Action) -> Result<Option<ContainerSeen>, ActionFailure> {
+    let result = match action {
+        Action::Create { pod, index, spec, address } => match plan(host, pod, spec, *index) {
             Ok(plan) => engine.create(&Plan { address: address.clone(), ..plan }).await,
-            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
+            Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
         },
-        Step::Replace { old, grace, pod, index, spec, address } => match plan(host, pod, spec, *index) {
+        Action::Replace { old, grace, pod, index, spec, address } => match plan(host, pod, spec, *index) {
             Ok(plan) => engine.replace(old, *grace, &Plan { address: address.clone(), ..plan }).await,
-            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
+            Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
         },
-        Step::Update { id, pod, index, spec } => match plan(host, pod, spec, *index) {
+        Action::Update { id, pod, index, spec } => match plan(host, pod, spec, *index) {
             Ok(plan) => engine.update(id, &plan).await,
-            Err(reason) => return Err(StepFailure::Refused(reason.to_string())),
+            Err(reason) => return Err(ActionFailure::Refused(reason.to_string())),
         },
-        Step::ReadEnd { id } => engine.read_end(id).await,
-        Step::Start { id } => engine.start(id).await,
-        Step::Stop { id, grace } => engine.stop(id, *grace).await,
-        Step::Remove { id, grace } => engine.remove(id, *grace).await.map(|()| None),
+        Action::ReadEnd { id } => engine.read_end(id).await,
+        Action::Start { id } => engine.start(id).await,
+        Action::Stop { id, grace } => engine.stop(id, *grace).await,
+        Action::Remove { id, grace } => engine.remove(id, *grace).await.map(|()| None),
     };
-    result.map_err(StepFailure::from)
+    result.map_err(ActionFailure::from)
 }
 
 /// Starts to watch the engine: its state, its events, and what each event happened to.
 pub fn watch(
     engine: &Arc<Engine>,
-    pulse: Pulse,
+    health: EngineHealth,
     states: mpsc::Receiver<EngineState>,
     since: i64,
     inputs: &mpsc::Sender<Input>,
 ) {
     let (changed, ids) = mpsc::channel(LOOKS);
-    fabric::tasks::spawn("probe", probe(Arc::clone(engine), pulse));
+    fabric::tasks::spawn("probe", probe(Arc::clone(engine), health));
     fabric::tasks::spawn("engine state", tell(states, inputs.clone()));
     fabric::tasks::spawn("engine events", follow(Arc::clone(engine), since, changed));
     fabric::tasks::spawn("engine looks", look(Arc::clone(engine), ids, inputs.clone()));
@@ -136,10 +136,10 @@ async fn sweep(engine: Arc<Engine>) {
     }
 }
 
-async fn probe(engine: Arc<Engine>, pulse: Pulse) {
+async fn probe(engine: Arc<Engine>, health: EngineHealth) {
     loop {
         let answered = engine.ping(PROBE_LIMIT).await.is_ok();
-        let pause = if answered && pulse.state() == EngineState::Up { PROBE } else { PROBE_AGAIN };
+        let pause = if answered && health.state() == EngineState::Up { PROBE } else { PROBE_AGAIN };
         tokio::time::sleep(pause).await;
     }
 }
@@ -172,7 +172,7 @@ async fn look(engine: Arc<Engine>, mut ids: mpsc::Receiver<String>, inputs: mpsc
             }
             match engine.look(&id).await {
                 Ok(seen) => {
-                    if inputs.send(Input::Looked { id, seen }).await.is_err() {
+                    if inputs.send(Input::Inspected { id, seen }).await.is_err() {
                         return;
                     }
                 }

@@ -7,7 +7,7 @@ use contract::labels;
 use tokio::sync::oneshot;
 use tracing::{info, warn};
 
-use super::{CHANGE, CreateContainerOptionsBuilder, Engine, bodies, networks};
+use super::{CHANGE, CreateContainerOptionsBuilder, Engine, networks, requests};
 use crate::container::{Plan, seen};
 use crate::core::io::{ContainerSeen, ImageTrouble};
 use crate::fault::{self, Error};
@@ -30,7 +30,7 @@ impl Engine {
             }
             made => made?,
         };
-        let work = self.underway.begin(&id);
+        let work = self.in_progress.begin(&id);
         self.start_or_warn(&id, plan).await;
         drop((work, place));
         self.look(&id).await
@@ -39,10 +39,10 @@ impl Engine {
     /// Makes a container while another one ends, then starts the one while the other is removed. When any of that fails
     /// nothing is undone: whoever looks finds what is left to do.
     pub async fn replace(&self, old: &str, grace: Duration, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
-        let leaving = self.underway.begin(old);
+        let leaving = self.in_progress.begin(old);
         let (ended, has_ended) = oneshot::channel();
         let goes = async {
-            let mut place = self.ends.place().await;
+            let mut place = self.stops.acquire().await;
             let is_there = self.end(&leaving, grace, &mut place).await?;
             drop(place);
             ended.send(()).ok();
@@ -50,7 +50,7 @@ impl Engine {
         };
         let comes = async {
             let id = self.prepare_in_turn(plan).await?;
-            let coming = self.underway.begin(&id);
+            let coming = self.in_progress.begin(&id);
             let may_start = tokio::select! {
                 told = has_ended => told.is_ok(),
                 () = leaving.died(), if !plan.inherits() => true,
@@ -112,10 +112,10 @@ impl Engine {
         let options = || Some(CreateContainerOptionsBuilder::new().name(&plan.name).build());
         let make = |body| self.call(CHANGE, async |docker| docker.create_container(options(), body).await);
         let known = self.swappiness.load(Ordering::Relaxed);
-        let made = match make(bodies::create(plan, address, known)).await {
+        let made = match make(requests::create(plan, address, known)).await {
             Err(error) if known && error.says("swappiness") => {
                 self.swappiness.store(false, Ordering::Relaxed);
-                make(bodies::create(plan, address, false)).await?
+                make(requests::create(plan, address, false)).await?
             }
             made => made?,
         };

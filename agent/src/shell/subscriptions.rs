@@ -17,16 +17,16 @@ use fabric::nats::{Bus, Error, Message, Subscription};
 use tokio::sync::{Semaphore, mpsc};
 use tracing::{error, warn};
 
-use super::voice::Voice;
+use super::publisher::Publisher;
 use crate::core::io::Input;
 use crate::docker::Engine;
-use crate::pulse::Pulse;
+use crate::engine_health::EngineHealth;
 
 /// Questions answered at a time; more wait, and their askers' deadlines pass.
 const QUESTIONS: usize = 16;
 
 /// Who listens, and what answers need.
-pub struct Ears {
+pub struct Subscriptions {
     /// The bus.
     pub bus: Bus,
     /// Whose ears.
@@ -36,29 +36,29 @@ pub struct Ears {
     /// The engine, for answers.
     pub engine: Arc<Engine>,
     /// Whether the engine can be asked.
-    pub pulse: Pulse,
+    pub health: EngineHealth,
     /// For orders nobody can read.
-    pub voice: Voice,
+    pub publisher: Publisher,
     /// Time of dead letters.
     pub clock: Clock,
 }
 
 /// Subscribes to everything addressed to this node and starts to listen.
-pub async fn listen(ears: Ears, inputs: &mpsc::Sender<Input>) -> Result<(), Error> {
-    let node = &ears.owner.node;
-    let orders = ears.bus.subscribe(&subjects::order(node)).await?;
-    let resyncs = ears.bus.subscribe(&subjects::resync(node)).await?;
-    let questions = ears.bus.subscribe(&subjects::inspect(node)).await?;
-    let connected = ears.bus.connected();
-    let ears = Arc::new(ears);
-    fabric::tasks::spawn("orders", hear_orders(Arc::clone(&ears), orders, inputs.clone()));
+pub async fn listen(subscriptions: Subscriptions, inputs: &mpsc::Sender<Input>) -> Result<(), Error> {
+    let node = &subscriptions.owner.node;
+    let orders = subscriptions.bus.subscribe(&subjects::order(node)).await?;
+    let resyncs = subscriptions.bus.subscribe(&subjects::resync(node)).await?;
+    let questions = subscriptions.bus.subscribe(&subjects::inspect(node)).await?;
+    let connected = subscriptions.bus.connected();
+    let subscriptions = Arc::new(subscriptions);
+    fabric::tasks::spawn("orders", hear_orders(Arc::clone(&subscriptions), orders, inputs.clone()));
     fabric::tasks::spawn("resyncs", hear_resyncs(resyncs, inputs.clone()));
-    fabric::tasks::spawn("questions", hear_questions(ears, questions));
+    fabric::tasks::spawn("questions", hear_questions(subscriptions, questions));
     fabric::tasks::spawn("bus state", hear_bus(connected, inputs.clone()));
     Ok(())
 }
 
-async fn hear_orders(ears: Arc<Ears>, mut orders: Subscription, inputs: mpsc::Sender<Input>) {
+async fn hear_orders(subscriptions: Arc<Subscriptions>, mut orders: Subscription, inputs: mpsc::Sender<Input>) {
     while let Some(message) = orders.next().await {
         let reply = message.reply.clone().unwrap_or_default();
         match message.decode::<OrderMessage>() {
@@ -67,14 +67,14 @@ async fn hear_orders(ears: Arc<Ears>, mut orders: Subscription, inputs: mpsc::Se
                     return;
                 }
             }
-            Err(reason) => ears.refuse(&message, reply, reason),
+            Err(reason) => subscriptions.refuse(&message, reply, reason),
         }
     }
 }
 
 async fn hear_resyncs(mut resyncs: Subscription, inputs: mpsc::Sender<Input>) {
     while resyncs.next().await.is_some() {
-        if inputs.send(Input::WholeAsked).await.is_err() {
+        if inputs.send(Input::FullReportRequested).await.is_err() {
             return;
         }
     }
@@ -89,43 +89,43 @@ async fn hear_bus(mut connected: tokio::sync::watch::Receiver<bool>, inputs: mps
     }
 }
 
-async fn hear_questions(ears: Arc<Ears>, mut questions: Subscription) {
+async fn hear_questions(subscriptions: Arc<Subscriptions>, mut questions: Subscription) {
     let places = Arc::new(Semaphore::new(QUESTIONS));
     while let Some(message) = questions.next().await {
         let Some(inbox) = message.reply.clone() else { continue };
         let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-        let ears = Arc::clone(&ears);
+        let subscriptions = Arc::clone(&subscriptions);
         fabric::tasks::spawn("question", async move {
             let _place = place;
             let reply = match message.decode::<InspectRequest>() {
-                Ok(request) => ears.inspect(&request).await,
+                Ok(request) => subscriptions.inspect(&request).await,
                 Err(reason) => {
-                    ears.bury(DeadLetterKind::Question, &message, reason);
+                    subscriptions.bury(DeadLetterKind::Question, &message, reason);
                     InspectReply::default()
                 }
             };
-            if let Err(reason) = ears.bus.answer(&inbox, &reply).await {
+            if let Err(reason) = subscriptions.bus.answer(&inbox, &reply).await {
                 warn!(%reason, "a question could not be answered");
             }
         });
     }
 }
 
-impl Ears {
+impl Subscriptions {
     fn refuse(&self, message: &Message, reply: String, reason: String) {
         self.bury(DeadLetterKind::Order, message, reason.clone());
-        self.voice.reply(reply, OrderReply::Failed { reason });
+        self.publisher.reply(reply, OrderReply::Failed { reason });
     }
 
     fn bury(&self, kind: DeadLetterKind, message: &Message, reason: String) {
         error!(%reason, subject = message.subject, bytes = message.payload.len(), "a message could not be read");
-        self.voice.bury(kind, DeadLetter::new(&message.subject, reason, &message.payload, self.clock.now()));
+        self.publisher.bury(kind, DeadLetter::new(&message.subject, reason, &message.payload, self.clock.now()));
     }
 
     /// The engine's view of the pods asked for; nothing at once when the engine cannot be asked, because the asker
     /// has a view of its own to fall back to.
     async fn inspect(&self, request: &InspectRequest) -> InspectReply {
-        if self.pulse.state() != EngineState::Up {
+        if self.health.state() != EngineState::Up {
             return InspectReply::default();
         }
         let wanted: BTreeSet<&PodId> = request.pods.iter().collect();

@@ -13,12 +13,12 @@ use tokio::sync::SetOnce;
 
 /// The containers that are worked on, by id. A lane has one step at a time, so each is here once.
 #[derive(Debug, Default)]
-pub(super) struct Underway(Mutex<BTreeMap<String, Arc<Watched>>>);
+pub(super) struct InProgress(Mutex<BTreeMap<String, Arc<Watched>>>);
 
 /// A container is worked on until this is dropped.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
-    underway: &'a Underway,
+    in_progress: &'a InProgress,
     id: &'a str,
     watched: Arc<Watched>,
 }
@@ -31,14 +31,14 @@ struct Watched {
     died: SetOnce<()>,
 }
 
-impl Underway {
+impl InProgress {
     /// A step begins to work on a container.
     pub(super) fn begin<'a>(&'a self, id: &'a str) -> Work<'a> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         let watched = Arc::new(Watched { since, died: SetOnce::new() });
         self.containers().insert(id.to_owned(), Arc::clone(&watched));
-        Work { underway: self, id, watched }
+        Work { in_progress: self, id, watched }
     }
 
     /// Whether a step will look at the container, or remove it.
@@ -73,7 +73,7 @@ impl Work<'_> {
 
 impl Drop for Work<'_> {
     fn drop(&mut self) {
-        self.underway.containers().remove(self.id);
+        self.in_progress.containers().remove(self.id);
     }
 }
 
@@ -85,22 +85,22 @@ mod tests {
 
     #[test]
     fn a_container_is_worked_on_until_its_step_lets_go() {
-        let underway = Underway::default();
-        let (one, two) = (underway.begin("one"), underway.begin("two"));
+        let in_progress = InProgress::default();
+        let (one, two) = (in_progress.begin("one"), in_progress.begin("two"));
         drop(one);
-        assert_eq!((underway.has("one"), underway.has("two")), (false, true));
+        assert_eq!((in_progress.has("one"), in_progress.has("two")), (false, true));
         drop(two);
-        assert!(!underway.has("two"));
+        assert!(!in_progress.has("two"));
     }
 
     #[test]
     fn an_end_is_told_to_the_step_even_if_it_listens_later_and_an_earlier_one_is_not() {
-        let underway = Underway::default();
-        let work = underway.begin("one");
-        underway.note_death("one", work.watched.since - 1);
-        underway.note_death("two", i64::MAX);
+        let in_progress = InProgress::default();
+        let work = in_progress.begin("one");
+        in_progress.note_death("one", work.watched.since - 1);
+        in_progress.note_death("two", i64::MAX);
         assert_eq!(work.died().now_or_never(), None);
-        underway.note_death("one", work.watched.since);
+        in_progress.note_death("one", work.watched.since);
         assert_eq!(work.died().now_or_never(), Some(()));
     }
 }

@@ -1,6 +1,6 @@
-//! Counts of requests as deployd's monitors read them at `/debug/vars`. The counting is pure: time is an argument.
+//! Request statistics of `/debug/vars`, which monitors of the original read. Counting is pure: time is an argument.
 //!
-//! Arguments of the command line are not shown: an address may hold a password, and anybody may read this page.
+//! The page omits command-line arguments: it is public, and a URL may contain a password.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -11,15 +11,14 @@ use serde::Serialize;
 
 /// Latencies kept, as in the original.
 const MOST_RECENT: usize = 50;
-/// Counts by second are kept for so many seconds.
+/// Length of the per-second history.
 const KEPT_SECONDS: u64 = 300;
 
-/// What is counted, shared by all requests.
 #[derive(Debug)]
-pub struct Vars {
+pub struct DebugVars {
     started: Instant,
     started_at: Timestamp,
-    book: Mutex<Book>,
+    counts: Mutex<Counts>,
 }
 
 /// `GET /debug/vars`.
@@ -40,23 +39,21 @@ pub struct Page {
     latency_p50: String,
 }
 
-/// One request that was answered.
+/// One answered request.
 #[derive(Debug, Clone, Copy)]
 pub struct Hit {
     /// Path of the resource, or `other`.
     pub path: &'static str,
-    /// HTTP status.
     pub status: u16,
-    /// Time it took.
     pub took: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Counts {
     total: u64,
     pageviews: BTreeMap<&'static str, u64>,
     recent: VecDeque<Duration>,
-    /// The last seconds in which anything happened, oldest first.
+    /// The last seconds with a request, oldest first.
     seconds: VecDeque<Second>,
 }
 
@@ -68,43 +65,40 @@ struct Second {
     server_errors: u64,
 }
 
-impl Vars {
-    /// Nothing counted yet, by a process that started at `started_at`.
+impl DebugVars {
     pub fn new(started_at: Timestamp) -> Self {
-        Self { started: Instant::now(), started_at, book: Mutex::default() }
+        Self { started: Instant::now(), started_at, counts: Mutex::default() }
     }
 
-    /// Counts a request.
     pub fn count(&self, hit: Hit) {
         let now = self.started.elapsed().as_secs();
         // A panic while counting leaves at worst a wrong count.
-        self.book.lock().unwrap_or_else(PoisonError::into_inner).count(hit, now);
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).count(hit, now);
     }
 
-    /// The page as of now.
     pub fn page(&self) -> Page {
         let now = self.started.elapsed().as_secs();
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let start = self.started_at.to_string();
         Page {
             cmdline: vec!["deployd-apiserver"],
             at_server_start: start.get(..19).unwrap_or(&start).replace('T', " "),
             cpu_count: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
-            hits_total: book.total,
-            hits_per_minute: book.sum(now, 60, |second| second.hits),
-            hits_4xx_per_5min: book.sum(now, KEPT_SECONDS, |second| second.client_errors),
-            hits_5xx_per_5min: book.sum(now, KEPT_SECONDS, |second| second.server_errors),
-            hits_pageviews: book.pageviews.clone(),
-            latency_recent: book.recent.iter().map(shown).collect::<Vec<_>>().join(","),
-            latency_max: book.latency(100),
-            latency_min: book.latency(0),
-            latency_p95: book.latency(95),
-            latency_p50: book.latency(50),
+            hits_total: counts.total,
+            hits_per_minute: counts.sum(now, 60, |second| second.hits),
+            hits_4xx_per_5min: counts.sum(now, KEPT_SECONDS, |second| second.client_errors),
+            hits_5xx_per_5min: counts.sum(now, KEPT_SECONDS, |second| second.server_errors),
+            hits_pageviews: counts.pageviews.clone(),
+            latency_recent: counts.recent.iter().map(shown).collect::<Vec<_>>().join(","),
+            latency_max: counts.latency(100),
+            latency_min: counts.latency(0),
+            latency_p95: counts.latency(95),
+            latency_p50: counts.latency(50),
         }
     }
 }
 
-impl Book {
+impl Counts {
     fn count(&mut self, hit: Hit, now: u64) {
         self.total += 1;
         *self.pageviews.entry(hit.path).or_default() += 1;
@@ -130,7 +124,7 @@ impl Book {
         self.seconds.iter().filter(|second| second.number + span > now).map(part).sum()
     }
 
-    /// The latency that so many percent of the recent requests do not exceed.
+    /// Percentile of the recent latencies.
     fn latency(&self, percent: usize) -> String {
         let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
@@ -139,7 +133,7 @@ impl Book {
     }
 }
 
-/// Go writes durations as Rust does for people: `81.5µs`.
+/// `81.5µs`: Rust's debug format of durations is Go's format.
 fn shown(latency: &Duration) -> String {
     format!("{latency:?}")
 }
@@ -153,33 +147,33 @@ mod tests {
     }
 
     #[test]
-    fn the_last_minutes_are_counted_and_older_ones_forgotten() {
-        let mut book = Book::default();
-        book.count(hit(404, 1), 0);
-        book.count(hit(503, 1), 10);
-        book.count(hit(200, 1), 299);
-        let shown = |book: &Book, now| {
+    fn counts_cover_the_last_five_minutes() {
+        let mut counts = Counts::default();
+        counts.count(hit(404, 1), 0);
+        counts.count(hit(503, 1), 10);
+        counts.count(hit(200, 1), 299);
+        let shown = |counts: &Counts, now| {
             (
-                book.sum(now, 60, |s| s.hits),
-                book.sum(now, 300, |s| s.client_errors),
-                book.sum(now, 300, |s| s.server_errors),
+                counts.sum(now, 60, |s| s.hits),
+                counts.sum(now, 300, |s| s.client_errors),
+                counts.sum(now, 300, |s| s.server_errors),
             )
         };
-        assert_eq!(shown(&book, 299), (1, 1, 1));
-        assert_eq!(shown(&book, 300), (1, 0, 1));
-        book.count(hit(200, 1), 400);
-        assert_eq!((shown(&book, 400), book.seconds.len(), book.total), ((1, 0, 0), 2, 4));
+        assert_eq!(shown(&counts, 299), (1, 1, 1));
+        assert_eq!(shown(&counts, 300), (1, 0, 1));
+        counts.count(hit(200, 1), 400);
+        assert_eq!((shown(&counts, 400), counts.seconds.len(), counts.total), ((1, 0, 0), 2, 4));
     }
 
     #[test]
     fn latencies_are_those_of_the_last_fifty_requests() {
-        let mut book = Book::default();
-        assert_eq!(book.latency(50), "");
+        let mut counts = Counts::default();
+        assert_eq!(counts.latency(50), "");
         for micros in 0..=100 {
-            book.count(hit(200, micros), 0);
+            counts.count(hit(200, micros), 0);
         }
-        assert_eq!(book.recent.len(), MOST_RECENT);
-        let latencies = [0, 50, 95, 100].map(|percent| book.latency(percent));
+        assert_eq!(counts.recent.len(), MOST_RECENT);
+        let latencies = [0, 50, 95, 100].map(|percent| counts.latency(percent));
         assert_eq!(latencies, ["51µs", "75µs", "98µs", "100µs"]);
     }
 }

@@ -1,6 +1,6 @@
-//! Reads the streams people look into: what happened, and what nobody could read or deliver.
+//! Reads the streams of events and dead letters.
 //!
-//! No scheduler is asked, so this works without a leader. A stream that is not there yet holds nothing.
+//! Reads JetStream directly, so it works without a leader. A stream that does not exist yet counts as empty.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,72 +13,69 @@ use fabric::nats::{Bus, Error, Stored, StreamReader};
 use fabric::shutdown::Shutdown;
 use tokio::sync::Semaphore;
 
-use crate::peers::{Full, Place, Places};
+use crate::peers::{Full, PeerLimit, Permit};
 
-/// Looks into the past at a time; more wait for their turn.
+/// Concurrent reads; more wait.
 const READERS: usize = 8;
-/// Followers at a time; more are refused. Each has a subscription of its own.
+/// Concurrent followers; more are refused. Each has its own subscription.
 const FOLLOWERS: usize = 256;
-/// Messages read at a time; one is at most 64 KiB.
+/// Messages per read; one is at most 64 KiB.
 const PART: u64 = 250;
-/// Messages looked at for one answer: who filters finds what he wants among so many of the newest, or not at all.
+/// Messages scanned for one answer: a filter sees only the newest 100,000.
 const MOST_READ: u64 = 100_000;
-/// After a stream was found lost.
-const AFTER_LOSS: Duration = Duration::from_secs(1);
+/// Pause before a follower reconnects.
+const RECONNECT_AFTER: Duration = Duration::from_secs(1);
 
-/// The way into the streams; clones share the limits.
+/// Clones share the limits.
 #[derive(Debug, Clone)]
-pub struct Past {
+pub struct Streams {
     bus: Bus,
     clock: Clock,
     readers: Arc<Semaphore>,
-    followers: Places,
-    /// Raised when followers shall end.
+    followers: PeerLimit,
+    /// Ends all followers.
     pub leaving: Shutdown,
 }
 
-/// What one message is to whoever looks for something.
+/// What a filter says about one message.
 #[derive(Debug)]
-pub enum Found<T> {
-    /// What is looked for.
-    Wanted(T),
-    /// Something else.
-    Other,
-    /// From before the time that matters: nothing older is looked at.
+pub enum Filtered<T> {
+    Match(T),
+    Skip,
+    /// Before the requested time: no older message is read.
     TooOld,
 }
 
-/// The newest that were found.
+/// The newest matches.
 #[derive(Debug)]
 pub struct Newest<T> {
     /// Oldest first.
     pub found: Vec<T>,
-    /// Where the stream ended: what comes later is after this.
+    /// Sequence number of the last message in the stream; a follower continues after it.
     pub last: u64,
 }
 
-impl Past {
-    /// Reads over `bus`; bounds the followers of one peer and of all peers.
+impl Streams {
+    /// Bounds the followers of one peer and of all peers.
     pub fn new(bus: Bus, followers_per_peer: usize) -> Self {
         let readers = Arc::new(Semaphore::new(READERS));
-        let followers = Places::new(FOLLOWERS, followers_per_peer);
+        let followers = PeerLimit::new(FOLLOWERS, followers_per_peer);
         Self { bus, clock: Clock::start(), readers, followers, leaving: Shutdown::new() }
     }
 
-    /// Now, for spans that end now.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The newest `most` messages that `look` wants.
+    /// The newest `most` messages that match `filter`.
     pub async fn newest<T>(
         &self,
         stream: &Stream,
         most: usize,
-        mut look: impl FnMut(&Stored) -> Found<T>,
+        mut filter: impl FnMut(&Stored) -> Filtered<T>,
     ) -> Result<Newest<T>, Error> {
-        // Never closed; if it were, an unbounded look would still be better than none.
-        let _turn = self.readers.acquire().await.ok();
+        // The semaphore is never closed; if it were, an unbounded read would be better than none.
+        let _permit = self.readers.acquire().await.ok();
         let Some(mut reader) = self.bus.read_back(stream.name).await? else {
             return Ok(Newest { found: Vec::new(), last: 0 });
         };
@@ -87,10 +84,10 @@ impl Past {
             let Some(part) = reader.part(PART).await? else { break };
             read += PART;
             for stored in part.iter().rev() {
-                match look(stored) {
-                    Found::Wanted(value) => found.push(value),
-                    Found::Other => {}
-                    Found::TooOld => too_old = true,
+                match filter(stored) {
+                    Filtered::Match(value) => found.push(value),
+                    Filtered::Skip => {}
+                    Filtered::TooOld => too_old = true,
                 }
             }
         }
@@ -99,34 +96,33 @@ impl Past {
         Ok(Newest { found, last: reader.last() })
     }
 
-    /// Where the stream ends now: what comes later is after this.
+    /// Sequence number of the last message; 0 for an empty stream.
     pub async fn end(&self, stream: &Stream) -> Result<u64, Error> {
         Ok(self.bus.read_back(stream.name).await?.map_or(0, |reader| reader.last()))
     }
 
-    /// Takes the place of one more follower.
-    pub fn place(&self, peer: IpAddr) -> Result<Place, Full> {
-        self.followers.take(peer)
+    pub fn follower_permit(&self, peer: IpAddr) -> Result<Permit, Full> {
+        self.followers.acquire(peer)
     }
 
-    /// Follows the stream from the message after `after`.
-    pub fn follow(&self, stream: &'static Stream, after: u64, place: Place) -> Follower {
-        Follower { bus: self.bus.clone(), stream, after, reader: None, _place: place }
+    /// Follows the stream from the first message after `after`.
+    pub fn follow(&self, stream: &'static Stream, after: u64, permit: Permit) -> Follower {
+        Follower { bus: self.bus.clone(), stream, after, reader: None, _permit: permit }
     }
 }
 
-/// Follows one stream; dropping it gives its place back.
+/// Follows one stream; dropping it releases its permit.
 #[derive(Debug)]
 pub struct Follower {
     bus: Bus,
     stream: &'static Stream,
     after: u64,
     reader: Option<StreamReader>,
-    _place: Place,
+    _permit: Permit,
 }
 
 impl Follower {
-    /// The next message, whatever happens to the bus meanwhile. May be cancelled without loss.
+    /// The next message; reconnects by itself. Cancel-safe.
     pub async fn next(&mut self) -> Stored {
         loop {
             match self.attempt().await {
@@ -135,15 +131,15 @@ impl Follower {
                     return stored;
                 }
                 Err(error) => {
-                    tracing::debug!(stream = self.stream.name, %error, "follows again");
+                    tracing::debug!(stream = self.stream.name, %error, "reconnecting to the stream");
                     self.reader = None;
                     self.after = match error {
-                        // The messages that are stored now may have the numbers of lost ones that were shown: all are
-                        // shown, because one shown twice does less harm than one that is never shown.
+                        // New messages may reuse the sequence numbers of lost ones. The follower starts over: an event
+                        // shown twice does less harm than one never shown.
                         Error::StreamLost { .. } | Error::StreamBehind { .. } | Error::StreamRewound { .. } => 0,
                         _ => self.after,
                     };
-                    tokio::time::sleep(AFTER_LOSS).await;
+                    tokio::time::sleep(RECONNECT_AFTER).await;
                 }
             }
         }
@@ -153,7 +149,6 @@ impl Follower {
         let reader = match &mut self.reader {
             Some(reader) => reader,
             None => {
-                // Whoever comes first makes the stream.
                 self.bus.ensure_stream(&self.stream.into()).await?;
                 self.reader.insert(self.bus.read_stream(self.stream.name, self.after).await?)
             }

@@ -21,10 +21,10 @@ use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, ne
 use planner::restart::{End, History, Limits};
 use tracing::{error, info};
 
-use super::io::{ContainerSeen, Effect, Mutant, Phase, PodMemory, Step};
-use super::standing::digest_of;
-use super::world::Busy;
-use super::{Core, Sight, facts, lane_range};
+use super::cache::Busy;
+use super::io::{Action, ContainerSeen, Effect, Mutant, Phase, PodMemory};
+use super::observe::digest_of;
+use super::{Core, Sight, facts, instance_range};
 
 /// Grace of a container whose spec is not known any more.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
@@ -37,41 +37,41 @@ impl Core {
         let can_act = self.engine == EngineState::Up
             && matches!(self.sight, Sight::Clear { .. })
             && self.ledger.order.fence != Fence::default();
-        for lane in self.world.take_dirty() {
-            let acts = can_act && !is_spared(&self.ledger.order.spared, &lane);
+        for key in self.cache.take_dirty() {
+            let acts = can_act && !is_spared(&self.ledger.order.spared, &key);
             let worked = catch_unwind(AssertUnwindSafe(|| {
                 if acts {
-                    self.work_lane(&lane, now, out);
+                    self.reconcile_instance(&key, now, out);
                 }
-                self.refresh_facts(&lane, now);
+                self.refresh_facts(&key, now);
             }));
             if worked.is_err() {
                 // One bad instance does not stop the others: its containers stay as they are until the next attempt.
-                error!(group = %lane.group, instance = lane.instance, "working on an instance panicked; trying again later");
-                self.world.wait(&lane, Some(now + AFTER_PANIC));
+                error!(group = %key.group, instance = key.instance, "working on an instance panicked; trying again later");
+                self.cache.wait(&key, Some(now + AFTER_PANIC));
             }
-            self.world.tidy(&lane);
+            self.cache.tidy(&key);
         }
     }
 
-    fn work_lane(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
+    fn reconcile_instance(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
         let fault = self.settings.mutant == Some(Mutant::PanicsOnPurpose);
         assert!(!(fault && key.group.as_str().starts_with("panic")), "on purpose");
-        let (busy, hold_until) = match self.world.lane(key) {
+        let (busy, hold_until) = match self.cache.state(key) {
             None => (false, Timestamp::NEVER),
-            Some(lane) => (lane.busy.is_some(), lane.hold_until),
+            Some(state) => (state.busy.is_some(), state.hold_until),
         };
         if !busy && now < hold_until {
             // What is known of the lane may be older than the step that failed: nothing is concluded from it.
-            return self.world.wait(key, Some(hold_until));
+            return self.cache.wait(key, Some(hold_until));
         }
-        self.note_what_stands(key, now);
+        self.observe_instance(key, now);
         if busy && self.settings.mutant != Some(Mutant::WorksTwice) {
             return;
         }
         // Each of these settles one thing about one of the lane's pods, so this ends.
         loop {
-            match next_step(&self.planned_lane(key, now), now) {
+            match next_step(&self.planner_input(key, now), now) {
                 Next::CrashLooping(pod) => {
                     info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
                     self.memory_mut(&pod).is_crash_looping = true;
@@ -113,30 +113,30 @@ impl Core {
     }
 
     fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
-        let (step, history) = match next {
+        let (action, history) = match next {
             Next::Nothing | Next::CrashLooping(_) | Next::Recovered(_) | Next::Answered { .. } | Next::Fetch(_) => {
-                return self.world.wait(key, None);
+                return self.cache.wait(key, None);
             }
-            Next::WaitUntil(time) => return self.world.wait(key, Some(time)),
+            Next::WaitUntil(time) => return self.cache.wait(key, Some(time)),
             Next::Create(Identity { pod, index }) => {
                 let Some((spec, address)) = self.makings(&pod, index) else { return };
-                (Step::Create { pod, index, spec, address }, None)
+                (Action::Create { pod, index, spec, address }, None)
             }
             Next::Replace { old, grace, new: Identity { pod, index } } => {
                 let Some((spec, address)) = self.makings(&pod, index) else { return };
-                (Step::Replace { old, grace, pod, index, spec, address }, None)
+                (Action::Replace { old, grace, pod, index, spec, address }, None)
             }
             Next::Update { id, identity: Identity { pod, index } } => {
                 let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
-                (Step::Update { id, pod, index, spec }, None)
+                (Action::Update { id, pod, index, spec }, None)
             }
-            Next::ReadEnd { id } => (Step::ReadEnd { id }, None),
-            Next::Start { id, history, .. } => (Step::Start { id }, Some(history)),
-            Next::Stop { id, grace } => (Step::Stop { id, grace }, None),
-            Next::Remove { id, grace } => (Step::Remove { id, grace }, None),
+            Next::ReadEnd { id } => (Action::ReadEnd { id }, None),
+            Next::Start { id, history, .. } => (Action::Start { id }, Some(history)),
+            Next::Stop { id, grace } => (Action::Stop { id, grace }, None),
+            Next::Remove { id, grace } => (Action::Remove { id, grace }, None),
         };
-        self.world.begin(key, Busy { step: step.clone(), history });
-        out.push(Effect::Perform { lane: key.clone(), step });
+        self.cache.begin(key, Busy { action: action.clone(), history });
+        out.push(Effect::Perform { instance: key.clone(), action });
     }
 
     /// What a container of an ordered pod is made of, and the address that is meant for it.
@@ -150,12 +150,12 @@ impl Core {
     pub(super) fn ordered(&self, key: &InstanceKey) -> impl Iterator<Item = (&PodId, usize)> {
         let order = &self.ledger.order;
         let count = |pod: &PodId, a: &Assignment| order.spec_for(pod, a).map_or(0, |spec| spec.containers.len());
-        order.pods.range(lane_range(key)).map(move |(pod, assignment)| (pod, count(pod, assignment)))
+        order.pods.range(instance_range(key)).map(move |(pod, assignment)| (pod, count(pod, assignment)))
     }
 
-    fn planned_lane(&self, key: &InstanceKey, now: Timestamp) -> Lane<'_> {
+    fn planner_input(&self, key: &InstanceKey, now: Timestamp) -> Lane<'_> {
         let order = &self.ledger.order;
-        let wanted = order.pods.range(lane_range(key)).filter_map(|(pod, assignment)| {
+        let wanted = order.pods.range(instance_range(key)).filter_map(|(pod, assignment)| {
             let spec = order.spec_for(pod, assignment)?;
             let memory = self.ledger.memory.get(pod);
             Some(Wanted {
@@ -171,7 +171,7 @@ impl Core {
         });
         Lane {
             wanted: wanted.collect(),
-            seen: self.world.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
+            seen: self.cache.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
             limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
             switches: order.switches,
         }
@@ -199,7 +199,7 @@ impl Core {
                 engine_error: !seen.error.is_empty(),
                 finished_at: seen.finished_at,
                 seen_at: memory.and_then(|memory| end_seen_at(memory, seen)).unwrap_or(now),
-                excused: self.world.is_excused(&seen.id),
+                excused: self.cache.is_excused(&seen.id),
             },
             started_at: seen.started_at,
             grace: self.grace(&seen.identity.pod),
@@ -226,7 +226,7 @@ impl Core {
 
     /// What is remembered of `pod`, to change it; the ledger will be written.
     pub(super) fn memory_mut(&mut self, pod: &PodId) -> &mut PodMemory {
-        self.desk.remember();
+        self.intake.remember();
         Arc::make_mut(&mut self.ledger.memory).entry(pod.clone()).or_default()
     }
 
@@ -235,16 +235,16 @@ impl Core {
         for memory in Arc::make_mut(&mut self.ledger.memory).values_mut() {
             if memory.restarts > 0 && memory.restarted_at >= since {
                 memory.restarts -= 1;
-                self.desk.remember();
+                self.intake.remember();
             }
         }
     }
 
     fn refresh_facts(&mut self, key: &InstanceKey, now: Timestamp) {
         let mut pods: Vec<PodId> = self.reporter.pods_of(key).cloned().collect();
-        pods.extend(self.ledger.order.pods.range(lane_range(key)).map(|(pod, _)| pod.clone()));
-        pods.extend(self.world.containers(key).map(|seen| seen.identity.pod.clone()));
-        pods.extend(self.heritage.pods_of(key).cloned());
+        pods.extend(self.ledger.order.pods.range(instance_range(key)).map(|(pod, _)| pod.clone()));
+        pods.extend(self.cache.containers(key).map(|seen| seen.identity.pod.clone()));
+        pods.extend(self.in_flight.pods_of(key).cloned());
         pods.sort_unstable();
         pods.dedup();
         for pod in pods {
@@ -258,7 +258,7 @@ impl Core {
 
     /// When a crash-looping pod is started again; never when no start is planned.
     fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
-        let attempt = memory.is_crash_looping.then(|| next_attempt(&self.planned_lane(key, now), pod, now)).flatten();
+        let attempt = memory.is_crash_looping.then(|| next_attempt(&self.planner_input(key, now), pod, now)).flatten();
         attempt.unwrap_or_default()
     }
 
@@ -271,17 +271,17 @@ impl Core {
         let ordered = self.ledger.order.pods.get(pod);
         let spec = ordered.and_then(|assignment| self.ledger.order.spec_for(pod, assignment));
         let mut containers: Vec<&ContainerSeen> =
-            self.world.containers(key).filter(|seen| seen.identity.pod == *pod).collect();
+            self.cache.containers(key).filter(|seen| seen.identity.pod == *pod).collect();
         containers.sort_by_key(|seen| (seen.identity.index, seen.phase != Phase::Running, seen.started_at, &seen.id));
         containers.dedup_by_key(|seen| seen.identity.index);
         facts::of(&facts::Known {
             ordered: ordered.zip(spec.map(Arc::as_ref)),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
-            making: self.heritage.contains(pod) || self.world.lane(key).is_some_and(|lane| lane.is_making(pod)),
+            making: self.in_flight.contains(pod) || self.cache.state(key).is_some_and(|state| state.is_making(pod)),
             memory,
             images: &self.images,
-            trouble: self.world.lane(key).map_or("", |lane| lane.trouble.as_str()),
+            trouble: self.cache.state(key).map_or("", |state| state.trouble.as_str()),
             next_attempt: self.next_attempt(key, pod, memory, now),
             before: self.reporter.get(pod),
             now,
@@ -301,10 +301,10 @@ fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> 
 
 /// Whether what this node has in `lane` is left as it is. A dependency pod's group is called after the dependency, the
 /// node and the namespace it serves.
-fn is_spared(spared: &BTreeSet<GroupName>, lane: &InstanceKey) -> bool {
+fn is_spared(spared: &BTreeSet<GroupName>, key: &InstanceKey) -> bool {
     let serves =
-        |name: &GroupName| lane.group.as_str().strip_prefix(name.as_str()).is_some_and(|place| place.starts_with('-'));
-    spared.contains(&lane.group) || (lane.instance == 0 && spared.iter().any(serves))
+        |name: &GroupName| key.group.as_str().strip_prefix(name.as_str()).is_some_and(|place| place.starts_with('-'));
+    spared.contains(&key.group) || (key.instance == 0 && spared.iter().any(serves))
 }
 
 /// When the agent read how the container ended; none when it has not read this end.
@@ -318,7 +318,7 @@ fn remembered(memory: &PodMemory) -> Memory {
     Memory {
         created: memory.created,
         outdated: memory.outdated,
-        halted: memory.halted.clone(),
+        halted: memory.stopped_by_order.clone(),
         is_crash_looping: memory.is_crash_looping,
         ends_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
         history: History { restarts: memory.restarts, restarted_at: memory.restarted_at },

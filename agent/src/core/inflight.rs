@@ -10,21 +10,21 @@ use std::time::Duration;
 use contract::pod_id::{InstanceKey, PodId};
 use contract::time::Timestamp;
 
+use super::instance_range;
 use super::io::Ledger;
-use super::lane_range;
 
 /// An engine that is at something for longer is found to hang, and nothing is concluded from what it shows.
 const UNDER_WAY: Duration = Duration::from_secs(11);
 
 /// Pods that may still come.
 #[derive(Debug, Default)]
-pub(super) struct Heritage {
+pub(super) struct InFlight {
     pods: BTreeSet<PodId>,
     /// A look that began then or later shows them, if they are there.
     shown_from: Timestamp,
 }
 
-impl Heritage {
+impl InFlight {
     /// A run begins with this ledger.
     pub(super) fn of(ledger: &Ledger, now: Timestamp) -> Self {
         let pods = ledger.order.pods.keys().chain(&ledger.coming);
@@ -35,8 +35,8 @@ impl Heritage {
         self.pods.contains(pod)
     }
     /// Those of one instance.
-    pub(super) fn pods_of(&self, lane: &InstanceKey) -> impl Iterator<Item = &PodId> {
-        self.pods.range(lane_range(lane))
+    pub(super) fn pods_of(&self, key: &InstanceKey) -> impl Iterator<Item = &PodId> {
+        self.pods.range(instance_range(key))
     }
     /// When a look is due that settles it; none when there is nothing to settle.
     pub(super) fn look_at(&self) -> Option<Timestamp> {

@@ -13,10 +13,10 @@ use super::io::{ContainerSeen, Phase, PodMemory, WellMemory};
 
 impl Core {
     /// Remembers what follows from the containers that stand there.
-    pub(super) fn note_what_stands(&mut self, key: &InstanceKey, now: Timestamp) {
+    pub(super) fn observe_instance(&mut self, key: &InstanceKey, now: Timestamp) {
         let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
         for (pod, count) in pods {
-            let of_pod = || self.world.containers(key).filter(|seen| seen.identity.pod == pod);
+            let of_pod = || self.cache.containers(key).filter(|seen| seen.identity.pod == pod);
             if count > 0 && of_pod().next().is_none() && !self.ledger.memory.contains_key(&pod) {
                 // It is to be made: nothing follows from that.
                 continue;
@@ -41,7 +41,7 @@ impl Core {
         let Some(memory) = self.ledger.memory.get(pod).filter(|memory| memory.outdated) else { return };
         let Some(spec) = self.ledger.order.spec_of(pod) else { return };
         let wanted = Digest::of(spec.as_ref()).to_string();
-        let own = || self.world.containers(key).filter(|seen| seen.identity.pod == *pod);
+        let own = || self.cache.containers(key).filter(|seen| seen.identity.pod == *pod);
         let made_so = own().next().is_some() && own().all(|seen| digest_of(Some(memory), seen) == wanted);
         if made_so {
             self.memory_mut(pod).outdated = false;
@@ -65,7 +65,7 @@ impl Core {
         if memory.outdated && nothing {
             let memory = self.memory_mut(pod);
             *memory = PodMemory {
-                halted: std::mem::take(&mut memory.halted),
+                stopped_by_order: std::mem::take(&mut memory.stopped_by_order),
                 starts_done: memory.starts_done,
                 restarts_done: memory.restarts_done,
                 ..PodMemory::default()
@@ -73,9 +73,10 @@ impl Core {
         } else if !memory.outdated && complete && !memory.created {
             self.memory_mut(pod).created = true;
         }
-        let halted = self.ledger.memory.get(pod).map_or(&nobody.halted, |memory| &memory.halted);
-        if wanted && halted.iter().any(|index| running.contains(index)) {
-            self.memory_mut(pod).halted.retain(|index| !running.contains(index));
+        let stopped_by_order =
+            self.ledger.memory.get(pod).map_or(&nobody.stopped_by_order, |memory| &memory.stopped_by_order);
+        if wanted && stopped_by_order.iter().any(|index| running.contains(index)) {
+            self.memory_mut(pod).stopped_by_order.retain(|index| !running.contains(index));
         }
     }
 

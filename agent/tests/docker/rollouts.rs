@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::container::{Plan, plan};
-use agent::core::io::{ContainerSeen, ImageTrouble, Phase, StepFailure};
+use agent::core::io::{ActionFailure, ContainerSeen, ImageTrouble, Phase};
 use contract::digest::Digest;
 use contract::fence::{Fence, Term};
 use contract::order::{Assignment, Fetch, Order, OrderReply};
@@ -75,8 +75,8 @@ async fn limits_are_changed_while_a_container_runs_and_while_it_does_not() {
         assert_eq!(engine.start(&made.id).await.expect("starts").expect("is there").phase, Phase::Running);
 
         spec.containers[0].memory_limit = 1 << 20;
-        match engine.update(&made.id, &cluster.plan(&spec, 0)).await.map_err(StepFailure::from) {
-            Err(StepFailure::Refused(text)) => assert!(text.contains("emory"), "{text}"),
+        match engine.update(&made.id, &cluster.plan(&spec, 0)).await.map_err(ActionFailure::from) {
+            Err(ActionFailure::Refused(text)) => assert!(text.contains("emory"), "{text}"),
             other => panic!("less than the engine takes: {other:?}"),
         }
         spec.containers[0].memory_limit = 0;
@@ -126,8 +126,8 @@ async fn an_image_that_is_here_is_fetched_at_once_and_one_that_cannot_be_had_say
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         engine.fetch(super::docker::IMAGE).await.expect("it is here");
-        let trouble = async |image: &str| match engine.fetch(image).await.map_err(StepFailure::from) {
-            Err(StepFailure::NoImage { text, trouble }) => (trouble, text),
+        let trouble = async |image: &str| match engine.fetch(image).await.map_err(ActionFailure::from) {
+            Err(ActionFailure::NoImage { text, trouble }) => (trouble, text),
             other => panic!("{other:?}"),
         };
         let (why, text) = trouble("127.0.0.1:1/absent:1").await;
@@ -137,8 +137,8 @@ async fn an_image_that_is_here_is_fetched_at_once_and_one_that_cannot_be_had_say
         assert_eq!(why, ImageTrouble::Denied, "{text}");
         let mut spec = cluster.spec(1);
         spec.containers[0].image = "127.0.0.1:1/Absent:1".to_owned();
-        let made = engine.create(&cluster.plan(&spec, 0)).await.map_err(StepFailure::from);
-        assert!(matches!(made, Err(StepFailure::NoImage { trouble: ImageTrouble::Denied, .. })), "{made:?}");
+        let made = engine.create(&cluster.plan(&spec, 0)).await.map_err(ActionFailure::from);
+        assert!(matches!(made, Err(ActionFailure::NoImage { trouble: ImageTrouble::Denied, .. })), "{made:?}");
     })
     .await;
 }

@@ -1,10 +1,9 @@
-//! Who waits for the outcome of which command.
+//! Requests that wait for the outcome of their command, by command id.
 //!
-//! One inbox per process, so waiters are told apart by command id. Two requests may wait for one id: a client that
-//! repeats its `Idempotency-Key` while the first try still runs.
+//! Two requests may wait for one id: a client repeats its `Idempotency-Key` while its first request still runs.
 //!
-//! The surprise: schedulers of wire version 1 cannot name a command they cannot read. Such a refusal is given to whoever has waited
-//! longest for a command that only newer schedulers understand: they are decided in the order in which they were sent.
+//! A scheduler of wire version 1 cannot name a command that it cannot decode. Its refusal goes to the oldest request whose
+//! command needs a newer scheduler, because the leader decides commands in the order they were sent.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,12 +14,12 @@ use contract::wire;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::oneshot;
 
-/// What a scheduler of wire version 1 calls a command that it cannot read.
+/// The id in a version 1 refusal of a command that the scheduler could not decode.
 const UNNAMED: &str = "malformed";
 
-/// The table; clones share it.
+/// Clones share the table.
 #[derive(Debug, Clone)]
-pub struct Waiters {
+pub struct Pending {
     table: Arc<Mutex<Table>>,
     most: usize,
     waiting: Gauge,
@@ -29,30 +28,30 @@ pub struct Waiters {
 #[derive(Debug, Default)]
 struct Table {
     by_command: BTreeMap<CommandId, BTreeMap<u64, oneshot::Sender<Outcome>>>,
-    /// Commands that schedulers of wire version 1 cannot read, in the order of their waiters.
+    /// Commands that need a scheduler newer than wire version 1, oldest first.
     newer: BTreeMap<u64, CommandId>,
     count: usize,
     next: u64,
 }
 
-/// One waiter; dropping it gives its place back.
+/// One waiting request; dropping it removes it from the table.
 #[derive(Debug)]
-pub struct Waiter {
-    waiters: Waiters,
+pub struct PendingCommand {
+    pending: Pending,
     id: CommandId,
     number: u64,
     outcome: oneshot::Receiver<Outcome>,
 }
 
-impl Waiters {
-    /// An empty table with room for `most`; `waiting` shows how many wait.
+impl Pending {
+    /// Room for `most` requests; `waiting` is the gauge of waiting requests.
     pub fn new(most: usize, waiting: Gauge) -> Self {
         Self { table: Arc::default(), most, waiting }
     }
 
-    /// Begins to wait for `id`, which needs a scheduler of version `wire`; none when the table is full, and the caller must not
-    /// publish then.
-    pub fn wait_for(&self, id: &CommandId, wire: u32) -> Option<Waiter> {
+    /// Registers a request for `id`, which needs a scheduler of version `wire`. None when the table is full: then the
+    /// caller must not publish the command.
+    pub fn wait_for(&self, id: &CommandId, wire: u32) -> Option<PendingCommand> {
         let (sender, outcome) = oneshot::channel();
         let number = self.with(|table| {
             if table.count >= self.most {
@@ -67,10 +66,10 @@ impl Waiters {
             }
             Some(number)
         })?;
-        Some(Waiter { waiters: self.clone(), id: id.clone(), number, outcome })
+        Some(PendingCommand { pending: self.clone(), id: id.clone(), number, outcome })
     }
 
-    /// Hands an outcome to everybody who waits for it; one nobody waits for is dropped.
+    /// Delivers an outcome to every request that waits for it.
     pub fn deliver(&self, outcome: &Outcome) {
         let (outcome, senders) = self.with(|table| {
             let outcome = table.named(outcome);
@@ -80,7 +79,7 @@ impl Waiters {
             (outcome, senders)
         });
         for sender in senders.into_values() {
-            // A waiter that gave up in this moment needs no outcome.
+            // Fails only when the request timed out at this moment.
             drop(sender.send(outcome.clone()));
         }
     }
@@ -99,7 +98,7 @@ impl Waiters {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Table) -> T) -> T {
-        // No change can panic half-way, so a poisoned table is still whole.
+        // No change can panic half-way, so a poisoned table is still consistent.
         let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let result = change(&mut table);
         self.waiting.set(i64::try_from(table.count).unwrap_or(i64::MAX));
@@ -108,7 +107,7 @@ impl Waiters {
 }
 
 impl Table {
-    /// The outcome under the name of the command it belongs to, with the remedy.
+    /// The outcome; an unnamed refusal gets the id of its command and the remedy.
     fn named(&self, outcome: &Outcome) -> Outcome {
         match (&outcome.verdict, self.newer.values().next()) {
             (Verdict::Refused(Refusal::Malformed { reason }), Some(id)) if outcome.id.as_str() == UNNAMED => {
@@ -120,20 +119,20 @@ impl Table {
     }
 }
 
-impl Waiter {
-    /// The outcome, once it is delivered. Cancel-safe.
+impl PendingCommand {
+    /// Waits for the outcome. Cancel-safe.
     pub async fn outcome(&mut self) -> Outcome {
         match (&mut self.outcome).await {
             Ok(outcome) => outcome,
-            // The sender lives in the table until it is used or this waiter is dropped.
+            // Cannot happen: the table keeps the sender until it is used or this value is dropped.
             Err(_) => std::future::pending().await,
         }
     }
 }
 
-impl Drop for Waiter {
+impl Drop for PendingCommand {
     fn drop(&mut self) {
-        self.waiters.forget(&self.id, self.number);
+        self.pending.forget(&self.id, self.number);
     }
 }
 
@@ -150,54 +149,54 @@ mod tests {
         Outcome { id: id(text), at: Timestamp::from_millis(1), verdict: Verdict::Accepted, digest: None }
     }
 
-    fn waiting(waiters: &Waiters, text: &str) -> Waiter {
-        waiters.wait_for(&id(text), wire::FIRST).unwrap()
+    fn waiting(pending: &Pending, text: &str) -> PendingCommand {
+        pending.wait_for(&id(text), wire::FIRST).unwrap()
     }
 
     #[tokio::test]
-    async fn a_refusal_without_a_name_belongs_to_the_first_that_only_newer_schedulers_understand() {
-        let waiters = Waiters::new(10, Gauge::default());
-        let mut usual = waiting(&waiters, "usual");
-        let mut newer = ["z", "a"].map(|text| waiters.wait_for(&id(text), 2).unwrap());
+    async fn an_unnamed_refusal_goes_to_the_oldest_command_that_needs_a_newer_scheduler() {
+        let pending = Pending::new(10, Gauge::default());
+        let mut usual = waiting(&pending, "usual");
+        let mut newer = ["z", "a"].map(|text| pending.wait_for(&id(text), 2).unwrap());
         let refusal = Refusal::Malformed { reason: "it speaks wire version 2".to_owned() };
         let unnamed = Outcome { verdict: Verdict::Refused(refusal), ..outcome(UNNAMED) };
         for (waiter, name) in newer.iter_mut().zip(["z", "a"]) {
-            waiters.deliver(&unnamed);
+            pending.deliver(&unnamed);
             let heard = waiter.outcome().await;
             assert_eq!(heard.id, id(name));
             assert!(format!("{heard:?}").contains("wire version 2; upgrade the schedulers"), "{heard:?}");
         }
-        waiters.deliver(&unnamed);
+        pending.deliver(&unnamed);
         assert!(futures_util::FutureExt::now_or_never(usual.outcome()).is_none());
         drop((usual, newer));
-        assert!(waiters.with(|table| table.by_command.is_empty() && table.newer.is_empty()));
+        assert!(pending.with(|table| table.by_command.is_empty() && table.newer.is_empty()));
     }
 
     #[tokio::test]
-    async fn everybody_who_waits_for_a_command_hears_of_it_and_nobody_else() {
-        let waiters = Waiters::new(10, Gauge::default());
-        let (mut first, mut second) = (waiting(&waiters, "a"), waiting(&waiters, "a"));
-        let mut other = waiting(&waiters, "b");
-        waiters.deliver(&outcome("a"));
-        waiters.deliver(&outcome("unknown"));
+    async fn an_outcome_is_delivered_to_all_requests_with_its_id_and_to_no_other() {
+        let pending = Pending::new(10, Gauge::default());
+        let (mut first, mut second) = (waiting(&pending, "a"), waiting(&pending, "a"));
+        let mut other = waiting(&pending, "b");
+        pending.deliver(&outcome("a"));
+        pending.deliver(&outcome("unknown"));
         assert_eq!((first.outcome().await, second.outcome().await), (outcome("a"), outcome("a")));
         assert!(futures_util::FutureExt::now_or_never(other.outcome()).is_none());
     }
 
     #[test]
-    fn the_table_is_bounded_and_places_come_back() {
+    fn the_table_is_bounded_and_dropped_requests_make_room() {
         let gauge = Gauge::default();
-        let waiters = Waiters::new(2, gauge.clone());
-        let first = waiting(&waiters, "a");
-        let second = waiting(&waiters, "a");
-        assert!(waiters.wait_for(&id("b"), wire::FIRST).is_none());
+        let pending = Pending::new(2, gauge.clone());
+        let first = waiting(&pending, "a");
+        let second = waiting(&pending, "a");
+        assert!(pending.wait_for(&id("b"), wire::FIRST).is_none());
         drop(first);
         assert_eq!(gauge.get(), 1);
-        let third = waiting(&waiters, "b");
-        waiters.deliver(&outcome("b"));
+        let third = waiting(&pending, "b");
+        pending.deliver(&outcome("b"));
         drop(third);
         drop(second);
         assert_eq!(gauge.get(), 0);
-        assert!(waiters.with(|table| table.by_command.is_empty()));
+        assert!(pending.with(|table| table.by_command.is_empty()));
     }
 }

@@ -10,13 +10,13 @@ use contract::pod_id::{InstanceKey, PodId};
 use contract::time::Timestamp;
 use planner::restart::History;
 
-use super::io::{ContainerSeen, Phase, Step};
+use super::io::{Action, ContainerSeen, Phase};
 
 /// What was seen and what is under way.
 #[derive(Debug, Default)]
-pub(super) struct World {
+pub(super) struct Cache {
     containers: BTreeMap<String, ContainerSeen>,
-    lanes: BTreeMap<InstanceKey, Lane>,
+    instances: BTreeMap<InstanceKey, InstanceState>,
     waits: BTreeSet<(Timestamp, InstanceKey)>,
     dirty: BTreeSet<InstanceKey>,
     /// Lanes that moved since the inventory that is being taken was asked for.
@@ -27,16 +27,16 @@ pub(super) struct World {
     excused: BTreeSet<String>,
 }
 
-/// One lane's own state.
+/// One key's own state.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct InstanceState {
     /// Its containers, in the order of their ids; hardly ever more than one or two.
     ids: Vec<String>,
     wait: Option<Timestamp>,
     /// The step under way.
     pub(super) busy: Option<Box<Busy>>,
     /// Steps in a row that came to nothing for a reason outside the pod.
-    pub(super) stumbles: u32,
+    pub(super) unreachable_count: u32,
     /// No step before this.
     pub(super) hold_until: Timestamp,
     /// What the last stop or removal that failed said.
@@ -49,35 +49,35 @@ pub(super) struct Lane {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Busy {
     /// The step.
-    pub(super) step: Step,
+    pub(super) action: Action,
     /// The restarts to remember when a start works.
     pub(super) history: Option<History>,
 }
 
-impl Lane {
+impl InstanceState {
     /// Whether a container of the pod is being made at this moment, or may have been without our seeing it yet.
     pub(super) fn is_making(&self, wanted: &PodId) -> bool {
         if self.unsure.as_ref() == Some(wanted) {
             return true;
         }
-        match self.busy.as_ref().map(|busy| &busy.step) {
-            Some(Step::Create { pod, .. } | Step::Replace { pod, .. }) => pod == wanted,
+        match self.busy.as_ref().map(|busy| &busy.action) {
+            Some(Action::Create { pod, .. } | Action::Replace { pod, .. }) => pod == wanted,
             Some(
-                Step::Update { .. }
-                | Step::ReadEnd { .. }
-                | Step::Start { .. }
-                | Step::Stop { .. }
-                | Step::Remove { .. },
+                Action::Update { .. }
+                | Action::ReadEnd { .. }
+                | Action::Start { .. }
+                | Action::Stop { .. }
+                | Action::Remove { .. },
             )
             | None => false,
         }
     }
 }
 
-impl World {
-    /// The containers of one lane.
-    pub(super) fn containers(&self, lane: &InstanceKey) -> impl Iterator<Item = &ContainerSeen> {
-        let ids = self.lanes.get(lane).map(|lane| &lane.ids);
+impl Cache {
+    /// The containers of one key.
+    pub(super) fn containers(&self, key: &InstanceKey) -> impl Iterator<Item = &ContainerSeen> {
+        let ids = self.instances.get(key).map(|key| &key.ids);
         ids.into_iter().flatten().filter_map(|id| self.containers.get(id))
     }
 
@@ -91,14 +91,14 @@ impl World {
         self.containers.get(id)
     }
 
-    /// A lane's own state, if it has any.
-    pub(super) fn lane(&self, lane: &InstanceKey) -> Option<&Lane> {
-        self.lanes.get(lane)
+    /// A key's own state, if it has any.
+    pub(super) fn state(&self, key: &InstanceKey) -> Option<&InstanceState> {
+        self.instances.get(key)
     }
 
-    /// A lane's own state, to change it.
-    pub(super) fn lane_mut(&mut self, lane: &InstanceKey) -> &mut Lane {
-        self.lanes.entry(lane.clone()).or_default()
+    /// A key's own state, to change it.
+    pub(super) fn state_mut(&mut self, key: &InstanceKey) -> &mut InstanceState {
+        self.instances.entry(key.clone()).or_default()
     }
 
     /// True when the container ended through no fault of its own.
@@ -106,24 +106,24 @@ impl World {
         self.excused.contains(id)
     }
 
-    /// A lane must be looked at again.
-    pub(super) fn mark(&mut self, lane: &InstanceKey) {
-        if !self.dirty.contains(lane) {
-            self.dirty.insert(lane.clone());
+    /// A key must be looked at again.
+    pub(super) fn mark(&mut self, key: &InstanceKey) {
+        if !self.dirty.contains(key) {
+            self.dirty.insert(key.clone());
         }
     }
 
-    /// Every lane that has a container must be looked at again.
+    /// Every key that has a container must be looked at again.
     pub(super) fn mark_all(&mut self) {
-        self.dirty.extend(self.lanes.keys().cloned());
+        self.dirty.extend(self.instances.keys().cloned());
     }
 
     /// Lanes whose time has come must be looked at again.
     pub(super) fn mark_due(&mut self, now: Timestamp) {
         while self.waits.first().is_some_and(|(time, _)| *time <= now) {
-            let Some((_, lane)) = self.waits.pop_first() else { return };
-            self.lane_mut(&lane).wait = None;
-            self.mark(&lane);
+            let Some((_, key)) = self.waits.pop_first() else { return };
+            self.state_mut(&key).wait = None;
+            self.mark(&key);
         }
     }
 
@@ -132,36 +132,37 @@ impl World {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Sets when a lane must be looked at again by itself.
-    pub(super) fn wait(&mut self, lane: &InstanceKey, time: Option<Timestamp>) {
+    /// Sets when a key must be looked at again by itself.
+    pub(super) fn wait(&mut self, key: &InstanceKey, time: Option<Timestamp>) {
         let before = match time {
-            Some(_) => std::mem::replace(&mut self.lane_mut(lane).wait, time),
-            None => self.lanes.get_mut(lane).and_then(|lane| lane.wait.take()),
+            Some(_) => std::mem::replace(&mut self.state_mut(key).wait, time),
+            None => self.instances.get_mut(key).and_then(|state| state.wait.take()),
         };
         if let Some(before) = before {
-            self.waits.remove(&(before, lane.clone()));
+            self.waits.remove(&(before, key.clone()));
         }
         if let Some(time) = time {
-            self.waits.insert((time, lane.clone()));
+            self.waits.insert((time, key.clone()));
         }
     }
 
-    /// When the next lane must be looked at by itself.
+    /// When the next key must be looked at by itself.
     pub(super) fn next_wait(&self) -> Option<Timestamp> {
         self.waits.first().map(|(time, _)| *time)
     }
 
-    /// A step begins in a lane.
-    pub(super) fn begin(&mut self, lane: &InstanceKey, busy: Busy) {
-        self.touch(lane);
-        self.wait(lane, None);
-        self.lane_mut(lane).busy = Some(Box::new(busy));
+    /// A step begins in a key.
+    pub(super) fn begin(&mut self, key: &InstanceKey, busy: Busy) {
+        self.touch(key);
+        self.wait(key, None);
+        self.state_mut(key).busy = Some(Box::new(busy));
     }
 
     /// An inventory is being taken from now on.
     pub(super) fn inventory_begins(&mut self) {
         self.expected = self.expected.saturating_add(1);
-        self.touched = self.lanes.iter().filter(|(_, lane)| lane.busy.is_some()).map(|(key, _)| key.clone()).collect();
+        self.touched =
+            self.instances.iter().filter(|(_, state)| state.busy.is_some()).map(|(key, _)| key.clone()).collect();
     }
 
     /// An inventory was taken. With `excuse_since`, ends after that time, and ends of containers that ran when last
@@ -184,9 +185,9 @@ impl World {
                 self.gone(&id);
             }
         }
-        let unsure = self.lanes.iter().filter(|(key, lane)| lane.unsure.is_some() && !self.touched.contains(key));
+        let unsure = self.instances.iter().filter(|(key, state)| state.unsure.is_some() && !self.touched.contains(key));
         for key in unsure.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.lane_mut(&key).unsure = None;
+            self.state_mut(&key).unsure = None;
             self.mark(&key);
         }
         self.inventory_ends();
@@ -228,7 +229,7 @@ impl World {
             self.excused.remove(&seen.id);
         }
         self.mark(&key);
-        let ids = &mut self.lane_mut(&key).ids;
+        let ids = &mut self.state_mut(&key).ids;
         if let Err(place) = ids.binary_search(&seen.id) {
             ids.reserve_exact(1);
             ids.insert(place, seen.id.clone());
@@ -241,25 +242,26 @@ impl World {
         self.excused.remove(id);
         if let Some(seen) = self.containers.remove(id) {
             let key = seen.identity.pod.key();
-            self.lane_mut(&key).ids.retain(|other| other != id);
+            self.state_mut(&key).ids.retain(|other| other != id);
             self.touch(&key);
             self.mark(&key);
         }
     }
 
-    /// Forgets a lane that has nothing left to remember.
-    pub(super) fn tidy(&mut self, lane: &InstanceKey) {
-        let done =
-            |lane: &Lane| lane.ids.is_empty() && lane.busy.is_none() && lane.wait.is_none() && lane.unsure.is_none();
-        if self.lanes.get(lane).is_some_and(done) {
-            self.lanes.remove(lane);
+    /// Forgets a key that has nothing left to remember.
+    pub(super) fn tidy(&mut self, key: &InstanceKey) {
+        let done = |state: &InstanceState| {
+            state.ids.is_empty() && state.busy.is_none() && state.wait.is_none() && state.unsure.is_none()
+        };
+        if self.instances.get(key).is_some_and(done) {
+            self.instances.remove(key);
         }
     }
 
-    /// A lane moved: an inventory asked for earlier says nothing about it.
-    pub(super) fn touch(&mut self, lane: &InstanceKey) {
-        if self.expected > 0 && !self.touched.contains(lane) {
-            self.touched.insert(lane.clone());
+    /// A key moved: an inventory asked for earlier says nothing about it.
+    pub(super) fn touch(&mut self, key: &InstanceKey) {
+        if self.expected > 0 && !self.touched.contains(key) {
+            self.touched.insert(key.clone());
         }
     }
 

@@ -16,7 +16,7 @@ use tracing::warn;
 
 use super::Core;
 use super::images::waiting_for;
-use super::io::{ContainerSeen, ImageTrouble, LiveMemory, Phase, Step, StepFailure, Updated};
+use super::io::{Action, ActionFailure, ContainerSeen, ImageTrouble, LiveMemory, Phase, Updated};
 
 /// Back-off after the engine refused a create, a start, an update or a fetch: 10 s doubling to 5 min. The scheduler
 /// usually answers a pod that cannot be made with a new drift before.
@@ -40,58 +40,58 @@ impl BackOff {
 
 impl Core {
     /// A step ended.
-    pub(super) fn stepped(
+    pub(super) fn action_done(
         &mut self,
         key: &InstanceKey,
-        step: &Step,
-        result: Result<Option<ContainerSeen>, StepFailure>,
+        action: &Action,
+        result: Result<Option<ContainerSeen>, ActionFailure>,
         now: Timestamp,
     ) {
-        self.world.touch(key);
-        self.world.mark(key);
-        let lane = self.world.lane_mut(key);
-        let history = match lane.busy.take() {
-            Some(busy) if busy.step == *step => busy.history,
+        self.cache.touch(key);
+        self.cache.mark(key);
+        let state = self.cache.state_mut(key);
+        let history = match state.busy.take() {
+            Some(busy) if busy.action == *action => busy.history,
             // The end of a step of an earlier run: what it left behind is still true.
             other => {
-                lane.busy = other;
+                state.busy = other;
                 None
             }
         };
         match result {
-            Ok(left) => self.step_worked(key, step, (left, history), now),
-            Err(failure) => self.step_failed(key, step, failure, now),
+            Ok(left) => self.action_succeeded(key, action, (left, history), now),
+            Err(failure) => self.action_failed(key, action, failure, now),
         }
     }
 
-    fn step_worked(
+    fn action_succeeded(
         &mut self,
         key: &InstanceKey,
-        step: &Step,
+        action: &Action,
         (left, history): (Option<ContainerSeen>, Option<History>),
         now: Timestamp,
     ) {
-        let lane = self.world.lane_mut(key);
-        lane.stumbles = 0;
-        lane.hold_until = Timestamp::NEVER;
-        lane.trouble.clear();
-        let pod = self.pod_of(step);
+        let state = self.cache.state_mut(key);
+        state.unreachable_count = 0;
+        state.hold_until = Timestamp::NEVER;
+        state.trouble.clear();
+        let pod = self.pod_of(action);
         let started = left.as_ref().map(|seen| seen.identity.index);
         match left {
-            Some(seen) => self.world.put(seen),
-            None => step_target(step).into_iter().for_each(|id| self.world.gone(id)),
+            Some(seen) => self.cache.put(seen),
+            None => target_of(action).into_iter().for_each(|id| self.cache.gone(id)),
         }
-        if let Step::Replace { old, .. } = step {
-            self.world.gone(old);
+        if let Action::Replace { old, .. } = action {
+            self.cache.gone(old);
         }
-        if let Step::Create { spec, index, .. } | Step::Replace { spec, index, .. } = step {
+        if let Action::Create { spec, index, .. } | Action::Replace { spec, index, .. } = action {
             spec.containers.get(*index).into_iter().for_each(|container| self.images.used(&container.image, now));
         }
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
-        match step {
-            Step::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
-            Step::ReadEnd { id } => self.end_read(&pod, id, now),
-            Step::Create { .. } | Step::Replace { .. } | Step::Start { .. } => {
+        match action {
+            Action::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
+            Action::ReadEnd { id } => self.end_read(&pod, id, now),
+            Action::Create { .. } | Action::Replace { .. } | Action::Start { .. } => {
                 let most = self.settings.most_restarts;
                 let asked = self.is_asked(&pod);
                 let memory = self.memory_mut(&pod);
@@ -105,92 +105,92 @@ impl Core {
                     memory.restarted_at = restarted_at;
                 }
                 if let Some(index) = started {
-                    memory.halted.remove(&index);
+                    memory.stopped_by_order.remove(&index);
                     if asked {
                         memory.renewed.insert(index);
                     }
                 }
             }
-            Step::Update { .. } | Step::Stop { .. } | Step::Remove { .. } => {}
+            Action::Update { .. } | Action::Stop { .. } | Action::Remove { .. } => {}
         }
     }
 
-    fn step_failed(&mut self, key: &InstanceKey, step: &Step, failure: StepFailure, now: Timestamp) {
-        let pod = self.pod_of(step);
+    fn action_failed(&mut self, key: &InstanceKey, action: &Action, failure: ActionFailure, now: Timestamp) {
+        let pod = self.pod_of(action);
         let (refused, text) = match failure {
-            StepFailure::Refused(text) => (true, text),
-            StepFailure::NoImage { text, trouble } => {
-                self.image_lacked(step, &text, trouble, now);
+            ActionFailure::Refused(text) => (true, text),
+            ActionFailure::NoImage { text, trouble } => {
+                self.image_lacked(action, &text, trouble, now);
                 (true, text)
             }
-            StepFailure::Unreachable(text) => (false, text),
+            ActionFailure::Unreachable(text) => (false, text),
         };
         warn!(lane = %key, refused, reason = %text, "a step failed");
         let ordered = pod.filter(|pod| self.ledger.order.pods.contains_key(pod));
-        match (step, ordered) {
-            (Step::Create { .. }, Some(pod)) if refused => {
+        match (action, ordered) {
+            (Action::Create { .. }, Some(pod)) if refused => {
                 self.making_refused(&pod, format!("Cannot create container, {text}"), now);
             }
-            (Step::Start { .. }, Some(pod)) if refused => {
+            (Action::Start { .. }, Some(pod)) if refused => {
                 // The engine keeps its own words about it with the container.
-                self.look_again = true;
+                self.inventory_due_now = true;
                 self.making_refused(&pod, format!("Cannot start container, {text}"), now);
             }
-            (Step::Update { .. }, Some(pod)) if refused => {
+            (Action::Update { .. }, Some(pod)) if refused => {
                 let live = &mut self.memory_mut(&pod).live;
                 live.failures = live.failures.saturating_add(1);
                 live.retry_at = now + REFUSED.after(live.failures);
                 live.last_error = format!("Cannot update container, {text}");
             }
-            (Step::Stop { id, .. }, Some(pod)) if refused && self.is_to_run(&pod) => {
+            (Action::Stop { id, .. }, Some(pod)) if refused && self.is_to_run(&pod) => {
                 self.restart_refused(&pod, id);
-                self.stumble(key, format!("Cannot restart container, {text}"), now);
+                self.back_off(key, format!("Cannot restart container, {text}"), now);
             }
-            (Step::Replace { .. }, _) => {
+            (Action::Replace { .. }, _) => {
                 // Whatever it was that failed, it is tried again step by step, and counts against nobody before.
-                self.look_again = true;
+                self.inventory_due_now = true;
                 let trouble = if refused { format!("Cannot replace container, {text}") } else { String::new() };
-                self.stumble(key, trouble, now);
+                self.back_off(key, trouble, now);
             }
-            (Step::Remove { .. }, _) if refused => {
+            (Action::Remove { .. }, _) if refused => {
                 // It may have ended before the refusal.
-                self.look_again = true;
-                self.stumble(key, format!("Fail to remove container, {text}"), now);
+                self.inventory_due_now = true;
+                self.back_off(key, format!("Fail to remove container, {text}"), now);
             }
-            (Step::Stop { .. }, _) if refused => {
-                self.look_again = true;
-                self.stumble(key, format!("Cannot stop container, {text}"), now);
+            (Action::Stop { .. }, _) if refused => {
+                self.inventory_due_now = true;
+                self.back_off(key, format!("Cannot stop container, {text}"), now);
             }
             (
-                Step::Create { .. }
-                | Step::Update { .. }
-                | Step::ReadEnd { .. }
-                | Step::Start { .. }
-                | Step::Stop { .. }
-                | Step::Remove { .. },
+                Action::Create { .. }
+                | Action::Update { .. }
+                | Action::ReadEnd { .. }
+                | Action::Start { .. }
+                | Action::Stop { .. }
+                | Action::Remove { .. },
                 _,
-            ) => self.stumble(key, String::new(), now),
+            ) => self.back_off(key, String::new(), now),
         }
         if !refused {
             // Nobody knows what the step left behind.
-            self.look_again = true;
+            self.inventory_due_now = true;
         }
-        match step {
-            Step::Create { pod, .. } if !refused => self.world.lane_mut(key).unsure = Some(pod.clone()),
+        match action {
+            Action::Create { pod, .. } if !refused => self.cache.state_mut(key).unsure = Some(pod.clone()),
             // Made, perhaps, before something else was refused.
-            Step::Replace { pod, .. } => self.world.lane_mut(key).unsure = Some(pod.clone()),
-            Step::Create { .. }
-            | Step::Update { .. }
-            | Step::ReadEnd { .. }
-            | Step::Start { .. }
-            | Step::Stop { .. }
-            | Step::Remove { .. } => {}
+            Action::Replace { pod, .. } => self.cache.state_mut(key).unsure = Some(pod.clone()),
+            Action::Create { .. }
+            | Action::Update { .. }
+            | Action::ReadEnd { .. }
+            | Action::Start { .. }
+            | Action::Stop { .. }
+            | Action::Remove { .. } => {}
         }
     }
 
     /// Remembers how a container of `pod` ended by itself.
     fn end_read(&mut self, pod: &PodId, id: &str, now: Timestamp) {
-        let Some(seen) = self.world.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
+        let Some(seen) = self.cache.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
         let (index, exit) = (seen.identity.index, exit_of(seen));
         let memory = self.memory_mut(pod);
         memory.exits.insert(index, exit);
@@ -200,7 +200,7 @@ impl Core {
     /// A standing container has the limits of `spec` now.
     fn updated(&mut self, pod: &PodId, (id, index): (&str, usize), spec: &PodSpec) {
         let digest = Digest::of(spec).to_string();
-        let made_so = self.world.container(id).is_some_and(|seen| seen.spec_digest == digest);
+        let made_so = self.cache.container(id).is_some_and(|seen| seen.spec_digest == digest);
         let live = &mut self.memory_mut(pod).live;
         if made_so {
             live.updated.remove(&index);
@@ -210,8 +210,8 @@ impl Core {
         *live = LiveMemory { updated: std::mem::take(&mut live.updated), ..LiveMemory::default() };
     }
 
-    fn image_lacked(&mut self, step: &Step, text: &str, trouble: ImageTrouble, now: Timestamp) {
-        if let Step::Create { spec, index, .. } | Step::Replace { spec, index, .. } = step
+    fn image_lacked(&mut self, action: &Action, text: &str, trouble: ImageTrouble, now: Timestamp) {
+        if let Action::Create { spec, index, .. } | Action::Replace { spec, index, .. } = action
             && let Some(container) = spec.containers.get(*index)
         {
             self.images.lacked(&container.image, text, trouble, now);
@@ -219,12 +219,12 @@ impl Core {
     }
 
     /// A fetch ended: whoever waits for the image is looked at again.
-    pub(super) fn fetched(&mut self, image: &str, result: Result<(), StepFailure>, now: Timestamp) {
+    pub(super) fn fetched(&mut self, image: &str, result: Result<(), ActionFailure>, now: Timestamp) {
         if let Err(reason) = &result {
             warn!(%image, ?reason, "an image could not be fetched");
         }
         self.images.ended(image, result, now);
-        waiting_for(&self.ledger.order, image).for_each(|pod| self.world.mark(&pod.key()));
+        waiting_for(&self.ledger.order, image).for_each(|pod| self.cache.mark(&pod.key()));
     }
 
     fn making_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {
@@ -237,19 +237,19 @@ impl Core {
     /// A container that shall be restarted cannot be ended: that is the answer. Should it have ended after all, its
     /// start is still somebody's wish.
     fn restart_refused(&mut self, pod: &PodId, id: &str) {
-        let index = self.world.container(id).map(|seen| seen.identity.index);
+        let index = self.cache.container(id).map(|seen| seen.identity.index);
         let memory = self.memory_mut(pod);
-        memory.halted.extend(index);
+        memory.stopped_by_order.extend(index);
         let history = History { restarts: memory.restarts, restarted_at: memory.restarted_at };
         self.answered(pod, history);
-        self.look_again = true;
+        self.inventory_due_now = true;
     }
 
-    fn stumble(&mut self, key: &InstanceKey, trouble: String, now: Timestamp) {
-        let lane = self.world.lane_mut(key);
-        lane.stumbles = lane.stumbles.saturating_add(1);
-        lane.hold_until = now + UNREACHABLE.after(lane.stumbles);
-        lane.trouble = trouble;
+    fn back_off(&mut self, key: &InstanceKey, trouble: String, now: Timestamp) {
+        let state = self.cache.state_mut(key);
+        state.unreachable_count = state.unreachable_count.saturating_add(1);
+        state.hold_until = now + UNREACHABLE.after(state.unreachable_count);
+        state.trouble = trouble;
     }
 
     fn is_to_run(&self, pod: &PodId) -> bool {
@@ -263,11 +263,11 @@ impl Core {
         asked.0 > answered.0 || asked.1 > answered.1
     }
 
-    fn pod_of(&self, step: &Step) -> Option<PodId> {
-        match step {
-            Step::Create { pod, .. } | Step::Replace { pod, .. } | Step::Update { pod, .. } => Some(pod.clone()),
-            Step::ReadEnd { id } | Step::Start { id } | Step::Stop { id, .. } | Step::Remove { id, .. } => {
-                self.world.container(id).map(|seen| seen.identity.pod.clone())
+    fn pod_of(&self, action: &Action) -> Option<PodId> {
+        match action {
+            Action::Create { pod, .. } | Action::Replace { pod, .. } | Action::Update { pod, .. } => Some(pod.clone()),
+            Action::ReadEnd { id } | Action::Start { id } | Action::Stop { id, .. } | Action::Remove { id, .. } => {
+                self.cache.container(id).map(|seen| seen.identity.pod.clone())
             }
         }
     }
@@ -283,13 +283,13 @@ fn exit_of(seen: &ContainerSeen) -> ExitFacts {
     }
 }
 
-fn step_target(step: &Step) -> Option<&str> {
-    match step {
-        Step::Create { .. } | Step::Replace { .. } => None,
-        Step::Update { id, .. }
-        | Step::ReadEnd { id }
-        | Step::Start { id }
-        | Step::Stop { id, .. }
-        | Step::Remove { id, .. } => Some(id),
+fn target_of(action: &Action) -> Option<&str> {
+    match action {
+        Action::Create { .. } | Action::Replace { .. } => None,
+        Action::Update { id, .. }
+        | Action::ReadEnd { id }
+        | Action::Start { id }
+        | Action::Stop { id, .. }
+        | Action::Remove { id, .. } => Some(id),
     }
 }

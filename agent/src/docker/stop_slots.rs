@@ -24,34 +24,34 @@ const TIDYING: Duration = Duration::from_secs(5);
 
 /// The places in which containers are ended.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct StopSlots {
     all: Semaphore,
     quick: Semaphore,
 }
 
 /// The place of one container. What it has of it comes back when it is dropped, also with a step that is given up.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct StopSlot<'a> {
     quick: Option<SemaphorePermit<'a>>,
     _one_of_all: SemaphorePermit<'a>,
 }
 
-impl Default for Pace {
+impl Default for StopSlots {
     fn default() -> Self {
         Self { all: Semaphore::new(ALL), quick: Semaphore::new(QUICK) }
     }
 }
 
-impl Pace {
+impl StopSlots {
     /// Waits for a quick place; first come, first served.
-    pub(super) async fn place(&self) -> Place<'_> {
+    pub(super) async fn acquire(&self) -> StopSlot<'_> {
         // The quick one last: nobody has it while waiting for something else.
         let one_of_all = one(&self.all).await;
-        Place { quick: Some(one(&self.quick).await), _one_of_all: one_of_all }
+        StopSlot { quick: Some(one(&self.quick).await), _one_of_all: one_of_all }
     }
 }
 
-impl Place<'_> {
+impl StopSlot<'_> {
     /// Waits for what `ended` comes to. The quick place goes to the next when neither that nor the death comes within a moment, or
     /// when there is no end to the tidying up.
     pub(super) async fn hold<T>(&mut self, died: impl Future<Output = ()>, ended: impl Future<Output = T>) -> T {
@@ -86,22 +86,22 @@ mod tests {
     const GRACE: Duration = Duration::from_secs(10);
 
     /// So many places as are to be had at once.
-    fn take(pace: &Pace) -> Vec<Place<'_>> {
-        std::iter::from_fn(|| pace.place().now_or_never()).collect()
+    fn take(slots: &StopSlots) -> Vec<StopSlot<'_>> {
+        std::iter::from_fn(|| slots.acquire().now_or_never()).collect()
     }
 
     /// A container that waits out its grace: until then nothing is heard of it.
-    async fn end_slowly(mut place: Place<'_>) -> Place<'_> {
+    async fn end_slowly(mut place: StopSlot<'_>) -> StopSlot<'_> {
         place.hold(pending(), sleep(GRACE)).await;
         place
     }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_few_are_ended_at_a_time_and_the_next_follows_when_one_is_done() {
-        let pace = Pace::default();
-        let mut places = take(&pace);
+        let slots = StopSlots::default();
+        let mut places = take(&slots);
         assert_eq!(places.len(), QUICK);
-        let mut next = pin!(pace.place());
+        let mut next = pin!(slots.acquire());
         assert!(next.as_mut().now_or_never().is_none());
         places.pop();
         assert!(next.now_or_never().is_some());
@@ -109,9 +109,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_does_not_die_within_a_moment_leaves_its_place_and_goes_on_waiting() {
-        let pace = Pace::default();
-        let slow = futures_util::future::join_all(take(&pace).into_iter().map(end_slowly));
-        let (begun, next) = (Instant::now(), pace.place());
+        let slots = StopSlots::default();
+        let slow = futures_util::future::join_all(take(&slots).into_iter().map(end_slowly));
+        let (begun, next) = (Instant::now(), slots.acquire());
         let next = async {
             let place = next.await;
             (begun.elapsed(), place)
@@ -124,8 +124,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn who_has_died_keeps_its_place_until_the_engine_has_tidied_up_unless_that_hangs() {
         for (tidied_after, next_after) in [(4 * MOMENT, 4 * MOMENT), (GRACE, MOMENT / 2 + TIDYING)] {
-            let pace = Pace::default();
-            let mut places = take(&pace);
+            let slots = StopSlots::default();
+            let mut places = take(&slots);
             let mut place = places.pop().expect("a place");
             let begun = Instant::now();
             let dies = async {
@@ -133,7 +133,7 @@ mod tests {
                 drop(place);
             };
             let next = async {
-                pace.place().await;
+                slots.acquire().await;
                 begun.elapsed()
             };
             assert_eq!(futures_util::future::join(dies, next).await.1, next_after);
@@ -142,10 +142,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn slow_ones_wait_side_by_side_up_to_a_bound_and_the_next_follows_them() {
-        let pace = Pace::default();
+        let slots = StopSlots::default();
         let begun = Instant::now();
         let ends = (0..=ALL).map(async |_| {
-            let place = pace.place().await;
+            let place = slots.acquire().await;
             let began = begun.elapsed();
             end_slowly(place).await;
             began
@@ -157,10 +157,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn places_come_back_from_a_step_that_is_given_up_wherever_it_waits() {
-        let pace = Pace::default();
+        let slots = StopSlots::default();
         let all = async || {
             let ends = (0..ALL).map(async |_| {
-                let _place = end_slowly(pace.place().await).await;
+                let _place = end_slowly(slots.acquire().await).await;
                 pending::<()>().await;
             });
             futures_util::future::join_all(ends).await
@@ -168,7 +168,7 @@ mod tests {
         // Some wait for a place, some within their moment, some for their end.
         for given_up in [Duration::ZERO, MOMENT, GRACE, 2 * GRACE] {
             assert!(timeout(given_up, all()).await.is_err());
-            assert_eq!((pace.all.available_permits(), pace.quick.available_permits()), (ALL, QUICK));
+            assert_eq!((slots.all.available_permits(), slots.quick.available_permits()), (ALL, QUICK));
         }
     }
 }

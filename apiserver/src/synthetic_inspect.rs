@@ -1,7 +1,6 @@
-//! Builds `Runtime`, the engine's view of a container, when the engine itself cannot be asked. Pure.
+//! Builds `Runtime`, Docker's inspect document of a container, when the node does not answer. Pure.
 //!
-//! Made from the compact facts and the present spec: what the spec cannot tell (process id, paths on the
-//! node) stays zero.
+//! Sources are the report and the current spec; fields that neither contains (process id, paths on the node) stay zero.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +14,7 @@ use contract::spec::{ContainerSpec, PodSpec};
 use contract::state::HealthState;
 use serde_json::json;
 
-/// The view of container `index` of `pod`.
+/// The document of container `index` of `pod`.
 pub fn from_facts(spec: &PodSpec, pod: &PodView, index: usize, facts: &ContainerFacts) -> ContainerDetail {
     let nothing = ContainerSpec::default();
     let container = spec.containers.get(index).unwrap_or(&nothing);
@@ -34,7 +33,7 @@ pub fn from_facts(spec: &PodSpec, pod: &PodView, index: usize, facts: &Container
     }
 }
 
-/// Says where the container is, as Swarm did; what the node itself said stands.
+/// Fills in the node, as Swarm did; values from the node itself win.
 pub fn on_node(detail: &mut ContainerDetail, name: &str, ip: &str) {
     let node = &mut detail.node;
     for (field, value) in [(&mut node.name, name), (&mut node.id, name), (&mut node.ip, ip)] {
@@ -44,7 +43,7 @@ pub fn on_node(detail: &mut ContainerDetail, name: &str, ip: &str) {
     }
 }
 
-/// Compact facts out of the engine's view: what a report will say once it comes.
+/// The facts that the next report will contain, from an inspect document.
 pub fn facts(detail: &ContainerDetail, network: &str) -> ContainerFacts {
     let published = detail.network_settings.ports.values().flatten().flatten();
     ContainerFacts {
@@ -71,7 +70,7 @@ fn config(pod_spec: &PodSpec, container: &ContainerSpec, pod: &PodView, index: u
     }
 }
 
-/// The spec's own entries, then those by which lainctl and archon know the instance.
+/// The spec's entries, then those that lainctl and archon read.
 fn environment(pod_spec: &PodSpec, container: &ContainerSpec, pod: &PodView) -> Vec<String> {
     let ours = [
         format!("DEPLOYD_POD_INSTANCE_NO={}", pod.id.instance),
@@ -84,7 +83,7 @@ fn environment(pod_spec: &PodSpec, container: &ContainerSpec, pod: &PodView) -> 
 fn container_labels(pod_spec: &PodSpec, pod: &PodView, index: usize) -> BTreeMap<String, String> {
     let Some(node) = pod.node.clone() else { return pod_spec.labels.clone() };
     let mut all = labels::of(&Owner { cluster: String::new(), node }, &pod.id, pod_spec, index);
-    // Only the node knows its cluster's id, and the digest is that of the spec it was made from: better none than wrong.
+    // Unknown here: the cluster id, and the digest of the spec the container was created from. Missing is better than wrong.
     all.remove(labels::CLUSTER);
     all.remove(labels::SPEC_DIGEST);
     all

@@ -1,7 +1,7 @@
-//! What `PATCH /api/podgroups` says about releases (ours): `cmd=rollout`, `strategy`, `gate` and `drained`. Pure.
+//! Commands of `PATCH /api/podgroups` about rollouts (ours): `cmd=rollout`, `strategy`, `gate` and `drained`. Pure.
 //!
-//! Unlike deployd's own parameters these are never guessed: one that is missing, malformed or without a meaning where it
-//! stands is refused by its name, because a wrong group confirmed cannot be taken back.
+//! Unlike the original's parameters these have no lenient defaults: a missing, malformed or unexpected parameter is refused
+//! by its name, because confirming the wrong batch cannot be undone.
 
 use std::str::FromStr;
 
@@ -17,12 +17,11 @@ use super::writes::Promise;
 
 const ACTIONS: &str = "pause, resume, confirm, abort, undo, skip, freeze or unfreeze";
 
-/// What an accepted change of a release promises, and where to see it.
 pub fn promise(name: &str, message: &'static str) -> Promise {
     Promise { check_url: format!("/api/rollouts?name={name}"), message }
 }
 
-/// `cmd=rollout`: something said to the release.
+/// `cmd=rollout`: pause, resume, confirm and so on.
 pub fn rollout(call: &Call) -> Result<Change, Refused> {
     let action = action(call)?;
     let release = number(call, "release")?;
@@ -37,8 +36,8 @@ fn action(call: &Call) -> Result<RolloutAction, Refused> {
         "abort" => (RolloutAction::Abort, &[]),
         "freeze" => (RolloutAction::Freeze, &[]),
         "unfreeze" => (RolloutAction::Unfreeze, &[]),
-        "confirm" => (RolloutAction::Confirm { group: needed(call, "group")? }, &["group"]),
-        "skip" => (RolloutAction::Skip { group: needed(call, "group")? }, &["group"]),
+        "confirm" => (RolloutAction::Confirm { group: required(call, "group")? }, &["group"]),
+        "skip" => (RolloutAction::Skip { group: required(call, "group")? }, &["group"]),
         "undo" => {
             let (revision, cause) = (number(call, "revision")?, cause(call)?);
             (RolloutAction::Undo { revision, cause }, &["revision", "cause"])
@@ -52,7 +51,7 @@ fn action(call: &Call) -> Result<RolloutAction, Refused> {
     }
 }
 
-/// `cmd=strategy`: how the group wants to be changed. The body is JSON whatever its content type.
+/// `cmd=strategy`: a patch of the strategy. The body is JSON whatever its content type.
 pub fn strategy(call: &Call) -> Result<Change, Refused> {
     let fields = lenient_json::from_slice(&call.body)
         .map_err(|error| Refused::bad_request(format!("Bad parameter format for strategy, {error}")))?;
@@ -60,9 +59,9 @@ pub fn strategy(call: &Call) -> Result<Change, Refused> {
     Ok(Change::PatchStrategy { name: group_name(call)?, fields })
 }
 
-/// `cmd=gate`: a readiness gate of an instance.
+/// `cmd=gate`: sets a readiness gate of an instance.
 pub fn gate(call: &Call) -> Result<Change, Refused> {
-    let instance = needed(call, "instance")?;
+    let instance = required(call, "instance")?;
     let gate = call.params.text("gate").ok_or_else(|| bad("gate", "should name a readiness gate of the PodGroup"))?;
     let is_true = match call.params.text("value").unwrap_or_default() {
         "true" => true,
@@ -73,13 +72,13 @@ pub fn gate(call: &Call) -> Result<Change, Refused> {
     Ok(Change::SetGate { name: group_name(call)?, instance, gate: gate.to_owned(), is_true, version })
 }
 
-/// `cmd=drained`: nobody uses an instance any more that is being taken out of service.
+/// `cmd=drained`: a draining instance has no traffic left.
 pub fn drained(call: &Call) -> Result<Change, Refused> {
-    let instance = needed(call, "instance")?;
+    let instance = required(call, "instance")?;
     Ok(Change::Drained { name: group_name(call)?, instance })
 }
 
-/// Why something is asked for, in the asker's words.
+/// The user's reason for the change.
 pub fn cause(call: &Call) -> Result<String, Refused> {
     let cause = call.params.text("cause").unwrap_or_default();
     match cause.len() {
@@ -88,16 +87,16 @@ pub fn cause(call: &Call) -> Result<String, Refused> {
     }
 }
 
-/// A number that must be there and counts from 1.
-fn needed<T: FromStr + PartialOrd + From<u8>>(call: &Call, name: &str) -> Result<T, Refused> {
+/// A required number from 1.
+fn required<T: FromStr + PartialOrd + From<u8>>(call: &Call, name: &str) -> Result<T, Refused> {
     let number = call.params.text(name).and_then(|text| text.parse().ok()).filter(|number| *number >= T::from(1));
     number.ok_or_else(|| {
-        let told = call.params.text(name).unwrap_or_default();
-        bad(name, &format!("should be a number from 1 but {:?}", shown(told)))
+        let given = call.params.text(name).unwrap_or_default();
+        bad(name, &format!("should be a number from 1 but {:?}", shown(given)))
     })
 }
 
-/// A number that may be missing.
+/// An optional number.
 fn number(call: &Call, name: &str) -> Result<Option<u32>, Refused> {
     let number = call
         .params

@@ -77,7 +77,7 @@ pub(super) fn adopt(
         if assignment.target == TargetState::Stop {
             let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
             let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
-            memory.halted = (0..count).collect();
+            memory.stopped_by_order = (0..count).collect();
             memory.is_crash_looping = false;
         }
     }
@@ -123,7 +123,7 @@ fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>
         memory.restarted_at = Timestamp::NEVER;
     }
     if let Some(count) = starts {
-        memory.halted = (0..count).collect();
+        memory.stopped_by_order = (0..count).collect();
     }
     memory.is_crash_looping = false;
     memory.failures = 0;

@@ -27,13 +27,13 @@ enum Message {
 
 /// The agent's voice; clones speak in one line.
 #[derive(Debug, Clone)]
-pub struct Voice {
+pub struct Publisher {
     messages: mpsc::Sender<Message>,
     letters: mpsc::Sender<(DeadLetterKind, DeadLetter)>,
     metrics: Metrics,
 }
 
-impl Voice {
+impl Publisher {
     /// Starts to speak.
     pub fn start(bus: Bus, node: &NodeName, metrics: Metrics) -> Self {
         let (messages, queue) = mpsc::channel(MESSAGES);

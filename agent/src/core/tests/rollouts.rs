@@ -7,7 +7,7 @@ use contract::state::{HealthState, RestartPolicy, RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::bench::{Bench, OrderBuilder, at, order, pod, secs, seen};
-use crate::core::io::{Effect, ImageTrouble, Input, Phase, Step, StepFailure};
+use crate::core::io::{Action, ActionFailure, Effect, ImageTrouble, Input, Phase};
 
 const OLD: &str = "a.v1-i1-d0";
 const NEW: &str = "a.v2-i1-d0";
@@ -15,25 +15,25 @@ const NEW: &str = "a.v2-i1-d0";
 fn running() -> Bench {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(OLD).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench
 }
-fn no_image(text: &str, trouble: ImageTrouble) -> StepFailure {
-    StepFailure::NoImage { text: text.to_owned(), trouble }
+fn no_image(text: &str, trouble: ImageTrouble) -> ActionFailure {
+    ActionFailure::NoImage { text: text.to_owned(), trouble }
 }
-fn refused(text: &str) -> StepFailure {
-    StepFailure::Refused(text.to_owned())
+fn refused(text: &str) -> ActionFailure {
+    ActionFailure::Refused(text.to_owned())
 }
-fn remove(id: &str) -> Step {
-    Step::Remove { id: id.to_owned(), grace: secs(10) }
+fn remove(id: &str) -> Action {
+    Action::Remove { id: id.to_owned(), grace: secs(10) }
 }
 /// The container that goes, and the pod that comes.
-fn replaced(step: &Step) -> Option<(&str, String)> {
-    if let Step::Replace { old, pod, .. } = step { Some((old.as_str(), pod.to_string())) } else { None }
+fn replaced(action: &Action) -> Option<(&str, String)> {
+    if let Action::Replace { old, pod, .. } = action { Some((old.as_str(), pod.to_string())) } else { None }
 }
-fn made(steps: &[Step]) -> Vec<String> {
-    let name = |step: &Step| if let Step::Create { pod, .. } = step { Some(pod.to_string()) } else { None };
-    steps.iter().filter_map(name).collect()
+fn made(actions: &[Action]) -> Vec<String> {
+    let name = |action: &Action| if let Action::Create { pod, .. } = action { Some(pod.to_string()) } else { None };
+    actions.iter().filter_map(name).collect()
 }
 fn small(spec: &mut PodSpec) {
     spec.containers[0].memory_limit = 64 << 20;
@@ -48,7 +48,7 @@ fn digest(order: &OrderBuilder, of: &str) -> String {
 fn well(bench: &mut Bench, id: &str, health: HealthState) {
     bench.engine.get_mut(id).expect("it is there").health = health;
     let seen = bench.engine.get(id).cloned();
-    bench.run(Input::Looked { id: id.to_owned(), seen });
+    bench.run(Input::Inspected { id: id.to_owned(), seen });
 }
 
 #[test]
@@ -56,16 +56,16 @@ fn the_image_of_the_new_pod_is_fetched_before_the_old_one_goes() {
     let mut bench = running();
     bench.order(order(1, 2).pod(NEW).whole());
     assert_eq!(bench.fetches, ["i"]);
-    let steps = bench.take_steps();
-    let both: Vec<_> = steps.iter().filter_map(replaced).collect();
-    assert_eq!((both, steps.len()), (vec![("m1", NEW.to_owned())], 1));
+    let actions = bench.take_actions();
+    let both: Vec<_> = actions.iter().filter_map(replaced).collect();
+    assert_eq!((both, actions.len()), (vec![("m1", NEW.to_owned())], 1));
     assert_eq!(bench.told(NEW).state, RunState::Success);
     assert_eq!(bench.facts(OLD), None, "the old one is gone with the same step");
 }
 
 #[test]
 fn a_replacement_that_fails_is_tried_again_step_by_step_and_counts_against_nobody() {
-    let failures = [refused("device or resource busy"), StepFailure::Unreachable("no answer".to_owned())];
+    let failures = [refused("device or resource busy"), ActionFailure::Unreachable("no answer".to_owned())];
     for failure in failures {
         let mut bench = running();
         bench.failures = [failure].into();
@@ -73,10 +73,10 @@ fn a_replacement_that_fails_is_tried_again_step_by_step_and_counts_against_nobod
         bench.end("m1", 143);
         bench.engine.insert("m2".to_owned(), seen("m2", NEW, Phase::Created));
         bench.order(order(1, 2).pod(NEW).whole());
-        assert_eq!(bench.take_steps().iter().filter_map(replaced).count(), 1);
+        assert_eq!(bench.take_actions().iter().filter_map(replaced).count(), 1);
         bench.pass(secs(5));
-        let steps = bench.take_steps();
-        assert_eq!(steps, [remove("m1"), Step::Start { id: "m2".to_owned() }]);
+        let actions = bench.take_actions();
+        assert_eq!(actions, [remove("m1"), Action::Start { id: "m2".to_owned() }]);
         let facts = bench.told(NEW);
         assert_eq!((facts.state, facts.restarts, facts.last_error.as_str()), (RunState::Success, 0, ""));
         assert_eq!(bench.facts(OLD), None);
@@ -88,7 +88,7 @@ fn while_its_image_cannot_be_had_the_old_one_serves_and_the_new_one_tells() {
     let mut bench = running();
     bench.fetch_failures = [no_image("denied", ImageTrouble::Denied), no_image("again", ImageTrouble::Passing)].into();
     bench.order(order(1, 2).pod(NEW).whole());
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     let facts = bench.told(NEW);
     assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "Cannot pull image, denied"));
     assert!(facts.image_is_hopeless);
@@ -118,7 +118,7 @@ fn pods_that_wait_for_one_image_wait_for_one_fetch() {
     bench.order(order(1, 1).pod("a.v1-i1-d0").pod("a.v1-i2-d0").whole());
     let message = order(1, 2).pod("a.v2-i1-d0").pod("a.v2-i2-d0").whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
-    let waiting = bench.settle_but_steps(effects);
+    let waiting = bench.settle_but_actions(effects);
     assert_eq!(waiting, [Effect::Fetch { image: "i".to_owned() }]);
     assert_eq!(bench.told("a.v2-i2-d0").state, RunState::Pending);
     bench.settle(waiting);
@@ -130,7 +130,7 @@ fn pods_that_wait_for_one_image_wait_for_one_fetch() {
 fn an_agent_that_dies_while_it_fetches_fetches_again() {
     let mut bench = running();
     let effects = bench.feed(Input::Order { message: order(1, 2).pod(NEW).whole(), reply: "r".to_owned() });
-    assert_eq!(bench.settle_but_steps(effects).len(), 1);
+    assert_eq!(bench.settle_but_actions(effects).len(), 1);
     bench.restart("run-2");
     bench.copy = None;
     bench.pass(secs(1));
@@ -155,11 +155,11 @@ fn what_is_to_take_a_pods_place_is_fetched_while_it_serves_and_told() {
     bench.pass(secs(1));
     assert_eq!(told(&bench), (RunState::Success, 2, FetchState::Here, String::new()), "it is asked anew");
     assert_eq!(
-        (bench.take_steps(), bench.fetches.as_slice()),
+        (bench.take_actions(), bench.fetches.as_slice()),
         (Vec::new(), ["j", "j", "j"].map(str::to_owned).as_slice())
     );
     bench.order(order(1, 3).pod(OLD).whole());
-    assert_eq!((bench.told(OLD).fetched.clone(), bench.take_steps()), (None, Vec::new()));
+    assert_eq!((bench.told(OLD).fetched.clone(), bench.take_actions()), (None, Vec::new()));
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_standing_container_is_updated_and_told_with_its_new_spec_and_nothing_else_h
     let before = bench.told(OLD).clone();
     assert_ne!(before.containers[0].spec_digest, expected);
     bench.order(wanted.whole());
-    assert!(matches!(bench.take_steps()[..], [Step::Update { ref id, index: 0, .. }] if id == "m1"));
+    assert!(matches!(bench.take_actions()[..], [Action::Update { ref id, index: 0, .. }] if id == "m1"));
     let after = bench.told(OLD).clone();
     assert_eq!(after.containers[0].spec_digest, expected);
     let same = |facts: &PodFacts| (facts.state, facts.restarts, facts.containers[0].id.clone());
@@ -206,7 +206,7 @@ fn a_standing_container_is_updated_and_told_with_its_new_spec_and_nothing_else_h
     bench.restart("run-2");
     bench.copy = None;
     bench.pass(secs(100));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert_eq!(bench.told(OLD).containers[0].spec_digest, expected);
 }
 
@@ -215,12 +215,12 @@ fn a_pod_that_goes_back_to_the_version_in_its_name_gets_its_old_limits() {
     let mut bench = running();
     let made = bench.told(OLD).containers[0].spec_digest.clone();
     bench.order(live(2).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench.order(order(1, 3).pod(OLD).whole());
-    assert!(matches!(bench.take_steps()[..], [Step::Update { .. }]));
+    assert!(matches!(bench.take_actions()[..], [Action::Update { .. }]));
     assert_eq!(bench.told(OLD).containers[0].spec_digest, made);
     bench.pass(secs(100));
-    assert_eq!(bench.take_steps(), []);
+    assert_eq!(bench.take_actions(), []);
     assert!(bench.disk.memory[&pod(OLD)].live.updated.is_empty());
 }
 
@@ -231,9 +231,9 @@ fn what_serves_on_is_remembered_as_updated_until_it_is_gone() {
     bench.fetch_failures = [no_image("denied", ImageTrouble::Denied)].into();
     bench.order(order(1, 3).pod(NEW).whole());
     assert_eq!(bench.told(OLD).containers[0].spec_digest, digest(&live(2), OLD));
-    bench.take_steps();
+    bench.take_actions();
     bench.order(order(1, 4).pod(OLD).whole());
-    assert!(matches!(bench.take_steps()[..], [Step::Update { .. }]), "it has the limits of another version");
+    assert!(matches!(bench.take_actions()[..], [Action::Update { .. }]), "it has the limits of another version");
     bench.order(live(5).whole());
     bench.order(order(1, 6).whole());
     bench.order(order(1, 7).whole());
@@ -248,11 +248,11 @@ fn a_refused_update_is_told_and_tried_again_and_the_pod_serves_on() {
     bench.order(live(2).whole());
     let facts = bench.told(OLD);
     assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Success, "Cannot update container, below usage"));
-    bench.take_steps();
+    bench.take_actions();
     bench.crash("m1");
-    assert_eq!(bench.take_steps(), [Step::Start { id: "m1".to_owned() }], "nothing else waits for it");
+    assert_eq!(bench.take_actions(), [Action::Start { id: "m1".to_owned() }], "nothing else waits for it");
     bench.pass(secs(10));
-    assert!(matches!(bench.take_steps()[..], [Step::Update { .. }]));
+    assert!(matches!(bench.take_actions()[..], [Action::Update { .. }]));
     assert_eq!(bench.told(OLD).last_error, "");
 }
 
@@ -261,9 +261,9 @@ fn a_newer_spec_does_not_wait_for_the_back_off_of_a_refused_one() {
     let mut bench = running();
     bench.failures = [refused("below usage")].into();
     bench.order(live(2).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench.order(order(1, 3).pod(OLD).updated_to(OLD, 3, |spec| spec.containers[0].memory_limit = 99 << 20).whole());
-    assert!(matches!(bench.take_steps()[..], [Step::Update { .. }]));
+    assert!(matches!(bench.take_actions()[..], [Action::Update { .. }]));
     assert_eq!(bench.told(OLD).last_error, "");
 }
 
@@ -271,11 +271,11 @@ fn a_newer_spec_does_not_wait_for_the_back_off_of_a_refused_one() {
 fn a_container_made_after_the_update_needs_none() {
     let mut bench = running();
     bench.order(live(2).whole());
-    bench.take_steps();
+    bench.take_actions();
     bench.engine.clear();
     bench.pass(secs(200));
-    let steps = bench.take_steps();
-    assert_eq!((steps.len(), made(&steps)), (1, vec![OLD.to_owned()]));
+    let actions = bench.take_actions();
+    assert_eq!((actions.len(), made(&actions)), (1, vec![OLD.to_owned()]));
     assert_eq!(bench.told(OLD).containers[0].spec_digest, digest(&live(2), OLD));
 }
 
@@ -283,10 +283,10 @@ fn a_container_made_after_the_update_needs_none() {
 fn a_stopped_pod_is_updated_as_well() {
     let mut bench = running();
     bench.order(order(1, 2).pod_with(OLD, 1, TargetState::Stop, RestartPolicy::Always).whole());
-    bench.take_steps();
+    bench.take_actions();
     let stopped = order(1, 3).pod_with(OLD, 1, TargetState::Stop, RestartPolicy::Always).updated_to(OLD, 2, small);
     bench.order(stopped.whole());
-    assert!(matches!(bench.take_steps()[..], [Step::Update { .. }]));
+    assert!(matches!(bench.take_actions()[..], [Action::Update { .. }]));
     assert_eq!(bench.told(OLD).state, RunState::Exit);
 }
 
@@ -295,23 +295,23 @@ fn what_cannot_be_updated_is_made_anew_even_when_the_order_calls_it_an_update() 
     let mut bench = running();
     let other = order(1, 2).pod(OLD).updated_to(OLD, 2, |spec| spec.containers[0].image = "other".to_owned());
     bench.order(other.whole());
-    let steps = bench.take_steps();
-    assert_eq!((&steps[0], made(&steps)), (&remove("m1"), vec![OLD.to_owned()]));
+    let actions = bench.take_actions();
+    assert_eq!((&actions[0], made(&actions)), (&remove("m1"), vec![OLD.to_owned()]));
 }
 
 #[test]
 fn two_pods_of_an_instance_are_made_started_again_and_told_each_for_itself() {
     let mut bench = running();
     bench.order(order(1, 2).pod(OLD).pod(NEW).whole());
-    assert_eq!(made(&bench.take_steps()), [NEW]);
+    assert_eq!(made(&bench.take_actions()), [NEW]);
     bench.crash("m1");
     assert_eq!((bench.told(OLD).restarts, bench.told(NEW).restarts), (1, 0));
     bench.crash("m2");
     bench.crash("m2");
     assert_eq!((bench.told(OLD).restarts, bench.told(NEW).restarts), (1, 2));
-    assert_eq!(bench.take_steps().len(), 3);
+    assert_eq!(bench.take_actions().len(), 3);
     bench.order(order(1, 3).pod(NEW).whole());
-    assert_eq!((bench.take_steps(), bench.facts(OLD)), (vec![remove("m1")], None));
+    assert_eq!((bench.take_actions(), bench.facts(OLD)), (vec![remove("m1")], None));
     assert_eq!((bench.told(NEW).state, bench.told(NEW).restarts), (RunState::Success, 2));
 }
 
@@ -319,10 +319,10 @@ fn two_pods_of_an_instance_are_made_started_again_and_told_each_for_itself() {
 fn a_pod_is_looked_after_while_the_image_of_the_one_beside_it_is_fetched() {
     let mut bench = running();
     let effects = bench.feed(Input::Order { message: order(1, 2).pod(OLD).pod(NEW).whole(), reply: "r".to_owned() });
-    let fetching = bench.settle_but_steps(effects);
+    let fetching = bench.settle_but_actions(effects);
     assert_eq!(fetching, [Effect::Fetch { image: "i".to_owned() }]);
     bench.crash("m1");
-    assert_eq!(bench.take_steps(), [Step::Start { id: "m1".to_owned() }]);
+    assert_eq!(bench.take_actions(), [Action::Start { id: "m1".to_owned() }]);
     bench.settle(fetching);
     assert_eq!((bench.told(OLD).state, bench.told(NEW).state), (RunState::Success, RunState::Success));
 }
