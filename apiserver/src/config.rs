@@ -52,7 +52,7 @@ pub struct Config {
     pub followers_per_peer: usize,
 
     /// How long connections are still taken after SIGTERM, while /readyz already says no and answers ask clients to go elsewhere:
-    /// longer than your balancer needs to notice (deployctl balance looks every second)
+    /// longer than your load balancer needs to notice (the HAProxy of the compose stack checks every second)
     #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
     pub linger: Duration,
 

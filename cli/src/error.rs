@@ -20,8 +20,6 @@ pub enum Error {
     #[error(transparent)]
     Supervise(#[from] devcluster::Error),
     #[error(transparent)]
-    Balance(#[from] crate::balance::Error),
-    #[error(transparent)]
     Backup(#[from] backup::Error),
     #[error(transparent)]
     Node(#[from] node::Error),
@@ -57,7 +55,6 @@ impl Error {
             | Self::Up(_)
             | Self::Supervise(_)
             | Self::Backup(_)
-            | Self::Balance(_)
             | Self::Docker(_)
             | Self::Node(_)
             | Self::Unwell => Exit::Failed,

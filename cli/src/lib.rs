@@ -3,7 +3,6 @@
 
 pub mod api;
 pub mod args;
-pub mod balance;
 pub mod commands;
 pub mod document;
 pub mod endpoint;

@@ -23,7 +23,7 @@ pub use fleet::{Drift, Evacuate, Operate};
 pub use local::{Down, Up};
 pub use node::{Drain, Label, Node, NodeWhat, labels};
 pub use release::{Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Say, SayGroup, Undo};
-pub use serving::{Balance, Clear, Health};
+pub use serving::{Clear, Health};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
 pub use watching::{DeadLetters, Events};
 
@@ -134,8 +134,6 @@ pub enum Command {
     Restore(Restore),
     /// Say whether processes and servers are well
     Health(Health),
-    /// Several apiservers behind one address
-    Balance(Balance),
     /// Remove what a cluster left on this machine's engine
     Clear(Clear),
     /// Runs the processes of a prepared directory; `up --detach` starts this.

@@ -35,9 +35,6 @@ pub async fn run(args: &Args) -> Result<Exit, Error> {
         Command::Supervise => devcluster::start::supervise(&dir()).await?,
         Command::Status => return well(status::status(&dir(), &api()?).await?),
         Command::Health(flags) => return well(health::health(flags).await),
-        Command::Balance(flags) => {
-            crate::balance::balance(flags, fabric::shutdown::Shutdown::on_signals()).await?;
-        }
         Command::Clear(flags) => clear(&flags.cluster).await?,
         Command::Apply(flags) => apply::apply(&api()?, flags).await?,
         Command::Plan(flags) => return Ok(plan::plan(&api()?, flags).await?),
