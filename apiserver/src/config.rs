@@ -52,7 +52,7 @@ pub struct Config {
     pub followers_per_peer: usize,
 
     /// How long connections are still accepted after SIGTERM, while /readyz is 503 and answers carry `Connection: close`:
-    /// longer than your load balancer needs to notice
+    /// longer than your load balancer needs to notice (the HAProxy of the compose stack checks every second)
     #[arg(long, env = "DEPLOYD_LINGER", default_value = "3s", value_parser = duration::parse)]
     pub linger: Duration,
 

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 use std::time::Duration;
 
-use cli::up::state::{Child, Cluster as State, Process};
 use contract::api::{ClusterStatus, Node};
+use devcluster::state::{Child, Cluster as State, Process};
 use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub(crate) enum Error {
         source: io::Error,
     },
     #[error("the demo image cannot be made")]
-    Image(#[from] cli::docker::Error),
+    Image(#[from] devcluster::docker::Error),
     #[error(transparent)]
     Engine(#[from] docker::Error),
     #[error("cannot run deployctl")]
@@ -214,7 +214,7 @@ impl Cluster {
     pub(crate) fn running(&self, name: &str) -> Option<Process> {
         let child = self.children().into_iter().find(|child| child.name == name)?;
         let process = Process { pid: child.pid?, command: child.command };
-        cli::up::child::runs(&process).then_some(process)
+        devcluster::child::runs(&process).then_some(process)
     }
 
     /// Keeps the logs for whoever reads the failure.
@@ -280,7 +280,7 @@ fn link_programs(folder: &Path) -> Result<(), Error> {
 }
 
 async fn make_image() -> Result<(), Error> {
-    make_image_in(&cli::docker::socket()).await
+    make_image_in(&devcluster::docker::socket()).await
 }
 
 /// Makes the image the workload runs, in the engine behind `socket`.
@@ -288,7 +288,7 @@ pub(crate) async fn make_image_in(socket: &Path) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/demo/demo");
     let binary = std::fs::read(&path).map_err(|source| Error::Prepare { path, source })?;
     let (repository, tag) = IMAGE.split_once(':').unwrap_or((IMAGE, "1"));
-    cli::docker::Engine::connect_to(socket).await?.ensure_image(repository, tag, &binary).await?;
+    devcluster::docker::Engine::connect_to(socket).await?.ensure_image(repository, tag, &binary).await?;
     Ok(())
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Seen {
 
 impl Engine {
     pub(crate) fn connect() -> Result<Self, Error> {
-        Self::connect_to(&cli::docker::socket())
+        Self::connect_to(&devcluster::docker::socket())
     }
 
     /// The engine behind another socket.

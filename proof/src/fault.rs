@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use cli::up::state::Role;
+use devcluster::state::Role;
 use rustix::process::Signal;
 
 use crate::chance::Chance;

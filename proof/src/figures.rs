@@ -210,12 +210,12 @@ pub(crate) fn percentile(sorted: &[f64], share: f64) -> f64 {
 
 /// A table as people read it.
 pub(crate) fn table(name: &str, figures: &[Figure]) -> String {
-    let mut table = cli::table::plain(&[name, "measured", "goal"]);
+    let mut table = cli::output::table::plain(&[name, "measured", "goal"]);
     for Figure { name, value, unit, goal } in figures {
         let value = if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.2}") };
         table.add_row([name.clone(), format!("{value} {unit}").trim_end().to_owned(), goal.unwrap_or("").to_owned()]);
     }
-    cli::table::text(&table)
+    cli::output::table::text(&table)
 }
 
 /// The same for programs.

@@ -64,7 +64,7 @@ fn start(cluster: &Cluster, ways: &Ways) -> Result<Child, Error> {
     let home = cluster.run_folder().join("nodes").join(NAME);
     let prepare = |source| Error::Prepare { path: home.clone(), source };
     std::fs::create_dir_all(home.join("state")).map_err(prepare)?;
-    let log = cli::up::child::open_log(&cluster.run_folder(), NAME).map_err(prepare)?;
+    let log = devcluster::child::open_log(&cluster.run_folder(), NAME).map_err(prepare)?;
     let mut command = Command::new(cluster.program("deployd-agent"));
     command.args(["--name", NAME, "--cluster", &cluster.id, "--nats", &ways.nats]);
     command.args(["--memory", "2147483648", "--cpus", "2", "--listen", "127.0.0.1:0"]);

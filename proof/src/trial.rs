@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use cli::up::state::Role;
+use devcluster::state::Role;
 use fabric::shutdown::Shutdown;
 
 use crate::calm::Calm;

@@ -80,7 +80,7 @@ pub(crate) struct EngineFacts {
 
 impl Hands {
     pub(crate) fn connect(run: &str) -> Result<Self, Error> {
-        let path = cli::docker::socket().display().to_string();
+        let path = devcluster::docker::socket().display().to_string();
         let docker = Docker::connect_with_unix(&path, CALL.as_secs(), bollard::API_DEFAULT_VERSION);
         let docker = docker.map_err(|source| Error::Engine { doing: "be reached", source })?;
         Ok(Self { docker, run: run.to_owned() })

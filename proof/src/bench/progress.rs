@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use cli::progress::on_terminal;
+use cli::output::progress::on_terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// How far it is.

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use cli::up::state::Role;
 use contract::name::NodeName;
 use contract::subjects;
+use devcluster::state::Role;
 use fabric::nats::{Args, Bus};
 use reqwest::Method;
 use rustix::process::Signal;

@@ -134,7 +134,7 @@ impl Scenario for AgentSteps {
 
     async fn prepare(&mut self, cluster: &Cluster) -> Result<(), Error> {
         let socket = cluster.run_folder().join("gate.sock");
-        let gate = Gate::open(&socket, cli::docker::socket()).map_err(Error::Run)?;
+        let gate = Gate::open(&socket, devcluster::docker::socket()).map_err(Error::Run)?;
         let nats = cluster.nats().ok_or(Error::State)?;
         let node = Node::join(cluster, Ways { nats, engine: socket, group: "private" }).await?;
         if let Some(pid) = node.pid() {

@@ -116,7 +116,8 @@ impl Scenario for NodeCut {
     async fn prepare(&mut self, cluster: &Cluster) -> Result<(), Error> {
         let nats = cluster.nats().ok_or(Error::State)?;
         let line = Cuttable::to(nats.trim_start_matches("nats://").to_owned()).await.map_err(Error::Run)?;
-        let ways = Ways { nats: format!("nats://{}", line.address), engine: cli::docker::socket(), group: "default" };
+        let ways =
+            Ways { nats: format!("nats://{}", line.address), engine: devcluster::docker::socket(), group: "default" };
         self.line = Some(line);
         self.node = Some(Node::join(cluster, ways).await?);
         for (word, stateful) in [("wander", false), ("state", true)] {
