@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
 use sim::mutant::Mutant;
-use sim::progress::Progress;
+use sim::progress_bar::Progress;
 use sim::run::{History, run};
 
 const EXAMPLES: &str = "Examples:

@@ -2,9 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::invariants::{Invariant, Violation};
+use crate::checks::invariants::{Invariant, Violation};
 use crate::mutant::Mutant;
-use crate::plan::Plan;
+use crate::scenario::Plan;
 use crate::world::World;
 
 /// How a history went.

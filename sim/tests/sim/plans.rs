@@ -13,10 +13,10 @@ use contract::rollout_view::{InstanceChange, PlanView};
 use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
 use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
-use sim::conducted;
-use sim::played::{self, Act};
+use sim::checks::rollout_changes::{self, Act};
 use sim::random::Random;
-use sim::stage::Stage;
+use sim::workload::rollout_specs;
+use sim::world::faultless::Stage;
 
 use super::for_each_seed;
 
@@ -45,9 +45,9 @@ enum Likeness {
 
 fn pair(name: &GroupName, seed: u64) -> Pair {
     let mut random = Random::new(seed).fork(5);
-    let mut before = *conducted::group(name, sim::queue::BEGINNING, &mut random);
+    let mut before = *rollout_specs::group(name, sim::world::event_queue::BEGINNING, &mut random);
     before.num_instances = i64::try_from(random.between(1, 12)).unwrap_or(1);
-    before.pod = sound(conducted::pod(name, 0, &mut random), seed);
+    before.pod = sound(rollout_specs::pod(name, 0, &mut random), seed);
     if let Some(topology) = &mut before.topology {
         // A unit nobody has room in is given to others only after a while: that is repair, not plan.
         topology.values.retain(|unit| unit != "c");
@@ -69,7 +69,7 @@ fn pair(name: &GroupName, seed: u64) -> Pair {
         _ => (true, true),
     };
     if changes_pod {
-        after.pod = sound(conducted::pod(name, 0, &mut random), seed);
+        after.pod = sound(rollout_specs::pod(name, 0, &mut random), seed);
     }
     if changes_count {
         after.num_instances = i64::try_from(random.between(0, 12)).unwrap_or(1);
@@ -172,17 +172,17 @@ fn kinds(acts: &[Act]) -> Vec<Vec<String>> {
 }
 
 fn difference(plan: &PlanView, stage: &Stage, likeness: Likeness) -> Option<String> {
-    let (planned, played) = (played::planned(plan), played::acts(&stage.scenes));
+    let (planned, played) = (rollout_changes::planned(plan), rollout_changes::acts(&stage.scenes));
     let show = |acts: &[Act]| acts.iter().map(|act| format!("\n    {act:?}")).collect::<String>();
     let told = |what: &str| Some(format!("{what}\n  planned:{}\n  played:{}", show(&planned), show(&played)));
     if likeness == Likeness::Steps && planned != played {
         return told(if kinds(&planned) == kinds(&played) { OTHER_INSTANCES } else { "other steps" });
     }
-    if likeness == Likeness::Groups && played::by_group(&planned) != played::by_group(&played) {
+    if likeness == Likeness::Groups && rollout_changes::by_group(&planned) != rollout_changes::by_group(&played) {
         return told("other groups");
     }
     let (first, last) = (stage.scenes.first()?, stage.scenes.last()?);
-    let changes = played::changes(first, last);
+    let changes = rollout_changes::changes(first, last);
     if changes != plan.changes {
         return told(&format!("other fates: planned {:?}, played {changes:?}", plan.changes));
     }

@@ -1,0 +1,364 @@
+//! One node: the agent's real core, its disk, its line to the bus and its share of an engine.
+//!
+//! The machine outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
+//! and the disk keeps the last ledger that was written whole.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use agent::core::Core;
+use agent::core::io::{Effect, Input, Ledger, Mutant, Settings, Step};
+use contract::labels::Owner;
+use contract::pod_id::InstanceKey;
+use contract::report::{EngineState, NodeFacts};
+use contract::time::Timestamp;
+
+use crate::checks::invariants::Invariant;
+use crate::describe;
+use crate::scenario::MEMORY;
+use crate::workload::rollout_specs::unit_of;
+use crate::workload::specs::ContainerBehaviour;
+use crate::world::World;
+use crate::world::engine::Container;
+use crate::world::event::{Arrival, AtMachine, Event};
+
+/// The cluster all nodes belong to.
+pub const CLUSTER: &str = "simulated";
+/// Between two signs of life.
+pub const HEARTBEAT: Duration = Duration::from_secs(3);
+
+/// One node.
+pub struct Machine {
+    /// Whose containers are the node's.
+    pub owner: Owner,
+    /// Index of its engine.
+    pub engine: usize,
+    /// The agent's core; none while the process is down.
+    pub core: Option<Core>,
+    /// Runs so far.
+    pub life: u32,
+    /// The bus can be reached.
+    pub connected: bool,
+    /// What placement may ask for.
+    pub labels: BTreeMap<String, String>,
+    /// How wrong its clock is, in milliseconds.
+    pub skew: i64,
+    /// What it offers to pods, in bytes.
+    pub memory: u64,
+    /// What is on disk.
+    pub disk: Ledger,
+    /// What was on it some time ago.
+    pub backup: Ledger,
+    /// No write succeeds.
+    pub disk_full: bool,
+    /// Instances a step of the present agent is under way for.
+    pub busy: BTreeSet<InstanceKey>,
+    /// The write under way, then the ones that wait.
+    pub writing: Vec<(u64, Ledger)>,
+    /// When the core wants to be woken, in true time.
+    pub wake: Option<Timestamp>,
+    /// Wakes in the present second, to find a core that spins.
+    pub wakes: (i64, u32),
+}
+
+impl Machine {
+    /// A node whose agent never ran.
+    pub fn new(node: usize, engine: usize, skew: i64) -> Self {
+        let name = format!("n{node}").parse().expect("a letter and a digit are a name");
+        Self {
+            owner: Owner { cluster: CLUSTER.to_owned(), node: name },
+            engine,
+            core: None,
+            life: 0,
+            connected: true,
+            labels: BTreeMap::from([
+                ("group".to_owned(), "default".to_owned()),
+                ("zone".to_owned(), unit_of(node).to_owned()),
+            ]),
+            skew,
+            memory: MEMORY << 20,
+            disk: Ledger::default(),
+            backup: Ledger::default(),
+            disk_full: false,
+            busy: BTreeSet::new(),
+            writing: Vec::new(),
+            wake: None,
+            wakes: (0, 0),
+        }
+    }
+    fn clock(&self, now: Timestamp) -> Timestamp {
+        Timestamp::from_millis(now.as_millis() + self.skew)
+    }
+    /// The settings its agent runs with.
+    pub fn settings(&self, mutant: Option<Mutant>) -> Settings {
+        let facts = NodeFacts {
+            address: format!("{}:2375", self.owner.node),
+            ip: "10.0.0.1".to_owned(),
+            cpu_millis: 64_000,
+            cores: 64,
+            memory: self.memory,
+            labels: self.labels.clone(),
+            wire: contract::WIRE_VERSION,
+            fetches_ahead: true,
+            ..Default::default()
+        };
+        Settings {
+            owner: self.owner.clone(),
+            identity: format!("{}-disk", self.owner.node),
+            incarnation: format!("{}-{}", self.owner.node, self.life),
+            facts,
+            heartbeat: HEARTBEAT,
+            reread: Duration::from_secs(20),
+            most_restarts: 3,
+            restart_window: Duration::from_secs(60),
+            alone_after: Duration::from_secs(30),
+            mutant,
+        }
+    }
+}
+
+impl World {
+    /// An agent process starts with what is on disk.
+    pub fn start_agent(&mut self, node: usize) {
+        if self.machines[node].core.is_some() {
+            return;
+        }
+        let now = self.queue.now();
+        let mutant = self.mutant.and_then(crate::mutant::Mutant::of_agent);
+        let machine = &mut self.machines[node];
+        machine.life += 1;
+        machine.busy.clear();
+        machine.wake = None;
+        machine.core = Some(Core::new(machine.settings(mutant), machine.disk.clone()));
+        let (connected, engine) = (machine.connected, machine.engine);
+        self.trace.line(now, &format!("n{node}"), "agent starts");
+        self.feed_agent(node, Input::Bus { connected });
+        match self.engines[engine].state() {
+            EngineState::Up => {}
+            state @ (EngineState::Down | EngineState::Hung) => self.feed_agent(node, Input::Engine(state)),
+        }
+    }
+
+    /// An agent process is killed. A write under way may or may not have reached the disk.
+    pub fn kill_agent(&mut self, node: usize) {
+        let now = self.queue.now();
+        let written = self.random.chance(50);
+        let machine = &mut self.machines[node];
+        machine.core = None;
+        if let Some((_, ledger)) = machine.writing.first().filter(|_| written && !machine.disk_full) {
+            machine.disk = ledger.clone();
+        }
+        machine.writing.clear();
+        let fence = machine.disk.order.fence;
+        self.watch.on_disk(node, fence);
+        self.trace.line(now, &format!("n{node}"), "agent is killed");
+    }
+
+    /// Something happens inside an agent process.
+    pub fn at_machine(&mut self, node: usize, life: u32, what: AtMachine) {
+        let machine = &self.machines[node];
+        if machine.life != life || machine.core.is_none() {
+            return;
+        }
+        match what {
+            AtMachine::Input(input) => self.feed_agent(node, *input),
+            AtMachine::Wake(at) => self.wake_agent(node, at),
+            AtMachine::Written => self.written(node),
+            AtMachine::List => self.list(node),
+            AtMachine::Fetch(image) => {
+                let result = self.engines[self.machines[node].engine].fetch(&image, &mut self.random);
+                self.feed_agent(node, Input::Fetched { image, result });
+            }
+            AtMachine::Probe => {
+                let state = self.engines[self.machines[node].engine].state();
+                self.feed_agent(node, Input::Engine(state));
+            }
+            AtMachine::Ping => {
+                let connected = self.machines[node].connected;
+                self.feed_agent(node, Input::Bus { connected });
+            }
+        }
+    }
+
+    fn wake_agent(&mut self, node: usize, at: Timestamp) {
+        if self.machines[node].wake != Some(at) {
+            return;
+        }
+        let machine = &mut self.machines[node];
+        machine.wake = None;
+        let second = at.as_millis() / 1000;
+        machine.wakes = if machine.wakes.0 == second { (second, machine.wakes.1 + 1) } else { (second, 1) };
+        let wakes = machine.wakes.1;
+        self.watch.woken(&format!("n{node}"), wakes);
+        self.feed_agent(node, Input::Tick);
+    }
+
+    /// Feeds the core now and performs what it decides.
+    pub fn feed_agent(&mut self, node: usize, input: Input) {
+        let now = self.queue.now();
+        let line = describe::agent_input(&input);
+        let machine = &mut self.machines[node];
+        if let Input::Stepped { lane, .. } = &input {
+            machine.busy.remove(lane);
+        }
+        let (clock, skew, life) = (machine.clock(now), machine.skew, machine.life);
+        let Some(core) = machine.core.as_mut() else { return };
+        self.trace.line(now, &format!("n{node}"), &format!("<- {line}"));
+        let effects = core.on(input, clock);
+        let earliest = now + Duration::from_millis(1);
+        let wake = core.wake_at().map(|at| Timestamp::from_millis(at.as_millis().saturating_sub(skew)).max(earliest));
+        if machine.wake != wake {
+            machine.wake = wake;
+            if let Some(at) = wake {
+                self.queue.at(at, Event::Machine { node, life, what: AtMachine::Wake(at) });
+            }
+        }
+        for effect in effects {
+            let line = describe::agent_effect(&effect);
+            self.trace.line(now, &format!("n{node}"), &format!("-> {line}"));
+            self.perform_for_agent(node, effect);
+        }
+    }
+
+    fn perform_for_agent(&mut self, node: usize, effect: Effect) {
+        let life = self.machines[node].life;
+        match effect {
+            Effect::Persist { id, ledger } => self.persist(node, id, *ledger),
+            Effect::Reply { inbox, reply } => {
+                self.watch.acknowledged(node, &reply, &self.machines[node].disk);
+                if let Some(request) = inbox.parse().ok().filter(|_| self.machines[node].connected) {
+                    self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
+                }
+            }
+            Effect::Perform { lane, step } => self.ask_engine(node, lane, step),
+            Effect::Fetch { image } => {
+                let delay = self.random.span(5, 8_000);
+                self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Fetch(image) });
+            }
+            Effect::TakeInventory => {
+                let delay = self.random.span(2, 60);
+                self.queue.after(delay, Event::Machine { node, life, what: AtMachine::List });
+            }
+            Effect::Publish(message) => self.publish_report(node, &message),
+        }
+    }
+
+    fn publish_report(&mut self, node: usize, message: &contract::report::ReportMessage) {
+        if !self.machines[node].connected {
+            return;
+        }
+        let now = self.queue.now();
+        self.watch.heard(node, now);
+        for seat in 0..self.seats.len() {
+            self.deliver(|| Arrival::Report { seat, message: Box::new(message.clone()) });
+        }
+    }
+
+    fn persist(&mut self, node: usize, id: u64, ledger: Ledger) {
+        let machine = &mut self.machines[node];
+        machine.writing.push((id, ledger));
+        if machine.writing.len() == 1 {
+            self.write_next(node);
+        }
+    }
+
+    fn write_next(&mut self, node: usize) {
+        let life = self.machines[node].life;
+        let slow = self.random.chance(5);
+        let delay = if slow { self.random.span(100, 800) } else { self.random.span(1, 15) };
+        self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Written });
+    }
+
+    fn written(&mut self, node: usize) {
+        let machine = &mut self.machines[node];
+        if machine.writing.is_empty() {
+            return;
+        }
+        let (id, ledger) = machine.writing.remove(0);
+        let result = if machine.disk_full { Err("no space left on device".to_owned()) } else { Ok(()) };
+        if result.is_ok() {
+            machine.disk = ledger;
+            let fence = machine.disk.order.fence;
+            if self.random.chance(4) {
+                machine.backup = machine.disk.clone();
+            }
+            self.watch.on_disk(node, fence);
+        }
+        if !self.machines[node].writing.is_empty() {
+            self.write_next(node);
+        }
+        self.feed_agent(node, Input::Persisted { id, result });
+    }
+
+    fn list(&mut self, node: usize) {
+        let machine = &self.machines[node];
+        let engine = &self.engines[machine.engine];
+        let life = machine.life;
+        let state = engine.state();
+        if state != EngineState::Up {
+            return self.feed_agent(node, Input::Engine(state));
+        }
+        let input = Input::Inventory(engine.inventory(&machine.owner));
+        // The list is as old as its way to the core is long: a step may end in between.
+        let delay = self.random.span(0, 60);
+        self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Input(Box::new(input)) });
+    }
+
+    fn ask_engine(&mut self, node: usize, lane: InstanceKey, step: Step) {
+        if !self.machines[node].busy.insert(lane.clone()) {
+            let detail = format!("n{node}: {} while another step of {lane} is under way", describe::step(&step));
+            self.watch.broken(Invariant::OneStepAtATime, detail);
+        }
+        let machine = &self.machines[node];
+        self.watch.working(machine, &step, &self.engines[machine.engine], &self.store);
+        let life = machine.life;
+        let delay = match &step {
+            Step::Create { .. } => self.random.span(30, 1_500),
+            Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
+            Step::ReadEnd { .. } => self.random.span(1, 50),
+            Step::Replace { .. } => self.random.span(40, 5_000),
+            Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
+        };
+        self.queue.after(delay, Event::Step { node, life, lane, step });
+    }
+
+    /// A container that was just started turns out to be well or not a little later.
+    fn expect_fate(&mut self, engine: usize, id: &str) {
+        let now = self.queue.now();
+        let fresh = |c: &&Container| {
+            c.started_at == now && (c.checked || ContainerBehaviour::of(&c.image) == ContainerBehaviour::Dying)
+        };
+        let Some(container) = self.engines[engine].containers.get(id).filter(fresh) else { return };
+        let (id, starts) = (id.to_owned(), container.starts);
+        let delay = self.random.span(300, 5_000);
+        self.queue.after(delay, Event::ContainerBehaviour { engine, id, starts });
+    }
+
+    /// The engine does a step.
+    pub fn step_arrives(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
+        let now = self.queue.now();
+        let machine = &self.machines[node];
+        let (owner, engine_index) = (machine.owner.clone(), machine.engine);
+        if self.engines[engine_index].hung_until.is_some() {
+            return self.keep_waiting(node, life, lane, step);
+        }
+        let engine = &mut self.engines[engine_index];
+        // The client gives up after a while; until then the lane waits.
+        let done = engine.perform(&owner, &step, now, &mut self.random);
+        let line = format!("{} {}", describe::step(&step), describe::step_result(&done.result));
+        self.trace.line(now, &format!("e{engine_index}"), &line);
+        self.watch.engines_changed();
+        if let Some(touched) = &done.touched {
+            self.watch.touched(engine_index, touched, &line);
+            self.watch.worked(&self.machines[node], &step, touched);
+            self.expect_fate(engine_index, touched);
+            if self.machines[node].life != life {
+                // Nobody waits for the answer any more, but engines tell everybody who listens what they did.
+                self.look(engine_index, touched);
+            }
+        }
+        let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
+        let input = Box::new(Input::Stepped { lane, step, result: done.result });
+        self.queue.after(wait, Event::Machine { node, life, what: AtMachine::Input(input) });
+    }
+}
