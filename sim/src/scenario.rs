@@ -1,6 +1,6 @@
-//! The plan a seed stands for: how large the world is, what goes wrong in it, and when.
+//! The scenario a seed stands for: how large the world is, what goes wrong in it, and when.
 //!
-//! Two phases. In the first things go wrong and nothing bad may happen; every fault ends before `calm_at`. From there to the
+//! Two phases. In the first things go wrong and nothing bad may handle; every fault ends before `calm_at`. From there to the
 //! end nothing goes wrong, and the cluster must come to rest as its users asked. Seeds differ in size, in the kinds of fault
 //! they prefer and in how dense these are.
 
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use contract::time::Timestamp;
 
-use crate::faults::{Fault, Which};
+use crate::faults::{Fault, Target};
 use crate::random::Random;
-use crate::world::bus::Weather;
+use crate::world::bus::BusConditions;
 use crate::world::event_queue::BEGINNING;
 
 /// Nothing goes wrong for so long at the end: longer than lost_after, the operation limit and the longest back-off.
@@ -19,7 +19,7 @@ const CALM: Duration = Duration::from_secs(480);
 const TROUBLE: (u64, u64) = (120_000, 240_000);
 /// Faults begin when the first groups are being deployed.
 const FIRST_FAULT: u64 = 6_000;
-/// What a machine offers to pods when it is not short of it, in MiB.
+/// What a process offers to pods when it is not short of it, in MiB.
 pub const MEMORY: u64 = 64 << 10;
 
 /// How long a fault may last.
@@ -31,7 +31,7 @@ struct Spans {
 
 /// Everything a seed decides before the history begins.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct Scenario {
     /// The seed.
     pub seed: u64,
     /// Schedulers.
@@ -52,15 +52,15 @@ pub struct Plan {
     pub end: Timestamp,
 }
 
-impl Plan {
-    /// The plan of a seed.
+impl Scenario {
+    /// The scenario of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed).fork(1);
         let nodes = random.index(3) + 3;
         let engines = if random.chance(40) { nodes - 1 - random.index(2) } else { nodes };
         let trouble = Duration::from_millis(random.between(TROUBLE.0, TROUBLE.1));
         let calm_at = BEGINNING + trouble;
-        let mut plan = Self {
+        let mut scenario = Self {
             seed,
             schedulers: random.index(2) + 2,
             nodes,
@@ -77,16 +77,16 @@ impl Plan {
             let longest = calm_at.since(at);
             let mut span = |low: u64, high: u64| random.span(low, high).min(longest);
             let spans = Spans { short: span(500, 12_000), long: span(4_000, 100_000) };
-            plan.add(at, spans, &mut random);
+            scenario.add(at, spans, &mut random);
         }
-        plan.calm_down(calm_at);
-        plan.faults.sort_by_key(|(at, _)| *at);
-        plan
+        scenario.calm_down(calm_at);
+        scenario.faults.sort_by_key(|(at, _)| *at);
+        scenario
     }
 
     fn add(&mut self, at: Timestamp, spans: Spans, random: &mut Random) {
         match random.below(100) {
-            0..16 => self.add_weather(at, spans.long, random),
+            0..16 => self.add_bus_conditions(at, spans.long, random),
             16..50 => self.add_scheduler_fault(at, spans, random),
             50..62 => self.add_store_fault(at, spans, random),
             62..80 => self.add_node_fault(at, spans, random),
@@ -96,19 +96,19 @@ impl Plan {
         }
     }
 
-    fn add_weather(&mut self, at: Timestamp, span: Duration, random: &mut Random) {
-        let weather = Weather {
+    fn add_bus_conditions(&mut self, at: Timestamp, span: Duration, random: &mut Random) {
+        let conditions = BusConditions {
             loss: random.between(0, 40),
             doubled: random.between(0, 40),
             slowest: *random.pick(&[20, 400, 4_000]).unwrap_or(&20),
         };
-        self.faults.push((at, Fault::Weather(weather)));
-        self.faults.push((at + span, Fault::Weather(Weather::CALM)));
+        self.faults.push((at, Fault::BusConditions(conditions)));
+        self.faults.push((at + span, Fault::BusConditions(BusConditions::CALM)));
     }
 
     fn add_scheduler_fault(&mut self, at: Timestamp, Spans { short, long }: Spans, random: &mut Random) {
-        let seat = Which::Seat(random.index(self.schedulers));
-        let which = if random.chance(80) { Which::Leader } else { seat };
+        let scheduler = Target::Scheduler(random.index(self.schedulers));
+        let which = if random.chance(80) { Target::Leader } else { scheduler };
         let either = if random.chance(70) { long } else { short };
         let fault = match random.below(100) {
             0..40 => Fault::Pause { which, span: either, armed: random.chance(70) },
@@ -199,11 +199,12 @@ impl Plan {
             let memory = Fault::Memory { node, mebibytes: MEMORY };
             [Fault::JoinNode(node), Fault::DiskFull { node, full: false }, memory, Fault::StartAgent(node)]
         });
-        let schedulers = (0..self.schedulers)
-            .flat_map(|seat| [Fault::JoinStore(seat), Fault::JoinBus(seat), Fault::StartScheduler(seat)]);
+        let schedulers = (0..self.schedulers).flat_map(|scheduler| {
+            [Fault::JoinStore(scheduler), Fault::JoinBus(scheduler), Fault::StartScheduler(scheduler)]
+        });
         let engines = (0..self.engines).map(Fault::EngineUp);
         let rest = [
-            Fault::Weather(Weather::CALM),
+            Fault::BusConditions(BusConditions::CALM),
             Fault::StoreTrouble { unknown: 0, slowest: 20 },
             Fault::StoreFull(false),
             Fault::QuorumBack,
@@ -222,22 +223,22 @@ mod tests {
     #[test]
     fn a_seed_is_one_plan_and_every_fault_is_over_when_calm_begins() {
         for seed in 0..50 {
-            let plan = Plan::new(seed);
-            assert_eq!(plan.faults, Plan::new(seed).faults);
-            assert!(plan.faults.iter().all(|(at, _)| *at <= plan.calm_at), "seed {seed}");
-            assert!(plan.end.since(BEGINNING) >= Duration::from_secs(600), "seed {seed}");
+            let scenario = Scenario::new(seed);
+            assert_eq!(scenario.faults, Scenario::new(seed).faults);
+            assert!(scenario.faults.iter().all(|(at, _)| *at <= scenario.calm_at), "seed {seed}");
+            assert!(scenario.end.since(BEGINNING) >= Duration::from_secs(600), "seed {seed}");
         }
     }
 
     #[test]
     fn a_thousand_seeds_know_every_kind_of_fault() {
         let name = |fault: &Fault| format!("{fault:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned();
-        let early = |plan: Plan| {
-            let calm_at = plan.calm_at;
-            plan.faults.into_iter().filter(move |(at, _)| *at < calm_at).map(|(_, fault)| name(&fault))
+        let early = |scenario: Scenario| {
+            let calm_at = scenario.calm_at;
+            scenario.faults.into_iter().filter(move |(at, _)| *at < calm_at).map(|(_, fault)| name(&fault))
         };
         let kinds: std::collections::BTreeMap<String, usize> =
-            (0..1_000).flat_map(|seed| early(Plan::new(seed))).fold(Default::default(), |mut kinds, kind| {
+            (0..1_000).flat_map(|seed| early(Scenario::new(seed))).fold(Default::default(), |mut kinds, kind| {
                 *kinds.entry(kind).or_default() += 1;
                 kinds
             });

@@ -10,19 +10,19 @@ use contract::pod_id::PodId;
 use contract::record::Slot;
 use contract::state::TargetState;
 
-use crate::checks::checker::Watch;
+use crate::checks::checker::Checker;
 use crate::checks::invariants::Invariant;
 use crate::checks::model;
 use crate::world::engine::Engine;
-use crate::world::node_process::Machine;
+use crate::world::node_process::NodeProcess;
 use crate::world::store::Store;
 
-impl Watch {
+impl Checker {
     /// An agent asks its engine for a step.
-    pub fn working(&mut self, machine: &Machine, step: &Step, engine: &Engine, store: &Store) {
-        let node = &machine.owner.node;
+    pub fn working(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
+        let node = &process.owner.node;
         let is_to_stop = |pod: &PodId| {
-            machine.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
+            process.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
         };
         let id = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } if is_to_stop(pod) => {
@@ -36,18 +36,18 @@ impl Watch {
             | Step::Remove { id, .. } => id,
         };
         let Some(container) = engine.containers.get(id) else { return };
-        let Some(identity) = labels::identify(&machine.owner, |key| container.labels.get(key).map(String::as_str))
+        let Some(identity) = labels::identify(&process.owner, |key| container.labels.get(key).map(String::as_str))
         else {
             return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
         };
-        if let Some(detail) = disturbed(machine, step, &identity, (store, self.has_forgotten(machine))) {
+        if let Some(detail) = disturbed(process, step, &identity, (store, self.has_forgotten(process))) {
             return self.broken(Invariant::OrphansAreSpared, detail);
         }
         if matches!(step, Step::Update { .. }) {
             return;
         }
         if !matches!(step, Step::Start { .. }) {
-            return self.ending(machine, step, (id, &identity), (engine, store));
+            return self.ending(process, step, (id, &identity), (engine, store));
         }
         if is_to_stop(&identity.pod) {
             self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?} on {}", identity.pod));
@@ -57,12 +57,12 @@ impl Watch {
     /// A container that is wanted as it is ends only for a restart, and only once for each.
     fn ending(
         &mut self,
-        machine: &Machine,
+        process: &NodeProcess,
         step: &Step,
         (id, identity): (&str, &Identity),
         (engine, store): (&Engine, &Store),
     ) {
-        let (node, order, pod) = (&machine.owner.node, &machine.disk.order, &identity.pod);
+        let (node, order, pod) = (&process.owner.node, &process.disk.order, &identity.pod);
         let running = engine.containers.get(id).filter(|container| container.phase == Phase::Running);
         let (Some(container), Some(spec)) = (running, order.spec_of(pod)) else { return };
         let same = container.limits_of == Digest::of(spec.as_ref()).to_string();
@@ -78,7 +78,7 @@ impl Watch {
         }
         let wanted = order.pods.get(pod).filter(|assignment| same && assignment.target == TargetState::Run);
         let Some(asked) = wanted.map(|assignment| assignment.restarts_requested) else { return };
-        let done = self.restarted.get(&(machine.engine, id.to_owned())).copied().unwrap_or(0);
+        let done = self.restarted.get(&(process.engine, id.to_owned())).copied().unwrap_or(0);
         if matches!(step, Step::Stop { .. }) && asked > done {
             return;
         }
@@ -86,15 +86,15 @@ impl Watch {
             let detail = format!("{node}: {pod} ({id}) is ended once more for restart {done}");
             return self.broken(Invariant::RestartedOncePerAsk, detail);
         }
-        let twin = engine.inventory(&machine.owner).iter().filter(|seen| seen.identity == *identity).count() > 1;
-        if !twin && spec.containers.len() == 1 && model::is_placed(store, node, pod) {
+        let duplicate = engine.inventory(&process.owner).iter().filter(|seen| seen.identity == *identity).count() > 1;
+        if !duplicate && spec.containers.len() == 1 && model::is_placed(store, node, pod) {
             self.broken(Invariant::WantedIsLeftAlone, format!("{node}: {step:?} on running {pod}"));
         }
     }
 
     /// An engine made or ended a container as its agent asked: what was asked of its restarts until now is done.
-    pub fn worked(&mut self, machine: &Machine, step: &Step, id: &str) {
-        let place = (machine.engine, id.to_owned());
+    pub fn worked(&mut self, process: &NodeProcess, step: &Step, id: &str) {
+        let place = (process.engine, id.to_owned());
         let pod = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } => {
                 // Asked for by an agent that is no more, and done late: it finds what is there and makes nothing.
@@ -104,7 +104,7 @@ impl Watch {
             Step::Stop { .. } => self.pods_by_container.get(&place),
             Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Remove { .. } => None,
         };
-        let assignment = pod.and_then(|pod| machine.disk.order.pods.get(pod));
+        let assignment = pod.and_then(|pod| process.disk.order.pods.get(pod));
         if let Some(assignment) = assignment.filter(|assignment| assignment.target == TargetState::Run) {
             self.restarted.insert(place, assignment.restarts_requested);
         }
@@ -114,13 +114,13 @@ impl Watch {
 /// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod, which an
 /// agent that lost its ledger cannot know before it is told again.
 fn disturbed(
-    machine: &Machine,
+    process: &NodeProcess,
     step: &Step,
     identity: &Identity,
     (store, has_forgotten): (&Store, bool),
 ) -> Option<String> {
-    let (pod, node) = (&identity.pod, &machine.owner.node);
-    if machine.disk.order.spared.contains(&pod.group) {
+    let (pod, node) = (&identity.pod, &process.owner.node);
+    if process.disk.order.spared.contains(&pod.group) {
         return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
     }
     let is_orphan = || {

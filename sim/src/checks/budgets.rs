@@ -15,17 +15,17 @@ use contract::spec::PodGroupSpec;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use crate::checks::commit_changes::{Change, Stride, identity};
-use crate::checks::instances::{Stored, is_instance};
-use crate::checks::serving::{Service, is_in_service};
-use crate::world::Nodes;
+use crate::checks::commit_changes::{Change, Transition, identity};
+use crate::checks::instances::{StoredGroup, is_instance};
+use crate::checks::serving::{Serving, is_in_service};
+use crate::world::GroundTruth;
 
 /// What is known while a decision is looked at.
-pub struct Sight<'a> {
+pub struct Context<'a> {
     /// What stands on the nodes.
-    pub nodes: &'a Nodes<'a>,
+    pub truth: &'a GroundTruth<'a>,
     /// Who serves.
-    pub service: &'a Service,
+    pub service: &'a Serving,
     /// The node is lost, or was tampered with.
     pub is_excused: &'a dyn Fn(&NodeName) -> bool,
     /// Whoever decided had not heard the node for so long that nothing there counted as serving.
@@ -54,7 +54,7 @@ fn limits(spec: &PodGroupSpec, running: i64) -> (i64, i64) {
 fn mildest(change: &Change) -> (i64, i64) {
     // A number that stands for nobody keeps what was last wanted of whoever had it.
     let is_stopped = |slot: &&Slot| is_instance(slot) && slot.target == TargetState::Stop;
-    let stopped = |stored: &Stored| stored.slots.iter().filter(is_stopped).count();
+    let stopped = |stored: &StoredGroup| stored.slots.iter().filter(is_stopped).count();
     let counts = [&change.was, &change.is].map(|stored| i64::try_from(stopped(stored)).unwrap_or(0));
     let specs = change.said.lately().iter().chain([&change.is.record.spec]);
     let all: Vec<(i64, i64)> =
@@ -88,7 +88,7 @@ pub fn placed(change: &Change, instance: u32, slot: &Slot) -> Option<(NodeName, 
 }
 
 /// Pods that are to run, but for those that only go to another unit.
-fn counted(stored: &Stored) -> i64 {
+fn counted(stored: &StoredGroup) -> i64 {
     let running = stored.slots.iter().filter(|slot| slot.target == TargetState::Run);
     let pods = running.map(|slot| {
         let moves = slot.next.as_ref().is_some_and(|next| next.version == slot.version);
@@ -98,7 +98,7 @@ fn counted(stored: &Stored) -> i64 {
 }
 
 /// More pods than the budget has.
-pub fn excess(change: &Change, sight: &Sight<'_>) -> Option<String> {
+pub fn excess(change: &Change, context: &Context<'_>) -> Option<String> {
     if !is_released(change) {
         return None;
     }
@@ -107,30 +107,30 @@ pub fn excess(change: &Change, sight: &Sight<'_>) -> Option<String> {
         return Some(format!("{} has {ordered} pods ordered of {most} at most", change.group));
     }
     let is_complete = |spec: &PodGroupSpec| spec.pod_replacement == Some(PodReplacement::Complete);
-    let surged = change.strides().find(|stride| stride.was.next.is_none() && stride.is.next.is_some());
+    let surged = change.transitions().find(|transition| transition.was.next.is_none() && transition.is.next.is_some());
     let is_surge = surged.is_some_and(|it| it.is.next.as_ref().is_some_and(|next| next.version != it.is.version));
     if !is_surge || !all_are(change, is_complete) || before > ordered {
         return None;
     }
-    let going = i64::try_from(going(change, sight).len()).unwrap_or(0);
+    let going = i64::try_from(going(change, context).len()).unwrap_or(0);
     let detail = format!("{} has {ordered} pods ordered and {going} going, of {most} at most", change.group);
     (ordered + going > most && going > 0).then_some(detail)
 }
 
 /// Pods of the group that stand somewhere and are not ordered there, but for those whose successor comes when they are gone: in
 /// the same place, or after they were let go of.
-fn going(change: &Change, sight: &Sight<'_>) -> BTreeSet<PodId> {
+fn going(change: &Change, context: &Context<'_>) -> BTreeSet<PodId> {
     let ordered: BTreeSet<(NodeName, PodId)> =
         change.is.pods().filter_map(|(instance, slot)| placed(change, instance, slot)).collect();
     let mut going = BTreeSet::new();
-    for machine in sight.nodes.machines.iter().filter(|machine| !(sight.is_excused)(&machine.owner.node)) {
-        for seen in sight.nodes.engines[machine.engine].inventory(&machine.owner) {
+    for process in context.truth.nodes.iter().filter(|process| !(context.is_excused)(&process.owner.node)) {
+        for seen in context.truth.engines[process.engine].inventory(&process.owner) {
             let pod = seen.identity.pod;
             let slot =
                 usize::try_from(pod.instance).ok().and_then(|number| change.is.slots.get(number.checked_sub(1)?));
-            let node = Some(&machine.owner.node);
+            let node = Some(&process.owner.node);
             let is_before = slot.is_some_and(|slot| slot.node.as_ref() == node || slot.leaves.as_ref() == node);
-            let is_ordered = ordered.contains(&(machine.owner.node.clone(), pod.clone()));
+            let is_ordered = ordered.contains(&(process.owner.node.clone(), pod.clone()));
             if pod.group == change.group && !is_ordered && !is_before {
                 going.insert(pod);
             }
@@ -140,47 +140,50 @@ fn going(change: &Change, sight: &Sight<'_>) -> BTreeSet<PodId> {
 }
 
 /// What a release takes out of service while too few are left.
-pub fn shortage(change: &Change, sight: &Sight<'_>) -> Option<String> {
+pub fn shortage(change: &Change, context: &Context<'_>) -> Option<String> {
     let is_rolling = |spec: &PodGroupSpec| spec.strategy_type() == StrategyType::RollingUpdate;
     if !is_released(change) || !all_are(change, is_rolling) {
         return None;
     }
-    let taken: Vec<u32> =
-        change.strides().filter(|stride| is_taken(change, stride, sight)).map(|it| it.instance.instance).collect();
+    let taken: Vec<u32> = change
+        .transitions()
+        .filter(|transition| is_taken(change, transition, context))
+        .map(|it| it.instance.instance)
+        .collect();
     // Budgets count pods: while an instance has two that serve, another may have none.
     let running = (1..).zip(&change.is.slots).filter(|(_, slot)| slot.target == TargetState::Run);
     let pods = running.flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
-    let left = pods.filter(|(instance, pod)| serves(change, *instance, pod, sight)).count();
+    let left = pods.filter(|(instance, pod)| serves(change, *instance, pod, context)).count();
     let (least, _) = mildest(change);
     let detail = format!("{}: {taken:?} are taken out of service, {left} of {least} serve", change.group);
     (!taken.is_empty() && i64::try_from(left).unwrap_or(0) < least).then_some(detail)
 }
 
 /// A decision may have counted on the pod.
-fn serves(change: &Change, instance: u32, pod: &Slot, sight: &Sight<'_>) -> bool {
-    pod.draining.is_none() && placed(change, instance, pod).is_some_and(|pod| sight.service.was_up(&pod))
+fn serves(change: &Change, instance: u32, pod: &Slot, context: &Context<'_>) -> bool {
+    pod.draining.is_none() && placed(change, instance, pod).is_some_and(|pod| context.service.was_up(&pod))
 }
 
 /// A pod of the instance served and does not any more, by this decision.
-fn is_taken(change: &Change, stride: &Stride<'_>, sight: &Sight<'_>) -> bool {
-    let instance = stride.instance.instance;
+fn is_taken(change: &Change, transition: &Transition<'_>, context: &Context<'_>) -> bool {
+    let instance = transition.instance.instance;
     let gates = gates(change);
-    let is_known = |node: &NodeName| !(sight.is_excused)(node) && !(sight.is_suspect)(node);
+    let is_known = |node: &NodeName| !(context.is_excused)(node) && !(context.is_suspect)(node);
     let is_free = |pod: &&Slot| pod.node.as_ref().is_none_or(is_known);
     let is_kept = |pod: &Slot| {
         let still = |now: &Slot| identity(now) == identity(pod) && now.draining.is_none();
-        stride.is.pods().any(still)
+        transition.is.pods().any(still)
     };
     let served = |pod: &Slot| {
-        let is_up = placed(change, instance, pod).is_some_and(|pod| sight.service.is_up(&pod, sight.now));
+        let is_up = placed(change, instance, pod).is_some_and(|pod| context.service.is_up(&pod, context.now));
         is_up && is_in_service(pod, &gates)
     };
-    let is_run = [stride.was, stride.is].iter().all(|slot| slot.target == TargetState::Run);
-    is_run && !stride.failed() && stride.was.pods().filter(is_free).any(|pod| served(pod) && !is_kept(pod))
+    let is_run = [transition.was, transition.is].iter().all(|slot| slot.target == TargetState::Run);
+    is_run && !transition.failed() && transition.was.pods().filter(is_free).any(|pod| served(pod) && !is_kept(pod))
 }
 
 /// Under Recreate, something new that is ordered while something old is there.
-pub fn mixture(change: &Change, sight: &Sight<'_>) -> Option<String> {
+pub fn mixture(change: &Change, context: &Context<'_>) -> Option<String> {
     let is_recreate = |spec: &PodGroupSpec| spec.strategy_type() == StrategyType::Recreate;
     let is_one_life = change.was.record.spec.created_at == change.is.record.spec.created_at;
     if !is_released(change) || !is_one_life || !all_are(change, is_recreate) {
@@ -204,16 +207,16 @@ pub fn mixture(change: &Change, sight: &Sight<'_>) -> Option<String> {
     // Known gap (docs/testing.md, "Found, not fixed"): a group that was scaled to 0 while the store did not answer forgets
     // which node still has to remove a pod.
     change.was.pods().next()?;
-    for machine in sight.nodes.machines.iter().filter(|machine| !(sight.is_excused)(&machine.owner.node)) {
-        let engine = &sight.nodes.engines[machine.engine];
-        for seen in engine.inventory(&machine.owner) {
+    for process in context.truth.nodes.iter().filter(|process| !(context.is_excused)(&process.owner.node)) {
+        let engine = &context.truth.engines[process.engine];
+        for seen in engine.inventory(&process.owner) {
             let life = engine.containers.get(&seen.id).map(|container| container.life);
             let pod = &seen.identity.pod;
             let is_ours = pod.group == change.group && life == Some(record.spec.created_at);
             if is_ours && seen.phase == Phase::Running && is_old(pod.version) {
                 return Some(format!(
                     "{}: {new} is ordered anew while {pod} runs on {}",
-                    change.group, machine.owner.node
+                    change.group, process.owner.node
                 ));
             }
         }

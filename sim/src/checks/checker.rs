@@ -1,6 +1,6 @@
 //! Who looks whether the invariants hold, after every event.
 //!
-//! [`Watch`] stands outside the world and sees everything: what is stored, what is on every disk, what every engine
+//! [`Checker`] stands outside the world and sees everything: what is stored, what is on every disk, what every engine
 //! runs. The first breach ends the history.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,15 +21,15 @@ use contract::time::Timestamp;
 use scheduler::core::io::Commit;
 
 use crate::checks::commit_changes::{Excused, Lost};
-use crate::checks::instances::Stored;
+use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 use crate::checks::model::Model;
-use crate::checks::one_at_a_time::Turns;
-use crate::checks::serving::Service;
-use crate::world::Nodes;
+use crate::checks::one_at_a_time::OneAtATime;
+use crate::checks::serving::Serving;
+use crate::world::GroundTruth;
 use crate::world::engine::{Container, Engine};
-use crate::world::node_process::Machine;
-use crate::world::scheduler_process::Lane;
+use crate::world::node_process::NodeProcess;
+use crate::world::scheduler_process::InFlightCommit;
 use crate::world::scheduler_process::settings;
 use crate::world::store::Store;
 
@@ -39,12 +39,12 @@ const TWICE: Duration = Duration::from_secs(75);
 const HELD: Duration = Duration::from_secs(140);
 /// More wakes than this in a second are a loop: a wake each millisecond would be a thousand.
 const MOST_WAKES: u32 = 400;
-/// Longest way of a report in the worst weather.
+/// Longest way of a report in the worst conditions.
 pub(crate) const UNDER_WAY: Duration = Duration::from_secs(17);
 
 /// Everything the invariants remember.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct Checker {
     /// The first breach.
     pub violation: Option<Violation>,
     /// The replay of the stream.
@@ -74,8 +74,8 @@ pub struct Watch {
     /// The highest fence an agent had accepted before it lost its ledger.
     forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
-    pub(crate) turns: Turns,
-    pub(crate) service: Service,
+    pub(crate) turns: OneAtATime,
+    pub(crate) service: Serving,
     /// Since when the lock of a group is held by which operation, while somebody could release it.
     pub(crate) locks: BTreeMap<GroupName, (OperationRecord, Timestamp)>,
     /// The last restart each container had, by the count that was asked for.
@@ -83,7 +83,7 @@ pub struct Watch {
     pub(crate) pods_by_container: BTreeMap<(usize, String), PodId>,
 }
 
-impl Watch {
+impl Checker {
     /// A watch over a fresh world.
     pub fn new(lost_after: Duration, engines: &[Engine]) -> Self {
         let all = engines.iter().enumerate();
@@ -116,29 +116,29 @@ impl Watch {
 
     /// A report of a node reached a scheduler. Silence is what is not heard: what a node says while the leader is cut from the
     /// bus, or what is lost on its way, is silence to whoever decides.
-    pub fn hears(&mut self, seat: usize, node: &NodeName, now: Timestamp) {
+    pub fn hears(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
         let Some(node) = index_of(node) else { return };
-        let before = self.hearings.insert((seat, node), now);
+        let before = self.hearings.insert((scheduler, node), now);
         let silence = before.map_or(Duration::ZERO, |before| now.since(before));
         if silence >= self.lost_after {
-            self.silences.insert((seat, node), now);
+            self.silences.insert((scheduler, node), now);
         }
-        if silence >= settings(seat, None).suspect_after {
-            self.pauses.insert((seat, node), now);
+        if silence >= settings(scheduler, None).suspect_after {
+            self.pauses.insert((scheduler, node), now);
         }
     }
 
     /// A scheduler lets a commit go while `before` may still be under way.
-    pub fn committing(&mut self, seat: usize, before: Option<Lane>, commit: &Commit, now: Timestamp) {
-        self.sendings.entry((commit.term, commit.id)).or_insert((seat, now));
-        if let Some(Lane { id, .. }) = before {
+    pub fn committing(&mut self, scheduler: usize, before: Option<InFlightCommit>, commit: &Commit, now: Timestamp) {
+        self.sendings.entry((commit.term, commit.id)).or_insert((scheduler, now));
+        if let Some(InFlightCommit { id, .. }) = before {
             self.broken(
                 Invariant::OneCommitAtATime,
-                format!("s{seat} sends commit {} while {id} is under way", commit.id),
+                format!("s{scheduler} sends commit {} while {id} is under way", commit.id),
             );
         }
         if commit.writes.is_empty() || commit.writes.len() >= Commit::MOST_WRITES {
-            self.broken(Invariant::OneCommitAtATime, format!("s{seat}: commit of {} writes", commit.writes.len()));
+            self.broken(Invariant::OneCommitAtATime, format!("s{scheduler}: commit of {} writes", commit.writes.len()));
         }
     }
 
@@ -231,20 +231,20 @@ impl Watch {
 
     /// An agent's disk is empty, or what it was some time ago: it has forgotten what it obeyed, what it was told to restart and
     /// what has moved since.
-    pub fn forgotten(&mut self, machine: &Machine, node: usize) {
-        let known = self.accepted.insert(node, machine.disk.order.fence);
+    pub fn forgotten(&mut self, process: &NodeProcess, node: usize) {
+        let known = self.accepted.insert(node, process.disk.order.fence);
         let highest = self.forgotten.entry(node).or_default();
         *highest = known.unwrap_or_default().max(*highest);
-        self.restarted.retain(|(engine, _), _| *engine != machine.engine);
-        self.excused.extend(machine.disk.order.pods.keys().map(PodId::key));
-        self.model.shaken.insert(machine.owner.node.clone());
+        self.restarted.retain(|(engine, _), _| *engine != process.engine);
+        self.excused.extend(process.disk.order.pods.keys().map(PodId::key));
+        self.model.shaken.insert(process.owner.node.clone());
     }
 
     /// The agent obeys an older order than the last it accepted, because its disk was taken from it: nobody can hold it to
     /// what it was told since.
-    pub(crate) fn has_forgotten(&self, machine: &Machine) -> bool {
-        let known = index_of(&machine.owner.node).and_then(|node| self.forgotten.get(&node));
-        known.is_some_and(|known| machine.disk.order.fence < *known)
+    pub(crate) fn has_forgotten(&self, process: &NodeProcess) -> bool {
+        let known = index_of(&process.owner.node).and_then(|node| self.forgotten.get(&node));
+        known.is_some_and(|known| process.disk.order.fence < *known)
     }
 
     /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long to
@@ -274,15 +274,15 @@ impl Watch {
     }
 
     /// Looks at every engine again if something changed, and at the clock in any case.
-    pub fn after_event(&mut self, nodes: &Nodes<'_>, led: bool, now: Timestamp) {
+    pub fn after_event(&mut self, truth: &GroundTruth<'_>, led: bool, now: Timestamp) {
         if std::mem::take(&mut self.engines_dirty) {
-            self.look_for_foreigners(nodes.engines);
-            self.look_for_copies(nodes.engines);
-            self.turns.look(nodes);
+            self.look_for_foreigners(truth.engines);
+            self.look_for_copies(truth.engines);
+            self.turns.look(truth);
             if self.model.stored.values().any(|stored| stored.record.spec.has_strategy()) {
-                self.service.look(nodes, now);
+                self.service.look(truth, now);
             }
-            let twice = running_twice(nodes, &self.model.stored);
+            let twice = running_twice(truth, &self.model.stored);
             self.twice.retain(|key, _| twice.contains(key));
             for key in twice {
                 self.twice.entry(key).or_insert(now);
@@ -339,7 +339,7 @@ impl Watch {
 }
 
 /// Instances on two nodes, but for pods that stand beside another as they are ordered to.
-fn running_twice(nodes: &Nodes<'_>, stored: &BTreeMap<GroupName, Stored>) -> BTreeSet<InstanceKey> {
+fn running_twice(truth: &GroundTruth<'_>, stored: &BTreeMap<GroupName, StoredGroup>) -> BTreeSet<InstanceKey> {
     let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
     // An orphan stays what it was, in the middle of a release too.
     let is_orphan = |pod: &PodId| stored.get(&pod.group).is_some_and(|stored| stored.record.removal == Removal::Orphan);
@@ -349,10 +349,10 @@ fn running_twice(nodes: &Nodes<'_>, stored: &BTreeMap<GroupName, Stored>) -> BTr
         let next = slot.and_then(|slot| slot.next.as_deref());
         next.is_some_and(|next| (next.version, next.drift, next.node.as_ref()) == (pod.version, pod.drift, Some(node)))
     };
-    for machine in nodes.machines.iter().filter(|m| m.connected && m.core.is_some()) {
-        let engine = &nodes.engines[machine.engine];
-        let running = engine.inventory(&machine.owner).into_iter().filter(|c| c.phase == Phase::Running);
-        let own = running.filter(|c| !is_beside(&c.identity.pod, &machine.owner.node) && !is_orphan(&c.identity.pod));
+    for process in truth.nodes.iter().filter(|m| m.connected && m.core.is_some()) {
+        let engine = &truth.engines[process.engine];
+        let running = engine.inventory(&process.owner).into_iter().filter(|c| c.phase == Phase::Running);
+        let own = running.filter(|c| !is_beside(&c.identity.pod, &process.owner.node) && !is_orphan(&c.identity.pod));
         let here: BTreeSet<InstanceKey> = own.map(|c| c.identity.pod.key()).collect();
         for key in here.into_iter().filter(|_| engine.state() == EngineState::Up) {
             if !once.insert(key.clone()) {

@@ -15,10 +15,10 @@ use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
 use crate::checks::checker::index_of;
-use crate::checks::instances::{Stored, is_instance};
-use crate::checks::rollout_commands::Said;
-use crate::world::Nodes;
-use crate::world::node_process::Machine;
+use crate::checks::instances::{StoredGroup, is_instance};
+use crate::checks::rollout_commands::RolloutCommands;
+use crate::world::GroundTruth;
+use crate::world::node_process::NodeProcess;
 
 /// A decision may be stored so long after a node it took for lost came back.
 const DECIDED_BEFORE: Duration = Duration::from_secs(60);
@@ -26,24 +26,24 @@ const DECIDED_BEFORE: Duration = Duration::from_secs(60);
 /// One group before and after a commit.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// Which.
+    /// Target.
     pub group: GroupName,
     /// Before; nothing when it is new.
-    pub was: Stored,
+    pub was: StoredGroup,
     /// After.
-    pub is: Stored,
+    pub is: StoredGroup,
     /// Drifts accepted meanwhile: one that has nothing to wait for is over at once.
     pub drifts: Vec<Drift>,
     /// What was said about its releases until now.
-    pub said: Said,
+    pub said: RolloutCommands,
     /// When drains that were there before were stored, by when they began.
     pub hidden: BTreeMap<Timestamp, Timestamp>,
 }
 
 /// An instance before and after a commit.
 #[derive(Debug, Clone)]
-pub struct Stride<'a> {
-    /// Which.
+pub struct Transition<'a> {
+    /// Target.
     pub instance: InstanceKey,
     /// Before.
     pub was: &'a Slot,
@@ -53,9 +53,9 @@ pub struct Stride<'a> {
 
 impl Change {
     /// The instances that were there before and are there now.
-    pub fn strides(&self) -> impl Iterator<Item = Stride<'_>> {
+    pub fn transitions(&self) -> impl Iterator<Item = Transition<'_>> {
         let pairs = (1..).zip(self.was.slots.iter().zip(&self.is.slots));
-        pairs.filter(|(_, (was, is))| is_instance(was) && is_instance(is)).map(|(number, (was, is))| Stride {
+        pairs.filter(|(_, (was, is))| is_instance(was) && is_instance(is)).map(|(number, (was, is))| Transition {
             instance: InstanceKey { group: self.group.clone(), instance: number },
             was,
             is,
@@ -73,16 +73,16 @@ impl Change {
     }
     /// The number was given up and taken again between two commits, and stands for another instance since: what happened to
     /// the one before is no move of this one.
-    pub fn is_another(&self, stride: &Stride<'_>) -> bool {
+    pub fn is_another(&self, transition: &Transition<'_>) -> bool {
         let fewest = self.said.lately().iter().map(|spec| spec.num_instances).min().unwrap_or(0);
         let fewest = usize::try_from(fewest).unwrap_or(0);
-        let is_fresh = (stride.is.starts_requested, stride.is.restarts_requested) == (0, 0);
+        let is_fresh = (transition.is.starts_requested, transition.is.restarts_requested) == (0, 0);
         if self.is.record.spec.has_strategy() {
-            // Which ones go is the conductor's to say; who comes under a name that may still be there has another drift.
+            // Target ones go is the conductor's to say; who comes under a name that may still be there has another drift.
             let were = self.was.slots.iter().filter(|slot| is_instance(slot)).count();
-            return is_fresh && fewest < were && stride.is.drift > stride.was.drift;
+            return is_fresh && fewest < were && transition.is.drift > transition.was.drift;
         }
-        is_fresh && usize::try_from(stride.instance.instance).unwrap_or(0) > fewest
+        is_fresh && usize::try_from(transition.instance.instance).unwrap_or(0) > fewest
     }
     /// What an instance of that version is.
     pub fn spec(&self, version: u32) -> Option<&PodSpec> {
@@ -93,14 +93,14 @@ impl Change {
     }
     /// Stateful before and after, and at every moment in between: two patches may be stored with one commit, and nothing
     /// binds what the first of them made stateless.
-    pub fn is_stateful(&self, stride: &Stride<'_>) -> bool {
+    pub fn is_stateful(&self, transition: &Transition<'_>) -> bool {
         let is_bound = |slot: &&Slot| self.spec(slot.version).is_some_and(PodSpec::is_stateful);
         let mut lately = self.said.lately().iter().map(|spec| &spec.pod);
-        [stride.was, stride.is].iter().all(is_bound) && lately.all(PodSpec::is_stateful)
+        [transition.was, transition.is].iter().all(is_bound) && lately.all(PodSpec::is_stateful)
     }
 }
 
-impl Stride<'_> {
+impl Transition<'_> {
     /// The node it left.
     pub fn left(&self) -> Option<&NodeName> {
         self.was.node.as_ref().filter(|from| self.is.node.as_ref() != Some(*from))
@@ -163,14 +163,14 @@ impl Lost {
 }
 
 /// What a node still has of an instance, by its order or in its engine, but for the pod beside its own.
-pub fn has_of(nodes: &Nodes<'_>, node: &NodeName, stride: &Stride<'_>) -> Option<String> {
-    let machine: &Machine = nodes.machines.get(index_of(node)?)?;
-    let beside = stride.is.next.as_deref().map(|next| (next.named_version(), next.drift));
-    let is_it = |pod: &PodId| pod.key() == stride.instance && Some((pod.version, pod.drift)) != beside;
-    let ordered = machine.disk.order.pods.keys().find(|pod| is_it(pod));
-    let inventory = nodes.engines[machine.engine].inventory(&machine.owner);
+pub fn has_of(truth: &GroundTruth<'_>, node: &NodeName, transition: &Transition<'_>) -> Option<String> {
+    let process: &NodeProcess = truth.nodes.get(index_of(node)?)?;
+    let beside = transition.is.next.as_deref().map(|next| (next.named_version(), next.drift));
+    let is_it = |pod: &PodId| pod.key() == transition.instance && Some((pod.version, pod.drift)) != beside;
+    let ordered = process.disk.order.pods.keys().find(|pod| is_it(pod));
+    let inventory = truth.engines[process.engine].inventory(&process.owner);
     let stands = inventory.into_iter().find(|seen| is_it(&seen.identity.pod));
-    let order = ordered.map(|pod| format!("{pod} in its order {}", machine.disk.order.fence));
+    let order = ordered.map(|pod| format!("{pod} in its order {}", process.disk.order.fence));
     order.or_else(|| stands.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
 }
 

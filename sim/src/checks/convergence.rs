@@ -34,13 +34,13 @@ impl World {
         let mut flaws = Vec::new();
         match self.store.leader(now) {
             None => flaws.push("nobody leads".to_owned()),
-            Some(key) if !self.seats[key.holder.seat].leads(now) => {
+            Some(key) if !self.schedulers[key.holder.scheduler].leads(now) => {
                 flaws.push("the leader does not know it".to_owned())
             }
             Some(_) => {}
         }
         flaws.extend(self.unsettled_groups());
-        flaws.extend(self.watch.model.claims.forgotten(&self.watch.model.stored));
+        flaws.extend(self.checker.model.claims.forgotten(&self.checker.model.stored));
         let placed = self.placed(&mut flaws);
         flaws.extend(placed.iter().filter_map(|(node, pod)| self.flaw_of(node, pod)));
         flaws.extend(self.dependency_flaws());
@@ -70,7 +70,7 @@ impl World {
     fn placed(&self, flaws: &mut Vec<String>) -> BTreeSet<(NodeName, PodId)> {
         let mut placed: BTreeSet<_> =
             dependencies::pods(&self.store).into_iter().map(|(node, pod, _)| (node, pod)).collect();
-        for (name, wanted) in &self.watch.model.groups {
+        for (name, wanted) in &self.checker.model.groups {
             let record = self.store.placement(name);
             let pods = model::pods(name, &record);
             let group = self.store.group(name).unwrap_or_default();
@@ -106,7 +106,7 @@ impl World {
                 Key::Revision(name, _) | Key::GroupSpec(name, _) => name,
                 _ => continue,
             };
-            if !self.watch.model.groups.contains_key(&name) && !self.is_orphan(name.as_str()) {
+            if !self.checker.model.groups.contains_key(&name) && !self.is_orphan(name.as_str()) {
                 flaws.push(format!("{name} is gone and still has {key}"));
             }
         }
@@ -115,7 +115,7 @@ impl World {
 
     /// Dependency pods that are idle, and those that do not stand as planned.
     fn dependency_flaws(&self) -> Vec<String> {
-        let idle = self.watch.model.needs.idle(settings(0, None).dependency_grace, self.queue.now());
+        let idle = self.checker.model.needs.idle(settings(0, None).dependency_grace, self.queue.now());
         let idle = idle.into_iter().map(|pair| format!("{pair:?} is still there and idle"));
         let pods = dependencies::pods(&self.store).into_iter().filter(|(_, _, spec)| specs::is_sound(spec));
         let flawed = pods.filter_map(|(node, pod, spec)| self.flaw_of_pod(&node, &pod, &spec, RestartPolicy::Always));
@@ -138,14 +138,14 @@ impl World {
     }
 
     fn runs(&self, node: &NodeName, pod: &PodId) -> bool {
-        let Some(machine) = index_of(node).map(|node| &self.machines[node]) else { return false };
-        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let Some(process) = index_of(node).map(|node| &self.nodes[node]) else { return false };
+        let inventory = self.engines[process.engine].inventory(&process.owner);
         inventory.iter().any(|c| c.identity.pod == *pod && c.phase == Phase::Running)
     }
 
     fn flaw_of_pod(&self, node: &NodeName, pod: &PodId, spec: &PodSpec, policy: RestartPolicy) -> Option<String> {
-        let machine = &self.machines[index_of(node)?];
-        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let process = &self.nodes[index_of(node)?];
+        let inventory = self.engines[process.engine].inventory(&process.owner);
         let digest = Digest::of(spec).to_string();
         for index in 0..spec.containers.len() {
             let own: Vec<_> =
@@ -156,7 +156,7 @@ impl World {
             let [container] = own[..] else {
                 return Some(format!("{pod} [{index}] stands {} times on {node}", own.len()));
             };
-            let made = self.engines[machine.engine].containers.get(&container.id);
+            let made = self.engines[process.engine].containers.get(&container.id);
             if made.is_none_or(|made| made.limits_of != digest) {
                 return Some(format!("{pod} [{index}] on {node} was made from another spec"));
             }
@@ -169,14 +169,14 @@ impl World {
 
     /// A stateful instance whose container somebody removed is held for a person to decide.
     fn is_held(&self, node: &NodeName, spec: &PodSpec) -> bool {
-        spec.stateful && self.watch.model.shaken.contains(node)
+        spec.stateful && self.checker.model.shaken.contains(node)
     }
 
     /// The pod is held, and one of its containers is not there.
     fn is_left_to_a_person(&self, node: &NodeName, pod: &PodId, group: &GroupRecord) -> bool {
         let spec = spec_of(group, pod.version);
-        let Some(machine) = index_of(node).map(|node| &self.machines[node]) else { return false };
-        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let Some(process) = index_of(node).map(|node| &self.nodes[node]) else { return false };
+        let inventory = self.engines[process.engine].inventory(&process.owner);
         let stands = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
         self.is_held(node, spec) && !(0..spec.containers.len()).all(stands)
     }
@@ -188,11 +188,11 @@ impl World {
         if !specs::is_sound(spec_of(&record, pod.version)) {
             return None;
         }
-        let machine = &self.machines[index_of(node)?];
+        let process = &self.nodes[index_of(node)?];
         let key = keys::history(&pod.group, page_of(pod.instance));
         let stored: HistoryRecord = self.store.read(&key).unwrap_or_default();
         let events = stored.instances.get(&pod.instance).map_or(&[][..], |ring| ring.events());
-        let inventory = self.engines[machine.engine].inventory(&machine.owner);
+        let inventory = self.engines[process.engine].inventory(&process.owner);
         let mut running = inventory.iter().filter(|c| c.identity.pod == *pod && c.phase == Phase::Running);
         let told = |at| events.iter().any(|event| event.happened == Happened::Start && event.at == at);
         let silent = running.find(|container| !told(container.started_at))?;
@@ -201,9 +201,9 @@ impl World {
 
     /// Down for good: its budget is spent, or its policy does not start it again.
     pub(crate) fn may_be_down(&self, node: &NodeName, pod: &PodId, policy: RestartPolicy) -> bool {
-        let machine = index_of(node).map(|node| &self.machines[node]);
+        let process = index_of(node).map(|node| &self.nodes[node]);
         let is_crash_looping =
-            machine.and_then(|m| m.disk.memory.get(pod)).is_some_and(|memory| memory.is_crash_looping);
+            process.and_then(|m| m.disk.memory.get(pod)).is_some_and(|memory| memory.is_crash_looping);
         is_crash_looping || policy == RestartPolicy::Never
     }
 
@@ -214,9 +214,9 @@ impl World {
                 let label = |key: &str| container.labels.get(key).map(String::as_str);
                 let is_orphan = label(labels::POD_NAME).is_some_and(|group| self.is_orphan(group));
                 let ours = label(labels::CLUSTER) == Some(CLUSTER) && label(labels::NODE).is_some() && !is_orphan;
-                let wanted = self.machines.iter().any(|machine| {
-                    let node = &machine.owner.node;
-                    labels::identify(&machine.owner, label).is_some_and(|identity| {
+                let wanted = self.nodes.iter().any(|process| {
+                    let node = &process.owner.node;
+                    labels::identify(&process.owner, label).is_some_and(|identity| {
                         let is_placed = placed.contains(&(node.clone(), identity.pod.clone()));
                         is_placed || self.serves_on(node, &identity.pod, placed)
                     })
@@ -231,9 +231,9 @@ impl World {
 
     /// The pod that is to take its place there has an image nobody can have: it serves on.
     fn serves_on(&self, node: &NodeName, pod: &PodId, placed: &BTreeSet<(NodeName, PodId)>) -> bool {
-        let machine = index_of(node).map(|node| &self.machines[node]);
+        let process = index_of(node).map(|node| &self.nodes[node]);
         let is_broken = |pod: &PodId| {
-            let spec = machine.and_then(|machine| machine.disk.order.spec_of(pod));
+            let spec = process.and_then(|process| process.disk.order.spec_of(pod));
             spec.is_some_and(|spec| {
                 spec.containers.iter().any(|one| ContainerBehaviour::of(&one.image) == ContainerBehaviour::Broken)
             })
@@ -242,18 +242,18 @@ impl World {
     }
 
     fn is_orphan(&self, group: &str) -> bool {
-        let stored = group.parse::<GroupName>().ok().and_then(|group| self.watch.model.stored.get(&group));
+        let stored = group.parse::<GroupName>().ok().and_then(|group| self.checker.model.stored.get(&group));
         stored.is_some_and(|stored| stored.record.removal == Removal::Orphan)
     }
 
     fn unacknowledged_orders(&self, placed: &BTreeSet<(NodeName, PodId)>) -> Vec<String> {
         let mut flaws = Vec::new();
-        for machine in &self.machines {
-            let node = &machine.owner.node;
-            let held: BTreeSet<&PodId> = machine.disk.order.pods.keys().collect();
+        for process in &self.nodes {
+            let node = &process.owner.node;
+            let held: BTreeSet<&PodId> = process.disk.order.pods.keys().collect();
             let wanted: BTreeSet<&PodId> = placed.iter().filter(|(n, _)| n == node).map(|(_, pod)| pod).collect();
             if held != wanted {
-                flaws.push(format!("{node} holds order {} {held:?}, placed are {wanted:?}", machine.disk.order.fence));
+                flaws.push(format!("{node} holds order {} {held:?}, placed are {wanted:?}", process.disk.order.fence));
             }
         }
         flaws
@@ -267,7 +267,7 @@ impl World {
     }
 
     /// Names of all groups users asked for, by index.
-    pub fn group_called(&self, index: usize) -> Option<GroupName> {
+    pub fn group_name(&self, index: usize) -> Option<GroupName> {
         self.workload.groups.get(index).cloned()
     }
 }

@@ -2,13 +2,13 @@
 
 use contract::record::Slot;
 
-use crate::checks::commit_changes::{Change, Stride, identity};
+use crate::checks::commit_changes::{Change, Transition, identity};
 
 /// An instance whose version or drift count went down, if any.
 pub fn decline(change: &Change) -> Option<String> {
     let has_strategy = change.is.record.spec.has_strategy();
-    let is_less = |stride: &Stride<'_>| {
-        let (was, is) = (stride.was, stride.is);
+    let is_less = |transition: &Transition<'_>| {
+        let (was, is) = (transition.was, transition.is);
         // A pod of a higher version has a name of its own, whatever its drift count.
         let has_own_name = has_strategy && is.version > was.version;
         // Nor has one that stood beside the one before: it keeps the name it was made with when it takes over, while the one
@@ -18,6 +18,6 @@ pub fn decline(change: &Change) -> Option<String> {
     };
     // Who takes a number that was given up since the commit before is made at whatever version the release stands at, which may
     // be lower; its drift count is higher than that of the one before, so it has a name of its own.
-    let wrong = change.strides().find(|stride| is_less(stride) && !change.is_another(stride))?;
+    let wrong = change.transitions().find(|transition| is_less(transition) && !change.is_another(transition))?;
     Some(format!("{}: {:?} became {:?}", wrong.instance, wrong.was, wrong.is))
 }

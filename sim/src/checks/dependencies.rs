@@ -16,7 +16,7 @@ use contract::spec::PodSpec;
 use contract::state::DependencyPolicy;
 use contract::time::Timestamp;
 
-use crate::checks::instances::Stored;
+use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 use crate::world::store::Store;
 
@@ -30,8 +30,8 @@ type Need = (GroupName, Place);
 
 /// Dependency pods as they must be stored.
 #[derive(Debug, Default)]
-pub struct Needs {
-    wanted: BTreeMap<GroupName, Wanted>,
+pub struct Dependencies {
+    expected: BTreeMap<GroupName, ExpectedDependency>,
     unmet: BTreeMap<Need, Timestamp>,
     /// Since when nothing needs a pair that is there.
     idle: BTreeMap<Need, Timestamp>,
@@ -42,13 +42,13 @@ pub struct Needs {
 }
 
 #[derive(Debug, Clone)]
-struct Wanted {
+struct ExpectedDependency {
     spec: PodSpec,
     delete_when_unused: bool,
     removing: bool,
 }
 
-impl Needs {
+impl Dependencies {
     /// An accepted command about a dependency pod; none when it cannot have been accepted.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
         self.asked = true;
@@ -56,22 +56,23 @@ impl Needs {
             let name: GroupName = pod.name.parse().ok()?;
             let annotation = if pod.annotation.is_empty() { "{}".to_owned() } else { pod.annotation.clone() };
             let spec = PodSpec { version: 0, annotation, ..*pod.clone() };
-            let before = self.wanted.insert(name, Wanted { spec, delete_when_unused: false, removing: false });
+            let before =
+                self.expected.insert(name, ExpectedDependency { spec, delete_when_unused: false, removing: false });
             return before.is_none_or(|before| before.delete_when_unused || before.removing).then_some(());
         }
         if let Verb::UpdateDependency { pod } = verb {
             let name: GroupName = pod.name.parse().ok()?;
-            let wanted = self.wanted.get_mut(&name).filter(|wanted| !wanted.removing)?;
-            let next = wanted.spec.patched(*pod.clone(), Timestamp::NEVER);
-            wanted.delete_when_unused = false;
-            if !next.asks_the_same(&wanted.spec) {
-                wanted.spec = next;
+            let expected = self.expected.get_mut(&name).filter(|expected| !expected.removing)?;
+            let next = expected.spec.patched(*pod.clone(), Timestamp::NEVER);
+            expected.delete_when_unused = false;
+            if !next.asks_the_same(&expected.spec) {
+                expected.spec = next;
             }
         }
         if let Verb::RemoveDependency { name, force } = verb {
-            let wanted = self.wanted.get_mut(name).filter(|wanted| !wanted.removing)?;
-            wanted.delete_when_unused = true;
-            wanted.removing = *force;
+            let expected = self.expected.get_mut(name).filter(|expected| !expected.removing)?;
+            expected.delete_when_unused = true;
+            expected.removing = *force;
         }
         Some(())
     }
@@ -83,7 +84,7 @@ impl Needs {
 
     /// Whether there is a dependency pod at all.
     pub fn are_any(&self) -> bool {
-        !self.wanted.is_empty()
+        !self.expected.is_empty()
     }
 
     /// Compares with what is stored.
@@ -91,18 +92,22 @@ impl Needs {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
         self.asked = false;
-        self.wanted.retain(|name, wanted| stored.contains_key(name) || !(wanted.delete_when_unused || wanted.removing));
+        self.expected
+            .retain(|name, expected| stored.contains_key(name) || !(expected.delete_when_unused || expected.removing));
         for (name, record) in &stored {
-            let Some(wanted) = self.wanted.get_mut(name) else {
-                return broken(Invariant::CommandsHoldOnce, format!("{name} is stored and not wanted"));
+            let Some(expected) = self.expected.get_mut(name) else {
+                return broken(Invariant::CommandsHoldOnce, format!("{name} is stored and not expected"));
             };
             // What nothing needs any more goes by itself.
-            wanted.removing |= wanted.delete_when_unused && record.removing_since.is_some();
-            let same = wanted.spec.version == record.spec.version && wanted.spec.asks_the_same(&record.spec);
-            let states = (wanted.delete_when_unused, wanted.removing)
+            expected.removing |= expected.delete_when_unused && record.removing_since.is_some();
+            let same = expected.spec.version == record.spec.version && expected.spec.asks_the_same(&record.spec);
+            let states = (expected.delete_when_unused, expected.removing)
                 == (record.delete_when_unused, record.removing_since.is_some());
             if !same || !states {
-                return broken(Invariant::CommandsHoldOnce, format!("{name} is stored as {record:?}, not {wanted:?}"));
+                return broken(
+                    Invariant::CommandsHoldOnce,
+                    format!("{name} is stored as {record:?}, not {expected:?}"),
+                );
             }
             let mut places = BTreeSet::new();
             for (place, version) in places_of(name, store) {
@@ -115,14 +120,14 @@ impl Needs {
             }
         }
         self.planned = pods(store);
-        match self.wanted.keys().find(|name| !stored.contains_key(*name)) {
-            Some(name) => broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")),
+        match self.expected.keys().find(|name| !stored.contains_key(*name)) {
+            Some(name) => broken(Invariant::CommandsHoldOnce, format!("{name} is expected and not stored")),
             None => Ok(()),
         }
     }
 
-    /// Needs that are not met, and pairs nothing needs, begin to count; others are forgotten.
-    pub fn note(&mut self, groups: &BTreeMap<GroupName, Stored>, store: &Store, now: Timestamp) {
+    /// Dependencies that are not met, and pairs nothing needs, begin to count; others are forgotten.
+    pub fn note(&mut self, groups: &BTreeMap<GroupName, StoredGroup>, store: &Store, now: Timestamp) {
         let (needed, planned) = (needed(groups, store), planned(store));
         count(&mut self.unmet, needed.difference(&planned), now);
         count(&mut self.idle, planned.difference(&needed), now);
@@ -174,7 +179,7 @@ pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
 }
 
 /// Where instances that have a node need a dependency pod that is there.
-fn needed(groups: &BTreeMap<GroupName, Stored>, store: &Store) -> BTreeSet<Need> {
+fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &Store) -> BTreeSet<Need> {
     let known = records(store);
     let mut needed = BTreeSet::new();
     for stored in groups.values() {

@@ -1,6 +1,6 @@
 //! What may change in the stored slots and the lock of one group, from one commit to the next.
 //!
-//! Targets and counts follow from the accepted starts, stops and restarts, each exactly once. Versions and drift counts only
+//! Targets and counts follow from the accepted starts, stops and restarts, each exactly once. Revisions and drift counts only
 //! grow. Drifts are queued when somebody asks, and gone when nothing they mean is left behind.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::checks::invariants::{Invariant, Violation};
 
 /// What was asked of the instances of one group and not seen in its slots yet.
 #[derive(Debug, Clone, Default)]
-pub struct Asks {
+pub struct PendingRequests {
     /// By instance, in the order they were accepted.
     acts: BTreeMap<u32, Vec<(Act, Timestamp)>>,
     drifts: Vec<Drift>,
@@ -32,7 +32,7 @@ pub struct Asks {
 
 /// One group as it is stored.
 #[derive(Debug, Clone, Default)]
-pub struct Stored {
+pub struct StoredGroup {
     /// What is wanted.
     pub record: GroupRecord,
     /// Where its instances are.
@@ -43,14 +43,14 @@ pub struct Stored {
     pub revisions: RevisionsRecord,
 }
 
-impl Stored {
+impl StoredGroup {
     /// Its pods, each with its instance.
     pub fn pods(&self) -> impl Iterator<Item = (u32, &Slot)> {
         (1..).zip(&self.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)))
     }
 }
 
-impl Asks {
+impl PendingRequests {
     /// Any command about the group was accepted.
     pub fn accepted(&mut self) {
         self.fresh += 1;
@@ -87,7 +87,13 @@ impl Asks {
     }
 
     /// A commit that may concern the group is stored.
-    pub fn check(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
+    pub fn check(
+        &mut self,
+        was: &StoredGroup,
+        is: &StoredGroup,
+        limit: Duration,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let unknown =
             |pod: &Slot| pod.version != is.record.spec.version && !is.record.former.contains_key(&pod.version);
@@ -117,7 +123,7 @@ impl Asks {
 
     /// Instances of a group that was there before the commit were orphaned and adopted with it: what was asked in between is
     /// in effect, or still to be turned to, and what they were then is not known.
-    pub fn adopt(&mut self, is: &Stored) {
+    pub fn adopt(&mut self, is: &StoredGroup) {
         (self.fresh, self.begun) = (0, false);
         self.acts.retain(|number, acts| {
             acts.drain(..acts.len().saturating_sub(1));
@@ -125,7 +131,13 @@ impl Asks {
         });
     }
 
-    fn check_acts(&mut self, was: &Stored, is: &Stored, limit: Duration, now: Timestamp) -> Result<(), Violation> {
+    fn check_acts(
+        &mut self,
+        was: &StoredGroup,
+        is: &StoredGroup,
+        limit: Duration,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
         let nothing = Slot::default();
         // Nothing of a group without instances can be started, stopped or restarted: what waits for ports is deployed. It may
         // have been deployed since the commit before, and asked then.
@@ -139,7 +151,7 @@ impl Asks {
             } else {
                 Vec::new()
             };
-            let mut possible = vec![standing(before)];
+            let mut possible = vec![requested(before)];
             for (act, at) in &acts {
                 // A restart that its operation did not come to before its limit is not made up for.
                 let is_late = *act == Act::Restart && now >= *at + limit;
@@ -148,7 +160,7 @@ impl Asks {
                 let skipped = if is_late || is_new || is_deployed { possible.clone() } else { Vec::new() };
                 possible = possible.into_iter().map(|before| after(before, *act)).chain(skipped).collect();
             }
-            if !possible.contains(&standing(slot)) {
+            if !possible.contains(&requested(slot)) {
                 let detail = format!("instance {number}: {before:?} became {slot:?}, asked was {acts:?}");
                 return Err(Violation { invariant: Invariant::AsksHoldOnce, detail });
             }
@@ -159,7 +171,7 @@ impl Asks {
         Ok(())
     }
 
-    fn check_drifts(&mut self, was: &Stored, is: &Stored) -> Result<(), Violation> {
+    fn check_drifts(&mut self, was: &StoredGroup, is: &StoredGroup) -> Result<(), Violation> {
         let broken = |detail: String| Err(Violation { invariant: Invariant::DriftsMove, detail });
         let (before, after) = (&was.record.drifts, &is.record.drifts);
         let kept = after.iter().take_while(|drift| before.contains(drift)).count();
@@ -199,7 +211,7 @@ fn drifting(record: &GroupRecord) -> Option<&OperationRecord> {
 }
 
 /// Instances a drift means that stand where they stood when it began.
-fn left_behind(drift: &Drift, before: &[Slot], is: &Stored) -> Vec<u32> {
+fn left_behind(drift: &Drift, before: &[Slot], is: &StoredGroup) -> Vec<u32> {
     let numbered = (1..).zip(before.iter().zip(&is.slots));
     let stayed = numbered.filter(|(number, (was, is_now))| {
         let spec = is.record.former.get(&is_now.version).unwrap_or(&is.record.spec.pod);
@@ -230,13 +242,13 @@ pub fn is_instance(slot: &Slot) -> bool {
     slot.filling != Filling::Nothing
 }
 
-type Standing = (TargetState, u32, u32);
+type Requested = (TargetState, u32, u32);
 
-fn standing(slot: &Slot) -> Standing {
+fn requested(slot: &Slot) -> Requested {
     (slot.target, slot.starts_requested, slot.restarts_requested)
 }
 
-fn after((target, starts, restarts): Standing, act: Act) -> Standing {
+fn after((target, starts, restarts): Requested, act: Act) -> Requested {
     match act {
         Act::Start => (TargetState::Run, starts + 1, restarts),
         Act::Stop => (TargetState::Stop, starts, restarts),

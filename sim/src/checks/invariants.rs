@@ -38,7 +38,7 @@ pub enum Invariant {
     StoppedMeansStopped,
     /// Nothing new is placed on a cordoned node, but for who is bound to it.
     CordonsHold,
-    /// Versions of groups and slots, and drift counts, never go down: clients and agents know containers by them.
+    /// Revisions of groups and slots, and drift counts, never go down: clients and agents know containers by them.
     CountsGrow,
     /// Every version an instance or a dependency pod has is known: nobody could make it anew otherwise.
     VersionsHaveSpecs,
@@ -96,7 +96,7 @@ pub enum Invariant {
     OrphansAreSpared,
     /// Revisions are kept with what became of them, and that is decided once.
     RevisionsTellTheTruth,
-    /// A core that asks to be woken again and again without time passing would burn a machine.
+    /// A core that asks to be woken again and again without time passing would burn a process.
     NoBusyLoop,
     /// When nothing goes wrong for a while, everything is as users asked.
     Converges,

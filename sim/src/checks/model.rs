@@ -17,12 +17,12 @@ use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
 use crate::checks::commit_changes::Change;
-use crate::checks::dependencies::{self, Needs};
-use crate::checks::instances::{Asks, Stored};
+use crate::checks::dependencies::{self, Dependencies};
+use crate::checks::instances::{PendingRequests, StoredGroup};
 use crate::checks::invariants::{Invariant, Violation};
-use crate::checks::revisions::Versions;
-use crate::checks::rollout_commands::Said;
-use crate::checks::stream_ports::Claims;
+use crate::checks::revisions::Revisions;
+use crate::checks::rollout_commands::RolloutCommands;
+use crate::checks::stream_ports::StreamPorts;
 use crate::checks::switches::Switches;
 use crate::workload::cordons::Cordons;
 use crate::world::scheduler_process::settings;
@@ -30,24 +30,24 @@ use crate::world::store::Store;
 
 /// What is wanted of one group.
 #[derive(Debug, Clone)]
-pub struct Wanted {
+pub struct ExpectedGroup {
     /// Instances.
     pub instances: i64,
     /// Policy.
     pub policy: RestartPolicy,
     /// Its versions.
-    pub versions: Versions,
+    pub versions: Revisions,
     /// What was asked of its instances.
-    pub asks: Asks,
+    pub asks: PendingRequests,
     /// What was said about its releases.
-    pub said: Said,
+    pub said: RolloutCommands,
 }
 
 /// The replay.
 #[derive(Debug, Default)]
 pub struct Model {
     /// Groups as they must be stored.
-    pub groups: BTreeMap<GroupName, Wanted>,
+    pub groups: BTreeMap<GroupName, ExpectedGroup>,
     /// What each group was after each of its accepted commands; the first entry is before any.
     pub history: BTreeMap<GroupName, Vec<Option<i64>>>,
     /// Position in its group's history, by command.
@@ -55,9 +55,9 @@ pub struct Model {
     /// Instances an engine failed or a container vanished from lately: they may move.
     pub shaken: BTreeSet<NodeName>,
     /// Stream ports.
-    pub claims: Claims,
+    pub claims: StreamPorts,
     /// Dependency pods.
-    pub needs: Needs,
+    pub needs: Dependencies,
     /// The engine's switches.
     pub switches: Switches,
     /// What is said of nodes.
@@ -65,13 +65,13 @@ pub struct Model {
     /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
     departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
     /// What was said of groups that were removed since the last commit: their pods are stored once more.
-    parting: BTreeMap<GroupName, Said>,
+    parting: BTreeMap<GroupName, RolloutCommands>,
     /// The versions of groups that were orphaned.
-    orphans: BTreeMap<GroupName, Versions>,
+    orphans: BTreeMap<GroupName, Revisions>,
     /// Groups that took over the instances of an orphan since the last commit.
     adopted: BTreeSet<GroupName>,
     /// Groups as last stored.
-    pub stored: BTreeMap<GroupName, Stored>,
+    pub stored: BTreeMap<GroupName, StoredGroup>,
     outcomes: BTreeMap<CommandId, Verdict>,
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
@@ -143,7 +143,7 @@ impl Model {
         &mut self,
         commit: &Commit,
         store: &Store,
-    ) -> Result<BTreeMap<GroupName, Option<Stored>>, Violation> {
+    ) -> Result<BTreeMap<GroupName, Option<StoredGroup>>, Violation> {
         let mut before = BTreeMap::new();
         for name in commit.writes.iter().filter_map(group_of).collect::<BTreeSet<GroupName>>() {
             let is = layout::read_group(&name, store.keys());
@@ -153,7 +153,7 @@ impl Model {
                 Ok(Some(record)) => {
                     let release = store.read(&keys::release(&name));
                     let revisions = layout::read_revisions(&name, store.keys()).unwrap_or_default();
-                    self.stored.insert(name.clone(), Stored { record, slots: placed.slots, release, revisions })
+                    self.stored.insert(name.clone(), StoredGroup { record, slots: placed.slots, release, revisions })
                 }
                 Err(flaw) => {
                     return Err(broken(Invariant::CommandsHoldOnce, format!("{name} cannot be read: {flaw:?}")));
@@ -264,15 +264,15 @@ impl Model {
         if let Verb::CreateGroup { spec } = verb {
             let name: GroupName = spec.name.parse().ok()?;
             let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
-            let (mut versions, mut said) = (Versions::new(&spec.pod, before), Said::new(spec));
+            let (mut versions, mut said) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
             if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
                 self.adopted.insert(name.clone());
                 self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
                 // All three may be stored together: a gate that was opened, the orphan and who adopts it.
                 self.parting.get(&name).into_iter().for_each(|orphan| said.inherit(orphan));
             }
-            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, Asks::default());
-            let before = self.groups.insert(name.clone(), Wanted { instances, policy, versions, asks, said });
+            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
+            let before = self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, asks, said });
             return before.is_none().then_some(name);
         }
         if let Verb::RemoveGroup { name, removal } = verb {
@@ -339,7 +339,7 @@ impl Model {
     }
 
     fn compare(&mut self) -> Result<(), Violation> {
-        for (name, Stored { record, .. }) in &self.stored {
+        for (name, StoredGroup { record, .. }) in &self.stored {
             match self.groups.get_mut(name) {
                 None if is_departing(record) => {}
                 Some(wanted) if !is_departing(record) => settle(name, wanted, record)?,
@@ -355,11 +355,15 @@ impl Model {
         Ok(())
     }
 
-    fn observe_groups(&mut self, before: BTreeMap<GroupName, Option<Stored>>, now: Timestamp) -> Result<(), Violation> {
+    fn observe_groups(
+        &mut self,
+        before: BTreeMap<GroupName, Option<StoredGroup>>,
+        now: Timestamp,
+    ) -> Result<(), Violation> {
         for (group, was) in before {
             let Some(is) = self.stored.get(&group).cloned() else { continue };
             let is_adopted = self.adopted.remove(&group);
-            let same_life = |was: &Stored| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
+            let same_life = |was: &StoredGroup| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
             let was = was.filter(same_life).unwrap_or_default();
             let mut drifts = Vec::new();
             if let Some(wanted) = self.groups.get_mut(&group) {
@@ -398,7 +402,7 @@ impl Model {
 
     /// Every pod that may be ordered, with its node.
     pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
-        let settled = |(group, stored): (&GroupName, &Stored)| {
+        let settled = |(group, stored): (&GroupName, &StoredGroup)| {
             let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
             slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
         };
@@ -422,7 +426,7 @@ pub fn is_departing(record: &GroupRecord) -> bool {
     is_removing(record) || record.removal == Removal::Orphan
 }
 
-fn settle(name: &GroupName, wanted: &mut Wanted, record: &GroupRecord) -> Result<(), Violation> {
+fn settle(name: &GroupName, wanted: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
     let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
     if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
         return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));

@@ -10,7 +10,7 @@ use contract::spec::PodSpec;
 
 /// What a group may be by now.
 #[derive(Debug, Clone)]
-pub struct Versions {
+pub struct Revisions {
     possible: Vec<(u32, PodSpec)>,
     /// What a rollback may return to, as last stored.
     back: Vec<PodSpec>,
@@ -20,7 +20,7 @@ pub struct Versions {
     known: BTreeMap<u32, PodSpec>,
 }
 
-impl Versions {
+impl Revisions {
     /// A group was created. One whose name had containers of an earlier life goes on counting after what that one may have
     /// been `before`, unless nothing of it is left.
     pub fn new(pod: &PodSpec, before: &[u32]) -> Self {

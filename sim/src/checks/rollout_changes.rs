@@ -6,14 +6,14 @@ use contract::record::{Filling, Slot};
 use contract::rollout_view::{InstanceChange, PlanAction, PlanView};
 
 use crate::checks::commit_changes::identity;
-use crate::world::faultless::Scene;
+use crate::world::faultless::Snapshot;
 
 /// One thing done to one instance: its number, the deed, its unit afterwards.
 pub type Action = (u32, String, String);
 
 /// What was done at once, and in which group of the release; deeds in no order.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Act {
+pub struct RolloutStep {
     /// The group, from 1; 0 where there are none.
     pub group: u64,
     /// The deeds.
@@ -21,17 +21,17 @@ pub struct Act {
 }
 
 /// Step by step, what happened.
-pub fn acts(scenes: &[Scene]) -> Vec<Act> {
-    let act = |pair: &[Scene]| Act {
+pub fn steps(snapshots: &[Snapshot]) -> Vec<RolloutStep> {
+    let step = |pair: &[Snapshot]| RolloutStep {
         group: pair[1].release.as_ref().map_or(0, |release| release.group),
         actions: actions(&pair[0].slots, &pair[1].slots),
     };
-    scenes.windows(2).map(act).filter(|act| !act.actions.is_empty()).collect()
+    snapshots.windows(2).map(step).filter(|step| !step.actions.is_empty()).collect()
 }
 
 /// The same of a plan.
-pub fn planned(plan: &PlanView) -> Vec<Act> {
-    plan.steps.iter().map(|step| Act { group: step.group, actions: seen(&step.actions) }).collect()
+pub fn planned(plan: &PlanView) -> Vec<RolloutStep> {
+    plan.steps.iter().map(|step| RolloutStep { group: step.group, actions: seen(&step.actions) }).collect()
 }
 
 /// What is stored after deeds that were done at once: who is created and renewed was created, and whose second pod took over
@@ -50,18 +50,18 @@ fn seen(actions: &[PlanAction]) -> BTreeSet<Action> {
 }
 
 /// What was done to whom by group, whatever came first within it.
-pub fn by_group(acts: &[Act]) -> BTreeMap<u64, BTreeMap<u32, Vec<String>>> {
+pub fn by_group(steps: &[RolloutStep]) -> BTreeMap<u64, BTreeMap<u32, Vec<String>>> {
     let mut groups: BTreeMap<u64, BTreeMap<u32, Vec<String>>> = BTreeMap::new();
-    for act in acts {
-        for (instance, action, _) in &act.actions {
-            groups.entry(act.group).or_default().entry(*instance).or_default().push(action.clone());
+    for step in steps {
+        for (instance, action, _) in &step.actions {
+            groups.entry(step.group).or_default().entry(*instance).or_default().push(action.clone());
         }
     }
     groups
 }
 
 /// What became of every instance between two stored states.
-pub fn changes(before: &Scene, after: &Scene) -> BTreeMap<u32, InstanceChange> {
+pub fn changes(before: &Snapshot, after: &Snapshot) -> BTreeMap<u32, InstanceChange> {
     let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
     let most = before.slots.len().max(after.slots.len());
     let mut changes = BTreeMap::new();

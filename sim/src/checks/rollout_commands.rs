@@ -15,7 +15,7 @@ use crate::workload::rollouts::rollout_fields;
 
 /// What was said.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct RolloutCommands {
     /// How the group wants to be changed, and how many instances there are to be.
     spec: PodGroupSpec,
     /// The same as it was at every moment since the commit before.
@@ -34,7 +34,7 @@ pub struct Said {
     lately_drained: BTreeSet<u32>,
 }
 
-impl Said {
+impl RolloutCommands {
     /// A group was created.
     pub fn new(spec: &PodGroupSpec) -> Self {
         Self { spec: spec.clone(), lately: vec![spec.clone()], ..Self::default() }

@@ -8,15 +8,15 @@ use contract::rollout::StrategyType;
 use contract::spec::PodGroupSpec;
 use contract::state::TargetState;
 
-use crate::checks::budgets::{self, Sight, all_are, gates, is_released, placed};
+use crate::checks::budgets::{self, Context, all_are, gates, is_released, placed};
 use crate::checks::checker::index_of;
-use crate::checks::commit_changes::{Change, Stride, identity};
-use crate::checks::instances::{Stored, is_instance};
+use crate::checks::commit_changes::{Change, Transition, identity};
+use crate::checks::instances::{StoredGroup, is_instance};
 use crate::checks::invariants::{Invariant, Violation};
 use crate::workload::rollout_specs::unit_of;
 
 /// What is wrong with a change, if anything.
-pub fn check(change: &Change, sight: &Sight<'_>) -> Option<Violation> {
+pub fn check(change: &Change, context: &Context<'_>) -> Option<Violation> {
     let found = [
         (Invariant::TwoPodsAtMost, confusion(change)),
         (Invariant::UnitsAreKept, stranger(change)),
@@ -25,10 +25,10 @@ pub fn check(change: &Change, sight: &Sight<'_>) -> Option<Violation> {
         (Invariant::RollbackSpares, unspared(change)),
         (Invariant::FrozenIsFrozen, thawed(change)),
         (Invariant::GroupsAreStarted, early(change)),
-        (Invariant::DrainedBeforeTouched, undrained(change, sight)),
-        (Invariant::OldGoesFirst, budgets::mixture(change, sight)),
-        (Invariant::TotalIsKept, budgets::excess(change, sight)),
-        (Invariant::MinimumServes, budgets::shortage(change, sight)),
+        (Invariant::DrainedBeforeTouched, undrained(change, context)),
+        (Invariant::OldGoesFirst, budgets::mixture(change, context)),
+        (Invariant::TotalIsKept, budgets::excess(change, context)),
+        (Invariant::MinimumServes, budgets::shortage(change, context)),
     ];
     found.into_iter().find_map(|(invariant, detail)| Some(Violation { invariant, detail: detail? }))
 }
@@ -113,13 +113,14 @@ fn unspared(change: &Change) -> Option<String> {
         // What was decided for the one before may be stored together with the way back.
         return None;
     }
-    let is_touched = |stride: &Stride<'_>| {
-        let (was, is) = (stride.was.version, stride.is.version);
-        record.equals.contains(&was) && is == record.spec.version && was != is && stride.was.filling == Filling::Pod
+    let is_touched = |transition: &Transition<'_>| {
+        let (was, is) = (transition.was.version, transition.is.version);
+        record.equals.contains(&was) && is == record.spec.version && was != is && transition.was.filling == Filling::Pod
     };
     // Who took a number that was given up since the commit before never ran at the version of the one before.
-    let stride = change.strides().find(|stride| is_touched(stride) && !change.is_another(stride))?;
-    Some(format!("{} ran {} and goes to {}", stride.instance, stride.was.version, stride.is.version))
+    let transition =
+        change.transitions().find(|transition| is_touched(transition) && !change.is_another(transition))?;
+    Some(format!("{} ran {} and goes to {}", transition.instance, transition.was.version, transition.is.version))
 }
 
 /// Something that moved although nothing was to.
@@ -131,14 +132,15 @@ fn thawed(change: &Change) -> Option<String> {
         let next = slot.next.as_ref().map(|next| next.version);
         (slot.filling, slot.version, next)
     };
-    let all = |stored: &Stored| {
+    let all = |stored: &StoredGroup| {
         let numbered = stored.slots.iter().enumerate().filter(|(_, slot)| is_instance(slot));
         numbered.map(|(index, slot)| (index + 1, gist(slot))).collect::<Vec<_>>()
     };
     let (was, is) = (all(&change.was), all(&change.is));
     // Who is not going to be touched is back in service.
-    let is_taken = |stride: Stride<'_>| stride.is.draining.is_some() && stride.was.draining.is_none();
-    (was != is || change.strides().any(is_taken)).then(|| format!("{} is frozen; {was:?} became {is:?}", change.group))
+    let is_taken = |transition: Transition<'_>| transition.is.draining.is_some() && transition.was.draining.is_none();
+    (was != is || change.transitions().any(is_taken))
+        .then(|| format!("{} is frozen; {was:?} became {is:?}", change.group))
 }
 
 /// Instances that came to the target revision before their group was started.
@@ -166,7 +168,7 @@ fn early(change: &Change) -> Option<String> {
         let is_target = |pod: &Slot| pod.version == release.target || record.equals.contains(&pod.version);
         slot.target == TargetState::Run && slot.pods().any(is_target)
     };
-    let updated = |stored: &Stored| stored.slots.iter().filter(|slot| is_updated(slot)).count();
+    let updated = |stored: &StoredGroup| stored.slots.iter().filter(|slot| is_updated(slot)).count();
     let (was, is) = (updated(&change.was), updated(&change.is));
     let committed: i64 = release.committed.iter().sum();
     let detail = format!("{}: {is} instances are at {}, {committed} are committed", change.group, release.target);
@@ -174,7 +176,7 @@ fn early(change: &Change) -> Option<String> {
 }
 
 /// A pod that served and goes without having been taken out of service.
-fn undrained(change: &Change, sight: &Sight<'_>) -> Option<String> {
+fn undrained(change: &Change, context: &Context<'_>) -> Option<String> {
     let specs = || change.said.lately().iter().chain([&change.was.record.spec, &change.is.record.spec]);
     if !is_released(change) || !all_are(change, |spec| spec.drain.is_some()) {
         return None;
@@ -187,18 +189,18 @@ fn undrained(change: &Change, sight: &Sight<'_>) -> Option<String> {
     let timeout = drains().filter_map(|drain| drain.timeout_seconds).min().unwrap_or(300);
     let timeout = Duration::from_secs(timeout.unsigned_abs());
     let gates = gates(change);
-    for stride in change.strides().filter(|stride| !stride.failed()) {
-        let (instance, was) = (stride.instance.instance, stride.was);
-        let Some(pod) = placed(change, instance, was).filter(|(node, _)| !(sight.is_excused)(node)) else { continue };
-        let is_kept = stride.is.pods().any(|now| placed(change, instance, now).as_ref() == Some(&pod));
-        let served = was.target == TargetState::Run && sight.service.is_up(&pod, sight.now);
+    for transition in change.transitions().filter(|transition| !transition.failed()) {
+        let (instance, was) = (transition.instance.instance, transition.was);
+        let Some(pod) = placed(change, instance, was).filter(|(node, _)| !(context.is_excused)(node)) else { continue };
+        let is_kept = transition.is.pods().any(|now| placed(change, instance, now).as_ref() == Some(&pod));
+        let served = was.target == TargetState::Run && context.service.is_up(&pod, context.now);
         let is_answered = change.said.is_lately_drained(instance)
             || was.draining.as_ref().is_some_and(|draining| draining.is_answered);
         let is_due = match &was.draining {
             None => false,
             Some(draining) => {
-                let rested = change.hidden.get(&draining.since).is_some_and(|at| sight.now.since(*at) >= grace);
-                rested && (is_answered || !is_answer_needed || sight.now.since(draining.since) >= timeout)
+                let rested = change.hidden.get(&draining.since).is_some_and(|at| context.now.since(*at) >= grace);
+                rested && (is_answered || !is_answer_needed || context.now.since(draining.since) >= timeout)
             }
         };
         let was_in = gates.iter().all(|gate| was.gates.contains_key(gate));

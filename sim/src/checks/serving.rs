@@ -13,14 +13,14 @@ use contract::record::Slot;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use crate::world::Nodes;
+use crate::world::GroundTruth;
 use crate::world::engine::Engine;
-use crate::world::node_process::Machine;
+use crate::world::node_process::NodeProcess;
 
 /// A leader may count on what it last heard until the node is lost; a report takes its time on top of that.
 const LATELY: Duration = Duration::from_secs(75);
 
-/// Who is up for so long is known to be: a report takes its time, and in bad weather several are lost.
+/// Who is up for so long is known to be: a report takes its time, and in bad conditions several are lost.
 const KNOWN: Duration = Duration::from_secs(30);
 
 /// A time in which a pod was up.
@@ -32,19 +32,19 @@ struct Up {
 
 /// When each pod was last up.
 #[derive(Debug, Default)]
-pub struct Service {
+pub struct Serving {
     pods: BTreeMap<(NodeName, PodId), Up>,
     looked: Timestamp,
 }
 
-impl Service {
+impl Serving {
     /// Looks at every engine.
-    pub fn look(&mut self, nodes: &Nodes<'_>, now: Timestamp) {
+    pub fn look(&mut self, truth: &GroundTruth<'_>, now: Timestamp) {
         self.pods.retain(|_, up| now.since(up.last) <= LATELY);
         let before = std::mem::replace(&mut self.looked, now);
-        for machine in nodes.machines {
-            for pod in serving(machine, &nodes.engines[machine.engine]) {
-                let up = self.pods.entry((machine.owner.node.clone(), pod)).or_insert(Up { since: now, last: now });
+        for process in truth.nodes {
+            for pod in serving(process, &truth.engines[process.engine]) {
+                let up = self.pods.entry((process.owner.node.clone(), pod)).or_insert(Up { since: now, last: now });
                 *up = Up { since: if up.last < before { now } else { up.since }, last: now };
             }
         }
@@ -62,15 +62,15 @@ impl Service {
 }
 
 /// The pods of a node all of whose containers run and are well: one that ended alone takes its pod out of service.
-fn serving(machine: &Machine, engine: &Engine) -> Vec<PodId> {
+fn serving(process: &NodeProcess, engine: &Engine) -> Vec<PodId> {
     let mut containers: BTreeMap<PodId, BTreeMap<usize, bool>> = BTreeMap::new();
-    for seen in engine.inventory(&machine.owner) {
+    for seen in engine.inventory(&process.owner) {
         let is_well = matches!(seen.health, HealthState::None | HealthState::Healthy);
         let up = containers.entry(seen.identity.pod).or_default().entry(seen.identity.index).or_default();
         *up |= seen.phase == Phase::Running && is_well;
     }
     let is_whole = |(pod, up): &(PodId, BTreeMap<usize, bool>)| {
-        let count = machine.disk.order.spec_of(pod).map_or(1, |spec| spec.containers.len());
+        let count = process.disk.order.spec_of(pod).map_or(1, |spec| spec.containers.len());
         up.len() >= count && up.values().all(|up| *up)
     };
     containers.into_iter().filter(is_whole).map(|(pod, _)| pod).collect()

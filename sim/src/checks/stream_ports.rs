@@ -11,7 +11,7 @@ use contract::ports;
 use contract::record::GroupRecord;
 use contract::time::Timestamp;
 
-use crate::checks::instances::Stored;
+use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 
 /// One life of a group: a name may come back.
@@ -19,16 +19,16 @@ type Life = (GroupName, Timestamp);
 
 /// Who had which port at the last look.
 #[derive(Debug, Default)]
-pub struct Claims {
+pub struct StreamPorts {
     owners: BTreeMap<u16, Life>,
 }
 
-impl Claims {
+impl StreamPorts {
     /// A commit is stored.
-    pub fn check(&mut self, stored: &BTreeMap<GroupName, Stored>) -> Result<(), Violation> {
+    pub fn check(&mut self, stored: &BTreeMap<GroupName, StoredGroup>) -> Result<(), Violation> {
         let broken = |detail: String| Err(Violation { invariant: Invariant::PortsHaveOneOwner, detail });
         let mut owners: BTreeMap<u16, Life> = BTreeMap::new();
-        for (name, Stored { record, slots, .. }) in present(stored) {
+        for (name, StoredGroup { record, slots, .. }) in present(stored) {
             for port in declared(record).into_iter().filter(|_| record.taken_ports.is_empty()) {
                 let life = (name.clone(), record.spec.created_at);
                 if let Some((other, _)) = owners.insert(port, life) {
@@ -52,8 +52,8 @@ impl Claims {
     }
 
     /// Groups that wait although all their ports are free: nobody would ever deploy them.
-    pub fn forgotten(&self, stored: &BTreeMap<GroupName, Stored>) -> Vec<String> {
-        let waits_for_nothing = |(name, Stored { record, .. }): (&GroupName, &Stored)| {
+    pub fn forgotten(&self, stored: &BTreeMap<GroupName, StoredGroup>) -> Vec<String> {
+        let waits_for_nothing = |(name, StoredGroup { record, .. }): (&GroupName, &StoredGroup)| {
             let free = declared(record).iter().all(|port| !self.owners.contains_key(port));
             (!record.taken_ports.is_empty() && free).then(|| format!("{name} waits for ports that are free"))
         };
@@ -68,7 +68,7 @@ fn declared(record: &GroupRecord) -> BTreeSet<u16> {
 }
 
 /// Groups that are there and not on their way out.
-fn present(stored: &BTreeMap<GroupName, Stored>) -> impl Iterator<Item = (&GroupName, &Stored)> {
+fn present(stored: &BTreeMap<GroupName, StoredGroup>) -> impl Iterator<Item = (&GroupName, &StoredGroup)> {
     let removing = |record: &GroupRecord| record.operation.as_ref().is_some_and(|o| o.kind == Operation::Removing);
     stored.iter().filter(move |(_, stored)| !removing(&stored.record))
 }

@@ -10,7 +10,7 @@ use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
-use crate::checks::instances::Stored;
+use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 use crate::world::store::Store;
 
@@ -108,8 +108,8 @@ impl Switches {
     pub fn check(
         &self,
         (commit, store): (&Commit, &Store),
-        before: &BTreeMap<GroupName, Option<Stored>>,
-        stored: &BTreeMap<GroupName, Stored>,
+        before: &BTreeMap<GroupName, Option<StoredGroup>>,
+        stored: &BTreeMap<GroupName, StoredGroup>,
     ) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let engine: EngineRecord = store.read(keys::ENGINE).unwrap_or_default();
@@ -136,8 +136,8 @@ impl Switches {
     }
 
     /// A command changed what is said of the pods of a group, and nothing else of them.
-    fn is_told(&self, name: &GroupName, before: Option<&Stored>, after: Option<&Stored>) -> bool {
-        let pods = |stored: Option<&Stored>| -> Vec<Slot> {
+    fn is_told(&self, name: &GroupName, before: Option<&StoredGroup>, after: Option<&StoredGroup>) -> bool {
+        let pods = |stored: Option<&StoredGroup>| -> Vec<Slot> {
             stored.map(|stored| stored.slots.iter().map(unsaid).collect()).unwrap_or_default()
         };
         let (before, after) = (pods(before), pods(after));

@@ -1,28 +1,28 @@
-//! What can go wrong in a history. Which of it does, and when, is in the plan; what that means to the world is in `mishap`,
+//! What can go wrong in a history. Target of it does, and when, is in the scenario; what that means to the world is in `mishap`,
 //! `outage` and `hardship`.
 
 use std::time::Duration;
 
-use crate::world::bus::Weather;
+use crate::world::bus::BusConditions;
 
-/// Which scheduler a fault hits.
+/// Target scheduler a fault hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
+pub enum Target {
     /// Whoever holds the leader key then.
     Leader,
     /// This one.
-    Seat(usize),
+    Scheduler(usize),
 }
 
 /// One thing that goes wrong, or right again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
     /// The bus treats messages so from now on.
-    Weather(Weather),
+    BusConditions(BusConditions),
     /// A scheduler stands still and then goes on where it was.
     Pause {
-        /// Which.
-        which: Which,
+        /// Target.
+        which: Target,
         /// For how long.
         span: Duration,
         /// Not now, but between its next decision and the performing of it.
@@ -30,8 +30,8 @@ pub enum Fault {
     },
     /// A scheduler dies and starts again.
     KillScheduler {
-        /// Which.
-        which: Which,
+        /// Target.
+        which: Target,
         /// For how long it is away.
         down: Duration,
     },
@@ -44,8 +44,8 @@ pub enum Fault {
     StartScheduler(usize),
     /// A scheduler does not reach etcd.
     CutStore {
-        /// Which.
-        which: Which,
+        /// Target.
+        which: Target,
         /// For how long.
         span: Duration,
     },
@@ -53,8 +53,8 @@ pub enum Fault {
     JoinStore(usize),
     /// A scheduler does not reach the bus.
     CutBus {
-        /// Which.
-        which: Which,
+        /// Target.
+        which: Target,
         /// For how long.
         span: Duration,
     },
@@ -80,7 +80,7 @@ pub enum Fault {
     },
     /// A node does not reach the bus.
     CutNode {
-        /// Which.
+        /// Target.
         node: usize,
         /// For how long.
         span: Duration,
@@ -89,7 +89,7 @@ pub enum Fault {
     JoinNode(usize),
     /// An agent dies and starts again; its containers run on.
     KillAgent {
-        /// Which.
+        /// Target.
         node: usize,
         /// For how long it is away.
         down: Duration,
@@ -98,14 +98,14 @@ pub enum Fault {
     StartAgent(usize),
     /// An agent dies, and starts again with an empty disk or with what was on it some time ago.
     LoseLedger {
-        /// Which.
+        /// Target.
         node: usize,
         /// Something older is there, not nothing.
         old: bool,
         /// For how long it is away.
         down: Duration,
     },
-    /// A machine starts anew: agents and containers on it end, and only the agents are started by the machine.
+    /// A process starts anew: agents and containers on it end, and only the agents are started by the process.
     Reboot {
         /// Its engine.
         engine: usize,
@@ -114,21 +114,21 @@ pub enum Fault {
     },
     /// An agent is started anew with a clock that is wrong by so many milliseconds: processes read it at their start.
     ClockJump {
-        /// Which.
+        /// Target.
         node: usize,
         /// How wrong.
         skew: i64,
     },
-    /// An agent is started anew on a machine that offers so many MiB to pods.
+    /// An agent is started anew on a process that offers so many MiB to pods.
     Memory {
-        /// Which.
+        /// Target.
         node: usize,
         /// How many.
         mebibytes: u64,
     },
     /// An agent cannot write its ledger.
     DiskFull {
-        /// Which.
+        /// Target.
         node: usize,
         /// It cannot, or it can again.
         full: bool,
@@ -145,7 +145,7 @@ pub enum Fault {
     Vanish(u64),
     /// An engine goes away.
     EngineDown {
-        /// Which.
+        /// Target.
         engine: usize,
         /// For how long.
         span: Duration,
@@ -154,7 +154,7 @@ pub enum Fault {
     },
     /// An engine answers nobody; what it was asked for it may do afterwards.
     EngineHang {
-        /// Which.
+        /// Target.
         engine: usize,
         /// For how long.
         span: Duration,

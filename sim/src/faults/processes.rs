@@ -1,4 +1,4 @@
-//! Makes the faults of a plan happen: messages, processes, containers. What befalls etcd and the bus is in `outage`, what
+//! Makes the faults of a scenario handle: messages, processes, containers. What befalls etcd and the bus is in `outage`, what
 //! befalls machines and engines in `hardship`.
 
 use std::time::Duration;
@@ -8,11 +8,11 @@ use contract::labels;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use crate::faults::{Fault, Which};
+use crate::faults::{Fault, Target};
 use crate::workload::specs::ContainerBehaviour;
 use crate::world::World;
 use crate::world::engine::Container;
-use crate::world::event::{AtMachine, AtUser, Event};
+use crate::world::event::{AtNode, AtUser, Event};
 use crate::world::node_process::CLUSTER;
 
 impl World {
@@ -20,22 +20,22 @@ impl World {
     pub fn fail(&mut self, fault: &Fault) {
         let now = self.queue.now();
         self.trace.line(now, "fault", &format!("{fault:?}"));
-        self.watch.engines_changed();
+        self.checker.engines_changed();
         match *fault {
-            Fault::Weather(weather) => self.bus.weather = weather,
+            Fault::BusConditions(conditions) => self.bus.conditions = conditions,
             Fault::Pause { which, span, armed } => self.pause(which, span, armed),
             Fault::KillScheduler { which, down } => {
-                let seat = self.seat_of(which);
-                self.kill_and_restart(seat, down);
+                let scheduler = self.scheduler_of(which);
+                self.kill_and_restart(scheduler, down);
             }
             Fault::KillAllSchedulers { down } => {
-                (0..self.seats.len()).for_each(|seat| self.kill_and_restart(Some(seat), down));
+                (0..self.schedulers.len()).for_each(|scheduler| self.kill_and_restart(Some(scheduler), down));
             }
-            Fault::StartScheduler(seat) => self.start_scheduler(seat),
+            Fault::StartScheduler(scheduler) => self.start_scheduler(scheduler),
             Fault::CutStore { which, span } => self.cut_store(which, span),
-            Fault::JoinStore(seat) => self.join_store(seat),
+            Fault::JoinStore(scheduler) => self.join_store(scheduler),
             Fault::CutBus { which, span } => self.cut_bus(which, span),
-            Fault::JoinBus(seat) => self.join_bus(seat),
+            Fault::JoinBus(scheduler) => self.join_bus(scheduler),
             Fault::Compact => self.compact(),
             Fault::StoreFull(is_full) => self.store.is_full = is_full,
             Fault::QuorumLost { span } => self.lose_quorum(span),
@@ -50,9 +50,9 @@ impl World {
             Fault::StartAgent(node) => self.start_agent(node),
             Fault::LoseLedger { node, old, down } => self.lose_ledger(node, old, down),
             Fault::Reboot { engine, down } => self.reboot(engine, down),
-            Fault::ClockJump { node, skew } => self.start_anew(node, |machine| machine.skew = skew),
-            Fault::Memory { node, mebibytes } => self.start_anew(node, |machine| machine.memory = mebibytes << 20),
-            Fault::DiskFull { node, full } => self.machines[node].disk_full = full,
+            Fault::ClockJump { node, skew } => self.restart_changed(node, |process| process.skew = skew),
+            Fault::Memory { node, mebibytes } => self.restart_changed(node, |process| process.memory = mebibytes << 20),
+            Fault::DiskFull { node, full } => self.nodes[node].disk_full = full,
             Fault::Crash(draw) => self.crash(draw, false),
             Fault::OutOfMemory(draw) => self.crash(draw, true),
             Fault::Sicken(draw) => self.sicken(draw),
@@ -74,28 +74,28 @@ impl World {
     }
 
     /// The scheduler a fault hits.
-    pub fn seat_of(&mut self, which: Which) -> Option<usize> {
+    pub fn scheduler_of(&mut self, which: Target) -> Option<usize> {
         let now = self.queue.now();
         match which {
-            Which::Leader => self.store.leader(now).map(|key| key.holder.seat),
-            Which::Seat(seat) => Some(seat),
+            Target::Leader => self.store.leader(now).map(|key| key.holder.scheduler),
+            Target::Scheduler(scheduler) => Some(scheduler),
         }
     }
 
-    fn pause(&mut self, which: Which, span: Duration, armed: bool) {
+    fn pause(&mut self, which: Target, span: Duration, armed: bool) {
         let now = self.queue.now();
-        let Some(seat) = self.seat_of(which) else { return };
+        let Some(scheduler) = self.scheduler_of(which) else { return };
         if armed {
-            self.seats[seat].armed = Some(span);
+            self.schedulers[scheduler].armed = Some(span);
         } else {
-            self.pause_seat(seat, now + span);
+            self.pause_scheduler(scheduler, now + span);
         }
     }
 
     /// Whoever stands still already does so at least as long as before.
-    pub fn pause_seat(&mut self, seat: usize, until: Timestamp) {
-        let process = &mut self.seats[seat];
-        let until = process.paused_until.max(Some(until.min(self.plan.calm_at))).unwrap_or(until);
+    pub fn pause_scheduler(&mut self, scheduler: usize, until: Timestamp) {
+        let process = &mut self.schedulers[scheduler];
+        let until = process.paused_until.max(Some(until.min(self.scenario.calm_at))).unwrap_or(until);
         process.paused_until = Some(until);
         // Questions that wait when it goes on, when it does not know yet that it was deposed.
         for group in 0..self.workload.groups.len() {
@@ -103,28 +103,28 @@ impl World {
         }
     }
 
-    fn kill_and_restart(&mut self, seat: Option<usize>, down: Duration) {
-        if let Some(seat) = seat {
-            self.kill_scheduler(seat);
-            self.queue.after(down, Event::Fault(Fault::StartScheduler(seat)));
+    fn kill_and_restart(&mut self, scheduler: Option<usize>, down: Duration) {
+        if let Some(scheduler) = scheduler {
+            self.kill_scheduler(scheduler);
+            self.queue.after(down, Event::Fault(Fault::StartScheduler(scheduler)));
         }
     }
 
     fn cut_node(&mut self, node: usize, span: Duration) {
-        self.machines[node].connected = false;
+        self.nodes[node].connected = false;
         // The client notices when a ping stays without answer, or at once when the connection is reset.
         let noticed = self.random.span(1, 10_000);
-        self.on_machine_after(node, noticed, AtMachine::Ping);
+        self.on_node_after(node, noticed, AtNode::Ping);
         self.queue.after(span, Event::Fault(Fault::JoinNode(node)));
     }
 
     fn join_node(&mut self, node: usize) {
-        if !std::mem::replace(&mut self.machines[node].connected, true) {
-            self.on_machine_after(node, Duration::from_millis(1), AtMachine::Ping);
+        if !std::mem::replace(&mut self.nodes[node].connected, true) {
+            self.on_node_after(node, Duration::from_millis(1), AtNode::Ping);
         }
     }
 
-    /// One of our containers, by a number drawn when the plan was made.
+    /// One of our containers, by a number drawn when the scenario was made.
     fn container(&self, draw: u64, running: bool) -> Option<(usize, String)> {
         let ours = self.engines.iter().enumerate().flat_map(|(engine, e)| {
             let own = e.containers.iter().filter(move |(_, c)| {
@@ -178,10 +178,10 @@ impl World {
     }
 
     /// A container turns out to be what its image makes it.
-    pub fn fulfil(&mut self, engine: usize, id: &str, starts: u32) {
+    pub fn apply_behaviour(&mut self, engine: usize, id: &str, starts: u32) {
         let now = self.queue.now();
-        self.engines[engine].fulfil(id, starts, now);
-        self.watch.engines_changed();
+        self.engines[engine].apply_behaviour(id, starts, now);
+        self.checker.engines_changed();
         self.look(engine, id);
     }
 
@@ -197,14 +197,14 @@ impl World {
 
     /// The engine's event makes agents look again; one in four is lost, and the periodic look must do.
     pub fn look(&mut self, engine: usize, id: &str) {
-        for node in 0..self.machines.len() {
-            if self.machines[node].engine == engine && self.random.chance(75) {
-                let seen = self.engines[engine].look(&self.machines[node].owner, id);
+        for node in 0..self.nodes.len() {
+            if self.nodes[node].engine == engine && self.random.chance(75) {
+                let seen = self.engines[engine].look(&self.nodes[node].owner, id);
                 let delay = self.random.span(1, 300);
                 let foreign = seen.is_none() && self.engines[engine].containers.contains_key(id);
                 if !foreign {
                     let input = Input::Looked { id: id.to_owned(), seen };
-                    self.on_machine_after(node, delay, AtMachine::Input(Box::new(input)));
+                    self.on_node_after(node, delay, AtNode::Input(Box::new(input)));
                 }
             }
         }
@@ -212,7 +212,7 @@ impl World {
 
     /// From now on placements may leave the nodes of this engine for reasons of their own.
     pub fn shake(&mut self, engine: usize) {
-        let nodes = self.machines.iter().filter(|machine| machine.engine == engine).map(|m| m.owner.node.clone());
-        self.watch.model.shaken.extend(nodes);
+        let nodes = self.nodes.iter().filter(|process| process.engine == engine).map(|m| m.owner.node.clone());
+        self.checker.model.shaken.extend(nodes);
     }
 }

@@ -16,29 +16,29 @@ use contract::time::Timestamp;
 
 use crate::checks::commit_changes::{Change, identity};
 use crate::random::Random;
-use crate::scenario::Plan;
+use crate::scenario::Scenario;
 use crate::workload::switches::RELEASE_AFTER;
-use crate::workload::{Wish, moment};
+use crate::workload::{ScheduledCommand, moment};
 use crate::world::event_queue::BEGINNING;
 use crate::world::store::Store;
 
-/// The wishes about nodes; none in most histories.
-pub fn wishes(plan: &Plan) -> Vec<Wish> {
-    let mut random = Random::new(plan.seed).fork(9);
+/// The commands about nodes; none in most histories.
+pub fn commands(scenario: &Scenario) -> Vec<ScheduledCommand> {
+    let mut random = Random::new(scenario.seed).fork(9);
     let mut verbs = Vec::new();
     if random.chance(40) {
-        let nodes: Vec<NodeName> = (0..plan.nodes).filter_map(|node| format!("n{node}").parse().ok()).collect();
+        let nodes: Vec<NodeName> = (0..scenario.nodes).filter_map(|node| format!("n{node}").parse().ok()).collect();
         for _ in 0..=random.index(4) {
             let Some(node) = random.pick(&nodes).cloned() else { continue };
-            let at = moment(plan, BEGINNING, &mut random).max(BEGINNING).min(plan.calm_at);
-            let until = (at + random.span(2_000, 90_000)).min(plan.calm_at);
+            let at = moment(scenario, BEGINNING, &mut random).max(BEGINNING).min(scenario.calm_at);
+            let until = (at + random.span(2_000, 90_000)).min(scenario.calm_at);
             verbs.push((at, Verb::Node { node: node.clone(), change: closing(&mut random) }));
             verbs.push((until, Verb::Node { node, change: NodeChange::Uncordon }));
         }
-        let end = plan.calm_at + RELEASE_AFTER;
+        let end = scenario.calm_at + RELEASE_AFTER;
         verbs.extend(nodes.into_iter().map(|node| (end, Verb::Node { node, change: NodeChange::Uncordon })));
     }
-    verbs.into_iter().enumerate().map(|(number, (at, verb))| wish(number, at, verb)).collect()
+    verbs.into_iter().enumerate().map(|(number, (at, verb))| scheduled(number, at, verb)).collect()
 }
 
 fn closing(random: &mut Random) -> NodeChange {
@@ -47,9 +47,13 @@ fn closing(random: &mut Random) -> NodeChange {
 }
 
 /// Never repeated: a cordon whose first command was lost with its stream would come after all were lifted.
-fn wish(number: usize, at: Timestamp, verb: Verb) -> Wish {
+fn scheduled(number: usize, at: Timestamp, verb: Verb) -> ScheduledCommand {
     let id = format!("cordon-{number}").parse().expect("letters, a dash and digits are a name");
-    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }) }
+    ScheduledCommand {
+        at,
+        again_at: None,
+        command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }),
+    }
 }
 
 /// The cordons as they must be stored, with their reasons.

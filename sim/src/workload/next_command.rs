@@ -1,4 +1,4 @@
-//! Which command a user thinks of next: every kind, about few groups, nodes and dependency pods, so that they meet.
+//! Target command a user thinks of next: every kind, about few groups, nodes and dependency pods, so that they meet.
 
 use contract::command::{Act, Drift, Verb};
 use contract::name::{GroupName, NodeName};

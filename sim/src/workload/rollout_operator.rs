@@ -14,7 +14,7 @@ use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 
 use crate::checks::model::is_departing;
-use crate::workload::Wish;
+use crate::workload::ScheduledCommand;
 use crate::workload::specs;
 use crate::world::World;
 use crate::world::event::{AtUser, Event};
@@ -29,7 +29,7 @@ impl World {
     /// Looks at every release and does what it waits for.
     pub fn tend(&mut self) {
         let now = self.queue.now();
-        let is_calm = now >= self.plan.calm_at;
+        let is_calm = now >= self.scenario.calm_at;
         let names = self.workload.released.clone();
         for verb in names.iter().flat_map(|name| errands(name, &self.store, is_calm)).collect::<Vec<_>>() {
             if is_calm || self.random.chance(SELDOM) {
@@ -37,16 +37,16 @@ impl World {
             }
         }
         let later = self.random.span(2_000, 7_000);
-        if !names.is_empty() && now + later + LAST_ORDERS <= self.plan.end {
+        if !names.is_empty() && now + later + LAST_ORDERS <= self.scenario.end {
             self.queue.after(later, Event::User(AtUser::Tend));
         }
     }
 
     fn run_errand(&mut self, verb: Verb, at: Timestamp) {
-        let index = self.workload.wishes.len();
+        let index = self.workload.commands.len();
         let id = format!("errand-{index}").parse().expect("letters, a dash and digits are a name");
         let command = Ok(Command { id, at, by: "tender".to_owned(), verb, digest: None });
-        self.workload.wishes.push(Wish { at, again_at: None, command });
+        self.workload.commands.push(ScheduledCommand { at, again_at: None, command });
         self.at_user(&AtUser::Publish { index, attempt: 0 });
     }
 }

@@ -10,35 +10,35 @@ use contract::time::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::random::Random;
-use crate::scenario::Plan;
+use crate::scenario::Scenario;
 use crate::workload::next_command;
 use crate::workload::rollout_specs;
-use crate::workload::{Wish, moment};
+use crate::workload::{ScheduledCommand, moment};
 use crate::world::event_queue::BEGINNING;
 
-/// The groups, and the wishes about them; none in some histories.
-pub fn wishes(plan: &Plan) -> (Vec<GroupName>, Vec<Wish>) {
-    let mut random = Random::new(plan.seed).fork(8);
+/// The groups, and the commands about them; none in some histories.
+pub fn commands(scenario: &Scenario) -> (Vec<GroupName>, Vec<ScheduledCommand>) {
+    let mut random = Random::new(scenario.seed).fork(8);
     let count = if random.chance(75) { random.index(2) + 1 } else { 0 };
-    let names = rollout_specs::names(count, plan.seed);
+    let names = rollout_specs::names(count, scenario.seed);
     let mut verbs = Vec::new();
     for name in &names {
         let at = BEGINNING + random.span(300, 5_000);
         verbs.push((at, Verb::CreateGroup { spec: rollout_specs::group(name, at, &mut random) }));
         let mut last = at;
         for _ in 0..random.index(16) + 4 {
-            last = moment(plan, last, &mut random);
-            verbs.push((last, verb(name, plan.nodes, last, &mut random)));
+            last = moment(scenario, last, &mut random);
+            verbs.push((last, verb(name, scenario.nodes, last, &mut random)));
         }
     }
-    let wishes = verbs.into_iter().enumerate().map(|(number, (at, verb))| wish(number, at, verb, &mut random));
-    (names, wishes.collect())
+    let commands = verbs.into_iter().enumerate().map(|(number, (at, verb))| scheduled(number, at, verb, &mut random));
+    (names, commands.collect())
 }
 
-fn wish(number: usize, at: Timestamp, verb: Verb, random: &mut Random) -> Wish {
+fn scheduled(number: usize, at: Timestamp, verb: Verb, random: &mut Random) -> ScheduledCommand {
     let id = format!("release-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(15).then(|| at + random.span(100, 60_000));
-    Wish { at, again_at, command: Ok(Command { id, at, by: "releaser".to_owned(), verb, digest: None }) }
+    ScheduledCommand { at, again_at, command: Ok(Command { id, at, by: "releaser".to_owned(), verb, digest: None }) }
 }
 
 fn verb(name: &GroupName, nodes: usize, at: Timestamp, random: &mut Random) -> Verb {

@@ -11,27 +11,27 @@ use contract::switches::Constraint;
 use contract::time::Timestamp;
 
 use crate::random::Random;
-use crate::scenario::Plan;
-use crate::workload::{RETRY, Wish};
+use crate::scenario::Scenario;
+use crate::workload::{RETRY, ScheduledCommand};
 use crate::world::event_queue::BEGINNING;
 
 /// All brakes are off so long after calm began: after the last try to publish anything earlier.
 pub const RELEASE_AFTER: Duration = Duration::from_secs(1).saturating_add(RETRY);
 
-/// The wishes of whoever puts brakes on; none in some histories.
-pub fn wishes(plan: &Plan) -> Vec<Wish> {
-    let mut random = Random::new(plan.seed).fork(7);
+/// The commands of whoever puts brakes on; none in some histories.
+pub fn commands(scenario: &Scenario) -> Vec<ScheduledCommand> {
+    let mut random = Random::new(scenario.seed).fork(7);
     let mut verbs = Vec::new();
-    let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
+    let busy = u64::try_from(scenario.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
     if random.chance(60) {
         for _ in 0..=random.index(4) {
-            let moment = random.pick(&plan.faults).map(|(at, _)| *at).filter(|_| random.chance(50));
-            let at = moment.unwrap_or_else(|| BEGINNING + random.span(3_000, busy)).min(plan.calm_at);
-            let until = (at + random.span(1_000, 40_000)).min(plan.calm_at);
+            let moment = random.pick(&scenario.faults).map(|(at, _)| *at).filter(|_| random.chance(50));
+            let at = moment.unwrap_or_else(|| BEGINNING + random.span(3_000, busy)).min(scenario.calm_at);
+            let until = (at + random.span(1_000, 40_000)).min(scenario.calm_at);
             let (on, off) = brake(&mut random);
             verbs.extend([(at, on), (until, off)]);
         }
-        let end = plan.calm_at + RELEASE_AFTER;
+        let end = scenario.calm_at + RELEASE_AFTER;
         verbs.push((end, Verb::Configure { readonly: Some(false), maintenance: Some(false) }));
         let rest = [
             Verb::RunEngine { running: true },
@@ -40,7 +40,7 @@ pub fn wishes(plan: &Plan) -> Vec<Wish> {
         ];
         verbs.extend(rest.map(|verb| (end + Duration::from_millis(100), verb)));
     }
-    verbs.into_iter().enumerate().map(|(number, (at, verb))| wish(number, at, verb)).collect()
+    verbs.into_iter().enumerate().map(|(number, (at, verb))| scheduled(number, at, verb)).collect()
 }
 
 fn brake(random: &mut Random) -> (Verb, Verb) {
@@ -59,7 +59,11 @@ fn brake(random: &mut Random) -> (Verb, Verb) {
 }
 
 /// Never repeated: a brake whose first command was lost with its stream would be put on again after the release.
-fn wish(number: usize, at: Timestamp, verb: Verb) -> Wish {
+fn scheduled(number: usize, at: Timestamp, verb: Verb) -> ScheduledCommand {
     let id = format!("brake-{number}").parse().expect("letters, a dash and digits are a name");
-    Wish { at, again_at: None, command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }) }
+    ScheduledCommand {
+        at,
+        again_at: None,
+        command: Ok(Command { id, at, by: "operator".to_owned(), verb, digest: None }),
+    }
 }

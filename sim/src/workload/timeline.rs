@@ -13,7 +13,7 @@ use contract::time::Timestamp;
 
 use crate::faults::Fault;
 use crate::random::Random;
-use crate::scenario::Plan;
+use crate::scenario::Scenario;
 use crate::workload::cordons;
 use crate::workload::next_command;
 use crate::workload::rollouts;
@@ -23,7 +23,7 @@ use crate::world::event_queue::BEGINNING;
 
 /// One thing a user publishes.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct ScheduledCommand {
     /// When.
     pub at: Timestamp,
     /// The same again, long after.
@@ -36,101 +36,106 @@ pub struct Wish {
 #[derive(Debug)]
 pub struct Workload {
     /// Commands in no order.
-    pub wishes: Vec<Wish>,
+    pub commands: Vec<ScheduledCommand>,
     /// The groups they are about.
     pub groups: Vec<GroupName>,
     /// Those of them that are changed by releases.
     pub released: Vec<GroupName>,
     /// When somebody asks, and about which group.
-    pub questions: Vec<(Timestamp, usize)>,
+    pub queries: Vec<(Timestamp, usize)>,
     /// What goes wrong just then: agents die while they restart what they were told to.
-    pub mishaps: Vec<(Timestamp, Fault)>,
+    pub faults_at_commands: Vec<(Timestamp, Fault)>,
 }
 
 impl Workload {
-    /// The workload of a plan.
-    pub fn new(plan: &Plan) -> Self {
-        let mut random = Random::new(plan.seed).fork(2);
+    /// The workload of a scenario.
+    pub fn new(scenario: &Scenario) -> Self {
+        let mut random = Random::new(scenario.seed).fork(2);
         let count = random.index(3) + 2;
         let mut groups: Vec<GroupName> = (0..count).filter_map(|n| format!("app{n}.web.web").parse().ok()).collect();
-        let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
-        let mut wishes: Vec<Wish> = (0..count)
+        let busy = u64::try_from(scenario.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
+        let mut commands: Vec<ScheduledCommand> = (0..count)
             .map(|n| {
                 let at = BEGINNING + random.span(300, 5_000);
-                wish(at, n, Verb::CreateGroup { spec: specs::group(&groups[n], at, &mut random) }, &mut random)
+                scheduled(at, n, Verb::CreateGroup { spec: specs::group(&groups[n], at, &mut random) }, &mut random)
             })
             .collect();
         for name in specs::dependency_names() {
             if random.chance(60) {
                 let at = BEGINNING + random.span(300, 9_000);
                 let verb = Verb::CreateDependency { pod: specs::dependency(&name, &mut random) };
-                wishes.push(wish(at, wishes.len(), verb, &mut random));
+                commands.push(scheduled(at, commands.len(), verb, &mut random));
             }
         }
         let mut last = BEGINNING + random.span(5_000, busy);
         for _ in 0..random.index(26) {
-            last = moment(plan, last, &mut random);
+            last = moment(scenario, last, &mut random);
             let group = groups[random.index(groups.len())].clone();
-            let number = wishes.len();
+            let number = commands.len();
             let made = if random.chance(4) {
                 unreadable(last, number)
             } else {
-                let verb = next_command::verb(group, plan.nodes, last, &mut random);
-                wish(last, number, verb, &mut random)
+                let verb = next_command::verb(group, scenario.nodes, last, &mut random);
+                scheduled(last, number, verb, &mut random)
             };
-            wishes.push(made);
+            commands.push(made);
         }
-        wishes.extend(switches::wishes(plan));
-        wishes.extend(cordons::wishes(plan));
-        let (released, steered) = rollouts::wishes(plan);
-        wishes.extend(steered);
+        commands.extend(switches::commands(scenario));
+        commands.extend(cordons::commands(scenario));
+        let (released, steered) = rollouts::commands(scenario);
+        commands.extend(steered);
         groups.extend(released.iter().cloned());
-        let questions = (0..random.index(20))
+        let queries = (0..random.index(20))
             .map(|_| (BEGINNING + random.span(1_000, busy + 60_000), random.index(groups.len())))
             .collect();
-        let mishaps = wishes.iter().flat_map(|wish| mishaps(wish, plan, &mut random)).collect();
-        Self { wishes, groups, released, questions, mishaps }
+        let faults_at_commands =
+            commands.iter().flat_map(|scheduled| faults_at_commands(scheduled, scenario, &mut random)).collect();
+        Self { commands, groups, released, queries, faults_at_commands }
     }
 }
 
 /// When something goes wrong or is about to, while the command before is being obeyed, or at any time.
-pub fn moment(plan: &Plan, last: Timestamp, random: &mut Random) -> Timestamp {
-    let busy = u64::try_from(plan.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
-    let fault = random.pick(&plan.faults).map(|(at, _)| *at);
+pub fn moment(scenario: &Scenario, last: Timestamp, random: &mut Random) -> Timestamp {
+    let busy = u64::try_from(scenario.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
+    let fault = random.pick(&scenario.faults).map(|(at, _)| *at);
     let (before, after) = (random.span(0, 6_000), random.span(0, 300));
     let fault = fault.map(|at| if random.chance(50) { at - before } else { at + after });
     let soon = last + random.span(0, 9_000);
     let free = BEGINNING + random.span(5_000, busy);
     match random.below(10) {
         0..4 => fault.unwrap_or(free),
-        4..8 if soon < plan.calm_at => soon,
+        4..8 if soon < scenario.calm_at => soon,
         _ => free,
     }
 }
 
-fn mishaps(wish: &Wish, plan: &Plan, random: &mut Random) -> Vec<(Timestamp, Fault)> {
-    let restarts = matches!(&wish.command, Ok(Command { verb: Verb::Operate { act: Act::Restart, .. }, .. }));
+fn faults_at_commands(
+    scheduled: &ScheduledCommand,
+    scenario: &Scenario,
+    random: &mut Random,
+) -> Vec<(Timestamp, Fault)> {
+    let restarts = matches!(&scheduled.command, Ok(Command { verb: Verb::Operate { act: Act::Restart, .. }, .. }));
     let mut faults = Vec::new();
-    for node in (0..plan.nodes).filter(|_| restarts) {
-        let (at, down) = (wish.at + random.span(500, 12_000), random.span(300, 3_000));
-        if at < plan.calm_at && random.chance(50) {
+    for node in (0..scenario.nodes).filter(|_| restarts) {
+        let (at, down) = (scheduled.at + random.span(500, 12_000), random.span(300, 3_000));
+        if at < scenario.calm_at && random.chance(50) {
             faults.push((at, Fault::KillAgent { node, down }));
         }
     }
     faults
 }
 
-fn wish(at: Timestamp, number: usize, verb: Verb, random: &mut Random) -> Wish {
+fn scheduled(at: Timestamp, number: usize, verb: Verb, random: &mut Random) -> ScheduledCommand {
     let id: CommandId = format!("command-{number}").parse().expect("letters, a dash and digits are a name");
     let again_at = random.chance(25).then(|| at + random.span(100, 60_000));
-    Wish { at, again_at, command: Ok(Command { id, at, by: "user".to_owned(), verb, digest: None }) }
+    ScheduledCommand { at, again_at, command: Ok(Command { id, at, by: "user".to_owned(), verb, digest: None }) }
 }
 
-fn unreadable(at: Timestamp, number: usize) -> Wish {
+fn unreadable(at: Timestamp, number: usize) -> ScheduledCommand {
     let payload = format!("garbage {number}");
     let letter =
         DeadLetter::new(subjects::COMMANDS, "expected value at line 1 column 1".to_owned(), payload.as_bytes(), at);
-    Wish { at, again_at: None, command: Err(letter) }
+    ScheduledCommand { at, again_at: None, command: Err(letter) }
 }
 
 /// Between two tries to publish.
@@ -145,8 +150,8 @@ mod tests {
     #[test]
     fn every_group_and_pod_asked_for_is_one_the_api_would_take() {
         for seed in 0..20 {
-            for wish in Workload::new(&Plan::new(seed)).wishes {
-                match wish.command.map(|command| command.verb) {
+            for scheduled in Workload::new(&Scenario::new(seed)).commands {
+                match scheduled.command.map(|command| command.verb) {
                     Ok(Verb::CreateGroup { spec }) => assert_eq!(spec.validate(), Ok(())),
                     Ok(Verb::PatchSpec { pod, .. } | Verb::CreateDependency { pod }) => {
                         assert_eq!(pod.validate(), Ok(()));

@@ -14,7 +14,7 @@ use crate::checks::invariants::Invariant;
 use crate::describe;
 use crate::workload::{MOST_TRIES, RETRY};
 use crate::world::World;
-use crate::world::bus::Stored;
+use crate::world::bus::StreamMessage;
 use crate::world::event::{Arrival, AtUser, Event};
 
 /// An answer that takes longer is not waited for.
@@ -24,12 +24,12 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub struct Users {
     floor: BTreeMap<GroupName, usize>,
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, PendingQuery>,
     count: u64,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct PendingQuery {
     group: GroupName,
     floor: usize,
     at: Timestamp,
@@ -42,7 +42,7 @@ impl World {
             AtUser::Publish { index, attempt } => self.publish(index, attempt),
             AtUser::Tend => self.tend(),
             AtUser::Ask { group } => {
-                if let Some(group) = self.group_called(group) {
+                if let Some(group) = self.group_name(group) {
                     self.ask(group);
                 }
             }
@@ -51,25 +51,25 @@ impl World {
 
     fn publish(&mut self, index: usize, attempt: u32) {
         let now = self.queue.now();
-        let loss = self.bus.weather.loss;
+        let loss = self.bus.conditions.loss;
         let (request_lost, ack_lost) = (self.random.chance(loss), self.random.chance(loss));
         if !request_lost {
             self.store_message(index);
         }
-        if (request_lost || ack_lost) && attempt < MOST_TRIES && now < self.plan.calm_at {
+        if (request_lost || ack_lost) && attempt < MOST_TRIES && now < self.scenario.calm_at {
             self.queue.after(RETRY, Event::User(AtUser::Publish { index, attempt: attempt + 1 }));
         }
     }
 
     fn store_message(&mut self, index: usize) {
         let now = self.queue.now();
-        let command = self.workload.wishes[index].command.clone();
+        let command = self.workload.commands[index].command.clone();
         let line = command.as_ref().map_or_else(|letter| letter.payload.clone(), describe::command);
         let known = command.as_ref().ok().cloned();
-        let message = Stored { command, reply: format!("user-{index}") };
+        let message = StreamMessage { command, reply: format!("user-{index}") };
         if let Some(sequence) = self.bus.publish(message, now) {
             self.trace.line(now, "user", &format!("publishes #{sequence} {line}"));
-            self.watch.model.published(self.bus.identity(), sequence, known);
+            self.checker.model.published(self.bus.identity(), sequence, known);
             self.wake_readers();
         }
     }
@@ -79,7 +79,7 @@ impl World {
         if outcome.verdict != Verdict::Accepted {
             return;
         }
-        if let Some((group, position)) = self.watch.model.position.get(&outcome.id).cloned() {
+        if let Some((group, position)) = self.checker.model.position.get(&outcome.id).cloned() {
             let floor = self.users.floor.entry(group.clone()).or_default();
             *floor = position.max(*floor);
             let index = self.workload.groups.iter().position(|name| *name == group);
@@ -97,11 +97,12 @@ impl World {
         let number = self.users.count;
         let floor = self.users.floor.get(&group).copied().unwrap_or(0);
         let query = Query::Group { name: group.clone(), refresh: false };
-        self.users.asked.insert(number, Asked { group, floor, at: now });
-        let leaders: Vec<usize> = (0..self.seats.len()).filter(|seat| self.believes_to_lead(*seat)).collect();
-        let standby = self.random.index(self.seats.len());
-        for seat in if leaders.is_empty() { vec![standby] } else { leaders } {
-            self.deliver(|| Arrival::Query { seat, number, query: query.clone() });
+        self.users.asked.insert(number, PendingQuery { group, floor, at: now });
+        let leaders: Vec<usize> =
+            (0..self.schedulers.len()).filter(|scheduler| self.believes_to_lead(*scheduler)).collect();
+        let standby = self.random.index(self.schedulers.len());
+        for scheduler in if leaders.is_empty() { vec![standby] } else { leaders } {
+            self.deliver(|| Arrival::Query { scheduler, number, query: query.clone() });
         }
     }
 
@@ -116,11 +117,11 @@ impl World {
         }
         let shown = view.as_ref().map(|view| view.spec.num_instances);
         let before_any = vec![None];
-        let history = self.watch.model.history.get(&asked.group).unwrap_or(&before_any);
+        let history = self.checker.model.history.get(&asked.group).unwrap_or(&before_any);
         if !history[asked.floor..].contains(&shown) {
             let detail =
                 format!("{} was shown as {shown:?}; known to be accepted: {:?}", asked.group, &history[asked.floor..]);
-            self.watch.broken(Invariant::ReadYourWrites, detail);
+            self.checker.broken(Invariant::ReadYourWrites, detail);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Simulated NATS: how many copies of a message arrive and when, and the durable stream of commands.
 //!
-//! Core messages may be lost, doubled and overtaken while the weather is bad. The stream keeps what it
+//! Core messages may be lost, doubled and overtaken while the conditions is bad. The stream keeps what it
 //! acknowledged, in order, and refuses an id it saw lately.
 
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ pub const ORDER_DEADLINE: Duration = Duration::from_secs(3);
 
 /// How the bus treats messages at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Weather {
+pub struct BusConditions {
     /// Lost, in percent.
     pub loss: u64,
     /// Delivered twice, in percent.
@@ -29,14 +29,14 @@ pub struct Weather {
     pub slowest: u64,
 }
 
-impl Weather {
+impl BusConditions {
     /// Nothing is lost.
     pub const CALM: Self = Self { loss: 0, doubled: 0, slowest: 5 };
 }
 
 /// One message of the stream.
 #[derive(Debug, Clone)]
-pub struct Stored {
+pub struct StreamMessage {
     /// The command, or why nobody can read it.
     pub command: Result<Command, DeadLetter>,
     /// Who waits for the outcome.
@@ -46,17 +46,17 @@ pub struct Stored {
 /// The bus.
 #[derive(Debug)]
 pub struct Bus {
-    /// The present weather.
-    pub weather: Weather,
-    /// Which creation of the stream this is.
+    /// The present conditions.
+    pub conditions: BusConditions,
+    /// Target creation of the stream this is.
     pub creation: u32,
-    messages: Vec<Stored>,
+    messages: Vec<StreamMessage>,
     seen: BTreeMap<CommandId, Timestamp>,
 }
 
 impl Default for Bus {
     fn default() -> Self {
-        Self { weather: Weather::CALM, creation: 1, messages: Vec::new(), seen: BTreeMap::new() }
+        Self { conditions: BusConditions::CALM, creation: 1, messages: Vec::new(), seen: BTreeMap::new() }
     }
 }
 
@@ -64,11 +64,11 @@ impl Bus {
     /// The delays after which copies of one core message arrive; empty when it is lost.
     pub fn deliveries(&self, random: &mut Random) -> Vec<Duration> {
         let mut copies = Vec::new();
-        if !random.chance(self.weather.loss) {
-            copies.push(random.span(1, self.weather.slowest));
+        if !random.chance(self.conditions.loss) {
+            copies.push(random.span(1, self.conditions.slowest));
         }
-        if random.chance(self.weather.doubled) {
-            copies.push(random.span(1, self.weather.slowest.saturating_mul(4)));
+        if random.chance(self.conditions.doubled) {
+            copies.push(random.span(1, self.conditions.slowest.saturating_mul(4)));
         }
         copies
     }
@@ -79,7 +79,7 @@ impl Bus {
     }
 
     /// Stores a message and tells its sequence number; none when its id was seen lately.
-    pub fn publish(&mut self, message: Stored, now: Timestamp) -> Option<u64> {
+    pub fn publish(&mut self, message: StreamMessage, now: Timestamp) -> Option<u64> {
         if let Ok(command) = &message.command {
             let seen = self.seen.get(&command.id).is_some_and(|at| now.since(*at) < DEDUPLICATION);
             if seen {
@@ -92,7 +92,7 @@ impl Bus {
     }
 
     /// The message with this sequence number; the first is 1.
-    pub fn message(&self, sequence: u64) -> Option<&Stored> {
+    pub fn message(&self, sequence: u64) -> Option<&StreamMessage> {
         self.messages.get(usize::try_from(sequence.checked_sub(1)?).ok()?)
     }
 

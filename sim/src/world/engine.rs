@@ -69,12 +69,12 @@ pub struct Engine {
     pub loses: u64,
     made: u64,
     /// The present create ends before its start.
-    cut_short: bool,
+    interrupt_before_start: bool,
 }
 
 /// How a step went, and what it touched.
 #[derive(Debug)]
-pub struct Done {
+pub struct ActionResult {
     /// What the agent is told.
     pub result: Result<Option<ContainerSeen>, StepFailure>,
     /// The container that was changed.
@@ -83,7 +83,7 @@ pub struct Done {
 
 /// How far a replacement gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reach {
+enum ReplaceProgress {
     /// The new one stands there and was not started, the old one runs.
     Made,
     /// The old one has ended.
@@ -94,7 +94,7 @@ enum Reach {
     All,
 }
 
-impl Reach {
+impl ReplaceProgress {
     fn of(answer_lost: bool, refuses: u64, random: &mut Random) -> Self {
         if answer_lost {
             return random.pick(&[Self::Made, Self::Ended, Self::Started, Self::All]).copied().unwrap_or(Self::All);
@@ -155,35 +155,41 @@ impl Engine {
     }
 
     /// Does a step, or fails to, or does it and loses the answer.
-    pub fn perform(&mut self, owner: &Owner, step: &Step, now: Timestamp, random: &mut Random) -> Done {
+    pub fn perform(&mut self, owner: &Owner, step: &Step, now: Timestamp, random: &mut Random) -> ActionResult {
         let lost = || StepFailure::Unreachable("no answer in time".to_owned());
         if self.down {
-            return Done { result: Err(StepFailure::Unreachable("connection refused".to_owned())), touched: None };
+            return ActionResult {
+                result: Err(StepFailure::Unreachable("connection refused".to_owned())),
+                touched: None,
+            };
         }
         if random.chance(self.refuses) {
-            return Done { result: Err(StepFailure::Refused("no space left on device".to_owned())), touched: None };
+            return ActionResult {
+                result: Err(StepFailure::Refused("no space left on device".to_owned())),
+                touched: None,
+            };
         }
         let answer_lost = random.chance(self.loses);
         if answer_lost && random.chance(50) {
-            return Done { result: Err(lost()), touched: None };
+            return ActionResult { result: Err(lost()), touched: None };
         }
         let done = match step {
             Step::Create { pod, index, spec, .. } => {
                 // The answer may be lost between create and start: the container is there and never ran.
-                self.cut_short = answer_lost && random.chance(50);
+                self.interrupt_before_start = answer_lost && random.chance(50);
                 self.create(owner, (pod, *index), spec, now)
             }
             Step::Replace { old, pod, index, spec, .. } => {
-                let reach = Reach::of(answer_lost, self.refuses, random);
-                self.replace(owner, (old, reach), (pod, *index, spec), now)
+                let progress = ReplaceProgress::of(answer_lost, self.refuses, random);
+                self.replace(owner, (old, progress), (pod, *index, spec), now)
             }
             Step::Update { id, spec, .. } => self.update(owner, id, spec),
-            Step::ReadEnd { id } => Done { result: Ok(self.look(owner, id)), touched: None },
+            Step::ReadEnd { id } => ActionResult { result: Ok(self.look(owner, id)), touched: None },
             Step::Start { id } => self.start(owner, id, now),
             Step::Stop { id, .. } => self.stop(owner, id, now),
             Step::Remove { id, .. } => self.remove(id),
         };
-        if answer_lost { Done { result: Err(lost()), ..done } } else { done }
+        if answer_lost { ActionResult { result: Err(lost()), ..done } } else { done }
     }
 
     /// Sees to it that an image is here, or fails to.
@@ -217,52 +223,56 @@ impl Engine {
         if ContainerBehaviour::of(image) == ContainerBehaviour::Broken { Err(missing()) } else { Ok(()) }
     }
 
-    fn update(&mut self, owner: &Owner, id: &str, spec: &PodSpec) -> Done {
-        let Some(container) = self.containers.get_mut(id) else { return Done { result: Ok(None), touched: None } };
+    fn update(&mut self, owner: &Owner, id: &str, spec: &PodSpec) -> ActionResult {
+        let Some(container) = self.containers.get_mut(id) else {
+            return ActionResult { result: Ok(None), touched: None };
+        };
         container.limits_of = Digest::of(spec).to_string();
-        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+        ActionResult { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
     }
 
-    fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> Done {
+    fn create(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec, now: Timestamp) -> ActionResult {
         let id = match self.make(owner, (pod, index), spec) {
             Ok(id) => id,
-            Err(failure) => return Done { result: Err(failure), touched: None },
+            Err(failure) => return ActionResult { result: Err(failure), touched: None },
         };
-        if std::mem::take(&mut self.cut_short) {
-            return Done { result: Ok(None), touched: Some(id) };
+        if std::mem::take(&mut self.interrupt_before_start) {
+            return ActionResult { result: Ok(None), touched: Some(id) };
         }
         // Made but not started: the agent's hands leave it for a start of its own.
         let done = self.start(owner, &id, now);
-        if done.result.is_err() { Done { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
+        if done.result.is_err() { ActionResult { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
     }
 
     /// The new one is made while the old one ends, and started while that is removed, as far as it gets.
     fn replace(
         &mut self,
         owner: &Owner,
-        (old, reach): (&str, Reach),
+        (old, progress): (&str, ReplaceProgress),
         (pod, index, spec): (&PodId, usize, &PodSpec),
         now: Timestamp,
-    ) -> Done {
+    ) -> ActionResult {
         let made = self.make(owner, (pod, index), spec);
-        if reach == Reach::Made {
-            return Done { result: Ok(None), touched: made.ok() };
+        if progress == ReplaceProgress::Made {
+            return ActionResult { result: Ok(None), touched: made.ok() };
         }
         // Also when the new one could not be made: nobody waits for the other to know.
         self.end(old, 143, now);
-        if reach == Reach::All {
+        if progress == ReplaceProgress::All {
             self.containers.remove(old);
         }
         let id = match made {
-            Err(failure) => return Done { result: Err(failure), touched: Some(old.to_owned()) },
-            Ok(id) if reach == Reach::Ended => return Done { result: Ok(None), touched: Some(id) },
+            Err(failure) => return ActionResult { result: Err(failure), touched: Some(old.to_owned()) },
+            Ok(id) if progress == ReplaceProgress::Ended => {
+                return ActionResult { result: Ok(None), touched: Some(id) };
+            }
             Ok(id) => id,
         };
         // Made but not started: the agent's hands leave it for a start of its own.
         drop(self.start(owner, &id, now));
         let refused = || Err(StepFailure::Refused("device or resource busy".to_owned()));
-        let result = if reach == Reach::Started { refused() } else { Ok(self.look(owner, &id)) };
-        Done { result, touched: Some(id) }
+        let result = if progress == ReplaceProgress::Started { refused() } else { Ok(self.look(owner, &id)) };
+        ActionResult { result, touched: Some(id) }
     }
 
     /// Makes a container, or finds the one of that name.
@@ -302,13 +312,19 @@ impl Engine {
         Ok(id)
     }
 
-    fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {
+    fn start(&mut self, owner: &Owner, id: &str, now: Timestamp) -> ActionResult {
         let Some(container) = self.containers.get_mut(id) else {
-            return Done { result: Err(StepFailure::Refused(format!("no such container: {id}"))), touched: None };
+            return ActionResult {
+                result: Err(StepFailure::Refused(format!("no such container: {id}"))),
+                touched: None,
+            };
         };
         if ContainerBehaviour::of(&container.image) == ContainerBehaviour::Stubborn {
             "exec: no such file".clone_into(&mut container.error);
-            return Done { result: Err(StepFailure::Refused(container.error.clone())), touched: Some(id.to_owned()) };
+            return ActionResult {
+                result: Err(StepFailure::Refused(container.error.clone())),
+                touched: Some(id.to_owned()),
+            };
         }
         if container.phase != Phase::Running {
             container.phase = Phase::Running;
@@ -317,17 +333,17 @@ impl Engine {
             container.oom_killed = false;
             container.health = if container.checked { HealthState::Starting } else { HealthState::None };
         }
-        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+        ActionResult { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
     }
 
-    fn stop(&mut self, owner: &Owner, id: &str, now: Timestamp) -> Done {
+    fn stop(&mut self, owner: &Owner, id: &str, now: Timestamp) -> ActionResult {
         self.end(id, 143, now);
-        Done { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
+        ActionResult { result: Ok(self.look(owner, id)), touched: Some(id.to_owned()) }
     }
 
-    fn remove(&mut self, id: &str) -> Done {
+    fn remove(&mut self, id: &str) -> ActionResult {
         self.containers.remove(id);
-        Done { result: Ok(None), touched: Some(id.to_owned()) }
+        ActionResult { result: Ok(None), touched: Some(id.to_owned()) }
     }
 
     /// A running container ends.
@@ -340,7 +356,7 @@ impl Engine {
     }
 
     /// What becomes of a container some time after its start number `starts`.
-    pub fn fulfil(&mut self, id: &str, starts: u32, now: Timestamp) {
+    pub fn apply_behaviour(&mut self, id: &str, starts: u32, now: Timestamp) {
         let running = |c: &&mut Container| c.starts == starts && c.phase == Phase::Running;
         let Some(container) = self.containers.get_mut(id).filter(running) else { return };
         match ContainerBehaviour::of(&container.image) {

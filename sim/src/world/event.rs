@@ -1,4 +1,4 @@
-//! Everything that can happen in the simulated world.
+//! Everything that can handle in the simulated world.
 
 use agent::core::io as agent_io;
 use contract::command::Outcome;
@@ -16,26 +16,26 @@ pub enum Event {
     /// Inside a scheduler process; dropped when that run of it is over, put off while it is paused.
     Scheduler {
         /// The scheduler.
-        seat: usize,
+        scheduler: usize,
         /// The run.
         life: u32,
         /// What.
         what: AtScheduler,
     },
-    /// Inside an agent process or on its machine; dropped when that run is over.
-    Machine {
+    /// Inside an agent process or on its process; dropped when that run is over.
+    Node {
         /// The node.
         node: usize,
         /// The run.
         life: u32,
         /// What.
-        what: AtMachine,
+        what: AtNode,
     },
     /// A commit reaches etcd, whatever became of its sender.
     Commit {
         /// The sender.
-        seat: usize,
-        /// Which sending.
+        scheduler: usize,
+        /// Target sending.
         attempt: u64,
         /// The commit.
         commit: scheduler_io::Commit,
@@ -59,7 +59,7 @@ pub enum Event {
         engine: usize,
         /// The container.
         id: String,
-        /// Which start of it.
+        /// Target start of it.
         starts: u32,
     },
     /// A user does the next thing on the list.
@@ -80,7 +80,7 @@ pub enum AtScheduler {
     /// The core asked to be woken now.
     Wake(Timestamp),
     /// The reader of the command stream looks for the next message.
-    Feed,
+    ReadCommand,
     /// No answer to an order came.
     OrderDeadline(u64),
     /// Effects decided before a pause are performed after it.
@@ -91,7 +91,7 @@ pub enum AtScheduler {
     BusPing,
     /// A change arrives on a watch; dropped when that watch is over.
     Mirrored {
-        /// Which watch.
+        /// Target watch.
         watch: u32,
         /// The change.
         change: scheduler_io::Mirror,
@@ -104,7 +104,7 @@ pub enum AtScheduler {
 
 /// What happens on a node.
 #[derive(Debug)]
-pub enum AtMachine {
+pub enum AtNode {
     /// The core is fed.
     Input(Box<agent_io::Input>),
     /// The core asked to be woken now.
@@ -127,7 +127,7 @@ pub enum Arrival {
     /// A report at a scheduler.
     Report {
         /// Where.
-        seat: usize,
+        scheduler: usize,
         /// What.
         message: Box<ReportMessage>,
     },
@@ -157,7 +157,7 @@ pub enum Arrival {
     /// A question at a scheduler.
     Query {
         /// Where.
-        seat: usize,
+        scheduler: usize,
         /// The question's number.
         number: u64,
         /// What.
@@ -177,14 +177,14 @@ pub enum Arrival {
 pub enum AtUser {
     /// Publishes command `index` of the workload; `attempt` counts from 0.
     Publish {
-        /// Which.
+        /// Target.
         index: usize,
         /// How often it was tried.
         attempt: u32,
     },
-    /// Asks about a group.
+    /// PendingRequests about a group.
     Ask {
-        /// Which of the workload's groups.
+        /// Target of the workload's groups.
         group: usize,
     },
     /// Looks after releases.

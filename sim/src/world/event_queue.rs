@@ -8,7 +8,7 @@ use contract::time::Timestamp;
 /// When every history begins: 2026-01-01T00:00:00Z.
 pub const BEGINNING: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Virtual time and everything that is still to happen. Not bounded: its length is bounded by the plan, and a core
+/// Virtual time and everything that is still to handle. Not bounded: its length is bounded by the plan, and a core
 /// that fills it without end breaks the `BusyLoop` invariant.
 #[derive(Debug)]
 pub struct Queue<E> {

@@ -24,23 +24,23 @@ use scheduler::core::io::{CommitResult, Delivery, Effect, Input, Settings, Write
 use crate::random::Random;
 use crate::world::engine::Engine;
 use crate::world::event_queue::BEGINNING;
-use crate::world::node_process::Machine;
+use crate::world::node_process::NodeProcess;
 
 /// Between two moments at which containers become healthy; longer than any drain.
 pub const BEAT: Duration = Duration::from_secs(10);
-/// Longer than any history on a stage.
+/// Longer than any history on a world.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Who is told what next.
-enum Next {
+enum Message {
     Scheduler(Box<Input>),
     Agent(usize, Box<agent_io::Input>),
 }
 
 /// A group as it was stored at some moment.
 #[derive(Debug, Clone, Default)]
-pub struct Scene {
+pub struct Snapshot {
     /// Its instances.
     pub slots: Vec<Slot>,
     /// Its release.
@@ -48,17 +48,17 @@ pub struct Scene {
 }
 
 /// The world.
-pub struct Stage {
+pub struct FaultlessWorld {
     /// The present.
     pub now: Timestamp,
     /// What is stored.
     pub store: BTreeMap<String, Vec<u8>>,
-    /// How the group that is looked at changed, from the last call of [`Stage::forget`] on.
-    pub scenes: Vec<Scene>,
+    /// How the group that is looked at changed, from the last call of [`FaultlessWorld::forget`] on.
+    pub snapshots: Vec<Snapshot>,
     core: Core,
-    machines: Vec<Machine>,
+    nodes: Vec<NodeProcess>,
     engines: Vec<Engine>,
-    queue: VecDeque<Next>,
+    queue: VecDeque<Message>,
     orders: Vec<(NodeName, Fence)>,
     outcomes: BTreeMap<String, Outcome>,
     reply: Option<Box<Reply>>,
@@ -67,16 +67,16 @@ pub struct Stage {
     watched: GroupName,
 }
 
-impl Stage {
+impl FaultlessWorld {
     /// So many nodes, alive and idle, in units as in any simulated world.
     pub fn new(nodes: usize, watched: &GroupName) -> Self {
         let settings = Settings { suspect_after: NEVER, lost_after: NEVER, ..Settings::default() };
-        let mut stage = Self {
+        let mut world = Self {
             now: BEGINNING,
             store: BTreeMap::new(),
-            scenes: vec![Scene::default()],
+            snapshots: vec![Snapshot::default()],
             core: Core::new(settings),
-            machines: (0..nodes).map(|node| Machine::new(node, node, 0)).collect(),
+            nodes: (0..nodes).map(|node| NodeProcess::new(node, node, 0)).collect(),
             engines: (0..nodes).map(|_| Engine::default()).collect(),
             queue: VecDeque::new(),
             orders: Vec::new(),
@@ -86,18 +86,18 @@ impl Stage {
             random: Random::new(0),
             watched: watched.clone(),
         };
-        stage.tell(Input::Elected { term: Term(1), stored: Vec::new() });
-        stage.tell(Input::Bus { connected: true });
+        world.tell(Input::Elected { term: Term(1), stored: Vec::new() });
+        world.tell(Input::Bus { connected: true });
         for node in 0..nodes {
-            let machine = &mut stage.machines[node];
-            let mut settings = agent_io::Settings { heartbeat: NEVER, reread: NEVER, ..machine.settings(None) };
+            let process = &mut world.nodes[node];
+            let mut settings = agent_io::Settings { heartbeat: NEVER, reread: NEVER, ..process.settings(None) };
             // The images are at hand: how long each node would fetch them is no part of a plan.
             settings.facts.fetches_ahead = false;
-            machine.core = Some(agent::core::Core::new(settings, agent_io::Ledger::default()));
-            stage.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Bus { connected: true })));
+            process.core = Some(agent::core::Core::new(settings, agent_io::Ledger::default()));
+            world.queue.push_back(Message::Agent(node, Box::new(agent_io::Input::Bus { connected: true })));
         }
-        stage.settle();
-        stage
+        world.settle();
+        world
     }
 
     /// A command reaches the scheduler; what became of it.
@@ -146,15 +146,15 @@ impl Stage {
         let since = self.now.since(BEGINNING).as_millis();
         let beats = u64::try_from(since / BEAT.as_millis()).unwrap_or(0) + 1;
         let beat = BEGINNING + BEAT * u32::try_from(beats).unwrap_or(u32::MAX);
-        let wakes = self.machines.iter().filter_map(|machine| machine.core.as_ref()?.wake_at());
+        let wakes = self.nodes.iter().filter_map(|process| process.core.as_ref()?.wake_at());
         let next = wakes.chain(self.core.wake_at()).chain([beat]).min().unwrap_or(beat);
         self.now = next.max(self.now + Duration::from_millis(1));
         if self.now == beat {
             self.become_healthy();
         }
         self.tell(Input::Tick);
-        for node in 0..self.machines.len() {
-            self.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Tick)));
+        for node in 0..self.nodes.len() {
+            self.queue.push_back(Message::Agent(node, Box::new(agent_io::Input::Tick)));
         }
         self.settle();
     }
@@ -168,7 +168,7 @@ impl Stage {
 
     /// What happened until now is not looked at any more.
     pub fn forget(&mut self) {
-        self.scenes = self.scenes.pop().into_iter().collect();
+        self.snapshots = self.snapshots.pop().into_iter().collect();
     }
 
     /// Something that is stored.
@@ -182,7 +182,7 @@ impl Stage {
     }
 
     fn become_healthy(&mut self) {
-        for node in 0..self.machines.len() {
+        for node in 0..self.nodes.len() {
             let engine = &mut self.engines[node];
             let is_starting = |c: &crate::world::engine::Container| c.health == HealthState::Starting;
             let starting: Vec<(String, u32)> = engine
@@ -192,15 +192,15 @@ impl Stage {
                 .map(|(id, c)| (id.clone(), c.starts))
                 .collect();
             for (id, starts) in starting {
-                engine.fulfil(&id, starts, self.now);
-                let seen = engine.look(&self.machines[node].owner, &id);
-                self.queue.push_back(Next::Agent(node, Box::new(agent_io::Input::Looked { id, seen })));
+                engine.apply_behaviour(&id, starts, self.now);
+                let seen = engine.look(&self.nodes[node].owner, &id);
+                self.queue.push_back(Message::Agent(node, Box::new(agent_io::Input::Looked { id, seen })));
             }
         }
     }
 
     fn tell(&mut self, input: Input) {
-        self.queue.push_back(Next::Scheduler(Box::new(input)));
+        self.queue.push_back(Message::Scheduler(Box::new(input)));
     }
 
     /// Until nobody has anything left to do now.
@@ -208,11 +208,11 @@ impl Stage {
         loop {
             while let Some(next) = self.queue.pop_front() {
                 match next {
-                    Next::Scheduler(input) => {
+                    Message::Scheduler(input) => {
                         let effects = self.core.on(*input, self.now);
                         effects.into_iter().for_each(|effect| self.perform(effect));
                     }
-                    Next::Agent(node, input) => self.feed(node, *input),
+                    Message::Agent(node, input) => self.feed(node, *input),
                 }
             }
             if self.core.wake_at().is_none_or(|at| at > self.now) {
@@ -223,11 +223,11 @@ impl Stage {
     }
 
     fn feed(&mut self, node: usize, input: agent_io::Input) {
-        let Some(core) = self.machines[node].core.as_mut() else { return };
+        let Some(core) = self.nodes[node].core.as_mut() else { return };
         let effects = core.on(input, self.now);
         for effect in effects {
             if let Some(answer) = self.perform_for_agent(node, effect) {
-                self.queue.push_back(Next::Agent(node, Box::new(answer)));
+                self.queue.push_back(Message::Agent(node, Box::new(answer)));
             }
         }
     }
@@ -241,7 +241,7 @@ impl Stage {
                         Write::Delete { key } => drop(self.store.remove(&key)),
                     }
                 }
-                self.keep_scene();
+                self.keep_snapshot();
                 self.tell(Input::Committed { id: commit.id, result: CommitResult::Stored });
             }
             Effect::SendOrder { node, message } => {
@@ -261,13 +261,13 @@ impl Stage {
     }
 
     fn post(&mut self, node: &NodeName, input: agent_io::Input) {
-        if let Some(index) = self.machines.iter().position(|machine| machine.owner.node == *node) {
-            self.queue.push_back(Next::Agent(index, Box::new(input)));
+        if let Some(index) = self.nodes.iter().position(|process| process.owner.node == *node) {
+            self.queue.push_back(Message::Agent(index, Box::new(input)));
         }
     }
 
     fn perform_for_agent(&mut self, node: usize, effect: agent_io::Effect) -> Option<agent_io::Input> {
-        let owner = self.machines[node].owner.clone();
+        let owner = self.nodes[node].owner.clone();
         match effect {
             agent_io::Effect::Persist { id, .. } => Some(agent_io::Input::Persisted { id, result: Ok(()) }),
             agent_io::Effect::Reply { inbox, reply } => {
@@ -288,12 +288,12 @@ impl Stage {
         }
     }
 
-    fn keep_scene(&mut self) {
+    fn keep_snapshot(&mut self) {
         let slots = layout::read_slots(&self.watched, &self.store).unwrap_or_default();
         let release: Option<Release> = self.read(&keys::release(&self.watched));
-        let is_news = self.scenes.last().is_none_or(|last| last.slots != slots || last.release != release);
+        let is_news = self.snapshots.last().is_none_or(|last| last.slots != slots || last.release != release);
         if is_news {
-            self.scenes.push(Scene { slots, release });
+            self.snapshots.push(Snapshot { slots, release });
         }
     }
 }

@@ -11,4 +11,4 @@ pub mod node_process;
 pub mod scheduler_process;
 pub mod store;
 
-pub use event_loop::{Nodes, World};
+pub use event_loop::{GroundTruth, World};

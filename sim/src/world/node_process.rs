@@ -1,6 +1,6 @@
 //! One node: the agent's real core, its disk, its line to the bus and its share of an engine.
 //!
-//! The machine outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
+//! The process outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
 //! and the disk keeps the last ledger that was written whole.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +20,7 @@ use crate::workload::rollout_specs::unit_of;
 use crate::workload::specs::ContainerBehaviour;
 use crate::world::World;
 use crate::world::engine::Container;
-use crate::world::event::{Arrival, AtMachine, Event};
+use crate::world::event::{Arrival, AtNode, Event};
 
 /// The cluster all nodes belong to.
 pub const CLUSTER: &str = "simulated";
@@ -28,7 +28,7 @@ pub const CLUSTER: &str = "simulated";
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 
 /// One node.
-pub struct Machine {
+pub struct NodeProcess {
     /// Whose containers are the node's.
     pub owner: Owner,
     /// Index of its engine.
@@ -61,7 +61,7 @@ pub struct Machine {
     pub wakes: (i64, u32),
 }
 
-impl Machine {
+impl NodeProcess {
     /// A node whose agent never ran.
     pub fn new(node: usize, engine: usize, skew: i64) -> Self {
         let name = format!("n{node}").parse().expect("a letter and a digit are a name");
@@ -120,17 +120,17 @@ impl Machine {
 impl World {
     /// An agent process starts with what is on disk.
     pub fn start_agent(&mut self, node: usize) {
-        if self.machines[node].core.is_some() {
+        if self.nodes[node].core.is_some() {
             return;
         }
         let now = self.queue.now();
         let mutant = self.mutant.and_then(crate::mutant::Mutant::of_agent);
-        let machine = &mut self.machines[node];
-        machine.life += 1;
-        machine.busy.clear();
-        machine.wake = None;
-        machine.core = Some(Core::new(machine.settings(mutant), machine.disk.clone()));
-        let (connected, engine) = (machine.connected, machine.engine);
+        let process = &mut self.nodes[node];
+        process.life += 1;
+        process.busy.clear();
+        process.wake = None;
+        process.core = Some(Core::new(process.settings(mutant), process.disk.clone()));
+        let (connected, engine) = (process.connected, process.engine);
         self.trace.line(now, &format!("n{node}"), "agent starts");
         self.feed_agent(node, Input::Bus { connected });
         match self.engines[engine].state() {
@@ -143,53 +143,53 @@ impl World {
     pub fn kill_agent(&mut self, node: usize) {
         let now = self.queue.now();
         let written = self.random.chance(50);
-        let machine = &mut self.machines[node];
-        machine.core = None;
-        if let Some((_, ledger)) = machine.writing.first().filter(|_| written && !machine.disk_full) {
-            machine.disk = ledger.clone();
+        let process = &mut self.nodes[node];
+        process.core = None;
+        if let Some((_, ledger)) = process.writing.first().filter(|_| written && !process.disk_full) {
+            process.disk = ledger.clone();
         }
-        machine.writing.clear();
-        let fence = machine.disk.order.fence;
-        self.watch.on_disk(node, fence);
+        process.writing.clear();
+        let fence = process.disk.order.fence;
+        self.checker.on_disk(node, fence);
         self.trace.line(now, &format!("n{node}"), "agent is killed");
     }
 
     /// Something happens inside an agent process.
-    pub fn at_machine(&mut self, node: usize, life: u32, what: AtMachine) {
-        let machine = &self.machines[node];
-        if machine.life != life || machine.core.is_none() {
+    pub fn at_node(&mut self, node: usize, life: u32, what: AtNode) {
+        let process = &self.nodes[node];
+        if process.life != life || process.core.is_none() {
             return;
         }
         match what {
-            AtMachine::Input(input) => self.feed_agent(node, *input),
-            AtMachine::Wake(at) => self.wake_agent(node, at),
-            AtMachine::Written => self.written(node),
-            AtMachine::List => self.list(node),
-            AtMachine::Fetch(image) => {
-                let result = self.engines[self.machines[node].engine].fetch(&image, &mut self.random);
+            AtNode::Input(input) => self.feed_agent(node, *input),
+            AtNode::Wake(at) => self.wake_agent(node, at),
+            AtNode::Written => self.written(node),
+            AtNode::List => self.list(node),
+            AtNode::Fetch(image) => {
+                let result = self.engines[self.nodes[node].engine].fetch(&image, &mut self.random);
                 self.feed_agent(node, Input::Fetched { image, result });
             }
-            AtMachine::Probe => {
-                let state = self.engines[self.machines[node].engine].state();
+            AtNode::Probe => {
+                let state = self.engines[self.nodes[node].engine].state();
                 self.feed_agent(node, Input::Engine(state));
             }
-            AtMachine::Ping => {
-                let connected = self.machines[node].connected;
+            AtNode::Ping => {
+                let connected = self.nodes[node].connected;
                 self.feed_agent(node, Input::Bus { connected });
             }
         }
     }
 
     fn wake_agent(&mut self, node: usize, at: Timestamp) {
-        if self.machines[node].wake != Some(at) {
+        if self.nodes[node].wake != Some(at) {
             return;
         }
-        let machine = &mut self.machines[node];
-        machine.wake = None;
+        let process = &mut self.nodes[node];
+        process.wake = None;
         let second = at.as_millis() / 1000;
-        machine.wakes = if machine.wakes.0 == second { (second, machine.wakes.1 + 1) } else { (second, 1) };
-        let wakes = machine.wakes.1;
-        self.watch.woken(&format!("n{node}"), wakes);
+        process.wakes = if process.wakes.0 == second { (second, process.wakes.1 + 1) } else { (second, 1) };
+        let wakes = process.wakes.1;
+        self.checker.woken(&format!("n{node}"), wakes);
         self.feed_agent(node, Input::Tick);
     }
 
@@ -197,20 +197,20 @@ impl World {
     pub fn feed_agent(&mut self, node: usize, input: Input) {
         let now = self.queue.now();
         let line = describe::agent_input(&input);
-        let machine = &mut self.machines[node];
+        let process = &mut self.nodes[node];
         if let Input::Stepped { lane, .. } = &input {
-            machine.busy.remove(lane);
+            process.busy.remove(lane);
         }
-        let (clock, skew, life) = (machine.clock(now), machine.skew, machine.life);
-        let Some(core) = machine.core.as_mut() else { return };
+        let (clock, skew, life) = (process.clock(now), process.skew, process.life);
+        let Some(core) = process.core.as_mut() else { return };
         self.trace.line(now, &format!("n{node}"), &format!("<- {line}"));
         let effects = core.on(input, clock);
         let earliest = now + Duration::from_millis(1);
         let wake = core.wake_at().map(|at| Timestamp::from_millis(at.as_millis().saturating_sub(skew)).max(earliest));
-        if machine.wake != wake {
-            machine.wake = wake;
+        if process.wake != wake {
+            process.wake = wake;
             if let Some(at) = wake {
-                self.queue.at(at, Event::Machine { node, life, what: AtMachine::Wake(at) });
+                self.queue.at(at, Event::Node { node, life, what: AtNode::Wake(at) });
             }
         }
         for effect in effects {
@@ -221,97 +221,97 @@ impl World {
     }
 
     fn perform_for_agent(&mut self, node: usize, effect: Effect) {
-        let life = self.machines[node].life;
+        let life = self.nodes[node].life;
         match effect {
             Effect::Persist { id, ledger } => self.persist(node, id, *ledger),
             Effect::Reply { inbox, reply } => {
-                self.watch.acknowledged(node, &reply, &self.machines[node].disk);
-                if let Some(request) = inbox.parse().ok().filter(|_| self.machines[node].connected) {
+                self.checker.acknowledged(node, &reply, &self.nodes[node].disk);
+                if let Some(request) = inbox.parse().ok().filter(|_| self.nodes[node].connected) {
                     self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
                 }
             }
             Effect::Perform { lane, step } => self.ask_engine(node, lane, step),
             Effect::Fetch { image } => {
                 let delay = self.random.span(5, 8_000);
-                self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Fetch(image) });
+                self.queue.after(delay, Event::Node { node, life, what: AtNode::Fetch(image) });
             }
             Effect::TakeInventory => {
                 let delay = self.random.span(2, 60);
-                self.queue.after(delay, Event::Machine { node, life, what: AtMachine::List });
+                self.queue.after(delay, Event::Node { node, life, what: AtNode::List });
             }
             Effect::Publish(message) => self.publish_report(node, &message),
         }
     }
 
     fn publish_report(&mut self, node: usize, message: &contract::report::ReportMessage) {
-        if !self.machines[node].connected {
+        if !self.nodes[node].connected {
             return;
         }
         let now = self.queue.now();
-        self.watch.heard(node, now);
-        for seat in 0..self.seats.len() {
-            self.deliver(|| Arrival::Report { seat, message: Box::new(message.clone()) });
+        self.checker.heard(node, now);
+        for scheduler in 0..self.schedulers.len() {
+            self.deliver(|| Arrival::Report { scheduler, message: Box::new(message.clone()) });
         }
     }
 
     fn persist(&mut self, node: usize, id: u64, ledger: Ledger) {
-        let machine = &mut self.machines[node];
-        machine.writing.push((id, ledger));
-        if machine.writing.len() == 1 {
+        let process = &mut self.nodes[node];
+        process.writing.push((id, ledger));
+        if process.writing.len() == 1 {
             self.write_next(node);
         }
     }
 
     fn write_next(&mut self, node: usize) {
-        let life = self.machines[node].life;
+        let life = self.nodes[node].life;
         let slow = self.random.chance(5);
         let delay = if slow { self.random.span(100, 800) } else { self.random.span(1, 15) };
-        self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Written });
+        self.queue.after(delay, Event::Node { node, life, what: AtNode::Written });
     }
 
     fn written(&mut self, node: usize) {
-        let machine = &mut self.machines[node];
-        if machine.writing.is_empty() {
+        let process = &mut self.nodes[node];
+        if process.writing.is_empty() {
             return;
         }
-        let (id, ledger) = machine.writing.remove(0);
-        let result = if machine.disk_full { Err("no space left on device".to_owned()) } else { Ok(()) };
+        let (id, ledger) = process.writing.remove(0);
+        let result = if process.disk_full { Err("no space left on device".to_owned()) } else { Ok(()) };
         if result.is_ok() {
-            machine.disk = ledger;
-            let fence = machine.disk.order.fence;
+            process.disk = ledger;
+            let fence = process.disk.order.fence;
             if self.random.chance(4) {
-                machine.backup = machine.disk.clone();
+                process.backup = process.disk.clone();
             }
-            self.watch.on_disk(node, fence);
+            self.checker.on_disk(node, fence);
         }
-        if !self.machines[node].writing.is_empty() {
+        if !self.nodes[node].writing.is_empty() {
             self.write_next(node);
         }
         self.feed_agent(node, Input::Persisted { id, result });
     }
 
     fn list(&mut self, node: usize) {
-        let machine = &self.machines[node];
-        let engine = &self.engines[machine.engine];
-        let life = machine.life;
+        let process = &self.nodes[node];
+        let engine = &self.engines[process.engine];
+        let life = process.life;
         let state = engine.state();
         if state != EngineState::Up {
             return self.feed_agent(node, Input::Engine(state));
         }
-        let input = Input::Inventory(engine.inventory(&machine.owner));
+        let input = Input::Inventory(engine.inventory(&process.owner));
         // The list is as old as its way to the core is long: a step may end in between.
         let delay = self.random.span(0, 60);
-        self.queue.after(delay, Event::Machine { node, life, what: AtMachine::Input(Box::new(input)) });
+        self.queue.after(delay, Event::Node { node, life, what: AtNode::Input(Box::new(input)) });
     }
 
     fn ask_engine(&mut self, node: usize, lane: InstanceKey, step: Step) {
-        if !self.machines[node].busy.insert(lane.clone()) {
+        if !self.nodes[node].busy.insert(lane.clone()) {
             let detail = format!("n{node}: {} while another step of {lane} is under way", describe::step(&step));
-            self.watch.broken(Invariant::OneStepAtATime, detail);
+            self.checker.broken(Invariant::OneStepAtATime, detail);
         }
-        let machine = &self.machines[node];
-        self.watch.working(machine, &step, &self.engines[machine.engine], &self.store);
-        let life = machine.life;
+        let process = &self.nodes[node];
+        self.checker.working(process, &step, &self.engines[process.engine], &self.store);
+        let life = process.life;
         let delay = match &step {
             Step::Create { .. } => self.random.span(30, 1_500),
             Step::Update { .. } | Step::Start { .. } => self.random.span(10, 400),
@@ -323,7 +323,7 @@ impl World {
     }
 
     /// A container that was just started turns out to be well or not a little later.
-    fn expect_fate(&mut self, engine: usize, id: &str) {
+    fn schedule_behaviour(&mut self, engine: usize, id: &str) {
         let now = self.queue.now();
         let fresh = |c: &&Container| {
             c.started_at == now && (c.checked || ContainerBehaviour::of(&c.image) == ContainerBehaviour::Dying)
@@ -337,28 +337,28 @@ impl World {
     /// The engine does a step.
     pub fn step_arrives(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
         let now = self.queue.now();
-        let machine = &self.machines[node];
-        let (owner, engine_index) = (machine.owner.clone(), machine.engine);
+        let process = &self.nodes[node];
+        let (owner, engine_index) = (process.owner.clone(), process.engine);
         if self.engines[engine_index].hung_until.is_some() {
-            return self.keep_waiting(node, life, lane, step);
+            return self.time_out_action(node, life, lane, step);
         }
         let engine = &mut self.engines[engine_index];
         // The client gives up after a while; until then the lane waits.
         let done = engine.perform(&owner, &step, now, &mut self.random);
         let line = format!("{} {}", describe::step(&step), describe::step_result(&done.result));
         self.trace.line(now, &format!("e{engine_index}"), &line);
-        self.watch.engines_changed();
+        self.checker.engines_changed();
         if let Some(touched) = &done.touched {
-            self.watch.touched(engine_index, touched, &line);
-            self.watch.worked(&self.machines[node], &step, touched);
-            self.expect_fate(engine_index, touched);
-            if self.machines[node].life != life {
+            self.checker.touched(engine_index, touched, &line);
+            self.checker.worked(&self.nodes[node], &step, touched);
+            self.schedule_behaviour(engine_index, touched);
+            if self.nodes[node].life != life {
                 // Nobody waits for the answer any more, but engines tell everybody who listens what they did.
                 self.look(engine_index, touched);
             }
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
         let input = Box::new(Input::Stepped { lane, step, result: done.result });
-        self.queue.after(wait, Event::Machine { node, life, what: AtMachine::Input(input) });
+        self.queue.after(wait, Event::Node { node, life, what: AtNode::Input(input) });
     }
 }

@@ -38,7 +38,7 @@ pub enum Belief {
 
 /// A commit whose answer is awaited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Lane {
+pub struct InFlightCommit {
     /// The core's name for it.
     pub id: u64,
     /// The same commit may be sent again.
@@ -47,8 +47,8 @@ pub struct Lane {
 
 /// Position of the reader of the command stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Feed {
-    /// Which creation of the stream.
+pub struct StreamReader {
+    /// Target creation of the stream.
     pub creation: u32,
     /// The next message.
     pub next: u64,
@@ -57,7 +57,7 @@ pub struct Feed {
 }
 
 /// One scheduler process.
-pub struct Seat {
+pub struct SchedulerProcess {
     /// The core; none while the process is down.
     pub core: Option<Core>,
     /// Runs so far.
@@ -83,9 +83,9 @@ pub struct Seat {
     /// When the core wants to be woken, in true time.
     pub wake: Option<Timestamp>,
     /// The commit under way.
-    pub commit: Option<Lane>,
+    pub commit: Option<InFlightCommit>,
     /// The reader of the command stream, while it leads.
-    pub feed: Option<Feed>,
+    pub feed: Option<StreamReader>,
     /// Last thing put on the watch: changes arrive in order.
     pub mirrored: Timestamp,
     /// Wakes in the present second, to find a core that spins.
@@ -96,7 +96,7 @@ pub struct Seat {
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
     /// Who sent it.
-    pub seat: usize,
+    pub scheduler: usize,
     /// In which run.
     pub life: u32,
     /// To which node.
@@ -105,7 +105,7 @@ pub struct Request {
     pub fence: Fence,
 }
 
-impl Seat {
+impl SchedulerProcess {
     /// A process that is not running yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
@@ -128,8 +128,8 @@ impl Seat {
         }
     }
     /// Its present campaign.
-    pub fn candidate(&self, seat: usize) -> Candidate {
-        Candidate { seat, lease: self.lease }
+    pub fn candidate(&self, scheduler: usize) -> Candidate {
+        Candidate { scheduler, lease: self.lease }
     }
     /// True while it leads and its lease cannot have run out.
     pub fn leads(&self, now: Timestamp) -> bool {
@@ -138,9 +138,9 @@ impl Seat {
 }
 
 /// Timing of the schedulers in the simulation: the proportions of the real one, shorter.
-pub fn settings(seat: usize, mutant: Option<Mutant>) -> Settings {
+pub fn settings(scheduler: usize, mutant: Option<Mutant>) -> Settings {
     Settings {
-        name: format!("s{seat}"),
+        name: format!("s{scheduler}"),
         suspect_after: Duration::from_secs(10),
         lost_after: Duration::from_secs(45),
         failover_grace: Duration::from_secs(15),
@@ -164,9 +164,9 @@ pub fn shifted(time: Timestamp, skew: i64) -> Timestamp {
 
 impl World {
     /// Something happens inside a scheduler process.
-    pub fn at_scheduler(&mut self, seat: usize, life: u32, what: AtScheduler) {
+    pub fn at_scheduler(&mut self, scheduler: usize, life: u32, what: AtScheduler) {
         let now = self.queue.now();
-        let process = &mut self.seats[seat];
+        let process = &mut self.schedulers[scheduler];
         if process.life != life || process.core.is_none() {
             return;
         }
@@ -175,153 +175,153 @@ impl World {
                 // The election's own look may come after a backlog of other work: the worst case for stale belief.
                 let slow =
                     if matches!(what, AtScheduler::Campaign) { self.random.span(0, 1_500) } else { Duration::ZERO };
-                self.queue.at(until + slow, Event::Scheduler { seat, life, what });
+                self.queue.at(until + slow, Event::Scheduler { scheduler, life, what });
                 return;
             }
             process.paused_until = None;
         }
         match what {
-            AtScheduler::Campaign => self.campaign(seat),
-            AtScheduler::Loaded(term) => self.loaded(seat, term),
-            AtScheduler::Input(input) => self.feed_scheduler(seat, *input),
-            AtScheduler::Wake(at) => self.wake_scheduler(seat, at),
-            AtScheduler::Feed => self.feed_command(seat),
+            AtScheduler::Campaign => self.campaign(scheduler),
+            AtScheduler::Loaded(term) => self.loaded(scheduler, term),
+            AtScheduler::Input(input) => self.feed_scheduler(scheduler, *input),
+            AtScheduler::Wake(at) => self.wake_scheduler(scheduler, at),
+            AtScheduler::ReadCommand => self.read_command(scheduler),
             AtScheduler::OrderDeadline(request) => self.order_answered(request, None),
-            AtScheduler::Perform(effects) => self.perform_for_scheduler(seat, effects),
-            AtScheduler::MirrorReset => self.mirror_reset(seat),
-            AtScheduler::BusPing => self.bus_ping(seat),
+            AtScheduler::Perform(effects) => self.perform_for_scheduler(scheduler, effects),
+            AtScheduler::MirrorReset => self.mirror_reset(scheduler),
+            AtScheduler::BusPing => self.bus_ping(scheduler),
             AtScheduler::Mirrored { watch, change } => {
-                if self.seats[seat].watch == watch {
-                    self.feed_scheduler(seat, Input::Mirror(change));
+                if self.schedulers[scheduler].watch == watch {
+                    self.feed_scheduler(scheduler, Input::Mirror(change));
                 }
             }
-            AtScheduler::CommitDeadline(attempt) => self.commit_answered(seat, attempt, CommitResult::Unknown),
-            AtScheduler::CommitAnswered(attempt, result) => self.commit_answered(seat, attempt, result),
+            AtScheduler::CommitDeadline(attempt) => self.commit_answered(scheduler, attempt, CommitResult::Unknown),
+            AtScheduler::CommitAnswered(attempt, result) => self.commit_answered(scheduler, attempt, result),
         }
     }
 
-    fn wake_scheduler(&mut self, seat: usize, at: Timestamp) {
-        if self.seats[seat].wake != Some(at) {
+    fn wake_scheduler(&mut self, scheduler: usize, at: Timestamp) {
+        if self.schedulers[scheduler].wake != Some(at) {
             return;
         }
-        self.seats[seat].wake = None;
+        self.schedulers[scheduler].wake = None;
         let second = at.as_millis() / 1000;
-        let wakes = &mut self.seats[seat].wakes;
+        let wakes = &mut self.schedulers[scheduler].wakes;
         *wakes = if wakes.0 == second { (second, wakes.1 + 1) } else { (second, 1) };
         let wakes = wakes.1;
-        self.watch.woken(&format!("s{seat}"), wakes);
-        self.feed_scheduler(seat, Input::Tick);
+        self.checker.woken(&format!("s{scheduler}"), wakes);
+        self.feed_scheduler(scheduler, Input::Tick);
     }
 
     /// Feeds the core now and performs what it decides.
-    pub fn feed_scheduler(&mut self, seat: usize, input: Input) {
+    pub fn feed_scheduler(&mut self, scheduler: usize, input: Input) {
         let now = self.queue.now();
-        let process = &mut self.seats[seat];
+        let process = &mut self.schedulers[scheduler];
         let skew = process.skew;
         let Some(core) = process.core.as_mut() else { return };
         let line = describe::scheduler_input(&input);
-        self.trace.line(now, &format!("s{seat}"), &format!("<- {line}"));
+        self.trace.line(now, &format!("s{scheduler}"), &format!("<- {line}"));
         if let Input::Report(message) = &input {
-            self.watch.hears(seat, &message.stamp().node, now);
+            self.checker.hears(scheduler, &message.stamp().node, now);
         }
         let effects = core.on(input, shifted(now, skew));
         let wake = core.wake_at().map(|at| shifted(at, -skew));
-        self.plan_scheduler_wake(seat, wake);
+        self.plan_scheduler_wake(scheduler, wake);
         if !effects.is_empty() {
-            self.perform_for_scheduler(seat, effects);
+            self.perform_for_scheduler(scheduler, effects);
         }
     }
 
-    fn plan_scheduler_wake(&mut self, seat: usize, wake: Option<Timestamp>) {
+    fn plan_scheduler_wake(&mut self, scheduler: usize, wake: Option<Timestamp>) {
         let now = self.queue.now();
-        let life = self.seats[seat].life;
+        let life = self.schedulers[scheduler].life;
         // A core that asks for the past is woken as soon as possible, and time moves on.
         let wake = wake.map(|at| at.max(now + Duration::from_millis(1)));
-        if self.seats[seat].wake != wake {
-            self.seats[seat].wake = wake;
+        if self.schedulers[scheduler].wake != wake {
+            self.schedulers[scheduler].wake = wake;
             if let Some(at) = wake {
-                self.queue.at(at, Event::Scheduler { seat, life, what: AtScheduler::Wake(at) });
+                self.queue.at(at, Event::Scheduler { scheduler, life, what: AtScheduler::Wake(at) });
             }
         }
     }
 
-    fn perform_for_scheduler(&mut self, seat: usize, effects: Vec<Effect>) {
+    fn perform_for_scheduler(&mut self, scheduler: usize, effects: Vec<Effect>) {
         let now = self.queue.now();
         let matters = effects.iter().any(|e| matches!(e, Effect::Commit(_) | Effect::SendOrder { .. }));
-        let armed = self.seats[seat].armed.filter(|_| matters && now < self.plan.calm_at);
+        let armed = self.schedulers[scheduler].armed.filter(|_| matters && now < self.scenario.calm_at);
         if let Some(span) = armed {
-            let life = self.seats[seat].life;
-            self.seats[seat].armed = None;
-            self.pause_seat(seat, now + span);
-            self.trace.line(now, &format!("s{seat}"), &format!("stands still for {span:?} before it acts"));
-            let until = self.seats[seat].paused_until.unwrap_or(now);
-            self.queue.at(until, Event::Scheduler { seat, life, what: AtScheduler::Perform(effects) });
+            let life = self.schedulers[scheduler].life;
+            self.schedulers[scheduler].armed = None;
+            self.pause_scheduler(scheduler, now + span);
+            self.trace.line(now, &format!("s{scheduler}"), &format!("stands still for {span:?} before it acts"));
+            let until = self.schedulers[scheduler].paused_until.unwrap_or(now);
+            self.queue.at(until, Event::Scheduler { scheduler, life, what: AtScheduler::Perform(effects) });
             return;
         }
         for effect in effects {
             let line = describe::scheduler_effect(&effect);
-            self.trace.line(now, &format!("s{seat}"), &format!("-> {line}"));
-            self.perform_scheduler_effect(seat, effect);
+            self.trace.line(now, &format!("s{scheduler}"), &format!("-> {line}"));
+            self.perform_scheduler_effect(scheduler, effect);
         }
     }
 
-    fn perform_scheduler_effect(&mut self, seat: usize, effect: Effect) {
+    fn perform_scheduler_effect(&mut self, scheduler: usize, effect: Effect) {
         match effect {
-            Effect::Commit(commit) => self.send_commit(seat, commit),
-            Effect::SendOrder { node, message } => self.send_order(seat, node.as_str(), &message),
+            Effect::Commit(commit) => self.send_commit(scheduler, commit),
+            Effect::SendOrder { node, message } => self.send_order(scheduler, node.as_str(), &message),
             Effect::AskWhole { node } => {
-                let Some(node) = self.node_called(node.as_str()) else { return };
-                self.deliver_from(seat, || Arrival::AskWhole { node });
+                let Some(node) = self.node_index(node.as_str()) else { return };
+                self.deliver_from(scheduler, || Arrival::AskWhole { node });
             }
             Effect::Resolve { outcome, .. } => {
-                self.watch.resolved(&outcome, &self.store);
-                self.deliver_from(seat, || Arrival::Outcome(outcome.clone()));
+                self.checker.resolved(&outcome, &self.store);
+                self.deliver_from(scheduler, || Arrival::Outcome(outcome.clone()));
             }
             // As in the real shell: a leader that stood still for longer than its lease may not know yet that it is none.
-            Effect::Answer { reply, .. } if !reply.stale && !self.seats[seat].leads(self.queue.now()) => {}
+            Effect::Answer { reply, .. } if !reply.stale && !self.schedulers[scheduler].leads(self.queue.now()) => {}
             Effect::Answer { inbox, reply } => {
                 if let Ok(number) = inbox.parse() {
-                    self.deliver_from(seat, || Arrival::Answer { number, reply: reply.clone() });
+                    self.deliver_from(scheduler, || Arrival::Answer { number, reply: reply.clone() });
                 }
             }
             // Simulated clients request no plans.
             Effect::Plan { .. } => {}
             // Notices and dead letters leave the simulated world.
             Effect::Notify { .. } | Effect::Record(_) | Effect::Bury(_) => {}
-            Effect::StepDown { .. } => self.step_down(seat),
+            Effect::StepDown { .. } => self.step_down(scheduler),
         }
     }
 
-    fn send_order(&mut self, seat: usize, node: &str, message: &contract::order::OrderMessage) {
+    fn send_order(&mut self, scheduler: usize, node: &str, message: &contract::order::OrderMessage) {
         let now = self.queue.now();
-        let Some(node) = self.node_called(node) else { return };
-        let life = self.seats[seat].life;
+        let Some(node) = self.node_index(node) else { return };
+        let life = self.schedulers[scheduler].life;
         let term = self.store.leader(now).map(|key| key.term);
-        self.watch.ordered(node, &self.machines[node].owner.node, message, term);
+        self.checker.ordered(node, &self.nodes[node].owner.node, message, term);
         self.request_count += 1;
         let request = self.request_count;
-        self.requests.insert(request, Request { seat, life, node, fence: message.fence() });
-        self.deliver_from(seat, || Arrival::Order { node, request, message: Box::new(message.clone()) });
-        let deadline = Event::Scheduler { seat, life, what: AtScheduler::OrderDeadline(request) };
+        self.requests.insert(request, Request { scheduler, life, node, fence: message.fence() });
+        self.deliver_from(scheduler, || Arrival::Order { node, request, message: Box::new(message.clone()) });
+        let deadline = Event::Scheduler { scheduler, life, what: AtScheduler::OrderDeadline(request) };
         self.queue.after(ORDER_DEADLINE, deadline);
     }
 
     /// An order is answered, or its time is over; only the first of these counts.
     pub fn order_answered(&mut self, request: u64, reply: Option<contract::order::OrderReply>) {
-        let Some(Request { seat, life, node, fence }) = self.requests.remove(&request) else { return };
-        let node = self.machines[node].owner.node.clone();
+        let Some(Request { scheduler, life, node, fence }) = self.requests.remove(&request) else { return };
+        let node = self.nodes[node].owner.node.clone();
         let input = Box::new(Input::OrderReplied { node, fence, reply });
-        self.queue.after(Duration::ZERO, Event::Scheduler { seat, life, what: AtScheduler::Input(input) });
+        self.queue.after(Duration::ZERO, Event::Scheduler { scheduler, life, what: AtScheduler::Input(input) });
     }
 
     /// A scheduler sends a message, if it reaches the bus.
-    fn deliver_from(&mut self, seat: usize, message: impl Fn() -> Arrival) {
-        if !self.seats[seat].bus_cut {
+    fn deliver_from(&mut self, scheduler: usize, message: impl Fn() -> Arrival) {
+        if !self.schedulers[scheduler].bus_cut {
             self.deliver(message);
         }
     }
 
-    /// Puts copies of a message on their way as the weather has it.
+    /// Puts copies of a message on their way as the conditions has it.
     pub fn deliver(&mut self, message: impl Fn() -> Arrival) {
         for delay in self.bus.deliveries(&mut self.random) {
             self.queue.after(delay, Event::Arrival(message()));

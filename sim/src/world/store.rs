@@ -21,11 +21,11 @@ pub const RENEW: Duration = Duration::from_secs(1);
 /// A leader that could not renew for so long steps down by its own clock.
 pub const STEP_DOWN: Duration = Duration::from_millis(3500);
 
-/// Which campaign of which scheduler.
+/// Target campaign of which scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// The scheduler.
-    pub seat: usize,
+    pub scheduler: usize,
     /// Each campaign has a fresh lease: whoever stepped down or was restarted never gets its old term back.
     pub lease: u32,
 }
@@ -202,7 +202,7 @@ mod tests {
     fn a_deposed_leaders_commit_is_not_stored_unless_the_guard_is_off() {
         for guarded in [true, false] {
             let mut store = Store::new(guarded, true);
-            let (one, two) = (Candidate { seat: 0, lease: 0 }, Candidate { seat: 1, lease: 0 });
+            let (one, two) = (Candidate { scheduler: 0, lease: 0 }, Candidate { scheduler: 1, lease: 0 });
             let old = store.campaign(one, BEGINNING).unwrap();
             assert_eq!(store.campaign(two, BEGINNING), None);
             let later = BEGINNING + LEASE;
@@ -219,7 +219,7 @@ mod tests {
     fn a_late_copy_of_an_earlier_commit_does_not_undo_the_later_one() {
         for (ordered, value) in [(true, "two"), (false, "one")] {
             let mut store = Store::new(true, ordered);
-            let term = store.campaign(Candidate { seat: 0, lease: 0 }, BEGINNING).unwrap();
+            let term = store.campaign(Candidate { scheduler: 0, lease: 0 }, BEGINNING).unwrap();
             for (id, value) in [(1, "one"), (2, "two"), (1, "one")] {
                 store.commit(&put(term, id, value), BEGINNING);
             }
