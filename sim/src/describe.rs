@@ -12,7 +12,7 @@ use contract::state::TargetState;
 use planner::rollout::controller::Release;
 use scheduler::core::io as scheduler_io;
 
-use crate::steering::rollout_fields;
+use crate::workload::rollouts::rollout_fields;
 
 /// What a scheduler was told.
 pub fn scheduler_input(input: &scheduler_io::Input) -> String {
