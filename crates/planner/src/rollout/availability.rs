@@ -33,19 +33,6 @@ pub fn next_check(pods: &[Ready], min_ready: Duration, now: Moment) -> Option<Du
         .min()
 }
 
-/// How long a set waits before it looks again, when `counted` was the time its status was taken from and `now` is the time
-/// after that status was written. None when every ready pod was available already.
-pub fn wake_after(pods: &[Ready], min_ready: Duration, counted: Moment, now: Moment) -> Option<Duration> {
-    if !pods.iter().any(|pod| pod.ready && !is_available(*pod, min_ready, counted)) {
-        return None;
-    }
-    let Some(wait) = next_check(pods, min_ready, counted) else {
-        // Ready, but nobody knows since when: nothing to compute from.
-        return Some(min_ready);
-    };
-    Some(now.until(counted.after(wait)))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -77,15 +64,6 @@ mod tests {
         assert_eq!(check(&[DOWN, ready(98), ready(96)], TEN), Some(Duration::from_secs(6)));
         assert_eq!(check(&[ready(90), ready(85), UNTIMED, DOWN], TEN), None);
         assert_eq!(check(&[ready(100)], Duration::ZERO), None);
-    }
-
-    #[test]
-    fn a_moment_that_passed_while_writing_is_looked_at_now() {
-        let wake = |pods: &[Ready], now| wake_after(pods, TEN, Moment::from_secs(100), Moment::from_secs(now));
-        assert_eq!(wake(&[ready(95)], 102), Some(Duration::from_secs(3)));
-        assert_eq!(wake(&[ready(95)], 107), Some(Duration::ZERO));
-        assert_eq!(wake(&[UNTIMED], 101), Some(TEN));
-        assert_eq!(wake(&[ready(90), DOWN], 101), None);
     }
 
     property! {

@@ -31,26 +31,6 @@ pub fn is_above_threshold(unavailable: i64, pods: i64, threshold: Amount) -> boo
     unavailable > threshold.rounded_down(pods)
 }
 
-/// A revision that completed at some time.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Proven<Template> {
-    /// Its number.
-    pub revision: i64,
-    /// What it runs.
-    pub template: Template,
-}
-
-/// The revision a failed release goes back to by itself (D-6); none when it is a rollback already, when nothing ever
-/// completed, or when going back would change nothing.
-pub fn auto_rollback<'a, Template: PartialEq>(
-    present: &Template,
-    is_rollback: bool,
-    completed: &'a [Proven<Template>],
-) -> Option<&'a Proven<Template>> {
-    let newest = completed.iter().max_by_key(|proven| proven.revision)?;
-    (!is_rollback && newest.template != *present).then_some(newest)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,14 +51,5 @@ mod tests {
         assert!(is_above_threshold(1, 4, Amount::Count(0)));
         assert!(!is_above_threshold(1, 4, Amount::Percent(25)));
         assert!(is_above_threshold(2, 4, Amount::Percent(25)));
-    }
-
-    #[test]
-    fn a_release_goes_back_to_what_worked_last_and_only_once() {
-        let completed = [Proven { revision: 4, template: "b" }, Proven { revision: 2, template: "a" }];
-        assert_eq!(auto_rollback(&"c", false, &completed), Some(&completed[0]));
-        assert_eq!(auto_rollback(&"c", true, &completed), None, "never roll back a rollback");
-        assert_eq!(auto_rollback(&"b", false, &completed), None, "nothing would change");
-        assert_eq!(auto_rollback(&"c", false, &[]), None);
     }
 }

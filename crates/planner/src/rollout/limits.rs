@@ -77,48 +77,6 @@ impl Limits {
     }
 }
 
-/// A rule of admission that is violated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Flaw {
-    /// Neither surge nor unavailability: nothing could ever move.
-    BothZero,
-    /// Less than nothing may surge.
-    NegativeSurge,
-    /// Less than nothing may be unavailable.
-    NegativeUnavailable,
-    /// More than all may be unavailable; surge has no such bound.
-    UnavailableAboveAll,
-    /// A pod could not become available before the rollout is called stuck.
-    DeadlineNotAfterMinReady,
-}
-
-/// What is checked when a rolling strategy is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// `maxSurge`.
-    pub surge: Option<Amount>,
-    /// `maxUnavailable`.
-    pub unavailable: Option<Amount>,
-    /// `minReadySeconds`.
-    pub min_ready: i64,
-    /// `progressDeadlineSeconds`; none is off.
-    pub deadline: Option<i64>,
-}
-
-/// Every rule a request violates.
-pub fn flaws(request: &Request) -> Vec<Flaw> {
-    let is_zero = |amount: Option<Amount>| amount.is_none_or(Amount::is_zero);
-    let is_negative = |amount| matches!(amount, Some(Amount::Count(count) | Amount::Percent(count)) if count < 0);
-    let found = [
-        (Flaw::BothZero, is_zero(request.surge) && is_zero(request.unavailable)),
-        (Flaw::NegativeSurge, is_negative(request.surge)),
-        (Flaw::NegativeUnavailable, is_negative(request.unavailable)),
-        (Flaw::UnavailableAboveAll, matches!(request.unavailable, Some(Amount::Percent(percent)) if percent > 100)),
-        (Flaw::DeadlineNotAfterMinReady, request.deadline.is_some_and(|deadline| deadline <= request.min_ready)),
-    ];
-    found.into_iter().filter_map(|(flaw, is_so)| is_so.then_some(flaw)).collect()
-}
-
 /// When a pod that goes stops counting, for a group that does not say (D-3).
 pub fn default_replacement(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> PodReplacement {
     if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
@@ -158,26 +116,6 @@ mod tests {
         assert_eq!(fenceposts(None, None, 10), Fenceposts { surge: 0, unavailable: 1 });
         assert_eq!(fenceposts(Some(Amount::Percent(39)), None, 10), Fenceposts { surge: 4, unavailable: 0 });
         assert_eq!(fenceposts(None, Some(Amount::Percent(39)), 10), Fenceposts { surge: 0, unavailable: 3 });
-    }
-
-    #[test]
-    fn every_flaw_is_found_at_once() {
-        let request = Request {
-            surge: Some(Amount::Count(-1)),
-            unavailable: Some(Amount::Percent(101)),
-            min_ready: 30,
-            deadline: Some(30),
-        };
-        assert_eq!(flaws(&request), [Flaw::NegativeSurge, Flaw::UnavailableAboveAll, Flaw::DeadlineNotAfterMinReady]);
-        let zero = Request {
-            surge: Some(Amount::Percent(0)),
-            unavailable: Some(Amount::Count(0)),
-            min_ready: 0,
-            deadline: None,
-        };
-        assert_eq!(flaws(&zero), [Flaw::BothZero]);
-        let enough = Request { surge: Some(Amount::Percent(250)), unavailable: Some(Amount::Percent(100)), ..zero };
-        assert_eq!(flaws(&enough), []);
     }
 
     #[test]

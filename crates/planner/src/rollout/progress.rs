@@ -90,21 +90,9 @@ pub fn deadline(seconds: Option<i64>) -> Option<Duration> {
     Some(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// A generation of the spec, and the one the counts belong to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Generations {
-    /// Of the spec.
-    pub spec: i64,
-    /// That was looked at.
-    pub observed: i64,
-}
-
 /// Every pod wanted is there, new and available, and nothing else is.
-pub fn is_complete(desired: i64, counts: Counts, generations: Generations) -> bool {
-    counts.updated == desired
-        && counts.replicas == desired
-        && counts.available == desired
-        && generations.observed >= generations.spec
+pub fn is_complete(desired: i64, counts: Counts) -> bool {
+    counts.updated == desired && counts.replicas == desired && counts.available == desired
 }
 
 /// Something moved since `before`, which holds the most seen in this rollout (`Counts::above`).
@@ -138,8 +126,6 @@ pub struct Facts {
     pub deadline: Option<Duration>,
     /// Replicas wanted.
     pub desired: i64,
-    /// Generations of the spec.
-    pub generations: Generations,
     /// What the counts are held against.
     pub before: Counts,
     /// The counts.
@@ -154,7 +140,7 @@ pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Opti
     if is_settled {
         return current;
     }
-    if is_complete(facts.desired, facts.after, facts.generations) {
+    if is_complete(facts.desired, facts.after) {
         return Some(changed(current, Status::True, Reason::NewReplicaSetAvailable, now));
     }
     if is_progressing(facts.before, facts.after) {

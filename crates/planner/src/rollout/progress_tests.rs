@@ -6,7 +6,6 @@ use super::*;
 use crate::rollout::properties::property;
 
 const MINUTE: Option<Duration> = Some(Duration::from_secs(60));
-const SEEN: Generations = Generations { spec: 1, observed: 1 };
 
 fn at(seconds: i64) -> Moment {
     Moment::from_secs(seconds)
@@ -21,16 +20,15 @@ fn says(status: Status, reason: Reason, update: i64, transition: i64) -> Option<
 }
 
 fn facts(before: Counts, after: Counts) -> Facts {
-    Facts { deadline: MINUTE, desired: 3, generations: SEEN, before, after }
+    Facts { deadline: MINUTE, desired: 3, before, after }
 }
 
 #[test]
-fn complete_means_all_counts_are_what_is_wanted_and_the_spec_was_seen() {
-    assert!(is_complete(3, counts(3, 3, 3, 3), SEEN));
-    assert!(!is_complete(3, counts(4, 3, 3, 3), SEEN), "one too many");
-    assert!(!is_complete(3, counts(3, 3, 3, 2), SEEN));
-    assert!(!is_complete(3, counts(3, 3, 3, 3), Generations { spec: 2, observed: 1 }));
-    assert!(is_complete(0, counts(0, 0, 0, 0), SEEN));
+fn complete_means_all_counts_are_what_is_wanted() {
+    assert!(is_complete(3, counts(3, 3, 3, 3)));
+    assert!(!is_complete(3, counts(4, 3, 3, 3)), "one too many");
+    assert!(!is_complete(3, counts(3, 3, 3, 2)));
+    assert!(is_complete(0, counts(0, 0, 0, 0)));
 }
 
 #[test]
@@ -126,8 +124,7 @@ property! {
         let mut condition_now = Some(start(moved));
         for (second, ready) in (1..).zip(ready) {
             let (now, after) = (Moment::from_secs(second), counts(ready));
-            let generations = Generations { spec: 1, observed: 1 };
-            let facts = Facts { deadline: Some(deadline), desired: 9, generations, before: seen, after };
+            let facts = Facts { deadline: Some(deadline), desired: 9, before: seen, after };
             if ready > seen.ready {
                 moved = now;
             }

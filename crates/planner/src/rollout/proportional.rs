@@ -9,7 +9,6 @@ use std::cmp::Reverse;
 use serde::{Deserialize, Serialize};
 
 use super::limits::{Limits, Strategy};
-use super::moment::Moment;
 use super::numbers::{rounded_half_away, sum};
 
 /// The two numbers every set stores when it is scaled: they tell scaling from rolling.
@@ -24,11 +23,7 @@ pub struct Stored {
 /// A set as far as scaling goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledSet {
-    /// Decides between sets of one age.
-    pub name: String,
-    /// When it was made.
-    pub created: Moment,
-    /// Its template is the group's. If several say so, the oldest is the new set (section 2.1).
+    /// Its template is the group's. Of several, the oldest is the new set (section 2.1).
     pub is_new: bool,
     /// Pods asked for.
     pub spec: i64,
@@ -42,9 +37,6 @@ impl ScaledSet {
     fn is_active(&self) -> bool {
         self.spec > 0
     }
-    fn age(&self) -> (Moment, &str) {
-        (self.created, &self.name)
-    }
 }
 
 /// What a group wants and has.
@@ -56,24 +48,19 @@ pub struct Wanted {
     pub seen: i64,
 }
 
-/// A scaling event exists iff an active set was last scaled for another number of replicas (section 2.2).
-pub fn is_scaling(replicas: i64, sets: &[ScaledSet]) -> bool {
-    sets.iter().any(|set| set.is_active() && set.stored.desired != Some(replicas))
-}
-
 /// What every set stores after a scaling, also when its size did not change.
 pub fn stored(limits: &Limits) -> Stored {
     Stored { desired: Some(limits.replicas), max: Some(limits.max_total) }
 }
 
-/// The sizes the sets get, in the order they were given.
+/// The new sizes of the sets, which come and are answered oldest first.
 pub fn scale(strategy: Strategy, wanted: &Wanted, sets: &[ScaledSet]) -> Vec<i64> {
     let mut sizes: Vec<i64> = sets.iter().map(|set| set.spec).collect();
-    let newest = (0..sets.len()).filter(|&at| sets[at].is_new).min_by_key(|&at| sets[at].age());
+    let newest = (0..sets.len()).find(|&at| sets[at].is_new);
     let active: Vec<usize> = (0..sets.len()).filter(|&at| sets[at].is_active()).collect();
     let replicas = wanted.limits.replicas;
     if active.len() <= 1 {
-        let latest = || (0..sets.len()).max_by_key(|&at| sets[at].age());
+        let latest = || sets.len().checked_sub(1);
         if let Some(only) = active.first().copied().or(newest).or_else(latest) {
             sizes[only] = replicas;
         }
@@ -100,9 +87,9 @@ fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &m
         return;
     }
     if add > 0 {
-        active.sort_by_key(|&at| (Reverse(sets[at].spec), Reverse(sets[at].age())));
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), Reverse(at)));
     } else {
-        active.sort_by_key(|&at| (Reverse(sets[at].spec), sets[at].age()));
+        active.sort_by_key(|&at| (Reverse(sets[at].spec), at));
     }
     let mut left = add;
     for &at in &active {
@@ -149,8 +136,6 @@ mod tests {
     /// Sets of these sizes, the oldest first; the last is the new one.
     fn sets(specs: &[i64], max: i64) -> Vec<ScaledSet> {
         let set = |(at, spec): (usize, &i64)| ScaledSet {
-            name: format!("s{at}"),
-            created: Moment::from_secs(i64::try_from(at).expect("few sets")),
             is_new: at + 1 == specs.len(),
             spec: *spec,
             available: 0,
@@ -199,15 +184,6 @@ mod tests {
         let mut both = sets(&[0, 0], 3);
         both[0].is_new = true;
         assert_eq!(scale(ROLLING, &wanted(3, 0), &both), [3, 0]);
-    }
-
-    #[test]
-    fn a_set_scaled_for_another_number_is_a_scaling_event() {
-        let mut both = sets(&[0, 2], 3);
-        assert!(is_scaling(2, &both));
-        both[1].stored = stored(&wanted(2, 1).limits);
-        assert_eq!(both[1].stored, Stored { desired: Some(2), max: Some(3) });
-        assert!(!is_scaling(2, &both), "the empty set does not count");
     }
 
     #[test]

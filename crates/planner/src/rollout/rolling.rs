@@ -4,8 +4,7 @@
 //! are charged against old capacity, so a broken version stops the rollout instead of draining the old one. Counts are
 //! sizes asked for, not pods seen; what is going away counts only as `terminating` (D-3).
 
-use super::limits::{Limits, Strategy};
-use super::moment::Moment;
+use super::limits::Limits;
 use super::numbers::sum;
 
 /// The size of a set.
@@ -29,24 +28,13 @@ impl Size {
     }
 }
 
-/// A set of an earlier revision.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OldSet {
-    /// Decides between sets of one age.
-    pub name: String,
-    /// The oldest gives up pods first.
-    pub created: Moment,
-    /// Its size.
-    pub size: Size,
-}
-
 /// Everything a step is decided from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets {
     /// The set of the revision to reach; empty when it does not exist yet.
     pub new: Size,
-    /// All others.
-    pub old: Vec<OldSet>,
+    /// All others; the first gives up pods first.
+    pub old: Vec<Size>,
     /// Pods on their way out that count (`PodReplacement::counted`).
     pub terminating: i64,
 }
@@ -57,13 +45,13 @@ impl Sets {
     pub fn clamped(mut self) -> Self {
         self.new = self.new.clamped();
         for set in &mut self.old {
-            set.size = set.size.clamped();
+            *set = set.clamped();
         }
         self
     }
 
     fn total(&self) -> i64 {
-        sum(self.old.iter().map(|set| set.size.spec).chain([self.new.spec]))
+        sum(self.old.iter().map(|set| set.spec).chain([self.new.spec]))
     }
 }
 
@@ -88,23 +76,22 @@ pub enum Step {
 /// Decides one sync of a rolling update.
 pub fn step(limits: &Limits, sets: &Sets) -> Step {
     let new = sets.new.spec;
-    let wanted =
-        if new > limits.replicas { limits.replicas } else { grown(limits, sum([sets.total(), sets.terminating]), new) };
+    let wanted = if new > limits.replicas {
+        limits.replicas
+    } else {
+        new_set_size(limits, sum([sets.total(), sets.terminating]), new)
+    };
     if wanted != new {
         return Step::ScaleNew(wanted);
     }
     shrink(limits, sets)
 }
 
-/// The size a new set gets in this sync, by growth alone.
-pub fn new_set_size(strategy: Strategy, limits: &Limits, total: i64, new: i64) -> i64 {
-    match strategy {
-        Strategy::RollingUpdate { .. } => grown(limits, total, new),
-        Strategy::Recreate => limits.replicas,
-    }
-}
-
-fn grown(limits: &Limits, total: i64, new: i64) -> i64 {
+/// The size that the new set grows to when the group has `total` pods.
+///
+/// 10 replicas, maxSurge 3: at most 13 pods. With 10 old pods and no new one, the new set grows to 3. With 8 old and 3 new
+/// pods there is room for 2 more: it grows to 5.
+pub fn new_set_size(limits: &Limits, total: i64, new: i64) -> i64 {
     if total >= limits.max_total {
         return new;
     }
@@ -118,12 +105,12 @@ fn shrink(limits: &Limits, sets: &Sets) -> Step {
         return Step::Nothing;
     }
     let Removal { mut sizes, removed: cleaned } = clean_unhealthy(&sets.old, budget);
-    let available = sum(sets.old.iter().map(|set| set.size.available).chain([sets.new.available]));
+    let available = sum(sets.old.iter().map(|set| set.available).chain([sets.new.available]));
     let mut spare = available.saturating_sub(limits.min_available).max(0);
     let mut downed = 0i64;
-    for at in oldest_first(&sets.old) {
-        let part = sizes[at].min(spare).max(0);
-        sizes[at] -= part;
+    for size in &mut sizes {
+        let part = (*size).min(spare).max(0);
+        *size -= part;
         spare -= part;
         downed = sum([downed, part]);
     }
@@ -139,55 +126,17 @@ pub struct Removal {
     pub removed: i64,
 }
 
-/// Takes pods that are not available from old sets, at most this many, the oldest set first.
-pub fn clean_unhealthy(old: &[OldSet], most: i64) -> Removal {
-    let mut sizes: Vec<i64> = old.iter().map(|set| set.size.spec).collect();
+/// Takes at most `most` unavailable pods from old sets, from the first set first.
+pub fn clean_unhealthy(old: &[Size], most: i64) -> Removal {
     let mut left = most.max(0);
-    for at in oldest_first(old) {
+    let mut shrunk = |set: &Size| {
         // A status that lags behind may report more available than asked for: nothing to clean then.
-        let part = old[at].size.unavailable().min(left).max(0);
-        sizes[at] = sizes[at].saturating_sub(part);
+        let part = set.unavailable().min(left).max(0);
         left -= part;
-    }
+        set.spec.saturating_sub(part)
+    };
+    let sizes = old.iter().map(&mut shrunk).collect();
     Removal { sizes, removed: most.max(0) - left }
-}
-
-fn oldest_first(old: &[OldSet]) -> Vec<usize> {
-    let mut order: Vec<usize> = (0..old.len()).collect();
-    order.sort_by_key(|&at| (old[at].created, &old[at].name));
-    order
-}
-
-/// The states `(old, new)` a rollout comes to rest in, when between bursts of syncs all pods of the new set become available
-/// (`healthy`) or none ever does. At most `most` states: a dry run must end.
-pub fn resting_states(limits: &Limits, old: i64, healthy: bool, most: usize) -> Vec<(i64, i64)> {
-    let mut states = Vec::new();
-    let (mut old, mut new) = (old, Size::default());
-    while states.len() < most {
-        (old, new) = burst(limits, old, new);
-        if states.last() == Some(&(old, new.spec)) {
-            break;
-        }
-        states.push((old, new.spec));
-        if !healthy {
-            break;
-        }
-        new.available = new.spec;
-    }
-    states
-}
-
-/// Syncs until nothing moves. Every step adds new pods or takes old ones without changing what is available of the new
-/// set, so a burst is a handful of steps.
-fn burst(limits: &Limits, mut old: i64, mut new: Size) -> (i64, Size) {
-    loop {
-        let set = OldSet { name: String::new(), created: Moment::default(), size: Size { spec: old, available: old } };
-        match step(limits, &Sets { new, old: vec![set], terminating: 0 }) {
-            Step::Nothing => return (old, new),
-            Step::ScaleNew(size) => new.spec = size,
-            Step::ScaleOld { sizes, .. } => old = sum(sizes),
-        }
-    }
 }
 
 #[cfg(test)]

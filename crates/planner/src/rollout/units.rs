@@ -124,14 +124,6 @@ fn give(seats: i64, weights: &[i64], left: i64, allocation: &mut Allocation) -> 
     left - sum(parts)
 }
 
-/// A wish that is rejected when it is made (rule 5). Unknown and double units are for whoever knows their names.
-pub fn is_admissible(wish: Amount) -> bool {
-    match wish {
-        Amount::Count(count) => count >= 0,
-        Amount::Percent(percent) => (0..=100).contains(&percent),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -186,12 +178,6 @@ mod tests {
         assert_eq!(divided(5, &[count(0), percent(0)]), (vec![0, 0], vec![Warning::Unsatisfiable]));
         assert_eq!(divided(5, &[]), (vec![], vec![Warning::Unsatisfiable]));
         assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
-    }
-
-    #[test]
-    fn wishes_below_nothing_and_above_everything_are_not_admitted() {
-        let wishes = [Amount::Count(-1), Amount::Percent(101), Amount::Percent(100), Amount::Count(0)];
-        assert_eq!(wishes.map(is_admissible), [false, false, true, true]);
     }
 
     fn any_unit() -> impl Strategy<Value = Unit> {

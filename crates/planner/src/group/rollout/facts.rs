@@ -103,7 +103,6 @@ impl Planning<'_> {
             follows: bucket == Bucket::Leaving,
             cost: 0,
             signs: self.signs(slot, seen),
-            sidecar_restarts: 0,
             is_hook_overdue,
             is_gate_overdue: self.gates_limit(slot, seen).is_some_and(|limit| limit <= self.now),
             is_preparing: slot.draining.is_some() || slot.fetching.is_some(),

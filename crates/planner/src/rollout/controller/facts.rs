@@ -126,8 +126,6 @@ pub struct Pod {
     pub cost: i32,
     /// What is known of its failures.
     pub signs: Signs,
-    /// The most restarts of one of its sidecars.
-    pub sidecar_restarts: i64,
     /// Nobody said in time that it is drained (D-24).
     pub is_hook_overdue: bool,
     /// It is well, and one of its gates was not made true in time (D-24).
@@ -152,7 +150,6 @@ impl Pod {
             follows: false,
             cost: 0,
             signs: Signs::default(),
-            sidecar_restarts: 0,
             is_hook_overdue: false,
             is_gate_overdue: false,
             is_preparing: false,
@@ -248,7 +245,7 @@ impl Facts {
             created: pod.created,
             cost: pod.cost,
             restarts: pod.signs.restarts,
-            sidecar_restarts: pod.sidecar_restarts,
+            sidecar_restarts: 0,
             is_active: !pod.phase.is_finished(),
         }
     }

@@ -10,7 +10,7 @@ use super::facts::{FailureAction, Fetch, Pod, Slot};
 use super::memory::{Cause, Excuse, Failure};
 use super::replacing::limits;
 use crate::rollout::failure::{is_above_threshold, is_plain};
-use crate::rollout::progress::{self, Condition, Generations, Reason, Status};
+use crate::rollout::progress::{self, Condition, Reason, Status};
 use crate::rollout::release::Phase;
 
 pub(super) fn judge(board: &mut Board<'_>) -> Verdict {
@@ -71,7 +71,6 @@ fn watch(board: &mut Board<'_>) {
     let facts = progress::Facts {
         deadline: board.facts.settings.deadline,
         desired: limits(board).replicas,
-        generations: Generations { spec: 0, observed: 0 },
         before: board.release.seen,
         after,
     };

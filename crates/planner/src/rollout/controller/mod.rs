@@ -27,7 +27,7 @@ pub use self::facts::{
     AutoReschedule, Facts, FailBack, FailureAction, Fetch, Grouped, Next, Pod, Settings, Slot, Style, Unit,
 };
 pub use self::memory::{Allotment, Cause, Excuse, Failure, Release};
-pub use self::rehearsal::{GroupStep, InstanceChange, Rehearsal, perform_all, plan, plan_placing};
+pub use self::rehearsal::{GroupStep, InstanceChange, Rehearsal, perform_all, plan_placing};
 pub use self::replacing::strategy;
 pub use self::words::instances;
 

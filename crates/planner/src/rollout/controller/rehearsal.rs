@@ -65,13 +65,8 @@ pub struct Rehearsal {
     pub completes: bool,
 }
 
-/// Rehearses the release from here to its end.
-pub fn plan(facts: &Facts) -> Rehearsal {
-    plan_placing(facts, |_, _| ControlFlow::Continue(()))
-}
-
-/// The same with placement: `place` gets each step, writes where the pods are then, because the choice of the next instance
-/// depends on it, and may end the rehearsal early.
+/// Simulates the rollout from here to its end. `place` receives each step, writes the nodes of the new pods, because the choice
+/// of the next instance depends on them, and may end the simulation early.
 pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]) -> ControlFlow<()>) -> Rehearsal {
     let mut facts = facts.clone();
     facts.release.is_paused = false;

@@ -10,9 +10,8 @@ use super::board::{Board, count, pods};
 use super::decision::Action;
 use super::facts::{Slot, Style};
 use crate::rollout::limits::{Limits, PodReplacement, Strategy, default_replacement};
-use crate::rollout::moment::Moment;
 use crate::rollout::ranking;
-use crate::rollout::rolling::{self, OldSet, Sets, Size, Step};
+use crate::rollout::rolling::{self, Sets, Size, Step};
 
 /// The strategy as limits know it; groups keep to none, and what they take is the group.
 pub fn strategy(style: Style) -> Strategy {
@@ -44,7 +43,8 @@ pub(super) fn roll(board: &mut Board<'_>) {
         return;
     }
     for _ in 0..=board.slots.len().saturating_mul(4) {
-        let mut sets = sets(board, replacement).clamped();
+        let order = shrink_order(board);
+        let mut sets = sets(board, &order, replacement).clamped();
         if open(board).is_empty() && single(board).is_empty() {
             // A slot holds two pods at most: where each has two old ones, one of them must go before a new one comes.
             sets.terminating = limits.max_total;
@@ -53,8 +53,9 @@ pub(super) fn roll(board: &mut Board<'_>) {
             Step::Nothing => break,
             Step::ScaleNew(size) => grow(board, size.saturating_sub(sets.new.spec)),
             Step::ScaleOld { sizes, .. } => {
-                let lost = sets.old.iter().zip(sizes).map(|(set, size)| set.size.spec - size);
-                revisions(board).into_iter().zip(lost).for_each(|(revision, pods)| shrink(board, revision, pods));
+                let lost = sets.old.iter().zip(sizes).map(|(set, size)| set.spec - size);
+                let lost: BTreeMap<u32, i64> = order.into_iter().zip(lost).collect();
+                lost.into_iter().for_each(|(revision, pods)| shrink(board, revision, pods));
             }
         }
     }
@@ -79,27 +80,31 @@ pub(super) fn revisions(board: &Board<'_>) -> Vec<u32> {
     old.into_iter().collect()
 }
 
-/// What the arithmetic is told. A slot that moves has two pods of the target revision and counts once.
-fn sets(board: &Board<'_>, replacement: PodReplacement) -> Sets {
-    let mut old: BTreeMap<u32, Size> = BTreeMap::new();
-    let mut unready: BTreeSet<u32> = BTreeSet::new();
+/// The old revisions in the order in which they give up pods: oldest first, but revisions whose pods are all ready after the
+/// others. With the pod of revision 1 ready for less than `MinReadySeconds` and that of revision 4 not started, revision 4
+/// goes first.
+fn shrink_order(board: &Board<'_>) -> Vec<u32> {
+    let unready: BTreeSet<u32> =
+        board.running().flat_map(pods).filter(|pod| !pod.ready.ready).map(|pod| pod.revision).collect();
+    let mut order = revisions(board);
+    order.sort_by_key(|revision| !unready.contains(revision));
+    order
+}
+
+/// Pods by revision, in the order of `old`. An instance that moves has two pods of the target revision and counts once.
+fn sets(board: &Board<'_>, old: &[u32], replacement: PodReplacement) -> Sets {
+    let mut sizes: BTreeMap<u32, Size> = BTreeMap::new();
     for pod in board.running().flat_map(pods).filter(|pod| board.is_old(pod)) {
-        let size = old.entry(pod.revision).or_default();
+        let size = sizes.entry(pod.revision).or_default();
         size.spec += 1;
         size.available += i64::from(board.facts.is_available(pod));
-        unready.extend((!pod.ready.ready).then_some(pod.revision));
     }
-    // The oldest set gives up pods first, but a set whose pods are all ready after every other: with the pod of revision 1 ready
-    // for less than MinReadySeconds and that of revision 4 not started, revision 4 goes.
-    const READY: i64 = 1 << 32;
-    let age = |revision: u32| i64::from(revision) + if unready.contains(&revision) { 0 } else { READY };
-    let set =
-        |(revision, size): (u32, Size)| OldSet { name: String::new(), created: Moment::from_secs(age(revision)), size };
+    let old = old.iter().filter_map(|revision| sizes.get(revision).copied()).collect();
     let new = Size {
         spec: count(board.running().filter(|slot| board.is_updated(slot))),
         available: count(board.running().filter(|slot| board.is_updated_available(slot))),
     };
-    Sets { new, old: old.into_iter().map(set).collect(), terminating: board.terminating(replacement) }
+    Sets { new, old, terminating: board.terminating(replacement) }
 }
 
 fn grow(board: &mut Board<'_>, pods: i64) {

@@ -9,7 +9,6 @@ use super::facts::{Slot, Style};
 use super::memory::Allotment;
 use super::removing;
 use super::replacing::{limits, revisions, strategy};
-use crate::rollout::moment::Moment;
 use crate::rollout::numbers::{Amount, sum};
 use crate::rollout::proportional::{self, ScaledSet, Wanted};
 use crate::rollout::release::Phase;
@@ -164,8 +163,6 @@ fn parts_of_sets(board: &Board<'_>, most: i64) -> Vec<u32> {
             None => !board.is_old(pod),
         };
         ScaledSet {
-            name: String::new(),
-            created: Moment::from_secs(i64::from(revision.unwrap_or(u32::MAX))),
             is_new: revision.is_none(),
             spec: count(board.running().flat_map(pods).filter(mine)),
             available: count(board.running().flat_map(pods).filter(mine).filter(|pod| board.facts.is_available(pod))),

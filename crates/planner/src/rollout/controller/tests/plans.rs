@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
-use super::world::{World, grouped, rolling, units};
-use crate::rollout::controller::{Action, Control, Grouped, InstanceChange, RolloutStatus, Style, plan};
+use super::world::{World, grouped, plan, rolling, units};
+use crate::rollout::controller::{Action, Control, Grouped, InstanceChange, RolloutStatus, Style};
 use crate::rollout::groups::{Kind, Spread};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;

@@ -5,11 +5,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::plans::any_style;
-use super::world::{World, grouped, rolling, units};
+use super::world::{World, grouped, plan, rolling, units};
 use crate::rollout::availability::Ready;
-use crate::rollout::controller::{
-    Action, Control, Facts, Grouped, Next, Pod, RolloutStatus, Slot, Style, controller, plan,
-};
+use crate::rollout::controller::{Action, Control, Facts, Grouped, Next, Pod, RolloutStatus, Slot, Style, controller};
 use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
 use crate::rollout::recreate;

@@ -4,12 +4,13 @@
 //! asks again, since a leader may be replaced at that very moment: the second answer must be that nothing is to be done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::rollout::availability::Ready;
 use crate::rollout::controller::{
-    Action, Control, Decision, Facts, FailureAction, Grouped, Pod, Release, Settings, Slot, Style, Unit, apply,
-    controller, perform_all,
+    Action, Control, Decision, Facts, FailureAction, Grouped, Pod, Rehearsal, Release, Settings, Slot, Style, Unit,
+    apply, controller, perform_all, plan_placing,
 };
 use crate::rollout::groups::Spread;
 use crate::rollout::limits::PodReplacement;
@@ -17,6 +18,11 @@ use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 use crate::rollout::recreate::Phase;
 use crate::rollout::release;
+
+/// The dry run in a cluster where every pod fits on every node.
+pub(super) fn plan(facts: &Facts) -> Rehearsal {
+    plan_placing(facts, |_, _| ControlFlow::Continue(()))
+}
 
 pub(super) fn rolling(surge: i64, unavailable: i64) -> Style {
     Style::Rolling { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) }

@@ -2,28 +2,36 @@
 
 use planner::rollout::limits::Limits;
 use planner::rollout::moment::Moment;
-use planner::rollout::progress::{self, Condition, Counts, Facts, Generations, Reason, Status};
+use planner::rollout::progress::{self, Condition, Counts, Facts, Reason, Status};
 use planner::rollout::proportional::{ScaledSet, Stored, Wanted, fraction, scale};
 use planner::rollout::recreate::{self, Phase, Step};
-use planner::rollout::revisions;
+use planner::rollout::revisions::{OldRevision, forgotten};
 use serde_json::{Value, json};
 
-use crate::input::{Answer, Input, flaw};
-use crate::rolling::{by_name, strategy};
+use super::input::{InputError, VectorInput, invalid};
+use super::rolling::{by_name, strategy};
 
-pub(crate) fn scale_sets(input: &Input) -> Answer<Value> {
+pub(crate) fn scale_sets(input: &VectorInput) -> Result<Value, InputError> {
     let name = input.text_or("strategy", "RollingUpdate")?;
     let strategy = strategy(name, input.amount("max_surge")?, input.amount("max_unavailable")?)?;
     let limits = Limits::of(strategy, input.count("replicas")?);
     let wanted = Wanted { limits, seen: input.count_or("status_replicas", 0)? };
-    let sets: Vec<ScaledSet> = input.objects("sets")?.iter().map(scaled_set).collect::<Answer<_>>()?;
-    Ok(by_name(sets.iter().map(|set| set.name.as_str()), &scale(strategy, &wanted, &sets)))
+    let inputs = oldest_first(input.objects("sets")?)?;
+    let sets: Vec<ScaledSet> = inputs.iter().map(scaled_set).collect::<Result<_, InputError>>()?;
+    let names = inputs.iter().map(|set| set.text("name")).collect::<Result<Vec<_>, InputError>>()?;
+    Ok(by_name(names, &scale(strategy, &wanted, &sets)))
 }
 
-fn scaled_set(set: &Input) -> Answer<ScaledSet> {
+/// Sets by age; the name decides between sets of one age.
+fn oldest_first(sets: Vec<VectorInput>) -> Result<Vec<VectorInput>, InputError> {
+    let keyed = sets.into_iter().map(|set| Ok(((set.moment_or("created", 0)?, set.text("name")?.to_owned()), set)));
+    let mut keyed = keyed.collect::<Result<Vec<_>, InputError>>()?;
+    keyed.sort_by(|a, b| a.0.cmp(&b.0));
+    Ok(keyed.into_iter().map(|(_, set)| set).collect())
+}
+
+fn scaled_set(set: &VectorInput) -> Result<ScaledSet, InputError> {
     Ok(ScaledSet {
-        name: set.text("name")?.to_owned(),
-        created: set.moment_or("created", 0)?,
         is_new: set.flag_or("is_new", false)?,
         spec: set.count_or("spec", 0)?,
         available: set.count_or("available", 0)?,
@@ -31,7 +39,7 @@ fn scaled_set(set: &Input) -> Answer<ScaledSet> {
     })
 }
 
-pub(crate) fn set_fraction(input: &Input) -> Answer<Value> {
+pub(crate) fn set_fraction(input: &VectorInput) -> Result<Value, InputError> {
     let strategy = strategy("RollingUpdate", input.amount("max_surge")?, None)?;
     let limits = Limits::of(strategy, input.count("replicas")?);
     let wanted = Wanted { limits, seen: input.count_or("status_replicas", 0)? };
@@ -39,21 +47,23 @@ pub(crate) fn set_fraction(input: &Input) -> Answer<Value> {
 }
 
 /// What a pod is doing, by the word for it.
-pub(crate) fn phase(text: &str) -> Answer<Phase> {
+pub(crate) fn phase(text: &str) -> Result<Phase, InputError> {
     match text {
         "Pending" => Ok(Phase::Pending),
         "Running" => Ok(Phase::Running),
         "Unknown" => Ok(Phase::Unknown),
         "Succeeded" => Ok(Phase::Succeeded),
         "Failed" => Ok(Phase::Failed),
-        other => flaw(format!("no phase {other:?}")),
+        other => invalid(format!("no phase {other:?}")),
     }
 }
 
-pub(crate) fn recreate_step(input: &Input) -> Answer<Value> {
-    let old = |set: &Input| Ok(recreate::OldSet { spec: set.count_or("spec", 0)?, actual: set.count_or("actual", 0)? });
-    let old: Vec<recreate::OldSet> = input.objects("old")?.iter().map(old).collect::<Answer<_>>()?;
-    let phases: Vec<Phase> = input.texts("old_pods_phases")?.into_iter().map(phase).collect::<Answer<_>>()?;
+pub(crate) fn recreate_step(input: &VectorInput) -> Result<Value, InputError> {
+    let old =
+        |set: &VectorInput| Ok(recreate::OldSet { spec: set.count_or("spec", 0)?, actual: set.count_or("actual", 0)? });
+    let old: Vec<recreate::OldSet> = input.objects("old")?.iter().map(old).collect::<Result<_, InputError>>()?;
+    let phases: Vec<Phase> =
+        input.texts("old_pods_phases")?.into_iter().map(phase).collect::<Result<_, InputError>>()?;
     let new = input.get("new").map(|_| input.object("new")?.count_or("spec", 0)).transpose()?;
     Ok(match recreate::step(input.count("replicas")?, new, &old, &phases) {
         Step::ScaleOldToZero => json!({"action": "scale-old-to-zero"}),
@@ -64,7 +74,7 @@ pub(crate) fn recreate_step(input: &Input) -> Answer<Value> {
     })
 }
 
-fn counts(input: &Input) -> Answer<Counts> {
+fn counts(input: &VectorInput) -> Result<Counts, InputError> {
     Ok(Counts {
         replicas: input.count_or("replicas", 0)?,
         updated: input.count_or("updated", 0)?,
@@ -73,12 +83,13 @@ fn counts(input: &Input) -> Answer<Counts> {
     })
 }
 
-pub(crate) fn deployment_complete(input: &Input) -> Answer<Value> {
-    let generations = Generations { spec: input.count_or("generation", 1)?, observed: input.count_or("observed", 1)? };
-    Ok(json!(progress::is_complete(input.count("desired")?, counts(input)?, generations)))
+pub(crate) fn deployment_complete(input: &VectorInput) -> Result<Value, InputError> {
+    // The planner counts from the stored spec itself, so it never sees counts of an older generation.
+    let is_current = input.count_or("observed", 1)? >= input.count_or("generation", 1)?;
+    Ok(json!(is_current && progress::is_complete(input.count("desired")?, counts(input)?)))
 }
 
-pub(crate) fn deployment_progressing(input: &Input) -> Answer<Value> {
+pub(crate) fn deployment_progressing(input: &VectorInput) -> Result<Value, InputError> {
     Ok(json!(progress::is_progressing(counts(&input.object("before")?)?, counts(&input.object("after")?)?)))
 }
 
@@ -109,7 +120,7 @@ fn reason_word(reason: &Reason) -> String {
     }
 }
 
-pub(crate) fn deployment_timed_out(input: &Input) -> Answer<Value> {
+pub(crate) fn deployment_timed_out(input: &VectorInput) -> Result<Value, InputError> {
     let current = Condition {
         status: Status::True,
         reason: reason(input.text_or("reason", "")?),
@@ -121,12 +132,11 @@ pub(crate) fn deployment_timed_out(input: &Input) -> Answer<Value> {
     Ok(json!(progress::is_timed_out(deadline, current, input.moment("now")?)))
 }
 
-pub(crate) fn progress_condition(input: &Input) -> Answer<Value> {
+pub(crate) fn progress_condition(input: &VectorInput) -> Result<Value, InputError> {
     let current = input.get("current").map(|_| condition(&input.object("current")?)).transpose()?;
     let facts = Facts {
         deadline: progress::deadline(input.maybe_count("deadline")?),
         desired: input.count("desired")?,
-        generations: Generations { spec: 1, observed: 1 },
         before: counts(&input.object("before")?)?,
         after: counts(&input.object("after")?)?,
     };
@@ -141,12 +151,12 @@ pub(crate) fn progress_condition(input: &Input) -> Answer<Value> {
     }))
 }
 
-fn condition(input: &Input) -> Answer<Condition> {
+fn condition(input: &VectorInput) -> Result<Condition, InputError> {
     let status = match input.text("status")? {
         "True" => Status::True,
         "False" => Status::False,
         "Unknown" => Status::Unknown,
-        other => return flaw(format!("no status {other:?}")),
+        other => return invalid(format!("no status {other:?}")),
     };
     Ok(Condition {
         status,
@@ -172,36 +182,23 @@ fn revision(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
 
-pub(crate) fn next_revision(input: &Input) -> Answer<Value> {
-    let old: Vec<Option<i64>> = input.list("old_revisions")?.iter().map(revision).collect();
-    Ok(json!(revisions::next_revision(&old, input.get("new_revision").and_then(revision))))
-}
-
-pub(crate) fn rollback_target(input: &Input) -> Answer<Value> {
-    let known: Vec<Option<i64>> = input.list("revisions")?.iter().map(revision).collect();
-    Ok(json!(revisions::rollback_target(&known, input.count_or("to_revision", 0)?)))
-}
-
-pub(crate) fn revision_history_append(input: &Input) -> Answer<Value> {
-    let most = usize::try_from(input.count_or("limit_chars", 2000)?).unwrap_or(0);
-    let Some(former) = input.digits("old_revision") else { return flaw("no \"old_revision\"") };
-    Ok(json!(revisions::with_former(input.text_or("history", "")?, &former, most)))
-}
-
-pub(crate) fn history_cleanup(input: &Input) -> Answer<Value> {
-    let old = |set: &Input| {
-        Ok(revisions::OldSet {
-            name: set.text("name")?.to_owned(),
-            revision: set.get("revision").and_then(revision),
-            created: set.moment_or("created", 0)?,
-            spec: set.count_or("spec", 0)?,
-            actual: set.count_or("actual", 0)?,
-            is_observed: set.count_or("generation", 1)? <= set.count_or("observed", 1)?,
-            is_deleting: set.flag_or("deleting", false)?,
-            is_proven: false,
-        })
+pub(crate) fn history_cleanup(input: &VectorInput) -> Result<Value, InputError> {
+    let Some(limit) = input.maybe_count("limit")? else { return Ok(json!([])) };
+    // A revision that is being deleted is no longer in the stored history.
+    let mut sets = Vec::new();
+    for set in oldest_first(input.objects("old")?)? {
+        if !set.flag_or("deleting", false)? {
+            sets.push(set);
+        }
+    }
+    sets.sort_by_key(|set| set.get("revision").and_then(revision).unwrap_or(0));
+    let old = |set: &VectorInput| {
+        // Counts of an older generation say nothing: the revision may have pods.
+        let is_current = set.count_or("generation", 1)? <= set.count_or("observed", 1)?;
+        let pods = set.count_or("spec", 0)?.max(set.count_or("actual", 0)?);
+        Ok(OldRevision { pods: if is_current { pods } else { 1 }, is_last_completed: false })
     };
-    let old: Vec<revisions::OldSet> = input.objects("old")?.iter().map(old).collect::<Answer<_>>()?;
-    let forgotten = revisions::forgotten(&old, input.maybe_count("limit")?);
-    Ok(json!(forgotten.into_iter().map(|at| &old[at].name).collect::<Vec<_>>()))
+    let old: Vec<OldRevision> = sets.iter().map(old).collect::<Result<_, InputError>>()?;
+    let names = forgotten(&old, limit).into_iter().map(|at| sets[at].text("name"));
+    Ok(json!(names.collect::<Result<Vec<_>, InputError>>()?))
 }
