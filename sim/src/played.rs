@@ -23,7 +23,7 @@ pub struct Act {
 /// Step by step, what happened.
 pub fn acts(scenes: &[Scene]) -> Vec<Act> {
     let act = |pair: &[Scene]| Act {
-        group: pair[1].release.as_ref().map_or(0, |release| release.group),
+        group: pair[1].release.as_ref().map_or(0, |release| release.batch),
         actions: actions(&pair[0].slots, &pair[1].slots),
     };
     scenes.windows(2).map(act).filter(|act| !act.actions.is_empty()).collect()

@@ -11,9 +11,9 @@ use contract::query::Answer;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
 use contract::rollout_view::{RevisionView, RevisionsView};
 use contract::time::Timestamp;
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
 use planner::rollout::revisions::{OldRevision, forgotten};
+use planner::rollout::transition::RolloutPhase;
 
 use super::commit;
 use super::io::Write;
@@ -42,7 +42,7 @@ pub(super) struct Origin {
 /// What the revisions are read off.
 pub(super) struct Standing<'a> {
     pub(super) record: &'a GroupRecord,
-    pub(super) release: Option<&'a Release>,
+    pub(super) release: Option<&'a RolloutState>,
     pub(super) slots: &'a [Slot],
     pub(super) now: Timestamp,
 }
@@ -84,7 +84,7 @@ impl Standing<'_> {
         let release = self.release.filter(|release| release.target == present);
         let outcome = if self.record.proven == Some(present) {
             RevisionOutcome::Completed
-        } else if release.is_some_and(|release| release.phase == Phase::Aborted) {
+        } else if release.is_some_and(|release| release.phase == RolloutPhase::Aborted) {
             RevisionOutcome::Aborted
         } else {
             return;

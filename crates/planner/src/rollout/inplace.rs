@@ -28,7 +28,7 @@ pub enum Operation {
 
 /// One difference between two templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct TemplateChange {
     /// What happened.
     pub operation: Operation,
     /// Where, as a JSON pointer.
@@ -39,7 +39,7 @@ pub struct Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
     /// One by one.
-    pub changes: Vec<Change>,
+    pub changes: Vec<TemplateChange>,
     /// Resources may be changed in place here.
     pub allows_resources: bool,
     /// The class of service is another.
@@ -50,7 +50,7 @@ pub struct Difference {
 
 /// How a change is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum UpdateMethod {
     /// The pod stays.
     InPlace,
     /// Another pod takes its place.
@@ -60,18 +60,18 @@ pub enum Verdict {
 }
 
 /// Decides how a change is made.
-pub fn verdict(policy: Policy, difference: &Difference) -> Verdict {
+pub fn update_method(policy: Policy, difference: &Difference) -> UpdateMethod {
     let is_possible =
         !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));
     match policy {
-        Policy::ReCreate => Verdict::Recreate,
-        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => Verdict::InPlace,
-        Policy::InPlaceIfPossible => Verdict::Recreate,
-        Policy::InPlaceOnly => Verdict::Reject,
+        Policy::ReCreate => UpdateMethod::Recreate,
+        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => UpdateMethod::InPlace,
+        Policy::InPlaceIfPossible => UpdateMethod::Recreate,
+        Policy::InPlaceOnly => UpdateMethod::Reject,
     }
 }
 
-fn is_eligible(change: &Change, difference: &Difference) -> bool {
+fn is_eligible(change: &TemplateChange, difference: &Difference) -> bool {
     let parts: Vec<&str> = change.path.split('/').collect();
     match parts.as_slice() {
         ["", "metadata", "labels" | "annotations", ..] => true,
@@ -95,12 +95,12 @@ mod tests {
     use super::*;
 
     fn change(operation: Operation, path: &str) -> Difference {
-        let changes = vec![Change { operation, path: path.to_owned() }];
+        let changes = vec![TemplateChange { operation, path: path.to_owned() }];
         Difference { changes, allows_resources: false, qos_changed: false, removes_containers: false }
     }
 
     fn possible(difference: &Difference) -> bool {
-        verdict(Policy::InPlaceOnly, difference) == Verdict::InPlace
+        update_method(Policy::InPlaceOnly, difference) == UpdateMethod::InPlace
     }
 
     #[test]
@@ -148,9 +148,9 @@ mod tests {
     fn the_policy_decides_what_happens_when_it_cannot_be_done() {
         let (image, volume) =
             (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
-        let verdicts = |policy| [verdict(policy, &image), verdict(policy, &volume)];
-        assert_eq!(verdicts(Policy::ReCreate), [Verdict::Recreate, Verdict::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceIfPossible), [Verdict::InPlace, Verdict::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceOnly), [Verdict::InPlace, Verdict::Reject]);
+        let verdicts = |policy| [update_method(policy, &image), update_method(policy, &volume)];
+        assert_eq!(verdicts(Policy::ReCreate), [UpdateMethod::Recreate, UpdateMethod::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateMethod::InPlace, UpdateMethod::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateMethod::InPlace, UpdateMethod::Reject]);
     }
 }

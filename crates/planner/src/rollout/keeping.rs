@@ -5,7 +5,7 @@
 
 /// What a set does to have as many pods as it should.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum ReplicaChange {
     /// It has them.
     Nothing,
     /// Makes pods in batches of these sizes.
@@ -23,15 +23,15 @@ pub enum Step {
 pub const BURST: i64 = 500;
 
 /// Decides one sync.
-pub fn step(active: i64, desired: i64, burst: i64) -> Step {
+pub fn step(active: i64, desired: i64, burst: i64) -> ReplicaChange {
     let surplus = active.saturating_sub(desired);
     let count = surplus.saturating_abs().min(burst.max(0));
     if count == 0 {
-        Step::Nothing
+        ReplicaChange::Nothing
     } else if surplus < 0 {
-        Step::Create(slow_start(count, 1))
+        ReplicaChange::Create(slow_start(count, 1))
     } else {
-        Step::Delete { count, ranked: count < active }
+        ReplicaChange::Delete { count, ranked: count < active }
     }
 }
 
@@ -104,12 +104,12 @@ mod tests {
 
     #[test]
     fn a_choice_is_made_only_when_some_stay() {
-        assert_eq!(step(3, 3, BURST), Step::Nothing);
-        assert_eq!(step(0, 3, BURST), Step::Create(vec![1, 2]));
-        assert_eq!(step(5, 2, BURST), Step::Delete { count: 3, ranked: true });
-        assert_eq!(step(5, 0, BURST), Step::Delete { count: 5, ranked: false });
-        assert_eq!(step(600, 0, BURST), Step::Delete { count: 500, ranked: true });
-        assert_eq!(step(5, 0, 0), Step::Nothing);
+        assert_eq!(step(3, 3, BURST), ReplicaChange::Nothing);
+        assert_eq!(step(0, 3, BURST), ReplicaChange::Create(vec![1, 2]));
+        assert_eq!(step(5, 2, BURST), ReplicaChange::Delete { count: 3, ranked: true });
+        assert_eq!(step(5, 0, BURST), ReplicaChange::Delete { count: 5, ranked: false });
+        assert_eq!(step(600, 0, BURST), ReplicaChange::Delete { count: 500, ranked: true });
+        assert_eq!(step(5, 0, 0), ReplicaChange::Nothing);
     }
 
     property! {

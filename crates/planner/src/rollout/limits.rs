@@ -26,7 +26,7 @@ pub enum Strategy {
 
 /// The two budgets as counts, before they are held against the desired replicas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fenceposts {
+pub struct Budget {
     /// Rounded up.
     pub surge: i64,
     /// Rounded down.
@@ -35,7 +35,7 @@ pub struct Fenceposts {
 
 /// What a rollout really keeps to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RolloutLimits {
     /// Pods wanted.
     pub replicas: i64,
     /// How many more there may be.
@@ -49,20 +49,20 @@ pub struct Limits {
 }
 
 /// Resolves the budgets against the desired replicas.
-pub fn fenceposts(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Fenceposts {
+pub fn resolve_budget(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Budget {
     let surge = surge.map_or(0, |amount| amount.rounded_up(desired));
     let unavailable = unavailable.map_or(0, |amount| amount.rounded_down(desired));
     // "Both zero after rounding": a rollout that may do neither would never move.
-    Fenceposts { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
+    Budget { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
 }
 
-impl Limits {
+impl RolloutLimits {
     /// The limits of a strategy at a number of replicas.
     pub fn of(strategy: Strategy, replicas: i64) -> Self {
         match strategy {
             Strategy::Recreate => Self { replicas, surge: 0, unavailable: 0, min_available: 0, max_total: replicas },
             Strategy::RollingUpdate { surge, unavailable } => {
-                let posts = fenceposts(surge, unavailable, replicas);
+                let posts = resolve_budget(surge, unavailable, replicas);
                 // At zero replicas this is zero although the both-zero rule says one.
                 let unavailable = posts.unavailable.min(replicas);
                 Self {
@@ -78,7 +78,7 @@ impl Limits {
 }
 
 /// When a pod that goes stops counting, for a group that does not say (D-3).
-pub fn default_replacement(strategy: Strategy, limits: &Limits, keeps_addresses: bool) -> PodReplacement {
+pub fn default_replacement(strategy: Strategy, limits: &RolloutLimits, keeps_addresses: bool) -> PodReplacement {
     if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
         PodReplacement::Complete
     } else {
@@ -100,7 +100,7 @@ mod tests {
     #[test]
     fn the_table_of_section_1() {
         let resolved = |desired, surge, unavailable| {
-            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
+            let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), desired);
             (limits.surge, limits.unavailable, limits.min_available, limits.max_total)
         };
         assert_eq!(resolved(10, 25, 25), (3, 2, 8, 13));
@@ -113,14 +113,14 @@ mod tests {
 
     #[test]
     fn a_missing_budget_is_zero() {
-        assert_eq!(fenceposts(None, None, 10), Fenceposts { surge: 0, unavailable: 1 });
-        assert_eq!(fenceposts(Some(Amount::Percent(39)), None, 10), Fenceposts { surge: 4, unavailable: 0 });
-        assert_eq!(fenceposts(None, Some(Amount::Percent(39)), 10), Fenceposts { surge: 0, unavailable: 3 });
+        assert_eq!(resolve_budget(None, None, 10), Budget { surge: 0, unavailable: 1 });
+        assert_eq!(resolve_budget(Some(Amount::Percent(39)), None, 10), Budget { surge: 4, unavailable: 0 });
+        assert_eq!(resolve_budget(None, Some(Amount::Percent(39)), 10), Budget { surge: 0, unavailable: 3 });
     }
 
     #[test]
     fn pods_that_leave_count_where_there_is_no_room_for_two() {
-        let default_for = |strategy, keeps| default_replacement(strategy, &Limits::of(strategy, 4), keeps);
+        let default_for = |strategy, keeps| default_replacement(strategy, &RolloutLimits::of(strategy, 4), keeps);
         let surging = rolling(Amount::Count(1), Amount::Count(0));
         assert_eq!(default_for(surging, false), PodReplacement::Started);
         assert_eq!(default_for(surging, true), PodReplacement::Complete);
@@ -138,16 +138,16 @@ mod tests {
         fn something_may_always_move_and_the_bounds_enclose_the_replicas(
             surge in 0..200i64, unavailable in 0..=100i64, replicas in 1..1_000i64,
         ) {
-            let limits = Limits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), replicas);
+            let limits = RolloutLimits::of(rolling(Amount::Percent(surge), Amount::Percent(unavailable)), replicas);
             prop_assert!(limits.max_total > limits.min_available);
             prop_assert!((0..=replicas).contains(&limits.min_available));
             prop_assert!(limits.max_total >= replicas);
         }
 
         fn the_budgets_are_never_both_zero(surge in any_budget(), unavailable in any_budget(), desired in 0..10_000i64) {
-            let posts = fenceposts(surge, unavailable, desired);
+            let posts = resolve_budget(surge, unavailable, desired);
             prop_assert!(posts.surge > 0 || posts.unavailable > 0);
-            let limits = Limits::of(Strategy::RollingUpdate { surge, unavailable }, desired);
+            let limits = RolloutLimits::of(Strategy::RollingUpdate { surge, unavailable }, desired);
             prop_assert!(limits.max_total > limits.min_available || desired == 0);
             prop_assert!((0..=desired).contains(&limits.min_available));
         }

@@ -8,9 +8,9 @@
 
 pub mod apportion;
 pub mod availability;
+pub mod batches;
 pub mod controller;
 pub mod failure;
-pub mod groups;
 pub mod inplace;
 pub mod keeping;
 pub mod limits;
@@ -23,9 +23,9 @@ pub mod proportional;
 pub mod ranking;
 pub mod rebalance;
 pub mod recreate;
-pub mod release;
 pub mod reschedule;
 pub mod revisions;
 pub mod rolling;
 pub mod split;
+pub mod transition;
 pub mod units;

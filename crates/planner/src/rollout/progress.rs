@@ -72,7 +72,7 @@ pub enum Reason {
 
 /// What is said about progress.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Condition {
+pub struct ProgressCondition {
     /// Does it progress?
     pub status: Status,
     /// Why.
@@ -104,7 +104,7 @@ pub fn is_progressing(before: Counts, after: Counts) -> bool {
 }
 
 /// No progress for longer than the deadline. Sticky: what timed out stays so until something moves.
-pub fn is_timed_out(deadline: Option<Duration>, current: Option<&Condition>, now: Moment) -> bool {
+pub fn is_timed_out(deadline: Option<Duration>, current: Option<&ProgressCondition>, now: Moment) -> bool {
     let (Some(deadline), Some(current)) = (deadline, current) else { return false };
     match current.reason {
         Reason::NewReplicaSetAvailable => false,
@@ -121,7 +121,7 @@ pub fn is_timed_out(deadline: Option<Duration>, current: Option<&Condition>, now
 
 /// What a condition is decided from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Facts {
+pub struct ProgressFacts {
     /// How long there may be no progress.
     pub deadline: Option<Duration>,
     /// Replicas wanted.
@@ -133,7 +133,7 @@ pub struct Facts {
 }
 
 /// The condition after a sync; none when progress is not watched.
-pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Option<Condition> {
+pub fn condition(facts: &ProgressFacts, current: Option<ProgressCondition>, now: Moment) -> Option<ProgressCondition> {
     facts.deadline?;
     let is_settled = facts.after.replicas == facts.after.updated
         && current.as_ref().is_some_and(|current| current.reason == Reason::NewReplicaSetAvailable);
@@ -145,7 +145,7 @@ pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Opti
     }
     if is_progressing(facts.before, facts.after) {
         let was_true = current.filter(|current| current.status == Status::True);
-        return Some(Condition {
+        return Some(ProgressCondition {
             status: Status::True,
             reason: Reason::ReplicaSetUpdated,
             last_update: now,
@@ -159,19 +159,19 @@ pub fn condition(facts: &Facts, current: Option<Condition>, now: Moment) -> Opti
 }
 
 /// The condition with another status or reason; the present one when it says the same already.
-fn changed(current: Option<Condition>, status: Status, reason: Reason, now: Moment) -> Condition {
+fn changed(current: Option<ProgressCondition>, status: Status, reason: Reason, now: Moment) -> ProgressCondition {
     match current {
         Some(current) if current.status == status && current.reason == reason => current,
         Some(current) if current.status == status => {
-            Condition { status, reason, last_update: now, last_transition: current.last_transition }
+            ProgressCondition { status, reason, last_update: now, last_transition: current.last_transition }
         }
-        Some(_) | None => Condition { status, reason, last_update: now, last_transition: now },
+        Some(_) | None => ProgressCondition { status, reason, last_update: now, last_transition: now },
     }
 }
 
 /// The condition of a rollout that is paused. Both this and resuming refresh it, so a long pause cannot time out; what timed
 /// out before the pause stays said.
-pub fn paused(current: Option<Condition>, now: Moment) -> Condition {
+pub fn paused(current: Option<ProgressCondition>, now: Moment) -> ProgressCondition {
     match current {
         Some(current) if current.reason == Reason::ProgressDeadlineExceeded => current,
         current => changed(current, Status::Unknown, Reason::DeploymentPaused, now),
@@ -179,7 +179,7 @@ pub fn paused(current: Option<Condition>, now: Moment) -> Condition {
 }
 
 /// The condition of a rollout that goes on; what says nothing of a pause stays.
-pub fn resumed(current: Condition, now: Moment) -> Condition {
+pub fn resumed(current: ProgressCondition, now: Moment) -> ProgressCondition {
     if current.reason != Reason::DeploymentPaused {
         return current;
     }

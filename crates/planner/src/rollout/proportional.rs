@@ -8,12 +8,12 @@ use std::cmp::Reverse;
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::{Limits, Strategy};
+use super::limits::{RolloutLimits, Strategy};
 use super::numbers::{rounded_half_away, sum};
 
 /// The two numbers every set stores when it is scaled: they tell scaling from rolling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub struct ScaledFor {
     /// Replicas wanted of the group then.
     pub desired: Option<i64>,
     /// The most there could be of it then.
@@ -30,7 +30,7 @@ pub struct ScaledSet {
     /// Pods available.
     pub available: i64,
     /// What it stored when it was last scaled.
-    pub stored: Stored,
+    pub stored: ScaledFor,
 }
 
 impl ScaledSet {
@@ -41,20 +41,20 @@ impl ScaledSet {
 
 /// What a group wants and has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ScaleTarget {
     /// The limits at the replicas wanted now.
-    pub limits: Limits,
+    pub limits: RolloutLimits,
     /// Pods the group had when it was last looked at: stands in for a missing stored maximum.
     pub seen: i64,
 }
 
 /// What every set stores after a scaling, also when its size did not change.
-pub fn stored(limits: &Limits) -> Stored {
-    Stored { desired: Some(limits.replicas), max: Some(limits.max_total) }
+pub fn stored(limits: &RolloutLimits) -> ScaledFor {
+    ScaledFor { desired: Some(limits.replicas), max: Some(limits.max_total) }
 }
 
 /// The new sizes of the sets, which come and are answered oldest first.
-pub fn scale(strategy: Strategy, wanted: &Wanted, sets: &[ScaledSet]) -> Vec<i64> {
+pub fn scale(strategy: Strategy, wanted: &ScaleTarget, sets: &[ScaledSet]) -> Vec<i64> {
     let mut sizes: Vec<i64> = sets.iter().map(|set| set.spec).collect();
     let newest = (0..sets.len()).find(|&at| sets[at].is_new);
     let active: Vec<usize> = (0..sets.len()).filter(|&at| sets[at].is_active()).collect();
@@ -80,7 +80,7 @@ fn is_saturated(set: &ScaledSet, replicas: i64) -> bool {
     set.spec == replicas && set.stored.desired == Some(replicas) && set.available == replicas
 }
 
-fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &mut [i64]) {
+fn divide(wanted: &ScaleTarget, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &mut [i64]) {
     let allowed = if wanted.limits.replicas > 0 { wanted.limits.max_total } else { 0 };
     let add = allowed.saturating_sub(sum(active.iter().map(|&at| sets[at].spec)));
     if add == 0 {
@@ -107,7 +107,7 @@ fn divide(wanted: &Wanted, sets: &[ScaledSet], mut active: Vec<usize>, sizes: &m
 }
 
 /// How many pods a set gains (or, negative, loses) to keep its part of the whole.
-pub fn fraction(wanted: &Wanted, spec: i64, stored_max: Option<i64>) -> i64 {
+pub fn fraction(wanted: &ScaleTarget, spec: i64, stored_max: Option<i64>) -> i64 {
     if wanted.limits.replicas == 0 {
         return spec.saturating_neg();
     }
@@ -128,9 +128,9 @@ mod tests {
 
     const ROLLING: Strategy = Strategy::RollingUpdate { surge: None, unavailable: None };
 
-    fn wanted(replicas: i64, surge: i64) -> Wanted {
+    fn wanted(replicas: i64, surge: i64) -> ScaleTarget {
         let strategy = Strategy::RollingUpdate { surge: Some(Amount::Count(surge)), unavailable: None };
-        Wanted { limits: Limits::of(strategy, replicas), seen: 0 }
+        ScaleTarget { limits: RolloutLimits::of(strategy, replicas), seen: 0 }
     }
 
     /// Sets of these sizes, the oldest first; the last is the new one.
@@ -139,7 +139,7 @@ mod tests {
             is_new: at + 1 == specs.len(),
             spec: *spec,
             available: 0,
-            stored: Stored { desired: None, max: Some(max) },
+            stored: ScaledFor { desired: None, max: Some(max) },
         };
         specs.iter().enumerate().map(set).collect()
     }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_missing_maximum_is_taken_from_what_was_seen() {
-        let seen = Wanted { seen: 100, ..wanted(120, 0) };
+        let seen = ScaleTarget { seen: 100, ..wanted(120, 0) };
         assert_eq!(
             [fraction(&seen, 50, None), fraction(&seen, 50, Some(0)), fraction(&wanted(120, 0), 50, None)],
             [10, 10, 0]

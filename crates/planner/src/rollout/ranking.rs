@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use super::moment::Moment;
-use super::recreate::Phase;
+use super::recreate::PodPhase;
 
 /// How ready a pod is; the least ready goes first (D-10).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,13 +22,13 @@ pub enum Readiness {
 
 /// A pod, as far as choosing goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pod {
+pub struct RankedPod {
     /// Decides when nothing else does.
     pub uid: String,
     /// Where it is; empty when nowhere yet. Pods that are nowhere count as being together.
     pub node: String,
     /// What it is doing.
-    pub phase: Phase,
+    pub phase: PodPhase,
     /// How ready it is.
     pub readiness: Readiness,
     /// Since when it is ready.
@@ -63,23 +63,23 @@ pub fn age_bucket(then: Moment, now: Moment) -> i64 {
 
 /// The pods in the order they go, as positions in `pods`. `related` are the pods of all revisions, these included: the more
 /// of them on a node, the sooner one there goes.
-pub fn deletion_order(pods: &[Pod], related: &[Pod], now: Moment) -> Vec<usize> {
+pub fn deletion_order(pods: &[RankedPod], related: &[RankedPod], now: Moment) -> Vec<usize> {
     let mut on_node: BTreeMap<&str, usize> = BTreeMap::new();
     for pod in related.iter().filter(|pod| pod.is_active) {
         *on_node.entry(&pod.node).or_default() += 1;
     }
-    let rank = |pod: &Pod| on_node.get(pod.node.as_str()).copied().unwrap_or(0);
+    let rank = |pod: &RankedPod| on_node.get(pod.node.as_str()).copied().unwrap_or(0);
     let mut order: Vec<usize> = (0..pods.len()).collect();
     order.sort_by_key(|&at| (place(&pods[at]), Reverse(rank(&pods[at])), history(&pods[at], now), &pods[at].uid));
     order
 }
 
 /// Criteria 1 to 4: where it is, what it does, how ready it is, what it costs.
-fn place(pod: &Pod) -> (bool, u8, Readiness, i32) {
+fn place(pod: &RankedPod) -> (bool, u8, Readiness, i32) {
     let phase = match pod.phase {
-        Phase::Pending | Phase::Succeeded | Phase::Failed => 0,
-        Phase::Unknown => 1,
-        Phase::Running => 2,
+        PodPhase::Pending | PodPhase::Succeeded | PodPhase::Failed => 0,
+        PodPhase::Unknown => 1,
+        PodPhase::Running => 2,
     };
     (!pod.node.is_empty(), phase, pod.readiness, pod.cost)
 }
@@ -87,7 +87,7 @@ fn place(pod: &Pod) -> (bool, u8, Readiness, i32) {
 type Bucket = Option<i64>;
 
 /// Criteria 6 to 8: how long it is ready, how often it restarted, how old it is. No time sorts first.
-fn history(pod: &Pod, now: Moment) -> (Bucket, Reverse<i64>, Reverse<i64>, Bucket) {
+fn history(pod: &RankedPod, now: Moment) -> (Bucket, Reverse<i64>, Reverse<i64>, Bucket) {
     let bucket = |time: Option<Moment>| time.map(|time| age_bucket(time, now));
     // A pod that is not ready has no ready age: an old time it may still carry says nothing.
     let ready_since = pod.ready_since.filter(|_| pod.readiness != Readiness::NotReady);
@@ -96,7 +96,7 @@ fn history(pod: &Pod, now: Moment) -> (Bucket, Reverse<i64>, Reverse<i64>, Bucke
 
 /// The pod that is updated first in its unit (section 4.8): one that is available, for a sick canary proves nothing; the
 /// cheapest, then the most recently ready. Any pod when none is available.
-pub fn beta_pod(pods: &[Pod]) -> Option<usize> {
+pub fn beta_pod(pods: &[RankedPod]) -> Option<usize> {
     let is_available = |at: &usize| pods[*at].readiness == Readiness::Available;
     (0..pods.len())
         .filter(is_available)
@@ -106,7 +106,7 @@ pub fn beta_pod(pods: &[Pod]) -> Option<usize> {
 
 /// The pods in the order a group takes them (section 4.8): those already preparing, then those not available, which cost
 /// nothing, then as they would be deleted.
-pub fn update_order(pods: &[Pod], preparing: impl Fn(&Pod) -> bool, now: Moment) -> Vec<usize> {
+pub fn update_order(pods: &[RankedPod], preparing: impl Fn(&RankedPod) -> bool, now: Moment) -> Vec<usize> {
     let mut order = deletion_order(pods, pods, now);
     order.sort_by_key(|&at| (!preparing(&pods[at]), pods[at].readiness == Readiness::Available));
     order

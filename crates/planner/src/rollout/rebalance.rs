@@ -9,7 +9,7 @@ use super::numbers::sum;
 
 /// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct UnitPods {
     /// Pods it is to have.
     pub target: i64,
     /// Pods asked for now.
@@ -18,7 +18,7 @@ pub struct Unit {
     pub available: i64,
 }
 
-impl Unit {
+impl UnitPods {
     fn surplus(self) -> i64 {
         self.spec.saturating_sub(self.target).max(0)
     }
@@ -29,7 +29,7 @@ impl Unit {
 }
 
 /// The sizes to ask for now, in the order of the units.
-pub fn step(replicas: i64, units: &[Unit]) -> Vec<i64> {
+pub fn step(replicas: i64, units: &[UnitPods]) -> Vec<i64> {
     let mut spare = sum(units.iter().map(|unit| unit.counted())).saturating_sub(replicas).max(0);
     let mut sizes: Vec<i64> = units.iter().map(|unit| unit.spec.max(unit.target)).collect();
     let mut order: Vec<usize> = (0..units.len()).collect();
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn unit(target: i64, spec: i64, available: i64) -> Unit {
-        Unit { target, spec, available }
+    fn unit(target: i64, spec: i64, available: i64) -> UnitPods {
+        UnitPods { target, spec, available }
     }
 
     #[test]
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(step(0, &[unit(-9, -5, 0)]), [-5], "less than nothing asked for is nothing to remove");
     }
 
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitPods> {
         (0..10i64, 0..10i64, 0..10i64).prop_map(|(target, spec, available)| unit(target, spec, available.min(spec)))
     }
 
@@ -91,8 +91,8 @@ mod tests {
 
         fn once_everything_is_available_the_targets_are_reached(units in prop::collection::vec(any_unit(), 1..6)) {
             let replicas = sum(units.iter().map(|unit| unit.target));
-            let grown: Vec<Unit> = units.iter().zip(step(replicas, &units))
-                .map(|(unit, size)| Unit { spec: size, available: size, ..*unit }).collect();
+            let grown: Vec<UnitPods> = units.iter().zip(step(replicas, &units))
+                .map(|(unit, size)| UnitPods { spec: size, available: size, ..*unit }).collect();
             let targets: Vec<i64> = units.iter().map(|unit| unit.target).collect();
             prop_assert_eq!(step(replicas, &grown), targets);
         }

@@ -13,7 +13,7 @@ pub struct OldSet {
 
 /// What a pod is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Phase {
+pub enum PodPhase {
     /// Not started yet.
     Pending,
     /// Running.
@@ -26,7 +26,7 @@ pub enum Phase {
     Failed,
 }
 
-impl Phase {
+impl PodPhase {
     /// It ended. Nothing waits for it, though a crash-looping one is started again with back-off.
     pub fn is_finished(self) -> bool {
         match self {
@@ -38,7 +38,7 @@ impl Phase {
 
 /// What one sync does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum RecreateStep {
     /// Every old set is asked for no pods.
     ScaleOldToZero,
     /// Old pods are still there.
@@ -52,17 +52,17 @@ pub enum Step {
 }
 
 /// Decides one sync. `new` is the size of the new set, if there is one; `phases` are those of old pods.
-pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[Phase]) -> Step {
+pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[PodPhase]) -> RecreateStep {
     if old.iter().any(|set| set.spec > 0) {
-        return Step::ScaleOldToZero;
+        return RecreateStep::ScaleOldToZero;
     }
     if old.iter().any(|set| set.actual > 0) || phases.iter().any(|phase| !phase.is_finished()) {
-        return Step::WaitForOldPods;
+        return RecreateStep::WaitForOldPods;
     }
     match new {
-        None => Step::CreateNew(replicas),
-        Some(size) if size != replicas => Step::ScaleNew(replicas),
-        Some(_) => Step::Nothing,
+        None => RecreateStep::CreateNew(replicas),
+        Some(size) if size != replicas => RecreateStep::ScaleNew(replicas),
+        Some(_) => RecreateStep::Nothing,
     }
 }
 
@@ -76,22 +76,22 @@ mod tests {
     #[test]
     fn the_new_set_waits_for_the_last_old_pod() {
         let old = |spec, actual| [OldSet { spec, actual }];
-        assert_eq!(step(3, None, &old(2, 2), &[Phase::Running]), Step::ScaleOldToZero);
-        assert_eq!(step(3, None, &old(0, 1), &[]), Step::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Unknown]), Step::WaitForOldPods);
-        assert_eq!(step(3, Some(0), &old(0, 0), &[Phase::Pending]), Step::WaitForOldPods);
-        assert_eq!(step(3, None, &old(0, 0), &[Phase::Failed, Phase::Succeeded]), Step::CreateNew(3));
+        assert_eq!(step(3, None, &old(2, 2), &[PodPhase::Running]), RecreateStep::ScaleOldToZero);
+        assert_eq!(step(3, None, &old(0, 1), &[]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Unknown]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, Some(0), &old(0, 0), &[PodPhase::Pending]), RecreateStep::WaitForOldPods);
+        assert_eq!(step(3, None, &old(0, 0), &[PodPhase::Failed, PodPhase::Succeeded]), RecreateStep::CreateNew(3));
     }
 
     #[test]
     fn then_it_gets_its_full_size_at_once() {
-        assert_eq!(step(3, Some(1), &[], &[]), Step::ScaleNew(3));
-        assert_eq!(step(3, Some(5), &[], &[]), Step::ScaleNew(3));
-        assert_eq!(step(3, Some(3), &[], &[]), Step::Nothing);
+        assert_eq!(step(3, Some(1), &[], &[]), RecreateStep::ScaleNew(3));
+        assert_eq!(step(3, Some(5), &[], &[]), RecreateStep::ScaleNew(3));
+        assert_eq!(step(3, Some(3), &[], &[]), RecreateStep::Nothing);
     }
 
-    fn any_phase() -> impl Strategy<Value = Phase> {
-        let all = [Phase::Pending, Phase::Running, Phase::Unknown, Phase::Succeeded, Phase::Failed];
+    fn any_phase() -> impl Strategy<Value = PodPhase> {
+        let all = [PodPhase::Pending, PodPhase::Running, PodPhase::Unknown, PodPhase::Succeeded, PodPhase::Failed];
         prop::sample::select(all.to_vec())
     }
 
@@ -104,10 +104,10 @@ mod tests {
             let is_empty = old.iter().all(|set| set.spec == 0 && set.actual == 0);
             let is_gone = is_empty && phases.iter().all(|phase| phase.is_finished());
             match step(replicas, new, &old, &phases) {
-                Step::ScaleOldToZero => prop_assert!(old.iter().any(|set| set.spec > 0)),
-                Step::WaitForOldPods => prop_assert!(!is_gone),
-                Step::CreateNew(size) | Step::ScaleNew(size) => prop_assert!(is_gone && size == replicas),
-                Step::Nothing => prop_assert!(is_gone && new == Some(replicas)),
+                RecreateStep::ScaleOldToZero => prop_assert!(old.iter().any(|set| set.spec > 0)),
+                RecreateStep::WaitForOldPods => prop_assert!(!is_gone),
+                RecreateStep::CreateNew(size) | RecreateStep::ScaleNew(size) => prop_assert!(is_gone && size == replicas),
+                RecreateStep::Nothing => prop_assert!(is_gone && new == Some(replicas)),
             }
         }
     }

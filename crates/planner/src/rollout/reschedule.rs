@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 /// A unit, in declaration order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct UnitQuota {
     /// Pods it is to have.
     pub target: i64,
     /// Pods being created that the scheduler called unschedulable for lack of resources, for long enough.
@@ -22,7 +22,7 @@ pub struct Unit {
     pub tried: Vec<usize>,
 }
 
-impl Unit {
+impl UnitQuota {
     /// Stuck pods are found where there is no room: that makes a unit saturated, pinned or not.
     pub fn is_full(&self) -> bool {
         self.is_saturated || self.stuck > 0
@@ -55,7 +55,7 @@ pub struct Rescheduling {
 }
 
 /// Moves the quota of stuck pods.
-pub fn reschedule(units: &[Unit]) -> Rescheduling {
+pub fn reschedule(units: &[UnitQuota]) -> Rescheduling {
     let mut result = Rescheduling {
         targets: units.iter().map(|unit| unit.target).collect(),
         moves: Vec::new(),
@@ -79,7 +79,7 @@ pub fn reschedule(units: &[Unit]) -> Rescheduling {
 }
 
 /// The unit with the most room, then the fewest pods, then the first declared.
-fn receiver(units: &[Unit], donor: &Unit, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
+fn receiver(units: &[UnitQuota], donor: &UnitQuota, targets: &[i64], slots: &[Option<i64>]) -> Option<usize> {
     let can_take = |at: &usize| {
         let unit = &units[*at];
         !unit.is_pinned && !unit.is_full() && slots[*at].is_none_or(|free| free > 0) && !donor.tried.contains(at)
@@ -94,8 +94,8 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn units(targets: &[i64], stuck: &[i64]) -> Vec<Unit> {
-        let unit = |(target, stuck): (&i64, &i64)| Unit { target: *target, stuck: *stuck, ..Unit::default() };
+    fn units(targets: &[i64], stuck: &[i64]) -> Vec<UnitQuota> {
+        let unit = |(target, stuck): (&i64, &i64)| UnitQuota { target: *target, stuck: *stuck, ..UnitQuota::default() };
         targets.iter().zip(stuck).map(unit).collect()
     }
 
@@ -124,7 +124,7 @@ mod tests {
         pinned[1].is_pinned = true;
         let nothing = Rescheduling { targets: vec![4, 3, 3], moves: vec![], unplaced: vec![0, 0, 1] };
         assert_eq!(reschedule(&pinned), nothing);
-        assert_eq!(pinned.iter().map(Unit::is_full).collect::<Vec<_>>(), [true, false, true]);
+        assert_eq!(pinned.iter().map(UnitQuota::is_full).collect::<Vec<_>>(), [true, false, true]);
     }
 
     #[test]
@@ -152,10 +152,10 @@ mod tests {
         );
     }
 
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitQuota> {
         let slots = prop::option::of(0..4i64);
         (0..10i64, 0..4i64, any::<bool>(), any::<bool>(), slots).prop_map(
-            |(target, stuck, pinned, saturated, free_slots)| Unit {
+            |(target, stuck, pinned, saturated, free_slots)| UnitQuota {
                 target,
                 stuck,
                 is_pinned: pinned,

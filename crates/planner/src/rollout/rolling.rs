@@ -4,19 +4,19 @@
 //! are charged against old capacity, so a broken version stops the rollout instead of draining the old one. Counts are
 //! sizes asked for, not pods seen; what is going away counts only as `terminating` (D-3).
 
-use super::limits::Limits;
+use super::limits::RolloutLimits;
 use super::numbers::sum;
 
 /// The size of a set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Size {
+pub struct SetSize {
     /// Pods asked for.
     pub spec: i64,
     /// Pods that are available.
     pub available: i64,
 }
 
-impl Size {
+impl SetSize {
     /// D-2: a status that lags behind must not count pods that are no longer asked for.
     #[must_use]
     pub fn clamped(self) -> Self {
@@ -32,9 +32,9 @@ impl Size {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets {
     /// The set of the revision to reach; empty when it does not exist yet.
-    pub new: Size,
+    pub new: SetSize,
     /// All others; the first gives up pods first.
-    pub old: Vec<Size>,
+    pub old: Vec<SetSize>,
     /// Pods on their way out that count (`PodReplacement::counted`).
     pub terminating: i64,
 }
@@ -57,7 +57,7 @@ impl Sets {
 
 /// What one sync does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Step {
+pub enum RollingStep {
     /// Nothing can move until something else happens.
     Nothing,
     /// The new set gets this size.
@@ -74,7 +74,7 @@ pub enum Step {
 }
 
 /// Decides one sync of a rolling update.
-pub fn step(limits: &Limits, sets: &Sets) -> Step {
+pub fn step(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     let new = sets.new.spec;
     let wanted = if new > limits.replicas {
         limits.replicas
@@ -82,7 +82,7 @@ pub fn step(limits: &Limits, sets: &Sets) -> Step {
         new_set_size(limits, sum([sets.total(), sets.terminating]), new)
     };
     if wanted != new {
-        return Step::ScaleNew(wanted);
+        return RollingStep::ScaleNew(wanted);
     }
     shrink(limits, sets)
 }
@@ -91,7 +91,7 @@ pub fn step(limits: &Limits, sets: &Sets) -> Step {
 ///
 /// 10 replicas, maxSurge 3: at most 13 pods. With 10 old pods and no new one, the new set grows to 3. With 8 old and 3 new
 /// pods there is room for 2 more: it grows to 5.
-pub fn new_set_size(limits: &Limits, total: i64, new: i64) -> i64 {
+pub fn new_set_size(limits: &RolloutLimits, total: i64, new: i64) -> i64 {
     if total >= limits.max_total {
         return new;
     }
@@ -99,10 +99,10 @@ pub fn new_set_size(limits: &Limits, total: i64, new: i64) -> i64 {
     sum([new, room.min(limits.replicas.saturating_sub(new))])
 }
 
-fn shrink(limits: &Limits, sets: &Sets) -> Step {
+fn shrink(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     let budget = sets.total().saturating_sub(limits.min_available).saturating_sub(sets.new.unavailable());
     if budget <= 0 {
-        return Step::Nothing;
+        return RollingStep::Nothing;
     }
     let Removal { mut sizes, removed: cleaned } = clean_unhealthy(&sets.old, budget);
     let available = sum(sets.old.iter().map(|set| set.available).chain([sets.new.available]));
@@ -114,7 +114,7 @@ fn shrink(limits: &Limits, sets: &Sets) -> Step {
         spare -= part;
         downed = sum([downed, part]);
     }
-    if cleaned == 0 && downed == 0 { Step::Nothing } else { Step::ScaleOld { sizes, cleaned, downed } }
+    if cleaned == 0 && downed == 0 { RollingStep::Nothing } else { RollingStep::ScaleOld { sizes, cleaned, downed } }
 }
 
 /// Pods taken from old sets.
@@ -127,9 +127,9 @@ pub struct Removal {
 }
 
 /// Takes at most `most` unavailable pods from old sets, from the first set first.
-pub fn clean_unhealthy(old: &[Size], most: i64) -> Removal {
+pub fn clean_unhealthy(old: &[SetSize], most: i64) -> Removal {
     let mut left = most.max(0);
-    let mut shrunk = |set: &Size| {
+    let mut shrunk = |set: &SetSize| {
         // A status that lags behind may report more available than asked for: nothing to clean then.
         let part = set.unavailable().min(left).max(0);
         left -= part;

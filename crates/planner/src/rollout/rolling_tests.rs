@@ -7,32 +7,32 @@ use crate::rollout::limits::Strategy;
 use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
 
-fn limits(replicas: i64, surge: i64, unavailable: i64) -> Limits {
+fn limits(replicas: i64, surge: i64, unavailable: i64) -> RolloutLimits {
     let strategy =
         Strategy::RollingUpdate { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) };
-    Limits::of(strategy, replicas)
+    RolloutLimits::of(strategy, replicas)
 }
 
-fn size(spec: i64, available: i64) -> Size {
-    Size { spec, available }
+fn size(spec: i64, available: i64) -> SetSize {
+    SetSize { spec, available }
 }
 
 /// `old`: oldest first.
-fn sets(new: Size, old: &[Size]) -> Sets {
+fn sets(new: SetSize, old: &[SetSize]) -> Sets {
     Sets { new, old: old.to_vec(), terminating: 0 }
 }
 
 /// The states `(old, new)` in which a rollout waits for pods, when all new pods become available while it waits (`healthy`)
 /// or none ever does.
-fn resting_states(limits: &Limits, old: i64, healthy: bool, most: usize) -> Vec<(i64, i64)> {
+fn resting_states(limits: &RolloutLimits, old: i64, healthy: bool, most: usize) -> Vec<(i64, i64)> {
     let mut states = Vec::new();
     let mut now = sets(size(0, 0), &[size(old, old)]);
     while states.len() < most {
         loop {
             match step(limits, &now) {
-                Step::Nothing => break,
-                Step::ScaleNew(spec) => now.new.spec = spec,
-                Step::ScaleOld { sizes, .. } => now.old = sizes.iter().map(|spec| size(*spec, *spec)).collect(),
+                RollingStep::Nothing => break,
+                RollingStep::ScaleNew(spec) => now.new.spec = spec,
+                RollingStep::ScaleOld { sizes, .. } => now.old = sizes.iter().map(|spec| size(*spec, *spec)).collect(),
             }
         }
         let state = (sum(now.old.iter().map(|set| set.spec)), now.new.spec);
@@ -65,21 +65,24 @@ fn the_traces_of_section_2_5() {
 #[test]
 fn a_crash_loop_freezes_and_an_undo_removes_the_crash_loopers() {
     let limits = limits(10, 3, 2);
-    assert_eq!(step(&limits, &sets(size(5, 0), &[size(8, 7)])), Step::Nothing);
+    assert_eq!(step(&limits, &sets(size(5, 0), &[size(8, 7)])), RollingStep::Nothing);
     // Undo: the good set is the new one now.
     assert_eq!(
         step(&limits, &sets(size(8, 7), &[size(5, 0)])),
-        Step::ScaleOld { sizes: vec![1], cleaned: 4, downed: 0 }
+        RollingStep::ScaleOld { sizes: vec![1], cleaned: 4, downed: 0 }
     );
-    assert_eq!(step(&limits, &sets(size(8, 7), &[size(1, 0)])), Step::ScaleNew(10));
+    assert_eq!(step(&limits, &sets(size(8, 7), &[size(1, 0)])), RollingStep::ScaleNew(10));
 }
 
 #[test]
 fn a_roll_over_takes_the_unhealthy_of_all_old_sets_first() {
     let both = [size(8, 7), size(5, 0)];
     let limits = limits(10, 3, 2);
-    assert_eq!(step(&limits, &sets(size(0, 0), &both)), Step::ScaleOld { sizes: vec![7, 1], cleaned: 5, downed: 0 });
-    assert_eq!(step(&limits, &sets(size(0, 0), &[size(7, 7), size(1, 0)])), Step::ScaleNew(5));
+    assert_eq!(
+        step(&limits, &sets(size(0, 0), &both)),
+        RollingStep::ScaleOld { sizes: vec![7, 1], cleaned: 5, downed: 0 }
+    );
+    assert_eq!(step(&limits, &sets(size(0, 0), &[size(7, 7), size(1, 0)])), RollingStep::ScaleNew(5));
 }
 
 #[test]
@@ -91,15 +94,15 @@ fn the_oldest_set_gives_up_its_unavailable_pods_first() {
 
 #[test]
 fn a_new_set_that_is_too_large_shrinks_to_what_is_wanted() {
-    assert_eq!(step(&limits(10, 2, 0), &sets(size(11, 11), &[size(2, 2)])), Step::ScaleNew(10));
+    assert_eq!(step(&limits(10, 2, 0), &sets(size(11, 11), &[size(2, 2)])), RollingStep::ScaleNew(10));
 }
 
 #[test]
 fn a_lagging_status_takes_five_old_pods_unless_it_is_clamped() {
     let lagging = sets(size(4, 8), &[size(6, 6)]);
     let limits = limits(10, 0, 1);
-    assert_eq!(step(&limits, &lagging), Step::ScaleOld { sizes: vec![1], cleaned: 0, downed: 5 });
-    assert_eq!(step(&limits, &lagging.clamped()), Step::ScaleOld { sizes: vec![5], cleaned: 0, downed: 1 });
+    assert_eq!(step(&limits, &lagging), RollingStep::ScaleOld { sizes: vec![1], cleaned: 0, downed: 5 });
+    assert_eq!(step(&limits, &lagging.clamped()), RollingStep::ScaleOld { sizes: vec![5], cleaned: 0, downed: 1 });
     // More available than asked for is no reason to add pods to an old set.
     assert_eq!(clean_unhealthy(&[size(2, 5)], 3), Removal { sizes: vec![2], removed: 0 });
 }
@@ -107,17 +110,17 @@ fn a_lagging_status_takes_five_old_pods_unless_it_is_clamped() {
 #[test]
 fn pods_on_their_way_out_hold_growth_back_where_they_count() {
     let leaving = Sets { terminating: 1, ..sets(size(0, 0), &[size(3, 3)]) };
-    assert_eq!(step(&limits(4, 0, 1), &leaving), Step::Nothing);
-    assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), Step::ScaleNew(1));
+    assert_eq!(step(&limits(4, 0, 1), &leaving), RollingStep::Nothing);
+    assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), RollingStep::ScaleNew(1));
 }
 
 /// What is available after a step: a set removes pods that are not available first (section 3.4).
-fn apply(sets: &Sets, step: &Step) -> Sets {
+fn apply(sets: &Sets, step: &RollingStep) -> Sets {
     let mut after = sets.clone();
     match step {
-        Step::Nothing => {}
-        Step::ScaleNew(spec) => after.new = size(*spec, sets.new.available).clamped(),
-        Step::ScaleOld { sizes, .. } => {
+        RollingStep::Nothing => {}
+        RollingStep::ScaleNew(spec) => after.new = size(*spec, sets.new.available).clamped(),
+        RollingStep::ScaleOld { sizes, .. } => {
             for (set, spec) in after.old.iter_mut().zip(sizes) {
                 *set = size(*spec, set.available).clamped();
             }
@@ -131,7 +134,7 @@ fn available(sets: &Sets) -> i64 {
 }
 
 prop_compose! {
-    fn any_size()(spec in 0..12i64)(spec in Just(spec), available in 0..=spec) -> Size {
+    fn any_size()(spec in 0..12i64)(spec in Just(spec), available in 0..=spec) -> SetSize {
         size(spec, available)
     }
 }
@@ -153,7 +156,7 @@ property! {
         if sets.new.spec <= replicas {
             prop_assert!(available(&after) >= available(&sets).min(limits.min_available), "never below because of us");
         }
-        if let Step::ScaleOld { cleaned, downed, .. } = step {
+        if let RollingStep::ScaleOld { cleaned, downed, .. } = step {
             let budget = sets.total() - limits.min_available - sets.new.unavailable();
             prop_assert!(cleaned + downed <= budget, "the identity of section 2.4");
             prop_assert!(cleaned + downed > 0);
@@ -179,7 +182,7 @@ property! {
         let mut sets = sets;
         for _ in 0..200 {
             let next = step(&limits, &sets);
-            if next == Step::Nothing {
+            if next == RollingStep::Nothing {
                 sets.new.available = sets.new.spec;
             }
             sets = apply(&sets, &next);

@@ -10,7 +10,7 @@ use super::numbers::{Amount, rounded_half_away, sum};
 
 /// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Unit {
+pub struct UnitWish {
     /// How many it is to have; none shares what is left evenly.
     pub wish: Option<Amount>,
     /// How many it has now: an odd pod stays where pods are.
@@ -40,7 +40,7 @@ pub struct Allocation {
 }
 
 /// Divides the replicas.
-pub fn allocate(replicas: i64, units: &[Unit]) -> Allocation {
+pub fn allocate(replicas: i64, units: &[UnitWish]) -> Allocation {
     let mut allocation = Allocation { sizes: vec![0; units.len()], warnings: Vec::new() };
     let left = replicas.max(0);
     let left = give_counts(units, left, &mut allocation);
@@ -50,16 +50,16 @@ pub fn allocate(replicas: i64, units: &[Unit]) -> Allocation {
     allocation
 }
 
-fn counts(units: &[Unit]) -> Vec<i64> {
-    let count = |unit: &Unit| match unit.wish {
+fn counts(units: &[UnitWish]) -> Vec<i64> {
+    let count = |unit: &UnitWish| match unit.wish {
         Some(Amount::Count(count)) => count.max(0),
         Some(Amount::Percent(_)) | None => 0,
     };
     units.iter().map(count).collect()
 }
 
-fn percentages(units: &[Unit]) -> Vec<i64> {
-    let percent = |unit: &Unit| match unit.wish {
+fn percentages(units: &[UnitWish]) -> Vec<i64> {
+    let percent = |unit: &UnitWish| match unit.wish {
         Some(Amount::Percent(percent)) => percent.max(0),
         Some(Amount::Count(_)) | None => 0,
     };
@@ -67,7 +67,7 @@ fn percentages(units: &[Unit]) -> Vec<i64> {
 }
 
 /// Rule 1: counts, in declaration order, as far as pods are left.
-fn give_counts(units: &[Unit], mut left: i64, allocation: &mut Allocation) -> i64 {
+fn give_counts(units: &[UnitWish], mut left: i64, allocation: &mut Allocation) -> i64 {
     for (at, count) in counts(units).into_iter().enumerate() {
         let part = count.min(left);
         if part < count {
@@ -80,7 +80,7 @@ fn give_counts(units: &[Unit], mut left: i64, allocation: &mut Allocation) -> i6
 }
 
 /// Rule 2: percentages of the whole, rounded half up as one.
-fn give_percentages(replicas: i64, units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+fn give_percentages(replicas: i64, units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i64 {
     let percentages = percentages(units);
     let all: i128 = percentages.iter().copied().map(i128::from).sum();
     // Two units of i64::MAX percent each: beyond a product that fits, but also beyond all pods there are.
@@ -92,7 +92,7 @@ fn give_percentages(replicas: i64, units: &[Unit], left: i64, allocation: &mut A
 }
 
 /// Rule 3: the rest, evenly among units without a wish.
-fn give_evenly(units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
+fn give_evenly(units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i64 {
     let mut free: Vec<usize> = (0..units.len()).filter(|&at| units[at].wish.is_none()).collect();
     let Some(among) = i64::try_from(free.len()).ok().filter(|among| *among > 0) else { return left };
     free.sort_by_key(|&at| (Reverse(units[at].current), at));
@@ -105,7 +105,7 @@ fn give_evenly(units: &[Unit], left: i64, allocation: &mut Allocation) -> i64 {
 }
 
 /// Rule 4: nobody is free, so those with percentages take the rest, or else those with counts.
-fn give_overflow(units: &[Unit], left: i64, allocation: &mut Allocation) {
+fn give_overflow(units: &[UnitWish], left: i64, allocation: &mut Allocation) {
     if left == 0 {
         return;
     }
@@ -140,7 +140,7 @@ mod tests {
         Some(Amount::Percent(percent))
     }
     fn divided(replicas: i64, wishes: &[Option<Amount>]) -> (Vec<i64>, Vec<Warning>) {
-        let units: Vec<Unit> = wishes.iter().map(|wish| Unit { wish: *wish, current: 0 }).collect();
+        let units: Vec<UnitWish> = wishes.iter().map(|wish| UnitWish { wish: *wish, current: 0 }).collect();
         let Allocation { sizes, warnings } = allocate(replicas, &units);
         (sizes, warnings)
     }
@@ -161,7 +161,7 @@ mod tests {
 
     #[test]
     fn an_odd_pod_stays_where_pods_are() {
-        let unit = |current| Unit { wish: None, current };
+        let unit = |current| UnitWish { wish: None, current };
         assert_eq!(allocate(10, &[unit(0), unit(0), unit(5)]).sizes, [3, 3, 4]);
     }
 
@@ -180,13 +180,13 @@ mod tests {
         assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
     }
 
-    fn any_unit() -> impl Strategy<Value = Unit> {
+    fn any_unit() -> impl Strategy<Value = UnitWish> {
         let wish = prop_oneof![
             2 => Just(None),
             1 => (0..30i64).prop_map(count),
             1 => (0..=100i64).prop_map(percent),
         ];
-        (wish, 0..20i64).prop_map(|(wish, current)| Unit { wish, current })
+        (wish, 0..20i64).prop_map(|(wish, current)| UnitWish { wish, current })
     }
 
     property! {
@@ -202,14 +202,14 @@ mod tests {
 
         fn no_wish_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
             for wishes in [[count(a), percent(b)], [percent(a), percent(b)], [None, percent(a)], [count(a), count(b)]] {
-                allocate(replicas, &wishes.map(|wish| Unit { wish, current }));
+                allocate(replicas, &wishes.map(|wish| UnitWish { wish, current }));
             }
         }
 
         fn a_division_that_was_made_is_made_again(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
             let first = allocate(replicas, &units);
-            let there: Vec<Unit> =
-                units.iter().zip(&first.sizes).map(|(unit, size)| Unit { current: *size, ..*unit }).collect();
+            let there: Vec<UnitWish> =
+                units.iter().zip(&first.sizes).map(|(unit, size)| UnitWish { current: *size, ..*unit }).collect();
             prop_assert_eq!(allocate(replicas, &there), first);
         }
     }

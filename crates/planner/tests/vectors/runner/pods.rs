@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use planner::rollout::availability::{Ready, is_available, next_check};
-use planner::rollout::keeping::{BURST, Step, play, slow_start, step};
-use planner::rollout::ranking::{self, Pod, Readiness};
-use planner::rollout::recreate::Phase;
+use planner::rollout::keeping::{BURST, ReplicaChange, play, slow_start, step};
+use planner::rollout::ranking::{self, RankedPod, Readiness};
+use planner::rollout::recreate::PodPhase;
 use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput};
@@ -43,9 +43,9 @@ pub(crate) fn slow_start_run(input: &VectorInput) -> Result<Value, InputError> {
 
 pub(crate) fn manage_replicas(input: &VectorInput) -> Result<Value, InputError> {
     Ok(match step(input.count("active")?, input.count("desired")?, input.count_or("burst", BURST)?) {
-        Step::Nothing => json!({}),
-        Step::Create(batches) => json!({"create": batches.iter().sum::<i64>(), "batches": batches}),
-        Step::Delete { count, ranked } => json!({"delete": count, "rank": ranked}),
+        ReplicaChange::Nothing => json!({}),
+        ReplicaChange::Create(batches) => json!({"create": batches.iter().sum::<i64>(), "batches": batches}),
+        ReplicaChange::Delete { count, ranked } => json!({"delete": count, "rank": ranked}),
     })
 }
 
@@ -57,11 +57,11 @@ pub(crate) fn age_bucket(input: &VectorInput) -> Result<Value, InputError> {
     Ok(json!(ranking::age_bucket(input.moment("then")?, input.moment("now")?)))
 }
 
-fn pod(input: &VectorInput) -> Result<Pod, InputError> {
-    let phase = input.maybe_text("phase")?.map_or(Ok(Phase::Pending), phase)?;
+fn pod(input: &VectorInput) -> Result<RankedPod, InputError> {
+    let phase = input.maybe_text("phase")?.map_or(Ok(PodPhase::Pending), phase)?;
     let is_available = input.flag_or("available", input.flag_or("ready", false)?)?;
     let is_ready = input.flag_or("ready", is_available)?;
-    Ok(Pod {
+    Ok(RankedPod {
         // The name stands for the uid where none is given.
         uid: input.maybe_text("uid")?.map_or_else(|| input.text("name"), Ok)?.to_owned(),
         node: input.text_or("node", "")?.to_owned(),
@@ -80,7 +80,7 @@ fn pod(input: &VectorInput) -> Result<Pod, InputError> {
     })
 }
 
-fn pods(input: &VectorInput, name: &str) -> Result<Vec<Pod>, InputError> {
+fn pods(input: &VectorInput, name: &str) -> Result<Vec<RankedPod>, InputError> {
     input.objects(name)?.iter().map(pod).collect()
 }
 

@@ -1,9 +1,9 @@
 //! Adapters of limits and rolling updates.
 
-use planner::rollout::limits::{Limits, Strategy, fenceposts};
+use planner::rollout::limits::{RolloutLimits, Strategy, resolve_budget};
 use planner::rollout::numbers::Amount;
 use planner::rollout::recreate;
-use planner::rollout::rolling::{Removal, Sets, Size, Step, clean_unhealthy, new_set_size, step};
+use planner::rollout::rolling::{Removal, RollingStep, SetSize, Sets, clean_unhealthy, new_set_size, step};
 use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
@@ -30,19 +30,19 @@ pub(crate) fn by_name<'a>(names: impl IntoIterator<Item = &'a str>, sizes: &[i64
         .into()
 }
 
-fn rolling_limits(input: &VectorInput) -> Result<Limits, InputError> {
+fn rolling_limits(input: &VectorInput) -> Result<RolloutLimits, InputError> {
     let strategy = strategy("RollingUpdate", input.amount("max_surge")?, input.amount("max_unavailable")?)?;
-    Ok(Limits::of(strategy, input.count("replicas")?))
+    Ok(RolloutLimits::of(strategy, input.count("replicas")?))
 }
 
 pub(crate) fn resolve_fenceposts(input: &VectorInput) -> Result<Value, InputError> {
-    let posts = fenceposts(input.amount("max_surge")?, input.amount("max_unavailable")?, input.count("desired")?);
+    let posts = resolve_budget(input.amount("max_surge")?, input.amount("max_unavailable")?, input.count("desired")?);
     Ok(json!({"surge": posts.surge, "unavailable": posts.unavailable}))
 }
 
 pub(crate) fn effective_limits(input: &VectorInput) -> Result<Value, InputError> {
     let (surge, unavailable) = (input.amount_or("max_surge", QUARTER)?, input.amount_or("max_unavailable", QUARTER)?);
-    let limits = Limits::of(strategy(input.text("strategy")?, surge, unavailable)?, input.count("replicas")?);
+    let limits = RolloutLimits::of(strategy(input.text("strategy")?, surge, unavailable)?, input.count("replicas")?);
     Ok(json!({
         "surge": limits.surge,
         "unavailable": limits.unavailable,
@@ -56,20 +56,20 @@ pub(crate) fn new_set_target(input: &VectorInput) -> Result<Value, InputError> {
     let (replicas, new) = (input.count("replicas")?, input.count("new_now")?);
     let size = match (strategy, recreate::step(replicas, Some(new), &[], &[])) {
         (Strategy::RollingUpdate { .. }, _) => {
-            new_set_size(&Limits::of(strategy, replicas), input.count("total_now")?, new)
+            new_set_size(&RolloutLimits::of(strategy, replicas), input.count("total_now")?, new)
         }
-        (Strategy::Recreate, recreate::Step::ScaleNew(size)) => size,
+        (Strategy::Recreate, recreate::RecreateStep::ScaleNew(size)) => size,
         (Strategy::Recreate, _) => new,
     };
     Ok(json!(size))
 }
 
-fn size(input: &VectorInput) -> Result<Size, InputError> {
-    Ok(Size { spec: input.count_or("spec", 0)?, available: input.count_or("available", 0)? })
+fn size(input: &VectorInput) -> Result<SetSize, InputError> {
+    Ok(SetSize { spec: input.count_or("spec", 0)?, available: input.count_or("available", 0)? })
 }
 
 /// The names and sizes of the old sets, oldest first; the name decides between sets of one age.
-fn old_sets(input: &VectorInput) -> Result<(Vec<String>, Vec<Size>), InputError> {
+fn old_sets(input: &VectorInput) -> Result<(Vec<String>, Vec<SetSize>), InputError> {
     let set = |set: &VectorInput| Ok((set.moment_or("created", 0)?, set.text("name")?.to_owned(), size(set)?));
     let mut sets = input.objects("old")?.iter().map(set).collect::<Result<Vec<_>, InputError>>()?;
     sets.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
@@ -89,9 +89,9 @@ pub(crate) fn rolling_step(input: &VectorInput) -> Result<Value, InputError> {
     let present: Vec<i64> = sets.old.iter().map(|set| set.spec).collect();
     let new = sets.new.spec;
     Ok(match step(&rolling_limits(input)?, &sets) {
-        Step::Nothing => json!({"action": "none", "new": new, "old": named(&names, &present)}),
-        Step::ScaleNew(size) => json!({"action": "scale-new", "new": size, "old": named(&names, &present)}),
-        Step::ScaleOld { sizes, cleaned, downed } => json!({
+        RollingStep::Nothing => json!({"action": "none", "new": new, "old": named(&names, &present)}),
+        RollingStep::ScaleNew(size) => json!({"action": "scale-new", "new": size, "old": named(&names, &present)}),
+        RollingStep::ScaleOld { sizes, cleaned, downed } => json!({
             "action": "scale-old",
             "new": new,
             "old": named(&names, &sizes),
@@ -112,14 +112,14 @@ pub(crate) fn cleanup_unhealthy(input: &VectorInput) -> Result<Value, InputError
 pub(crate) fn rolling_trace(input: &VectorInput) -> Result<Value, InputError> {
     let limits = rolling_limits(input)?;
     let most = usize::try_from(input.count_or("limit", 60)?).unwrap_or(0);
-    let (mut old, mut new) = (input.count_or("old_start", limits.replicas)?, Size::default());
+    let (mut old, mut new) = (input.count_or("old_start", limits.replicas)?, SetSize::default());
     let mut states: Vec<[i64; 2]> = Vec::new();
     while states.len() < most {
         loop {
-            match step(&limits, &Sets { new, old: vec![Size { spec: old, available: old }], terminating: 0 }) {
-                Step::Nothing => break,
-                Step::ScaleNew(size) => new.spec = size,
-                Step::ScaleOld { sizes, .. } => old = sizes.iter().sum(),
+            match step(&limits, &Sets { new, old: vec![SetSize { spec: old, available: old }], terminating: 0 }) {
+                RollingStep::Nothing => break,
+                RollingStep::ScaleNew(size) => new.spec = size,
+                RollingStep::ScaleOld { sizes, .. } => old = sizes.iter().sum(),
             }
         }
         if states.last() == Some(&[old, new.spec]) {

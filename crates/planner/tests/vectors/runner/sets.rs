@@ -1,10 +1,10 @@
 //! Adapters of scaling, recreating, progress and revisions.
 
-use planner::rollout::limits::Limits;
+use planner::rollout::limits::RolloutLimits;
 use planner::rollout::moment::Moment;
-use planner::rollout::progress::{self, Condition, Counts, Facts, Reason, Status};
-use planner::rollout::proportional::{ScaledSet, Stored, Wanted, fraction, scale};
-use planner::rollout::recreate::{self, Phase, Step};
+use planner::rollout::progress::{self, Counts, ProgressCondition, ProgressFacts, Reason, Status};
+use planner::rollout::proportional::{ScaleTarget, ScaledFor, ScaledSet, fraction, scale};
+use planner::rollout::recreate::{self, PodPhase, RecreateStep};
 use planner::rollout::revisions::{OldRevision, forgotten};
 use serde_json::{Value, json};
 
@@ -14,8 +14,8 @@ use super::rolling::{by_name, strategy};
 pub(crate) fn scale_sets(input: &VectorInput) -> Result<Value, InputError> {
     let name = input.text_or("strategy", "RollingUpdate")?;
     let strategy = strategy(name, input.amount("max_surge")?, input.amount("max_unavailable")?)?;
-    let limits = Limits::of(strategy, input.count("replicas")?);
-    let wanted = Wanted { limits, seen: input.count_or("status_replicas", 0)? };
+    let limits = RolloutLimits::of(strategy, input.count("replicas")?);
+    let wanted = ScaleTarget { limits, seen: input.count_or("status_replicas", 0)? };
     let inputs = oldest_first(input.objects("sets")?)?;
     let sets: Vec<ScaledSet> = inputs.iter().map(scaled_set).collect::<Result<_, InputError>>()?;
     let names = inputs.iter().map(|set| set.text("name")).collect::<Result<Vec<_>, InputError>>()?;
@@ -35,25 +35,25 @@ fn scaled_set(set: &VectorInput) -> Result<ScaledSet, InputError> {
         is_new: set.flag_or("is_new", false)?,
         spec: set.count_or("spec", 0)?,
         available: set.count_or("available", 0)?,
-        stored: Stored { desired: set.maybe_count("desired_annotation")?, max: set.maybe_count("max_annotation")? },
+        stored: ScaledFor { desired: set.maybe_count("desired_annotation")?, max: set.maybe_count("max_annotation")? },
     })
 }
 
 pub(crate) fn set_fraction(input: &VectorInput) -> Result<Value, InputError> {
     let strategy = strategy("RollingUpdate", input.amount("max_surge")?, None)?;
-    let limits = Limits::of(strategy, input.count("replicas")?);
-    let wanted = Wanted { limits, seen: input.count_or("status_replicas", 0)? };
+    let limits = RolloutLimits::of(strategy, input.count("replicas")?);
+    let wanted = ScaleTarget { limits, seen: input.count_or("status_replicas", 0)? };
     Ok(json!(fraction(&wanted, input.count("set_spec")?, input.maybe_count("max_annotation")?)))
 }
 
 /// What a pod is doing, by the word for it.
-pub(crate) fn phase(text: &str) -> Result<Phase, InputError> {
+pub(crate) fn phase(text: &str) -> Result<PodPhase, InputError> {
     match text {
-        "Pending" => Ok(Phase::Pending),
-        "Running" => Ok(Phase::Running),
-        "Unknown" => Ok(Phase::Unknown),
-        "Succeeded" => Ok(Phase::Succeeded),
-        "Failed" => Ok(Phase::Failed),
+        "Pending" => Ok(PodPhase::Pending),
+        "Running" => Ok(PodPhase::Running),
+        "Unknown" => Ok(PodPhase::Unknown),
+        "Succeeded" => Ok(PodPhase::Succeeded),
+        "Failed" => Ok(PodPhase::Failed),
         other => invalid(format!("no phase {other:?}")),
     }
 }
@@ -62,15 +62,15 @@ pub(crate) fn recreate_step(input: &VectorInput) -> Result<Value, InputError> {
     let old =
         |set: &VectorInput| Ok(recreate::OldSet { spec: set.count_or("spec", 0)?, actual: set.count_or("actual", 0)? });
     let old: Vec<recreate::OldSet> = input.objects("old")?.iter().map(old).collect::<Result<_, InputError>>()?;
-    let phases: Vec<Phase> =
+    let phases: Vec<PodPhase> =
         input.texts("old_pods_phases")?.into_iter().map(phase).collect::<Result<_, InputError>>()?;
     let new = input.get("new").map(|_| input.object("new")?.count_or("spec", 0)).transpose()?;
     Ok(match recreate::step(input.count("replicas")?, new, &old, &phases) {
-        Step::ScaleOldToZero => json!({"action": "scale-old-to-zero"}),
-        Step::WaitForOldPods => json!({"action": "wait-old-pods"}),
-        Step::CreateNew(replicas) => json!({"action": "create-new", "replicas": replicas}),
-        Step::ScaleNew(replicas) => json!({"action": "scale-new", "replicas": replicas}),
-        Step::Nothing => json!({"action": "none"}),
+        RecreateStep::ScaleOldToZero => json!({"action": "scale-old-to-zero"}),
+        RecreateStep::WaitForOldPods => json!({"action": "wait-old-pods"}),
+        RecreateStep::CreateNew(replicas) => json!({"action": "create-new", "replicas": replicas}),
+        RecreateStep::ScaleNew(replicas) => json!({"action": "scale-new", "replicas": replicas}),
+        RecreateStep::Nothing => json!({"action": "none"}),
     })
 }
 
@@ -121,7 +121,7 @@ fn reason_word(reason: &Reason) -> String {
 }
 
 pub(crate) fn deployment_timed_out(input: &VectorInput) -> Result<Value, InputError> {
-    let current = Condition {
+    let current = ProgressCondition {
         status: Status::True,
         reason: reason(input.text_or("reason", "")?),
         last_update: input.moment_or("last_update", 0)?,
@@ -134,7 +134,7 @@ pub(crate) fn deployment_timed_out(input: &VectorInput) -> Result<Value, InputEr
 
 pub(crate) fn progress_condition(input: &VectorInput) -> Result<Value, InputError> {
     let current = input.get("current").map(|_| condition(&input.object("current")?)).transpose()?;
-    let facts = Facts {
+    let facts = ProgressFacts {
         deadline: progress::deadline(input.maybe_count("deadline")?),
         desired: input.count("desired")?,
         before: counts(&input.object("before")?)?,
@@ -151,14 +151,14 @@ pub(crate) fn progress_condition(input: &VectorInput) -> Result<Value, InputErro
     }))
 }
 
-fn condition(input: &VectorInput) -> Result<Condition, InputError> {
+fn condition(input: &VectorInput) -> Result<ProgressCondition, InputError> {
     let status = match input.text("status")? {
         "True" => Status::True,
         "False" => Status::False,
         "Unknown" => Status::Unknown,
         other => return invalid(format!("no status {other:?}")),
     };
-    Ok(Condition {
+    Ok(ProgressCondition {
         status,
         reason: reason(input.text_or("reason", "")?),
         last_update: input.moment_or("last_update", 0)?,

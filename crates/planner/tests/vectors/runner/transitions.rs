@@ -1,17 +1,17 @@
 //! Adapters of the release machine and of updates in place.
 
-use planner::rollout::inplace::{Change, Difference, Operation, Policy, Verdict, verdict};
-use planner::rollout::release::{Action, Mark, Phase, Release, Transition, step};
+use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateMethod, update_method};
+use planner::rollout::transition::{Confirmation, RolloutPhase, Transition, TransitionAction, TransitionInput, step};
 use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
 
-const PHASES: [(&str, Phase); 5] = [
-    ("Idle", Phase::Idle),
-    ("Running", Phase::Running),
-    ("WaitingForConfirm", Phase::WaitingForConfirm),
-    ("Completed", Phase::Completed),
-    ("Aborted", Phase::Aborted),
+const PHASES: [(&str, RolloutPhase); 5] = [
+    ("Idle", RolloutPhase::Idle),
+    ("Running", RolloutPhase::Running),
+    ("WaitingForConfirm", RolloutPhase::WaitingForConfirm),
+    ("Completed", RolloutPhase::Completed),
+    ("Aborted", RolloutPhase::Aborted),
 ];
 
 /// The value a word stands for.
@@ -27,32 +27,32 @@ fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> Option<&'static
 
 pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError> {
     let mark = match input.maybe_text("annotation")? {
-        None => Mark::Absent,
-        Some("false") => Mark::Asked,
-        Some("true") => Mark::Given,
-        Some(other) => Mark::Unclear(other.to_owned()),
+        None => Confirmation::Absent,
+        Some("false") => Confirmation::Asked,
+        Some("true") => Confirmation::Given,
+        Some(other) => Confirmation::Unclear(other.to_owned()),
     };
-    let release = Release {
+    let release = TransitionInput {
         phase: meant(&PHASES, input.text("phase")?)?,
         mark,
         is_paused: input.flag("paused")?,
         is_aborted: input.flag_or("aborted", false)?,
         needs_confirm: input.flag("need_confirm")?,
-        group_done: input.flag("batch_available")?,
+        batch_done: input.flag("batch_available")?,
         work_left: input.flag("work_left")?,
     };
     let Transition { phase, mark, action } = step(&release);
     let action = match action {
-        Action::Nothing => "none",
-        Action::StartGroup => "start-batch",
-        Action::Finish => "finish",
-        Action::ResetConfirm => "reset-confirm",
+        TransitionAction::Nothing => "none",
+        TransitionAction::StartBatch => "start-batch",
+        TransitionAction::Finish => "finish",
+        TransitionAction::ResetConfirm => "reset-confirm",
     };
     let annotation = match mark {
-        Mark::Absent => Value::Null,
-        Mark::Asked => json!("false"),
-        Mark::Given => json!("true"),
-        Mark::Unclear(text) => json!(text),
+        Confirmation::Absent => Value::Null,
+        Confirmation::Asked => json!("false"),
+        Confirmation::Given => json!("true"),
+        Confirmation::Unclear(text) => json!(text),
     };
     Ok(json!({"phase": word(&PHASES, &phase), "annotation": annotation, "action": action}))
 }
@@ -70,14 +70,14 @@ pub(crate) fn inplace_verdict(input: &VectorInput) -> Result<Value, InputError> 
         qos_changed: input.flag_or("qos_changed", false)?,
         removes_containers: input.flag_or("removes_containers", false)?,
     };
-    Ok(json!(match verdict(policy, &difference) {
-        Verdict::InPlace => "in-place",
-        Verdict::Recreate => "recreate",
-        Verdict::Reject => "reject",
+    Ok(json!(match update_method(policy, &difference) {
+        UpdateMethod::InPlace => "in-place",
+        UpdateMethod::Recreate => "recreate",
+        UpdateMethod::Reject => "reject",
     }))
 }
 
-fn change(value: &Value) -> Result<Change, InputError> {
+fn change(value: &Value) -> Result<TemplateChange, InputError> {
     let text = |at: usize| value.get(at).and_then(Value::as_str);
     let (Some(operation), Some(path)) = (text(0), text(1)) else {
         return invalid(format!("{value} is not an operation and a path"));
@@ -88,5 +88,5 @@ fn change(value: &Value) -> Result<Change, InputError> {
         "replace" => Operation::Replace,
         other => return invalid(format!("no operation {other:?}")),
     };
-    Ok(Change { operation, path: path.to_owned() })
+    Ok(TemplateChange { operation, path: path.to_owned() })
 }

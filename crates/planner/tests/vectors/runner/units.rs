@@ -1,11 +1,11 @@
 //! Adapters of deployment units: allocation, groups, quotas.
 
-use planner::rollout::groups::{self, Grouping, Kind, Spread};
+use planner::rollout::batches::{self, BatchKind, BatchSettings, Spread};
 use planner::rollout::numbers::Amount;
 use planner::rollout::rebalance;
 use planner::rollout::reschedule::{self, reschedule};
 use planner::rollout::split::{Split, scaled};
-use planner::rollout::units::{Unit, Warning, allocate};
+use planner::rollout::units::{UnitWish, Warning, allocate};
 use serde_json::{Map, Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
@@ -20,8 +20,8 @@ pub(crate) fn allocate_units(input: &VectorInput) -> Result<Value, InputError> {
     if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
         return invalid("a unit is named twice");
     }
-    let unit = |name: &&str| Ok(Unit { wish: wishes.amount(name)?, current: current.count_or(name, 0)? });
-    let units: Vec<Unit> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let unit = |name: &&str| Ok(UnitWish { wish: wishes.amount(name)?, current: current.count_or(name, 0)? });
+    let units: Vec<UnitWish> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
     let is_admissible = |wish: Amount| match wish {
         Amount::Count(count) => count >= 0,
         Amount::Percent(percent) => (0..=100).contains(&percent),
@@ -46,10 +46,10 @@ pub(crate) fn resolve_batch_size(input: &VectorInput) -> Result<Value, InputErro
 
 fn batch_size(input: &VectorInput, replicas: i64) -> Result<i64, InputError> {
     let size = input.amount("batch_size")?.map_or_else(|| invalid("no \"batch_size\""), Ok)?;
-    Ok(groups::batch_size(size, replicas))
+    Ok(batches::batch_size(size, replicas))
 }
 
-fn grouping(input: &VectorInput, units: &[groups::Unit]) -> Result<Grouping, InputError> {
+fn grouping(input: &VectorInput, units: &[batches::UnitProgress]) -> Result<BatchSettings, InputError> {
     let beta = match input.text_or("upgrade_type", "Beta")? {
         "Beta" => true,
         "Batch" => false,
@@ -62,7 +62,7 @@ fn grouping(input: &VectorInput, units: &[groups::Unit]) -> Result<Grouping, Inp
         other => return invalid(format!("no spread {other:?}")),
     };
     let replicas = units.iter().fold(0, |sum: i64, unit| sum.saturating_add(unit.target));
-    Ok(Grouping { batch_size: batch_size(input, replicas)?, beta, spread })
+    Ok(BatchSettings { batch_size: batch_size(input, replicas)?, beta, spread })
 }
 
 /// Counts by the names of their units, without those that are zero.
@@ -73,24 +73,25 @@ fn above_zero(names: &[&str], counts: &[i64]) -> Map<String, Value> {
 
 pub(crate) fn batch_plan(input: &VectorInput) -> Result<Value, InputError> {
     let (values, target, updated) = (input.texts("values")?, input.object("target")?, input.object("updated")?);
-    let unit =
-        |name: &&str| Ok(groups::Unit { target: target.count_or(name, 0)?, committed: updated.count_or(name, 0)? });
-    let units: Vec<groups::Unit> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let unit = |name: &&str| {
+        Ok(batches::UnitProgress { target: target.count_or(name, 0)?, committed: updated.count_or(name, 0)? })
+    };
+    let units: Vec<batches::UnitProgress> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
     let grouping = grouping(input, &units)?;
     let mut partition: Vec<i64> = units.iter().map(|unit| unit.committed).collect();
-    let group = |group: groups::Group| {
+    let group = |group: batches::Batch| {
         for (now, add) in partition.iter_mut().zip(&group.add) {
             *now += add;
         }
         let kind = match group.kind {
-            Kind::Beta => "Beta",
-            Kind::Batch => "Batch",
+            BatchKind::Beta => "Beta",
+            BatchKind::Batch => "Batch",
         };
         let add = above_zero(&values, &group.add);
         let partition = by_name(values.iter().copied(), &partition);
         json!({"kind": kind, "add": add, "partition": partition, "total": group.add.iter().sum::<i64>()})
     };
-    Ok(groups::groups(grouping, &units).map(group).collect())
+    Ok(batches::batches(grouping, &units).map(group).collect())
 }
 
 pub(crate) fn unit_scale_split(input: &VectorInput) -> Result<Value, InputError> {
@@ -106,7 +107,7 @@ pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> 
     let slots = input.get("free_slots").map(|_| input.object("free_slots")).transpose()?;
     let unit = |name: &&str| {
         let tried = tried.texts(name)?;
-        Ok(reschedule::Unit {
+        Ok(reschedule::UnitQuota {
             target: target.count_or(name, 0)?,
             stuck: stuck.count_or(name, 0)?,
             is_pinned: pinned.contains(name),
@@ -116,7 +117,7 @@ pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> 
             tried: (0..values.len()).filter(|&at| tried.contains(&values[at])).collect(),
         })
     };
-    let units: Vec<reschedule::Unit> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let units: Vec<reschedule::UnitQuota> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
     let result = reschedule(&units);
     let moves: Vec<[&str; 2]> = result.moves.iter().map(|step| [values[step.from], values[step.to]]).collect();
     let unplaced = above_zero(&values, &result.unplaced);
@@ -135,13 +136,13 @@ pub(crate) fn rebalance_step(input: &VectorInput) -> Result<Value, InputError> {
     names.sort_unstable();
     names.dedup();
     let unit = |name: &&str| {
-        Ok(rebalance::Unit {
+        Ok(rebalance::UnitPods {
             target: target.count_or(name, 0)?,
             spec: spec.count_or(name, 0)?,
             available: available.count_or(name, 0)?,
         })
     };
-    let units: Vec<rebalance::Unit> = names.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let units: Vec<rebalance::UnitPods> = names.iter().map(unit).collect::<Result<_, InputError>>()?;
     let sizes = rebalance::step(input.count("replicas")?, &units);
     Ok(by_name(names, &sizes))
 }
