@@ -1,27 +1,23 @@
-//! Decides whether a ready pod counts as available, and when to look again (section 2.7).
+//! Decides whether a ready pod counts as available, and when to check again (section 2.7).
 //!
-//! A pod is available once it has been ready for the whole of `minReadySeconds`, that moment included. RolloutStatus and the next
-//! look must be taken from the same `now`, or a pod turns available between the two and nobody looks again.
+//! A pod that is ready since 12:00:00 with `minReadySeconds` 10 is available from 12:00:10 on, that instant included. The
+//! caller passes the same `now` to both functions: otherwise a pod becomes available between the calls and no check follows.
 
 use std::time::Duration;
 
 use super::moment::Moment;
 
-/// Readiness as a pod reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ready {
-    /// It is ready now.
     pub ready: bool,
-    /// Since when.
     pub since: Option<Moment>,
 }
 
-/// Is it available?
 pub fn is_available(pod: Ready, min_ready: Duration, now: Moment) -> bool {
     pod.ready && (min_ready.is_zero() || pod.since.is_some_and(|since| since.after(min_ready) <= now))
 }
 
-/// How long until the first pod that is ready but not available becomes available, if there is one.
+/// The time until the next pod becomes available; `None` when no pod is ready but not yet available.
 pub fn next_check(pods: &[Ready], min_ready: Duration, now: Moment) -> Option<Duration> {
     if min_ready.is_zero() {
         return None;

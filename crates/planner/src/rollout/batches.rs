@@ -1,8 +1,7 @@
-//! Decides which pods of a release are updated together (section 4.3).
+//! Decides which pods a rollout by batches updates together (section 4.3).
 //!
-//! Memoryless (D-12): the next group follows from targets, from what is committed to the target revision, and from the
-//! settings. So restarts, scaling and edits in the middle need no plan to be kept, and the whole plan is the next group
-//! asked for again and again.
+//! Stateless: the next batch follows from the targets, the pods committed to the target revision and the settings, so no
+//! plan is stored, and restarts, scaling and edits need none. Units of 5 and 5 pods, batch size 4, with a beta: 1/1, 2/2, 2/2.
 
 pub use contract::rollout::Spread;
 
@@ -11,32 +10,26 @@ use serde::{Deserialize, Serialize};
 use super::apportion::apportion;
 use super::numbers::{Amount, sum};
 
-/// What a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BatchKind {
     /// One pod of every unit that has none at the target revision yet.
     Beta,
-    /// As many as the batch size says.
+    /// `batch_size` pods.
     Batch,
 }
 
-/// How a release is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchSettings {
-    /// Pods of a batch.
     pub batch_size: i64,
-    /// The first group is a beta.
+    /// The first batch is one pod of each unit.
     pub beta: bool,
-    /// How a batch is spread.
     pub spread: Spread,
 }
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitProgress {
-    /// Pods it is to have.
     pub target: i64,
-    /// Pods committed to the target revision: its `updatedTarget` (D-19).
+    /// Pods committed to the target revision: its `updatedTarget`.
     pub committed: i64,
 }
 
@@ -49,25 +42,23 @@ impl UnitProgress {
     }
 }
 
-/// Pods updated together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Batch {
-    /// Beta or batch.
     pub kind: BatchKind,
-    /// How many more pods of each unit are committed.
+    /// Pods of each unit that the batch adds to the committed ones.
     pub add: Vec<i64>,
 }
 
-/// A batch size as a count: a percentage is of the replicas, rounded up; never below one.
+/// A percentage is of the replicas, rounded up, and at least 1: 30% of 10 are 3, 1% of 10 are 1.
 pub fn batch_size(size: Amount, replicas: i64) -> i64 {
     size.rounded_up(replicas).max(1)
 }
 
-/// The next group; none when every pod is committed.
+/// The next batch; `None` when every pod is committed.
 pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Batch> {
     let mut units = units.to_vec();
     if grouping.spread == Spread::Sequential {
-        // Only the first unit with work takes part: the others look as if they were done.
+        // Only the first unit with work takes part: the others count as done.
         let first = units.iter().position(|unit| unit.work() > 0)?;
         for (_, unit) in units.iter_mut().enumerate().filter(|(at, _)| *at != first) {
             unit.target = unit.committed;
@@ -91,7 +82,7 @@ pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Ba
     Some(Batch { kind: BatchKind::Batch, add })
 }
 
-/// Water filling: rounds of one pod from every unit that has work left, in declaration order, until there are enough.
+/// Round robin: one pod from each unit with work left, in declaration order, until `pods` are taken. 6 pods of 2 and 10: 2 and 4.
 fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
     let mut parts = vec![0; work.len()];
     loop {
@@ -111,7 +102,7 @@ fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
     }
 }
 
-/// All groups from here to the end, one after the other. Lazy: a release of a million pods one by one is a million groups.
+/// All batches from here to the end. Lazy: a rollout of a million pods one by one has a million batches.
 pub fn batches(grouping: BatchSettings, units: &[UnitProgress]) -> impl Iterator<Item = Batch> + use<> {
     let mut units = units.to_vec();
     std::iter::from_fn(move || {
@@ -137,7 +128,7 @@ mod tests {
         targets.iter().zip(committed).map(unit).collect()
     }
 
-    /// The groups as the table writes them: `b1/1 2/2`.
+    /// The batches as the table writes them: `b1/1 2/2`.
     fn plan(grouping: BatchSettings, units: &[UnitProgress]) -> String {
         let group = |group: Batch| {
             let parts: Vec<String> = group.add.iter().map(ToString::to_string).collect();

@@ -1,65 +1,50 @@
-//! Decides whether a change of a template can be made without replacing the pod (section 5.1).
+//! Decides whether a change of the template can be applied without replacing the pod (section 5.1).
 //!
-//! In place can be done only what is named here: another image of a container, labels and annotations, and, where it is
-//! allowed, resources that leave the pod in its class of service. Everything else is another pod.
+//! In place: a container's image, labels, annotations and, where allowed, resources that keep the pod's QoS class. Any other
+//! change needs a new pod.
 
-/// What a group asks for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Always another pod.
+    /// Always a new pod.
     #[default]
     ReCreate,
-    /// In place where it can be done.
     InPlaceIfPossible,
-    /// In place or not at all.
+    /// Rejects a change that needs a new pod.
     InPlaceOnly,
 }
 
-/// What happened to a place in the template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Operation {
-    /// Something is there that was not.
     Add,
-    /// Nothing is there any more.
     Remove,
-    /// Something else is there.
     Replace,
 }
 
-/// One difference between two templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TemplateChange {
-    /// What happened.
     pub operation: Operation,
-    /// Where, as a JSON pointer.
+    /// JSON pointer.
     pub path: String,
 }
 
-/// All differences between two templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// One by one.
     pub changes: Vec<TemplateChange>,
-    /// Resources may be changed in place here.
+    /// Resources may change in place.
     pub allows_resources: bool,
-    /// The class of service is another.
+    /// The QoS class changes.
     pub qos_changed: bool,
-    /// A container is gone.
+    /// A container is removed.
     pub removes_containers: bool,
 }
 
-/// How a change is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UpdateMethod {
-    /// The pod stays.
     InPlace,
-    /// Another pod takes its place.
     Recreate,
-    /// It is not made.
     Reject,
 }
 
-/// Decides how a change is made.
 pub fn update_method(policy: Policy, difference: &Difference) -> UpdateMethod {
     let is_possible =
         !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));

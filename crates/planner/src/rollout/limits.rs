@@ -1,83 +1,76 @@
-//! Decides how many pods a release may add and take away at a time (section 1).
+//! Decides how many pods a rollout may add and take away at a time (section 1).
 //!
-//! Admission and resolution are two questions: an explicit 0/0 is rejected when it is asked for, but percentages that both
-//! round to zero are not anybody's mistake, and then one pod may be unavailable, since surge may be impossible.
+//! maxSurge is rounded up and maxUnavailable is rounded down: 25% each of 10 replicas are 3 and 2, so at least 8 pods stay
+//! available and at most 13 exist; 25% each of 3 replicas are 1 and 0. The API rejects an explicit 0/0. Percentages that both
+//! round to 0 are accepted, and then one pod may be unavailable: 0% and 1% of 10 replicas are 0 and 1.
 
 pub use contract::rollout::PodReplacement;
 
 use super::numbers::{Amount, sum};
 
-/// Surge and unavailability of a rolling update that does not say.
+/// maxSurge and maxUnavailable of a rolling update whose spec leaves them out.
 pub const USUAL_BUDGET: Amount = Amount::Percent(25);
 
-/// How a set is replaced by another, as far as counts go.
+/// How pods of one revision replace those of another, as far as counts are concerned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strategy {
-    /// Within budgets.
-    RollingUpdate {
-        /// How many more than desired there may be; missing is none.
-        surge: Option<Amount>,
-        /// How many of the desired may be missing; missing is none.
-        unavailable: Option<Amount>,
-    },
-    /// All old pods go before a new one comes.
+    /// `None` is 0.
+    RollingUpdate { surge: Option<Amount>, unavailable: Option<Amount> },
+    /// The last old pod is gone before the first new one starts. Rollouts by batches use these limits too: the batch is the
+    /// limit.
     Recreate,
 }
 
-/// The two budgets as counts, before they are held against the desired replicas.
+/// maxSurge and maxUnavailable as counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
-    /// Rounded up.
     pub surge: i64,
-    /// Rounded down.
     pub unavailable: i64,
 }
 
-/// What a rollout really keeps to.
+/// The bounds that a rollout keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutLimits {
-    /// Pods wanted.
     pub replicas: i64,
-    /// How many more there may be.
     pub surge: i64,
-    /// How many of them may be missing.
     pub unavailable: i64,
-    /// Pods that must stay available.
+    /// `replicas - unavailable`.
     pub min_available: i64,
-    /// Pods there may be at most.
+    /// `replicas + surge`.
     pub max_total: i64,
 }
 
-/// Resolves the budgets against the desired replicas.
+/// Resolves both budgets against the desired replicas. 39% of 10 are a surge of 4 and an unavailability of 3.
 pub fn resolve_budget(surge: Option<Amount>, unavailable: Option<Amount>, desired: i64) -> Budget {
     let surge = surge.map_or(0, |amount| amount.rounded_up(desired));
     let unavailable = unavailable.map_or(0, |amount| amount.rounded_down(desired));
-    // "Both zero after rounding": a rollout that may do neither would never move.
+    // A rollout that may neither add nor remove a pod would never progress.
     Budget { surge, unavailable: if surge == 0 && unavailable == 0 { 1 } else { unavailable } }
 }
 
 impl RolloutLimits {
-    /// The limits of a strategy at a number of replicas.
+    /// 10 replicas, maxSurge 3, maxUnavailable 2: at least 8 available, at most 13 pods.
     pub fn of(strategy: Strategy, replicas: i64) -> Self {
         match strategy {
             Strategy::Recreate => Self { replicas, surge: 0, unavailable: 0, min_available: 0, max_total: replicas },
             Strategy::RollingUpdate { surge, unavailable } => {
-                let posts = resolve_budget(surge, unavailable, replicas);
-                // At zero replicas this is zero although the both-zero rule says one.
-                let unavailable = posts.unavailable.min(replicas);
+                let budget = resolve_budget(surge, unavailable, replicas);
+                // With 0 replicas nothing may be unavailable, although the budget is at least 1.
+                let unavailable = budget.unavailable.min(replicas);
                 Self {
                     replicas,
-                    surge: posts.surge,
+                    surge: budget.surge,
                     unavailable,
                     min_available: replicas.saturating_sub(unavailable),
-                    max_total: sum([replicas, posts.surge]),
+                    max_total: sum([replicas, budget.surge]),
                 }
             }
         }
     }
 }
 
-/// When a pod that goes stops counting, for a group that does not say (D-3).
+/// Until when a terminating pod counts, if the spec leaves it out: until it is gone where there is no room for two pods,
+/// else only until its termination starts.
 pub fn default_replacement(strategy: Strategy, limits: &RolloutLimits, keeps_addresses: bool) -> PodReplacement {
     if limits.surge == 0 || keeps_addresses || strategy == Strategy::Recreate {
         PodReplacement::Complete

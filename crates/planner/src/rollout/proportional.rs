@@ -1,8 +1,9 @@
-//! Decides the sizes of sets when a group is scaled while it is paused or in the middle of a rollout (section 2.6).
+//! Decides the sizes of the sets when a group is scaled during a rollout or a pause (section 2.6).
 //!
-//! Scaling must not move a rollout along, so every set keeps its part. The part is measured against the largest total at
-//! the time the set was last scaled, which each set stores. The surprise: parts are not clamped by sign. A set whose stored
-//! numbers are out of date may grow while the whole shrinks; the leftover then comes from the largest set.
+//! A set is the pods of one revision. Scaling must not advance the rollout, so each set keeps its share of the total: sets of 3
+//! and 2 pods, scaled from 5 to 10 replicas, get 6 and 4. The share is relative to the largest total at the last scaling, which
+//! the rollout stores. Shares are not clamped by sign: a set whose stored numbers are outdated may grow while the total shrinks;
+//! the largest set then gives up the difference.
 
 use std::cmp::Reverse;
 
@@ -11,25 +12,21 @@ use serde::{Deserialize, Serialize};
 use super::limits::{RolloutLimits, Strategy};
 use super::numbers::{rounded_half_away, sum};
 
-/// The two numbers every set stores when it is scaled: they tell scaling from rolling.
+/// What the sets were last scaled for; distinguishes scaling from rolling.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScaledFor {
-    /// Replicas wanted of the group then.
     pub desired: Option<i64>,
-    /// The most there could be of it then.
+    /// `RolloutLimits::max_total` at that time.
     pub max: Option<i64>,
 }
 
-/// A set as far as scaling goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScaledSet {
-    /// Its template is the group's. Of several, the oldest is the new set (section 2.1).
+    /// It runs the template of the group. Of several, the oldest is the new set (section 2.1).
     pub is_new: bool,
-    /// Pods asked for.
+    /// Desired pods.
     pub spec: i64,
-    /// Pods available.
     pub available: i64,
-    /// What it stored when it was last scaled.
     pub stored: ScaledFor,
 }
 
@@ -39,21 +36,20 @@ impl ScaledSet {
     }
 }
 
-/// What a group wants and has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScaleTarget {
-    /// The limits at the replicas wanted now.
+    /// The limits at the new number of replicas.
     pub limits: RolloutLimits,
-    /// Pods the group had when it was last looked at: stands in for a missing stored maximum.
+    /// Pods of the group now, used when no `max` is stored.
     pub seen: i64,
 }
 
-/// What every set stores after a scaling, also when its size did not change.
+/// What is stored after a scaling, even when no size changed.
 pub fn stored(limits: &RolloutLimits) -> ScaledFor {
     ScaledFor { desired: Some(limits.replicas), max: Some(limits.max_total) }
 }
 
-/// The new sizes of the sets, which come and are answered oldest first.
+/// The new sizes. Both the sets and the sizes are sorted oldest first.
 pub fn scale(strategy: Strategy, wanted: &ScaleTarget, sets: &[ScaledSet]) -> Vec<i64> {
     let mut sizes: Vec<i64> = sets.iter().map(|set| set.spec).collect();
     let newest = (0..sets.len()).find(|&at| sets[at].is_new);
@@ -74,8 +70,8 @@ pub fn scale(strategy: Strategy, wanted: &ScaleTarget, sets: &[ScaledSet]) -> Ve
     sizes
 }
 
-/// Only a new set that is complete *and available* may end the old ones: without that, a broken full-size version kills the
-/// last good pods.
+/// Only a new set that is complete *and available* ends the old ones; otherwise a broken revision at full size would remove the
+/// last healthy pods.
 fn is_saturated(set: &ScaledSet, replicas: i64) -> bool {
     set.spec == replicas && set.stored.desired == Some(replicas) && set.available == replicas
 }
@@ -106,7 +102,7 @@ fn divide(wanted: &ScaleTarget, sets: &[ScaledSet], mut active: Vec<usize>, size
     }
 }
 
-/// How many pods a set gains (or, negative, loses) to keep its part of the whole.
+/// The pods that a set gains (or loses, if negative) to keep its share of the total.
 pub fn fraction(wanted: &ScaleTarget, spec: i64, stored_max: Option<i64>) -> i64 {
     if wanted.limits.replicas == 0 {
         return spec.saturating_neg();
@@ -133,7 +129,7 @@ mod tests {
         ScaleTarget { limits: RolloutLimits::of(strategy, replicas), seen: 0 }
     }
 
-    /// Sets of these sizes, the oldest first; the last is the new one.
+    /// Sets of these sizes, oldest first; the last one is the new set.
     fn sets(specs: &[i64], max: i64) -> Vec<ScaledSet> {
         let set = |(at, spec): (usize, &i64)| ScaledSet {
             is_new: at + 1 == specs.len(),
@@ -222,7 +218,7 @@ mod tests {
             for (size, spec) in sizes.iter().zip(&specs) {
                 prop_assert!((size - spec) * add.signum() >= 0, "none goes against the whole: {specs:?} to {sizes:?}");
                 let off = (size * total - spec * wanted.limits.max_total).abs();
-                // Those that come last may find less left than half a pod each of the others took by rounding.
+                // Each set before may have taken up to half a pod too much by rounding.
                 let most = i64::try_from(specs.len()).expect("few") * total / 2;
                 prop_assert!(off <= most || *spec == largest, "{specs:?} to {sizes:?}");
             }

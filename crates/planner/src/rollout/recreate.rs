@@ -1,33 +1,28 @@
-//! Decides the next step of a release that stops everything old before anything new starts (section 2.11).
+//! Decides the next step of a Recreate rollout: all old pods stop before the first new pod starts (section 2.11).
 //!
-//! The new set is not even created before the last old pod is gone. A pod in an unknown state counts as running: it may be.
+//! A pod in an unknown state counts as running.
 
-/// A set of an earlier revision.
+/// The pods of other revisions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OldSet {
-    /// Pods asked for.
+    /// Desired pods.
     pub spec: i64,
-    /// Pods it reports.
+    /// Pods that still exist.
     pub actual: i64,
 }
 
-/// What a pod is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodPhase {
-    /// Not started yet.
     Pending,
-    /// Running.
     Running,
-    /// Nobody knows.
     Unknown,
-    /// Ended well.
     Succeeded,
-    /// Crash-looping, and down at the moment.
+    /// Crash-looping, and in back-off now.
     Failed,
 }
 
 impl PodPhase {
-    /// It ended. Nothing waits for it, though a crash-looping one is started again with back-off.
+    /// Not running. A crash-looping pod counts as finished although the agent restarts it after its back-off.
     pub fn is_finished(self) -> bool {
         match self {
             Self::Succeeded | Self::Failed => true,
@@ -36,22 +31,16 @@ impl PodPhase {
     }
 }
 
-/// What one sync does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RecreateStep {
-    /// Every old set is asked for no pods.
     ScaleOldToZero,
-    /// Old pods are still there.
     WaitForOldPods,
-    /// The new set is created with this size.
     CreateNew(i64),
-    /// The new set gets this size.
     ScaleNew(i64),
-    /// It is done.
     Nothing,
 }
 
-/// Decides one sync. `new` is the size of the new set, if there is one; `phases` are those of old pods.
+/// Decides one step. `new` is the size of the new set, if it exists; `phases` are those of old pods.
 pub fn step(replicas: i64, new: Option<i64>, old: &[OldSet], phases: &[PodPhase]) -> RecreateStep {
     if old.iter().any(|set| set.spec > 0) {
         return RecreateStep::ScaleOldToZero;

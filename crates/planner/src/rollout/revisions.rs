@@ -8,7 +8,7 @@
 pub struct OldRevision {
     /// Pods ordered or running at this revision.
     pub pods: i64,
-    /// The last revision that completed: an automatic rollback needs it (D-7).
+    /// The last revision that completed: an automatic rollback needs it.
     pub is_last_completed: bool,
 }
 
@@ -37,7 +37,7 @@ mod tests {
         assert_eq!(forgotten(&old, 1), [1]);
         assert_eq!(forgotten(&old, 2), NONE);
         old[1].is_last_completed = true;
-        assert_eq!(forgotten(&old, 1), NONE, "the last completed revision stays (D-7)");
+        assert_eq!(forgotten(&old, 1), NONE, "the last completed revision stays (R-7)");
         assert_eq!(forgotten(&old, i64::MAX), NONE);
         assert_eq!(forgotten(&[UNUSED], -1), [0], "a negative limit keeps none");
     }
@@ -49,7 +49,7 @@ mod tests {
             let revision = |(at, pods)| OldRevision { pods, is_last_completed: at == completed };
             let old: Vec<OldRevision> = pods.into_iter().enumerate().map(revision).collect();
             let gone = forgotten(&old, limit);
-            prop_assert!(!gone.contains(&completed), "D-7");
+            prop_assert!(!gone.contains(&completed), "R-7");
             prop_assert!(gone.iter().all(|&at| old[at].pods == 0));
             let surplus = old.len().saturating_sub(usize::try_from(limit).expect("small"));
             prop_assert!(gone.len() <= surplus && gone.iter().all(|&at| at < surplus));

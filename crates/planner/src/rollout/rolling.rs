@@ -1,23 +1,26 @@
 //! Decides the next step of a rolling update (sections 2.3 to 2.5).
 //!
-//! One step goes in one direction: the new set grows, or old sets shrink (D-1). Pods of the new set that are not available
-//! are charged against old capacity, so a broken version stops the rollout instead of draining the old one. Counts are
-//! sizes asked for, not pods seen; what is going away counts only as `terminating` (D-3).
+//! A set is the pods of one revision. A step goes in one direction: the new set grows or old sets shrink. Unavailable new
+//! pods are charged against the old sets, so a broken revision stops the rollout instead of draining the old one. Counts are
+//! desired sizes, not observed pods; terminating pods count only as `terminating`.
+//!
+//! 10 replicas, maxSurge 3, maxUnavailable 2 (at least 8 available, at most 13 pods), 10 old pods, old/new:
+//! the new set grows to 3 (10/3); the old set shrinks by 2 (8/3); the new set grows to 5 (8/5, 13 pods). When the 5 are
+//! available, the old set shrinks by 5 (3/5) and the new set grows to 10 (3/10); when those are available, 0/10. If none ever
+//! becomes available, the rollout stays at 8/5.
 
 use super::limits::RolloutLimits;
 use super::numbers::sum;
 
-/// The size of a set.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SetSize {
-    /// Pods asked for.
+    /// Desired pods.
     pub spec: i64,
-    /// Pods that are available.
     pub available: i64,
 }
 
 impl SetSize {
-    /// D-2: a status that lags behind must not count pods that are no longer asked for.
+    /// a status that lags behind must not count pods that are no longer desired.
     #[must_use]
     pub fn clamped(self) -> Self {
         Self { available: self.available.min(self.spec), ..self }
@@ -28,19 +31,18 @@ impl SetSize {
     }
 }
 
-/// Everything a step is decided from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sets {
-    /// The set of the revision to reach; empty when it does not exist yet.
+    /// The set of the target revision.
     pub new: SetSize,
-    /// All others; the first gives up pods first.
+    /// The sets of other revisions; the first one shrinks first.
     pub old: Vec<SetSize>,
-    /// Pods on their way out that count (`PodReplacement::counted`).
+    /// Terminating pods that count (`PodReplacement::counted`).
     pub terminating: i64,
 }
 
 impl Sets {
-    /// The same with D-2 applied to every set.
+    /// Applies R-2 to each set.
     #[must_use]
     pub fn clamped(mut self) -> Self {
         self.new = self.new.clamped();
@@ -55,25 +57,21 @@ impl Sets {
     }
 }
 
-/// What one sync does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RollingStep {
-    /// Nothing can move until something else happens.
+    /// Waits until pods become available or are gone.
     Nothing,
-    /// The new set gets this size.
     ScaleNew(i64),
-    /// The old sets get these sizes.
     ScaleOld {
-        /// One for each old set, in the order they were given.
+        /// Parallel to `Sets::old`.
         sizes: Vec<i64>,
-        /// How many of the pods removed were not available.
+        /// Removed pods that were unavailable.
         cleaned: i64,
-        /// How many of them were counted as available.
+        /// Removed pods that were available.
         downed: i64,
     },
 }
 
-/// Decides one sync of a rolling update.
 pub fn step(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     let new = sets.new.spec;
     let wanted = if new > limits.replicas {
@@ -117,12 +115,10 @@ fn shrink(limits: &RolloutLimits, sets: &Sets) -> RollingStep {
     if cleaned == 0 && downed == 0 { RollingStep::Nothing } else { RollingStep::ScaleOld { sizes, cleaned, downed } }
 }
 
-/// Pods taken from old sets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Removal {
-    /// The sizes they get, in the order they were given.
+    /// Parallel to the old sets.
     pub sizes: Vec<i64>,
-    /// How many that takes away in all.
     pub removed: i64,
 }
 
@@ -130,7 +126,7 @@ pub struct Removal {
 pub fn clean_unhealthy(old: &[SetSize], most: i64) -> Removal {
     let mut left = most.max(0);
     let mut shrunk = |set: &SetSize| {
-        // A status that lags behind may report more available than asked for: nothing to clean then.
+        // A status that lags behind may report more available than desired pods: nothing to clean then.
         let part = set.unavailable().min(left).max(0);
         left -= part;
         set.spec.saturating_sub(part)

@@ -1,68 +1,54 @@
-//! Decides the next transition of a release that goes by groups (section 4.4).
+//! Decides the next phase of a rollout by batches (section 4.4).
 //!
-//! A confirmation must refer to a finished group (D-15): one that comes while the group is still running is dropped and said
-//! so, and there is none after the last group (D-14). A pause freezes the machine: pods in flight finish, but nothing starts
-//! and a confirmation that comes meanwhile is kept.
+//! A confirmation refers to a finished batch: one that comes while the batch still runs is dropped and reported. The last
+//! batch needs none. During a pause pods in flight finish, but no batch starts and a confirmation is kept.
 
 pub use contract::rollout_view::RolloutPhase;
 
-/// The mark people set to confirm.
+/// The annotation with which a user confirms a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confirmation {
-    /// Not there.
     Absent,
-    /// `false`: waits to be changed.
+    /// `false`: waits for the user.
     Asked,
-    /// `true`, and exactly that.
+    /// `true`.
     Given,
-    /// Anything else, which confirms nothing.
+    /// Any other text, which does not confirm.
     Unclear(String),
 }
 
-/// What the caller does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransitionAction {
-    /// Nothing.
     Nothing,
-    /// Commits the next group, all its units in one transaction.
+    /// Commits the next batch, all units in one transaction.
     StartBatch,
-    /// Notes the target as completed and cleans up the history.
+    /// Records the revision as completed and cleans up the history.
     Finish,
-    /// Says that a confirmation came too early.
+    /// Reports that a confirmation came too early.
     ResetConfirm,
 }
 
-/// What a transition is decided from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransitionInput {
-    /// Where it is.
     pub phase: RolloutPhase,
-    /// What people set.
     pub mark: Confirmation,
-    /// Somebody paused it.
     pub is_paused: bool,
-    /// Somebody gave it up.
     pub is_aborted: bool,
-    /// Groups are confirmed.
+    /// A user confirms each batch but the last.
     pub needs_confirm: bool,
-    /// Every unit has as many available pods at the target revision as are committed.
+    /// Each unit has as many available pods at the target revision as are committed.
     pub batch_done: bool,
-    /// Pods are not committed yet.
+    /// Some pods are not committed yet.
     pub work_left: bool,
 }
 
-/// What a transition leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transition {
-    /// Where the release is then.
     pub phase: RolloutPhase,
-    /// What the mark is then.
     pub mark: Confirmation,
-    /// What is to be done.
     pub action: TransitionAction,
 }
 
-/// Decides one transition.
 pub fn step(release: &TransitionInput) -> Transition {
     let to = |phase, mark, action| Transition { phase, mark, action };
     let stay = || to(release.phase, release.mark.clone(), TransitionAction::Nothing);
@@ -91,7 +77,8 @@ pub fn step(release: &TransitionInput) -> Transition {
     }
 }
 
-/// How many pods of a unit may be at the target revision now, when at most `window` of them may be not yet available.
+/// The pods of a unit that may be at the target revision now, when at most `window` of them may be unavailable: 6 committed, 3
+/// available, window 2: 5.
 pub fn windowed(group_target: i64, updated_available: i64, window: i64) -> i64 {
     group_target.min(updated_available.saturating_add(window))
 }

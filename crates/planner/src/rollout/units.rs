@@ -1,45 +1,41 @@
-//! Decides how many pods each deployment unit gets (section 4.2).
+//! Divides the replicas of a group over its deployment units (section 4.2).
 //!
-//! `replicas` is the contract and the wishes of units are preferences (D-11): the parts always sum up, unless every unit is
-//! pinned to zero, and what could not be honoured is a warning. Percentages are rounded together, so they never overshoot.
+//! `replicas` is binding, the wishes of units are preferences: the sizes always add up to `replicas`, unless every unit
+//! is pinned to 0, and a wish that cannot be met is a warning. 10 replicas, wishes 4, 10% and none: 4, 1 and 5. Percentages
+//! are rounded together and never exceed the total: 3 replicas, 50% and 50%: 2 and 1.
 
 use std::cmp::Reverse;
 
 use super::apportion::apportion;
 use super::numbers::{Amount, rounded_half_away, sum};
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UnitWish {
-    /// How many it is to have; none shares what is left evenly.
+    /// A unit without a wish gets an even share of the remaining pods.
     pub wish: Option<Amount>,
-    /// How many it has now: an odd pod stays where pods are.
+    /// Pods it has now: on an uneven split the unit with the most pods gets the odd one.
     pub current: i64,
 }
 
-/// What could not be honoured.
+/// A wish that could not be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Warning {
-    /// This unit's count is more than was left.
+    /// This unit asks for more pods than remain.
     Truncated(usize),
-    /// The percentages are more than was left.
+    /// The percentages are more than the pods that remain after the counts.
     PercentTruncated,
-    /// More pods than all wishes: units got more than they were to have.
+    /// The wishes are less than the replicas, so units get more than they asked for.
     Overflow,
-    /// Every unit is pinned to zero: nothing is to be done.
+    /// Every unit is pinned to 0, so no pod can be placed.
     Unsatisfiable,
 }
 
-/// Who gets how many.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allocation {
-    /// In the order of the units.
     pub sizes: Vec<i64>,
-    /// In the order the rules found them.
     pub warnings: Vec<Warning>,
 }
 
-/// Divides the replicas.
 pub fn allocate(replicas: i64, units: &[UnitWish]) -> Allocation {
     let mut allocation = Allocation { sizes: vec![0; units.len()], warnings: Vec::new() };
     let left = replicas.max(0);
@@ -66,7 +62,7 @@ fn percentages(units: &[UnitWish]) -> Vec<i64> {
     units.iter().map(percent).collect()
 }
 
-/// Rule 1: counts, in declaration order, as far as pods are left.
+/// Rule 1: counts, in declaration order, while pods remain.
 fn give_counts(units: &[UnitWish], mut left: i64, allocation: &mut Allocation) -> i64 {
     for (at, count) in counts(units).into_iter().enumerate() {
         let part = count.min(left);
@@ -79,11 +75,11 @@ fn give_counts(units: &[UnitWish], mut left: i64, allocation: &mut Allocation) -
     left
 }
 
-/// Rule 2: percentages of the whole, rounded half up as one.
+/// Rule 2: percentages of `replicas`, added up and then rounded half up.
 fn give_percentages(replicas: i64, units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i64 {
     let percentages = percentages(units);
     let all: i128 = percentages.iter().copied().map(i128::from).sum();
-    // Two units of i64::MAX percent each: beyond a product that fits, but also beyond all pods there are.
+    // Two units of i64::MAX percent each overflow the product; they are above all pods that exist anyway.
     let seats = i128::from(replicas).checked_mul(all).map_or(i64::MAX, |hundredths| rounded_half_away(hundredths, 100));
     if seats > left {
         allocation.warnings.push(Warning::PercentTruncated);
@@ -104,7 +100,7 @@ fn give_evenly(units: &[UnitWish], left: i64, allocation: &mut Allocation) -> i6
     0
 }
 
-/// Rule 4: nobody is free, so those with percentages take the rest, or else those with counts.
+/// Rule 4: without a unit of rule 3, the units with percentages share the rest, or else those with counts.
 fn give_overflow(units: &[UnitWish], left: i64, allocation: &mut Allocation) {
     if left == 0 {
         return;

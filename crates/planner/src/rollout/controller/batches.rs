@@ -2,7 +2,7 @@
 //!
 //! A group is committed for all units at once, then its instances are renewed. What is committed never shrinks by itself, so
 //! a new leader finds the same group; which instances it takes follows from the slots. A rollback goes through the units in
-//! reverse, without beta and without confirmation (D-17). Slots the group has not got yet are created at the target.
+//! reverse, without beta and without confirmation. Slots the group has not got yet are created at the target.
 
 use std::collections::BTreeSet;
 

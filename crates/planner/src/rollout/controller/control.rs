@@ -1,4 +1,4 @@
-//! What people may say to a release, and when it is refused (section 4.4, D-15, D-17, D-18).
+//! What people may say to a release, and when it is refused (section 4.4, R-15, R-17, R-18).
 //!
 //! Only the stored release changes; the next decision acts on it. Saying a thing twice is saying it once, so a caller whose
 //! answer got lost may ask again. Undo is not here: it is a new release toward an earlier revision.

@@ -125,7 +125,7 @@ impl<'a> Draft<'a> {
         self.slots.iter().fold(1, |free, slot| if slot.number == free { free + 1 } else { free })
     }
 
-    /// Pods on their way out that count (D-3). A pod that waits for another to leave its slot is one with it.
+    /// Pods on their way out that count. A pod that waits for another to leave its slot is one with it.
     pub(super) fn terminating(&self, replacement: PodReplacement) -> i64 {
         let beyond = |slot: &Slot| {
             let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());

@@ -68,7 +68,7 @@ pub struct RolloutSettings {
     pub min_ready: Duration,
     /// How long there may be no progress; none is for ever.
     pub deadline: Option<Duration>,
-    /// When a pod that goes stops counting; none is the default of D-3.
+    /// When a pod that goes stops counting; none is the default of R-3.
     pub replacement: Option<PodReplacement>,
     /// The units keep addresses, which two pods cannot have at once.
     pub keeps_addresses: bool,
@@ -95,7 +95,7 @@ pub struct UnitFacts {
     pub free_slots: Option<i64>,
 }
 
-/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts (D-26).
+/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fetch {
     /// Nobody asked.
@@ -126,9 +126,9 @@ pub struct RolloutPod {
     pub cost: i32,
     /// What is known of its failures.
     pub signs: Signs,
-    /// Nobody said in time that it is drained (D-24).
+    /// Nobody said in time that it is drained.
     pub is_hook_overdue: bool,
-    /// It is well, and one of its gates was not made true in time (D-24).
+    /// It is well, and one of its gates was not made true in time.
     pub is_gate_overdue: bool,
     /// It already prepares for being updated.
     pub is_preparing: bool,

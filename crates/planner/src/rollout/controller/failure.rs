@@ -1,4 +1,4 @@
-//! Decides whether a release goes on, is stuck or failed (section 2.8, D-4, D-5, D-18).
+//! Decides whether a release goes on, is stuck or failed (section 2.8, R-4, R-5, R-18).
 //!
 //! Judged from what is seen, before anything is decided. The clock runs only while a group is under way and nobody paused
 //! it. A failure stays until somebody answers it, with one exception: what only was too slow is forgiven when it moves again,

@@ -1,4 +1,4 @@
-//! Decides which instances go to another unit: because the division changed (D-21), or because there is no room (4.7).
+//! Decides which instances go to another unit: because the division changed, or because there is no room (4.7).
 //!
 //! An instance that serves gets a second pod in the other unit and follows it when that one serves: make before break. One
 //! that never found a place has nothing to keep and is simply placed elsewhere; so is a second pod that found none. Nothing

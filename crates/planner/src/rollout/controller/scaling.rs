@@ -26,7 +26,7 @@ pub(super) fn allocation(draft: &Draft<'_>) -> Allocation {
     units::allocate(draft.facts.replicas, if units.is_empty() { &alone } else { &units })
 }
 
-/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that (D-23).
+/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that.
 pub(super) fn allot(draft: &mut Draft<'_>) {
     recognise(draft);
     let replicas = draft.facts.replicas;
