@@ -9,7 +9,7 @@ use contract::record::{Filling, Slot};
 use contract::report::ReportMessage;
 use contract::spec::PodSpec;
 use contract::state::TargetState;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 use scheduler::core::io as scheduler_io;
 
 use crate::workload::rollouts::rollout_fields;
@@ -198,11 +198,11 @@ fn placement(value: &[u8]) -> String {
 }
 
 fn release(value: &[u8]) -> String {
-    let Ok(release) = serde_json::from_slice::<Release>(value) else { return "unreadable".to_owned() };
+    let Ok(release) = serde_json::from_slice::<RolloutState>(value) else { return "unreadable".to_owned() };
     let failure = release.failure.as_ref().map(|failure| format!(" failed {:?}", failure.cause)).unwrap_or_default();
     let is_held = [(release.is_paused, " paused"), (release.is_frozen, " frozen"), (release.is_aborted, " aborted")];
     let held: String = is_held.iter().filter(|(is_so, _)| *is_so).map(|(_, word)| *word).collect();
-    let (target, phase, group, committed) = (release.target, release.phase, release.group, &release.committed);
+    let (target, phase, group, committed) = (release.target, release.phase, release.batch, &release.committed);
     format!("to v{target} {phase:?} group {group} committed {committed:?}{failure}{held}")
 }
 

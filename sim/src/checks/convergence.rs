@@ -13,7 +13,7 @@ use contract::pod_id::PodId;
 use contract::record::{GroupRecord, Slot};
 use contract::spec::PodSpec;
 use contract::state::{RestartPolicy, TargetState};
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 use crate::checks::checker::index_of;
 use crate::checks::dependencies;
@@ -93,7 +93,7 @@ impl World {
                 instances.iter().all(|(_, slot)| fits(slot) && slot.leaves.is_none())
             };
             // A release that does not go on creates nothing more; whether it should is asked with it.
-            let release = self.store.read::<Release>(&keys::release(name));
+            let release = self.store.read::<RolloutState>(&keys::release(name));
             let is_held = group.spec.has_strategy() && release.is_some_and(|release| release.is_open());
             if !(count || is_held) || !is_settled {
                 flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));

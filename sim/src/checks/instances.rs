@@ -10,7 +10,7 @@ use contract::command::{Act, Drift, Operation};
 use contract::record::{Filling, GroupRecord, OperationRecord, RevisionsRecord, Slot};
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 use crate::checks::invariants::{Invariant, Violation};
 
@@ -38,7 +38,7 @@ pub struct StoredGroup {
     /// Where its instances are.
     pub slots: Vec<Slot>,
     /// How far its release is.
-    pub release: Option<Release>,
+    pub release: Option<RolloutState>,
     /// Its revisions.
     pub revisions: RevisionsRecord,
 }

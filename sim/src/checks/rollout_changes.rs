@@ -23,7 +23,7 @@ pub struct RolloutStep {
 /// Step by step, what happened.
 pub fn steps(snapshots: &[Snapshot]) -> Vec<RolloutStep> {
     let step = |pair: &[Snapshot]| RolloutStep {
-        group: pair[1].release.as_ref().map_or(0, |release| release.group),
+        group: pair[1].release.as_ref().map_or(0, |release| release.batch),
         actions: actions(&pair[0].slots, &pair[1].slots),
     };
     snapshots.windows(2).map(step).filter(|step| !step.actions.is_empty()).collect()

@@ -4,8 +4,8 @@ use contract::keys;
 use contract::name::GroupName;
 use contract::pod_id::PodId;
 use contract::record::{Filling, GroupRecord, Slot};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
 
 use crate::checks::convergence::MUCH;
 use crate::workload::specs;
@@ -19,7 +19,7 @@ impl World {
         record: &GroupRecord,
         instances: &[(u32, &Slot)],
     ) -> Option<String> {
-        let Some(release) = self.store.read::<Release>(&keys::release(name)) else {
+        let Some(release) = self.store.read::<RolloutState>(&keys::release(name)) else {
             return Some(format!("{name} has no release"));
         };
         let is_at_target = |slot: &Slot| release.target == slot.version || record.equals.contains(&slot.version);
@@ -38,10 +38,10 @@ impl World {
             return Some(format!("{name} is at {} and its release leads to {}", record.spec.version, release.target));
         }
         match release.phase {
-            Phase::Completed if instances.iter().all(is_done) => None,
-            Phase::Completed => Some(format!("{name} is released and has {instances:?}")),
-            Phase::Aborted => None,
-            Phase::Idle | Phase::Running | Phase::WaitingForConfirm => {
+            RolloutPhase::Completed if instances.iter().all(is_done) => None,
+            RolloutPhase::Completed => Some(format!("{name} is released and has {instances:?}")),
+            RolloutPhase::Aborted => None,
+            RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm => {
                 let is_free = is_sound && !instances.iter().any(is_down);
                 is_free.then(|| format!("{name} is still being released: {release:?} {instances:?}"))
             }

@@ -159,9 +159,9 @@ fn early(change: &Change) -> Option<String> {
     let is_first = change.was.record.proven.is_none() && pods.all(|pod| pod.version == release.target);
     let is_exempt = is_first && !all_are(change, asks_first);
     if all_are(change, needs_confirm) && record.equals.is_empty() && !is_exempt {
-        let first = before.map_or(1, |before| before.group.max(1));
-        if let Some(group) = (first..release.group).find(|group| !change.said.is_confirmed(release.target, *group)) {
-            return Some(format!("{}: group {} is started, nobody confirmed {group}", change.group, release.group));
+        let first = before.map_or(1, |before| before.batch.max(1));
+        if let Some(group) = (first..release.batch).find(|group| !change.said.is_confirmed(release.target, *group)) {
+            return Some(format!("{}: group {} is started, nobody confirmed {group}", change.group, release.batch));
         }
     }
     let is_updated = |slot: &Slot| {

@@ -10,8 +10,8 @@ use contract::keys;
 use contract::name::GroupName;
 use contract::record::{GroupRecord, Slot};
 use contract::time::Timestamp;
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
 
 use crate::checks::model::is_departing;
 use crate::workload::ScheduledCommand;
@@ -64,7 +64,7 @@ fn errands(name: &GroupName, store: &Store, is_calm: bool) -> Vec<Verb> {
     let placed = store.placement(name);
     let mut verbs: Vec<Verb> =
         (1..).zip(&placed.slots).flat_map(|(instance, slot)| of_instance(name, &record, instance, slot)).collect();
-    if let Some(release) = store.read::<Release>(&keys::release(name)) {
+    if let Some(release) = store.read::<RolloutState>(&keys::release(name)) {
         verbs.extend(of_release(name, &record, &release, is_calm));
     }
     verbs
@@ -85,7 +85,7 @@ fn of_instance(name: &GroupName, record: &GroupRecord, instance: u32, slot: &Slo
     verbs
 }
 
-fn of_release(name: &GroupName, record: &GroupRecord, release: &Release, is_calm: bool) -> Option<Verb> {
+fn of_release(name: &GroupName, record: &GroupRecord, release: &RolloutState, is_calm: bool) -> Option<Verb> {
     let say = |action| Some(Verb::Rollout { name: name.clone(), release: Some(release.target), action });
     if release.is_frozen && is_calm {
         return say(RolloutAction::Unfreeze);
@@ -94,6 +94,6 @@ fn of_release(name: &GroupName, record: &GroupRecord, release: &Release, is_calm
     if (record.spec.paused || is_forgivable) && is_calm {
         return say(RolloutAction::Resume);
     }
-    let is_waiting = release.phase == Phase::WaitingForConfirm && release.confirmed != release.group;
-    if is_waiting { say(RolloutAction::Confirm { group: release.group }) } else { None }
+    let is_waiting = release.phase == RolloutPhase::WaitingForConfirm && release.confirmed != release.batch;
+    if is_waiting { say(RolloutAction::Confirm { group: release.batch }) } else { None }
 }

@@ -17,7 +17,7 @@ use contract::query::{Answer, Query, Reply};
 use contract::record::{GroupRecord, Slot};
 use contract::state::HealthState;
 use contract::time::Timestamp;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 use scheduler::core::Core;
 use scheduler::core::io::{CommitResult, Delivery, Effect, Input, Settings, Write};
 
@@ -44,7 +44,7 @@ pub struct Snapshot {
     /// Its instances.
     pub slots: Vec<Slot>,
     /// Its release.
-    pub release: Option<Release>,
+    pub release: Option<RolloutState>,
 }
 
 /// The world.
@@ -290,7 +290,7 @@ impl FaultlessWorld {
 
     fn keep_snapshot(&mut self) {
         let slots = layout::read_slots(&self.watched, &self.store).unwrap_or_default();
-        let release: Option<Release> = self.read(&keys::release(&self.watched));
+        let release: Option<RolloutState> = self.read(&keys::release(&self.watched));
         let is_news = self.snapshots.last().is_none_or(|last| last.slots != slots || last.release != release);
         if is_news {
             self.snapshots.push(Snapshot { slots, release });

@@ -11,8 +11,8 @@ use contract::query::{Answer, Query};
 use contract::rollout::{PodReplacement, StrategyType, UpdatePolicy};
 use contract::rollout_view::{InstanceChange, PlanView};
 use contract::spec::{HealthConfig, PodGroupSpec, PodSpec};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
 use sim::checks::rollout_changes::{self, RolloutStep};
 use sim::random::Random;
 use sim::workload::rollout_specs;
@@ -93,16 +93,19 @@ fn sound(pod: PodSpec, seed: u64) -> PodSpec {
 /// Lets time pass until the release is over, every group confirmed.
 fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
     for _ in 0..MOST_MOMENTS {
-        let Some(release) = world.read::<Release>(&keys::release(name)) else {
+        let Some(release) = world.read::<RolloutState>(&keys::release(name)) else {
             world.pass();
             continue;
         };
         let record = world.record().ok_or("the group is gone")?;
-        if release.phase == Phase::Completed && release.target == record.spec.version && is_still(world, &record.spec) {
+        if release.phase == RolloutPhase::Completed
+            && release.target == record.spec.version
+            && is_still(world, &record.spec)
+        {
             return Ok(());
         }
-        if release.phase == Phase::WaitingForConfirm && release.confirmed != release.group {
-            let action = RolloutAction::Confirm { group: release.group };
+        if release.phase == RolloutPhase::WaitingForConfirm && release.confirmed != release.batch {
+            let action = RolloutAction::Confirm { group: release.batch };
             world.command(Verb::Rollout { name: name.clone(), release: None, action });
         }
         world.pass();

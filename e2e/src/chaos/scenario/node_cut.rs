@@ -116,8 +116,11 @@ impl Scenario for NodeCut {
     async fn prepare(&mut self, cluster: &Cluster) -> Result<(), Error> {
         let nats = cluster.nats().ok_or(Error::State)?;
         let line = TcpProxy::to(nats.trim_start_matches("nats://").to_owned()).await.map_err(Error::Run)?;
-        let ways =
-            Connections { nats: format!("nats://{}", line.address), engine: devcluster::docker::socket(), group: "default" };
+        let ways = Connections {
+            nats: format!("nats://{}", line.address),
+            engine: devcluster::docker::socket(),
+            group: "default",
+        };
         self.line = Some(line);
         self.node = Some(Node::join(cluster, ways).await?);
         for (word, stateful) in [("wander", false), ("state", true)] {

@@ -1,28 +1,33 @@
 //! Adapters of deployment units: allocation, groups, quotas.
 
-use planner::rollout::groups::{self, Grouping, Kind, Spread};
+use planner::rollout::batches::{self, BatchKind, BatchSettings, Spread};
+use planner::rollout::numbers::Amount;
 use planner::rollout::rebalance;
 use planner::rollout::reschedule::{self, reschedule};
 use planner::rollout::split::{Split, scaled};
-use planner::rollout::units::{Unit, Warning, allocate, is_admissible};
+use planner::rollout::units::{UnitWish, Warning, allocate};
 use serde_json::{Map, Value, json};
 
-use crate::input::{Answer, Input, flaw};
-use crate::rolling::by_name;
+use super::input::{InputError, VectorInput, invalid};
+use super::rolling::by_name;
 
-pub(crate) fn allocate_units(input: &Input) -> Answer<Value> {
+pub(crate) fn allocate_units(input: &VectorInput) -> Result<Value, InputError> {
     let (values, wishes, current) = (input.texts("values")?, input.object("unit_replicas")?, input.object("current")?);
     // Rule 5 of section 4.2: admission rejects these.
     if let Some(unknown) = wishes.0.keys().find(|name| !values.contains(&name.as_str())) {
-        return flaw(format!("a wish for {unknown:?}, which is no unit"));
+        return invalid(format!("a wish for {unknown:?}, which is no unit"));
     }
     if (1..values.len()).any(|at| values[..at].contains(&values[at])) {
-        return flaw("a unit is named twice");
+        return invalid("a unit is named twice");
     }
-    let unit = |name: &&str| Ok(Unit { wish: wishes.amount(name)?, current: current.count_or(name, 0)? });
-    let units: Vec<Unit> = values.iter().map(unit).collect::<Answer<_>>()?;
+    let unit = |name: &&str| Ok(UnitWish { wish: wishes.amount(name)?, current: current.count_or(name, 0)? });
+    let units: Vec<UnitWish> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
+    let is_admissible = |wish: Amount| match wish {
+        Amount::Count(count) => count >= 0,
+        Amount::Percent(percent) => (0..=100).contains(&percent),
+    };
     if units.iter().filter_map(|unit| unit.wish).any(|wish| !is_admissible(wish)) {
-        return flaw("a wish below nothing or above everything");
+        return invalid("a wish below 0 or above 100%");
     }
     let allocation = allocate(input.count("replicas")?, &units);
     let warning = |warning: &Warning| match warning {
@@ -35,29 +40,29 @@ pub(crate) fn allocate_units(input: &Input) -> Answer<Value> {
     Ok(json!({"units": by_name(values, &allocation.sizes), "warnings": warnings}))
 }
 
-pub(crate) fn resolve_batch_size(input: &Input) -> Answer<Value> {
+pub(crate) fn resolve_batch_size(input: &VectorInput) -> Result<Value, InputError> {
     batch_size(input, input.count("replicas")?).map(|size| json!(size))
 }
 
-fn batch_size(input: &Input, replicas: i64) -> Answer<i64> {
-    let size = input.amount("batch_size")?.map_or_else(|| flaw("no \"batch_size\""), Ok)?;
-    Ok(groups::batch_size(size, replicas))
+fn batch_size(input: &VectorInput, replicas: i64) -> Result<i64, InputError> {
+    let size = input.amount("batch_size")?.map_or_else(|| invalid("no \"batch_size\""), Ok)?;
+    Ok(batches::batch_size(size, replicas))
 }
 
-fn grouping(input: &Input, units: &[groups::Unit]) -> Answer<Grouping> {
+fn grouping(input: &VectorInput, units: &[batches::UnitProgress]) -> Result<BatchSettings, InputError> {
     let beta = match input.text_or("upgrade_type", "Beta")? {
         "Beta" => true,
         "Batch" => false,
-        other => return flaw(format!("no upgrade type {other:?}")),
+        other => return invalid(format!("no upgrade type {other:?}")),
     };
     let spread = match input.text_or("spread", "Proportional")? {
         "Proportional" => Spread::Proportional,
         "Even" => Spread::Even,
         "Sequential" => Spread::Sequential,
-        other => return flaw(format!("no spread {other:?}")),
+        other => return invalid(format!("no spread {other:?}")),
     };
     let replicas = units.iter().fold(0, |sum: i64, unit| sum.saturating_add(unit.target));
-    Ok(Grouping { batch_size: batch_size(input, replicas)?, beta, spread })
+    Ok(BatchSettings { batch_size: batch_size(input, replicas)?, beta, spread })
 }
 
 /// Counts by the names of their units, without those that are zero.
@@ -66,42 +71,43 @@ fn above_zero(names: &[&str], counts: &[i64]) -> Map<String, Value> {
     named.map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
 }
 
-pub(crate) fn batch_plan(input: &Input) -> Answer<Value> {
+pub(crate) fn batch_plan(input: &VectorInput) -> Result<Value, InputError> {
     let (values, target, updated) = (input.texts("values")?, input.object("target")?, input.object("updated")?);
-    let unit =
-        |name: &&str| Ok(groups::Unit { target: target.count_or(name, 0)?, committed: updated.count_or(name, 0)? });
-    let units: Vec<groups::Unit> = values.iter().map(unit).collect::<Answer<_>>()?;
+    let unit = |name: &&str| {
+        Ok(batches::UnitProgress { target: target.count_or(name, 0)?, committed: updated.count_or(name, 0)? })
+    };
+    let units: Vec<batches::UnitProgress> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
     let grouping = grouping(input, &units)?;
     let mut partition: Vec<i64> = units.iter().map(|unit| unit.committed).collect();
-    let group = |group: groups::Group| {
+    let group = |group: batches::Batch| {
         for (now, add) in partition.iter_mut().zip(&group.add) {
             *now += add;
         }
         let kind = match group.kind {
-            Kind::Beta => "Beta",
-            Kind::Batch => "Batch",
+            BatchKind::Beta => "Beta",
+            BatchKind::Batch => "Batch",
         };
         let add = above_zero(&values, &group.add);
         let partition = by_name(values.iter().copied(), &partition);
         json!({"kind": kind, "add": add, "partition": partition, "total": group.add.iter().sum::<i64>()})
     };
-    Ok(groups::groups(grouping, &units).map(group).collect())
+    Ok(batches::batches(grouping, &units).map(group).collect())
 }
 
-pub(crate) fn unit_scale_split(input: &Input) -> Answer<Value> {
+pub(crate) fn unit_scale_split(input: &VectorInput) -> Result<Value, InputError> {
     let now = Split { updated: input.count("updated")?, old: input.count("old")? };
     let Split { updated, old } = scaled(now, input.count("target")?);
     Ok(json!({"updated": updated, "old": old}))
 }
 
-pub(crate) fn auto_reschedule(input: &Input) -> Answer<Value> {
+pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> {
     let values = input.texts("values")?;
     let (target, stuck, tried) = (input.object("target")?, input.object("stuck")?, input.object("tried")?);
     let (pinned, saturated) = (input.texts("pinned")?, input.texts("saturated")?);
     let slots = input.get("free_slots").map(|_| input.object("free_slots")).transpose()?;
     let unit = |name: &&str| {
         let tried = tried.texts(name)?;
-        Ok(reschedule::Unit {
+        Ok(reschedule::UnitQuota {
             target: target.count_or(name, 0)?,
             stuck: stuck.count_or(name, 0)?,
             is_pinned: pinned.contains(name),
@@ -111,7 +117,7 @@ pub(crate) fn auto_reschedule(input: &Input) -> Answer<Value> {
             tried: (0..values.len()).filter(|&at| tried.contains(&values[at])).collect(),
         })
     };
-    let units: Vec<reschedule::Unit> = values.iter().map(unit).collect::<Answer<_>>()?;
+    let units: Vec<reschedule::UnitQuota> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
     let result = reschedule(&units);
     let moves: Vec<[&str; 2]> = result.moves.iter().map(|step| [values[step.from], values[step.to]]).collect();
     let unplaced = above_zero(&values, &result.unplaced);
@@ -124,19 +130,19 @@ pub(crate) fn auto_reschedule(input: &Input) -> Answer<Value> {
     }))
 }
 
-pub(crate) fn rebalance_step(input: &Input) -> Answer<Value> {
+pub(crate) fn rebalance_step(input: &VectorInput) -> Result<Value, InputError> {
     let (target, spec, available) = (input.object("target")?, input.object("spec")?, input.object("available")?);
     let mut names: Vec<&str> = target.0.keys().chain(spec.0.keys()).map(String::as_str).collect();
     names.sort_unstable();
     names.dedup();
     let unit = |name: &&str| {
-        Ok(rebalance::Unit {
+        Ok(rebalance::UnitPods {
             target: target.count_or(name, 0)?,
             spec: spec.count_or(name, 0)?,
             available: available.count_or(name, 0)?,
         })
     };
-    let units: Vec<rebalance::Unit> = names.iter().map(unit).collect::<Answer<_>>()?;
+    let units: Vec<rebalance::UnitPods> = names.iter().map(unit).collect::<Result<_, InputError>>()?;
     let sizes = rebalance::step(input.count("replicas")?, &units);
     Ok(by_name(names, &sizes))
 }

@@ -1,29 +1,35 @@
-//! A world for the conductor: pods take their time, break, and are made anew at their slot's revision.
+//! A cluster for the conductor: pods take their time, break, and are made anew at their slot's revision.
 //!
-//! The leader remembers nothing: each tick it is given the facts and the stored release only. After every decision the world
+//! The leader remembers nothing: each tick it is given the facts and the stored release only. After every decision the cluster
 //! asks again, since a leader may be replaced at that very moment: the second answer must be that nothing is to be done.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 use crate::rollout::availability::Ready;
+use crate::rollout::batches::Spread;
 use crate::rollout::controller::{
-    Action, Control, Decision, Facts, FailureAction, Grouped, Pod, Release, Settings, Slot, Style, Unit, apply,
-    controller, perform_all,
+    Action, BatchStrategy, Control, Decision, DryRun, FailureAction, RolloutFacts, RolloutPod, RolloutSettings,
+    RolloutState, RolloutStrategy, Slot, UnitFacts, apply, controller, dry_run, perform_all,
 };
-use crate::rollout::groups::Spread;
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
-use crate::rollout::recreate::Phase;
-use crate::rollout::release;
+use crate::rollout::recreate::PodPhase;
+use crate::rollout::transition;
 
-pub(super) fn rolling(surge: i64, unavailable: i64) -> Style {
-    Style::Rolling { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) }
+/// The dry run in a cluster where every pod fits on every node.
+pub(super) fn plan(facts: &RolloutFacts) -> DryRun {
+    dry_run(facts, |_, _| ControlFlow::Continue(()))
 }
 
-pub(super) fn grouped(batch_size: i64, beta: bool) -> Grouped {
-    Grouped {
+pub(super) fn rolling(surge: i64, unavailable: i64) -> RolloutStrategy {
+    RolloutStrategy::Rolling { surge: Some(Amount::Count(surge)), unavailable: Some(Amount::Count(unavailable)) }
+}
+
+pub(super) fn batched(batch_size: i64, beta: bool) -> BatchStrategy {
+    BatchStrategy {
         batch_size: Amount::Count(batch_size),
         beta,
         spread: Spread::Proportional,
@@ -32,9 +38,9 @@ pub(super) fn grouped(batch_size: i64, beta: bool) -> Grouped {
     }
 }
 
-pub(super) fn settings(style: Style) -> Settings {
-    Settings {
-        style,
+pub(super) fn settings(strategy: RolloutStrategy) -> RolloutSettings {
+    RolloutSettings {
+        strategy,
         min_ready: Duration::ZERO,
         deadline: Some(Duration::from_secs(600)),
         replacement: None,
@@ -47,10 +53,10 @@ pub(super) fn settings(style: Style) -> Settings {
     }
 }
 
-pub(super) fn healthy(revision: u32) -> Pod {
-    let mut pod = Pod::ordered(revision);
+pub(super) fn healthy(revision: u32) -> RolloutPod {
+    let mut pod = RolloutPod::ordered(revision);
     pod.node = "n".to_owned();
-    pod.phase = Phase::Running;
+    pod.phase = PodPhase::Running;
     pod.ready = Ready { ready: true, since: Some(Moment::from_secs(0)) };
     pod.created = Some(Moment::from_secs(0));
     pod
@@ -61,21 +67,21 @@ pub(super) fn slot(number: u32, unit: usize, revision: u32) -> Slot {
 }
 
 /// Units with these wishes, named after their place.
-pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<Unit> {
-    let unit = |(at, wish): (usize, Option<Amount>)| Unit { name: format!("u{at}"), wish, free_slots: None };
+pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<UnitFacts> {
+    let unit = |(at, wish): (usize, Option<Amount>)| UnitFacts { name: format!("u{at}"), wish, free_slots: None };
     wishes.into_iter().enumerate().map(unit).collect()
 }
 
 /// What another leader finds.
-fn stored(release: &Release) -> Release {
-    let text = serde_json::to_string(release).expect("it can be written");
+fn stored(state: &RolloutState) -> RolloutState {
+    let text = serde_json::to_string(state).expect("it can be written");
     let found = serde_json::from_str(&text).expect("it can be read");
-    assert_eq!(found, *release);
+    assert_eq!(found, *state);
     found
 }
 
-pub(super) struct World {
-    pub facts: Facts,
+pub(super) struct RolloutCluster {
+    pub facts: RolloutFacts,
     /// One leader leads all the time, and is asked once.
     pub is_led_by_one: bool,
     /// Revisions that never get ready.
@@ -94,15 +100,15 @@ pub(super) struct World {
     pub history: Vec<(u64, Vec<Action>)>,
 }
 
-impl World {
+impl RolloutCluster {
     /// A group at revision 1 that is as it should be: this many instances of each unit.
-    pub(super) fn settled(style: Style, sizes: &[usize]) -> Self {
+    pub(super) fn settled(strategy: RolloutStrategy, sizes: &[usize]) -> Self {
         let unit_of = sizes.iter().enumerate().flat_map(|(unit, size)| std::iter::repeat_n(unit, *size));
         let slots: Vec<Slot> = unit_of.zip(1..).map(|(unit, number)| slot(number, unit, 1)).collect();
-        let mut release = Release::toward(1);
-        release.phase = release::Phase::Completed;
-        let facts = Facts {
-            settings: settings(style),
+        let mut state = RolloutState::toward(1);
+        state.phase = transition::RolloutPhase::Completed;
+        let facts = RolloutFacts {
+            settings: settings(strategy),
             replicas: i64::try_from(slots.len()).expect("few"),
             target: 1,
             equals: BTreeSet::new(),
@@ -113,11 +119,11 @@ impl World {
             slots,
             strays: 0,
             is_blind: false,
-            release,
+            state,
             now: Moment::from_secs(1_000),
         };
         let wishes = sizes.iter().map(|size| Some(Amount::Count(i64::try_from(*size).expect("few"))));
-        let mut world = Self {
+        let mut cluster = Self {
             facts,
             is_led_by_one: false,
             broken: BTreeSet::new(),
@@ -130,14 +136,14 @@ impl World {
             history: Vec::new(),
         };
         if sizes.windows(2).any(|two| two[0] != two[1]) {
-            world.facts.units = units(wishes);
+            cluster.facts.units = units(wishes);
         }
-        world.decide();
-        assert_eq!(world.history, [], "it was as it should be");
-        world
+        cluster.decide();
+        assert_eq!(cluster.history, [], "it was as it should be");
+        cluster
     }
 
-    pub(super) fn release(&mut self, target: u32) -> &mut Self {
+    pub(super) fn roll_out(&mut self, target: u32) -> &mut Self {
         self.facts.target = target;
         self
     }
@@ -151,23 +157,23 @@ impl World {
     }
 
     pub(super) fn say(&mut self, control: Control) {
-        self.facts.release = apply(&self.facts.release, control, self.facts.now).expect("nothing against it");
+        self.facts.state = apply(&self.facts.state, control, self.facts.now).expect("nothing against it");
     }
 
-    /// One decision and what it orders; nothing in the world moves.
+    /// One decision and what it orders; nothing in the cluster moves.
     pub(super) fn decide(&mut self) -> Decision {
         let decision = controller(&self.facts);
-        self.facts.release = if self.is_led_by_one { decision.release.clone() } else { stored(&decision.release) };
+        self.facts.state = if self.is_led_by_one { decision.state.clone() } else { stored(&decision.state) };
         for (number, leaving) in self.perform(&decision.actions) {
             self.leaving.entry(number).or_default().extend(std::iter::repeat_n(self.end, leaving));
         }
         if !decision.actions.is_empty() {
-            self.history.push((decision.release.group, decision.actions.clone()));
+            self.history.push((decision.state.batch, decision.actions.clone()));
         }
         if !self.is_led_by_one {
             let again = controller(&self.facts);
             assert_eq!(again.actions, [], "a second leader does nothing more after {:?}", decision.actions);
-            assert_eq!(again.release, decision.release, "and remembers the same");
+            assert_eq!(again.state, decision.state, "and remembers the same");
         }
         self.last = Some(decision.clone());
         decision
@@ -206,7 +212,7 @@ impl World {
             for (pod, held) in slot.main.as_mut().map(|main| (main, held)).into_iter().chain(next) {
                 let may_run = !slot.is_stopped && !held && pod.unschedulable_since.is_none();
                 if pod.created.is_none() && may_run {
-                    (pod.created, pod.node, pod.phase) = (Some(now), "n".to_owned(), Phase::Running);
+                    (pod.created, pod.node, pod.phase) = (Some(now), "n".to_owned(), PodPhase::Running);
                 }
                 let is_up = pod.created.is_some_and(|created| created.after(start) <= now);
                 if is_up && !pod.ready.ready && !self.broken.contains(&pod.revision) {
@@ -214,7 +220,7 @@ impl World {
                 }
             }
         }
-        if let Some(release::Phase::Completed) = self.last.as_ref().map(|last| last.release.phase) {
+        if let Some(transition::RolloutPhase::Completed) = self.last.as_ref().map(|last| last.state.phase) {
             self.facts.proven = Some(self.facts.target);
         }
     }
@@ -264,14 +270,14 @@ impl World {
         for _ in 0..most {
             let decision = self.decide();
             self.pass();
-            if !decision.release.is_open() && decision.actions.is_empty() {
+            if !decision.state.is_open() && decision.actions.is_empty() {
                 break;
             }
         }
         self.last.as_ref().expect("it was asked")
     }
 
-    pub(super) fn pods(&self) -> impl Iterator<Item = &Pod> {
+    pub(super) fn pods(&self) -> impl Iterator<Item = &RolloutPod> {
         self.facts.slots.iter().flat_map(|slot| slot.main.iter().chain(slot.next.iter().map(|next| &next.pod)))
     }
 

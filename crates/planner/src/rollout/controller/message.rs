@@ -1,13 +1,13 @@
 //! Says in plain words why a release failed: once, for the group's record, events and views.
 
-use super::memory::{Cause, Failure};
+use super::state::{Cause, Failure};
 
 /// Most instances named: more say nothing more.
 const MOST_NAMED: usize = 20;
 
 impl Failure {
     /// Which instances failed, how, and what is known of it.
-    pub fn words(&self) -> String {
+    pub fn message(&self) -> String {
         let is_one = self.slots.len() == 1;
         let what = match (self.cause, is_one) {
             (Cause::Crashing, true) => "is crash-looping",
@@ -46,13 +46,13 @@ mod tests {
     fn one_instance_is_one_and_many_are_not_all_named() {
         let failure = |slots: Vec<u32>| Failure {
             cause: Cause::Unschedulable,
-            group: 0,
+            batch: 0,
             slots,
             since: Moment::from_secs(0),
             why: "no node fits: there is no node".to_owned(),
         };
-        assert_eq!(failure(vec![2]).words(), "instance 2 finds no place (no node fits: there is no node)");
-        assert!(failure(vec![2, 3]).words().starts_with("instances 2, 3 find no place"));
+        assert_eq!(failure(vec![2]).message(), "instance 2 finds no place (no node fits: there is no node)");
+        assert!(failure(vec![2, 3]).message().starts_with("instances 2, 3 find no place"));
         let all: Vec<u32> = (1..=22).collect();
         assert!(instances(&all).ends_with("19, 20 and 2 more"), "{}", instances(&all));
         assert_eq!(instances(&[]), "no instance in particular");

@@ -1,8 +1,7 @@
-//! Decides which pods of a release are updated together (section 4.3).
+//! Decides which pods a rollout by batches updates together (section 4.3).
 //!
-//! Memoryless (D-12): the next group follows from targets, from what is committed to the target revision, and from the
-//! settings. So restarts, scaling and edits in the middle need no plan to be kept, and the whole plan is the next group
-//! asked for again and again.
+//! Stateless: the next batch follows from the targets, the pods committed to the target revision and the settings, so no
+//! plan is stored, and restarts, scaling and edits need none. Units of 5 and 5 pods, batch size 4, with a beta: 1/1, 2/2, 2/2.
 
 pub use contract::rollout::Spread;
 
@@ -11,36 +10,30 @@ use serde::{Deserialize, Serialize};
 use super::apportion::apportion;
 use super::numbers::{Amount, sum};
 
-/// What a group is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum BatchKind {
     /// One pod of every unit that has none at the target revision yet.
     Beta,
-    /// As many as the batch size says.
+    /// `batch_size` pods.
     Batch,
 }
 
-/// How a release is grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grouping {
-    /// Pods of a batch.
+pub struct BatchSettings {
     pub batch_size: i64,
-    /// The first group is a beta.
+    /// The first batch is one pod of each unit.
     pub beta: bool,
-    /// How a batch is spread.
     pub spread: Spread,
 }
 
-/// A unit, in declaration order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Unit {
-    /// Pods it is to have.
+pub struct UnitProgress {
     pub target: i64,
-    /// Pods committed to the target revision: its `updatedTarget` (D-19).
+    /// Pods committed to the target revision: its `updatedTarget`.
     pub committed: i64,
 }
 
-impl Unit {
+impl UnitProgress {
     fn work(self) -> i64 {
         self.target.saturating_sub(self.committed).max(0)
     }
@@ -49,25 +42,23 @@ impl Unit {
     }
 }
 
-/// Pods updated together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Group {
-    /// Beta or batch.
-    pub kind: Kind,
-    /// How many more pods of each unit are committed.
+pub struct Batch {
+    pub kind: BatchKind,
+    /// Pods of each unit that the batch adds to the committed ones.
     pub add: Vec<i64>,
 }
 
-/// A batch size as a count: a percentage is of the replicas, rounded up; never below one.
+/// A percentage is of the replicas, rounded up, and at least 1: 30% of 10 are 3, 1% of 10 are 1.
 pub fn batch_size(size: Amount, replicas: i64) -> i64 {
     size.rounded_up(replicas).max(1)
 }
 
-/// The next group; none when every pod is committed.
-pub fn next_group(grouping: &Grouping, units: &[Unit]) -> Option<Group> {
+/// The next batch; `None` when every pod is committed.
+pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Batch> {
     let mut units = units.to_vec();
     if grouping.spread == Spread::Sequential {
-        // Only the first unit with work takes part: the others look as if they were done.
+        // Only the first unit with work takes part: the others count as done.
         let first = units.iter().position(|unit| unit.work() > 0)?;
         for (_, unit) in units.iter_mut().enumerate().filter(|(at, _)| *at != first) {
             unit.target = unit.committed;
@@ -78,17 +69,20 @@ pub fn next_group(grouping: &Grouping, units: &[Unit]) -> Option<Group> {
         return None;
     }
     if grouping.beta && units.iter().any(|unit| unit.needs_beta()) {
-        return Some(Group { kind: Kind::Beta, add: units.iter().map(|unit| i64::from(unit.needs_beta())).collect() });
+        return Some(Batch {
+            kind: BatchKind::Beta,
+            add: units.iter().map(|unit| i64::from(unit.needs_beta())).collect(),
+        });
     }
     let pods = grouping.batch_size.max(1).min(sum(work.iter().copied()));
     let add = match grouping.spread {
         Spread::Proportional | Spread::Sequential => apportion(pods, &work),
         Spread::Even => filled(pods, &work),
     };
-    Some(Group { kind: Kind::Batch, add })
+    Some(Batch { kind: BatchKind::Batch, add })
 }
 
-/// Water filling: rounds of one pod from every unit that has work left, in declaration order, until there are enough.
+/// Round robin: one pod from each unit with work left, in declaration order, until `pods` are taken. 6 pods of 2 and 10: 2 and 4.
 fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
     let mut parts = vec![0; work.len()];
     loop {
@@ -108,11 +102,11 @@ fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
     }
 }
 
-/// All groups from here to the end, one after the other. Lazy: a release of a million pods one by one is a million groups.
-pub fn groups(grouping: Grouping, units: &[Unit]) -> impl Iterator<Item = Group> + use<> {
+/// All batches from here to the end. Lazy: a rollout of a million pods one by one has a million batches.
+pub fn batches(grouping: BatchSettings, units: &[UnitProgress]) -> impl Iterator<Item = Batch> + use<> {
     let mut units = units.to_vec();
     std::iter::from_fn(move || {
-        let group = next_group(&grouping, &units)?;
+        let group = next_batch(&grouping, &units)?;
         for (unit, add) in units.iter_mut().zip(&group.add) {
             unit.committed = sum([unit.committed, *add]);
         }
@@ -127,42 +121,42 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    const PROPORTIONAL: Grouping = Grouping { batch_size: 4, beta: true, spread: Spread::Proportional };
+    const PROPORTIONAL: BatchSettings = BatchSettings { batch_size: 4, beta: true, spread: Spread::Proportional };
 
-    fn units(targets: &[i64], committed: &[i64]) -> Vec<Unit> {
-        let unit = |(target, committed): (&i64, &i64)| Unit { target: *target, committed: *committed };
+    fn units(targets: &[i64], committed: &[i64]) -> Vec<UnitProgress> {
+        let unit = |(target, committed): (&i64, &i64)| UnitProgress { target: *target, committed: *committed };
         targets.iter().zip(committed).map(unit).collect()
     }
 
-    /// The groups as the table writes them: `b1/1 2/2`.
-    fn plan(grouping: Grouping, units: &[Unit]) -> String {
-        let group = |group: Group| {
+    /// The batches as the table writes them: `b1/1 2/2`.
+    fn plan(grouping: BatchSettings, units: &[UnitProgress]) -> String {
+        let group = |group: Batch| {
             let parts: Vec<String> = group.add.iter().map(ToString::to_string).collect();
-            format!("{}{}", if group.kind == Kind::Beta { "b" } else { "" }, parts.join("/"))
+            format!("{}{}", if group.kind == BatchKind::Beta { "b" } else { "" }, parts.join("/"))
         };
-        groups(grouping, units).map(group).collect::<Vec<_>>().join(" ")
+        batches(grouping, units).map(group).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
     fn the_table_of_section_4_3() {
-        let batch = Grouping { beta: false, ..PROPORTIONAL };
+        let batch = BatchSettings { beta: false, ..PROPORTIONAL };
         assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[0, 0])), "b1/1 2/2 2/2");
         assert_eq!(plan(PROPORTIONAL, &units(&[4, 6], &[0, 0])), "b1/1 1/3 2/2");
         assert_eq!(plan(PROPORTIONAL, &units(&[2, 8], &[0, 0])), "b1/1 0/4 1/3");
         assert_eq!(plan(batch, &units(&[5, 5], &[0, 0])), "2/2 2/2 1/1");
-        assert_eq!(plan(Grouping { batch_size: 3, ..batch }, &units(&[5, 5], &[0, 0])), "2/1 1/2 2/1 0/1");
+        assert_eq!(plan(BatchSettings { batch_size: 3, ..batch }, &units(&[5, 5], &[0, 0])), "2/1 1/2 2/1 0/1");
         assert_eq!(plan(PROPORTIONAL, &units(&[4, 1, 5], &[0, 0, 0])), "b1/1/1 2/0/2 1/0/2");
         assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 2])), "2/2 1/1");
         assert_eq!(plan(PROPORTIONAL, &units(&[5, 5], &[2, 0])), "b0/1 2/2 1/2");
-        let sequential = Grouping { batch_size: 2, beta: true, spread: Spread::Sequential };
+        let sequential = BatchSettings { batch_size: 2, beta: true, spread: Spread::Sequential };
         assert_eq!(plan(sequential, &units(&[3, 3], &[0, 0])), "b1/0 2/0 b0/1 0/2");
     }
 
     #[test]
     fn even_takes_all_of_a_small_unit_and_proportional_its_share() {
-        let batch = Grouping { batch_size: 6, beta: false, spread: Spread::Even };
+        let batch = BatchSettings { batch_size: 6, beta: false, spread: Spread::Even };
         assert_eq!(plan(batch, &units(&[2, 10], &[0, 0])), "2/4 0/6");
-        assert_eq!(plan(Grouping { spread: Spread::Proportional, ..batch }, &units(&[2, 10], &[0, 0])), "1/5 1/5");
+        assert_eq!(plan(BatchSettings { spread: Spread::Proportional, ..batch }, &units(&[2, 10], &[0, 0])), "1/5 1/5");
     }
 
     #[test]
@@ -174,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_sequential_batch_does_not_spill_into_the_next_unit() {
-        let sequential = Grouping { batch_size: 5, beta: false, spread: Spread::Sequential };
+        let sequential = BatchSettings { batch_size: 5, beta: false, spread: Spread::Sequential };
         assert_eq!(plan(sequential, &units(&[3, 6], &[0, 0])), "3/0 0/5 0/1");
     }
 
@@ -189,16 +183,16 @@ mod tests {
             state in prop::collection::vec((0..30i64, 0..30i64), 1..5), batch_size in 1..12i64,
             beta: bool, spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         ) {
-            let mut units: Vec<Unit> =
-                state.into_iter().map(|(target, committed)| Unit { target, committed: committed.min(target) }).collect();
-            for group in groups(Grouping { batch_size, beta, spread }, &units.clone()) {
+            let mut units: Vec<UnitProgress> =
+                state.into_iter().map(|(target, committed)| UnitProgress { target, committed: committed.min(target) }).collect();
+            for group in batches(BatchSettings { batch_size, beta, spread }, &units.clone()) {
                 let work: i64 = units.iter().map(|unit| unit.work()).sum();
                 let pods: i64 = group.add.iter().sum();
                 prop_assert!(pods > 0);
-                prop_assert!(group.kind == Kind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
-                prop_assert!(group.kind == Kind::Beta || pods <= batch_size);
+                prop_assert!(group.kind == BatchKind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
+                prop_assert!(group.kind == BatchKind::Beta || pods <= batch_size);
                 for (unit, add) in units.iter_mut().zip(&group.add) {
-                    if group.kind == Kind::Batch && spread == Spread::Proportional {
+                    if group.kind == BatchKind::Batch && spread == Spread::Proportional {
                         prop_assert!((add * work - pods * unit.work()).abs() < work, "the share, rounded");
                     }
                     unit.committed += add;
@@ -210,7 +204,7 @@ mod tests {
 
         fn no_group_is_too_large(a: i64, b: i64, batch_size: i64) {
             for spread in [Spread::Proportional, Spread::Even, Spread::Sequential] {
-                next_group(&Grouping { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
+                next_batch(&BatchSettings { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
             }
         }
 
@@ -218,13 +212,13 @@ mod tests {
             targets in prop::collection::vec(0..20i64, 1..5), batch_size in 1..8i64, beta: bool, done in 0..12usize,
             spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         ) {
-            let grouping = Grouping { batch_size, beta, spread };
+            let grouping = BatchSettings { batch_size, beta, spread };
             let mut now = units(&targets, &vec![0; targets.len()]);
-            let plan: Vec<Group> = groups(grouping, &now).collect();
+            let plan: Vec<Batch> = batches(grouping, &now).collect();
             for group in plan.iter().take(done) {
                 now.iter_mut().zip(&group.add).for_each(|(unit, add)| unit.committed += add);
             }
-            let rest: Vec<Group> = groups(grouping, &now).collect();
+            let rest: Vec<Batch> = batches(grouping, &now).collect();
             prop_assert_eq!(&rest[..], &plan[done.min(plan.len())..]);
             let pods: i64 = plan.iter().flat_map(|group| &group.add).sum();
             prop_assert_eq!(pods, targets.iter().sum::<i64>(), "together they are the target");

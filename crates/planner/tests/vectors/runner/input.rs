@@ -11,20 +11,18 @@ use serde_json::{Map, Value};
 
 /// Why an input is not one.
 #[derive(Debug)]
-pub(crate) struct Flaw(pub(crate) String);
+pub(crate) struct InputError(pub(crate) String);
 
-pub(crate) type Answer<T> = Result<T, Flaw>;
-
-pub(crate) fn flaw<T>(text: impl Into<String>) -> Answer<T> {
-    Err(Flaw(text.into()))
+pub(crate) fn invalid<T>(text: impl Into<String>) -> Result<T, InputError> {
+    Err(InputError(text.into()))
 }
 
 /// An object of named inputs.
-pub(crate) struct Input(pub(crate) Map<String, Value>);
+pub(crate) struct VectorInput(pub(crate) Map<String, Value>);
 
-impl Input {
-    fn of(value: &Value) -> Answer<Self> {
-        value.as_object().map_or_else(|| flaw(format!("{value} is no object")), |object| Ok(Self(object.clone())))
+impl VectorInput {
+    fn of(value: &Value) -> Result<Self, InputError> {
+        value.as_object().map_or_else(|| invalid(format!("{value} is no object")), |object| Ok(Self(object.clone())))
     }
 
     /// What is given and not null.
@@ -32,88 +30,88 @@ impl Input {
         self.0.get(name).filter(|value| !value.is_null())
     }
 
-    fn need<T>(&self, name: &str, found: Answer<Option<T>>) -> Answer<T> {
-        found?.map_or_else(|| flaw(format!("no {name:?}")), Ok)
+    fn need<T>(&self, name: &str, found: Result<Option<T>, InputError>) -> Result<T, InputError> {
+        found?.map_or_else(|| invalid(format!("no {name:?}")), Ok)
     }
 
-    fn read<T>(&self, name: &str, kind: &str, read: impl Fn(&Value) -> Option<T>) -> Answer<Option<T>> {
+    fn read<T>(&self, name: &str, kind: &str, read: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, InputError> {
         match self.get(name) {
             None => Ok(None),
             Some(value) => {
-                read(value).map_or_else(|| flaw(format!("{name:?} is {value}, not {kind}")), |it| Ok(Some(it)))
+                read(value).map_or_else(|| invalid(format!("{name:?} is {value}, not {kind}")), |it| Ok(Some(it)))
             }
         }
     }
 
-    pub(crate) fn count(&self, name: &str) -> Answer<i64> {
+    pub(crate) fn count(&self, name: &str) -> Result<i64, InputError> {
         self.need(name, self.maybe_count(name))
     }
-    pub(crate) fn count_or(&self, name: &str, default: i64) -> Answer<i64> {
+    pub(crate) fn count_or(&self, name: &str, default: i64) -> Result<i64, InputError> {
         Ok(self.maybe_count(name)?.unwrap_or(default))
     }
-    pub(crate) fn maybe_count(&self, name: &str) -> Answer<Option<i64>> {
+    pub(crate) fn maybe_count(&self, name: &str) -> Result<Option<i64>, InputError> {
         self.read(name, "a whole number", Value::as_i64)
     }
 
-    pub(crate) fn flag(&self, name: &str) -> Answer<bool> {
+    pub(crate) fn flag(&self, name: &str) -> Result<bool, InputError> {
         self.need(name, self.read(name, "true or false", Value::as_bool))
     }
-    pub(crate) fn flag_or(&self, name: &str, default: bool) -> Answer<bool> {
+    pub(crate) fn flag_or(&self, name: &str, default: bool) -> Result<bool, InputError> {
         Ok(self.read(name, "true or false", Value::as_bool)?.unwrap_or(default))
     }
 
-    pub(crate) fn text(&self, name: &str) -> Answer<&str> {
-        self.maybe_text(name)?.map_or_else(|| flaw(format!("no {name:?}")), Ok)
+    pub(crate) fn text(&self, name: &str) -> Result<&str, InputError> {
+        self.maybe_text(name)?.map_or_else(|| invalid(format!("no {name:?}")), Ok)
     }
-    pub(crate) fn text_or<'a>(&'a self, name: &str, default: &'a str) -> Answer<&'a str> {
+    pub(crate) fn text_or<'a>(&'a self, name: &str, default: &'a str) -> Result<&'a str, InputError> {
         Ok(self.maybe_text(name)?.unwrap_or(default))
     }
-    pub(crate) fn maybe_text(&self, name: &str) -> Answer<Option<&str>> {
+    pub(crate) fn maybe_text(&self, name: &str) -> Result<Option<&str>, InputError> {
         match self.get(name) {
             None => Ok(None),
             Some(Value::String(text)) => Ok(Some(text)),
-            Some(value) => flaw(format!("{name:?} is {value}, not a text")),
+            Some(value) => invalid(format!("{name:?} is {value}, not a text")),
         }
     }
 
     /// A count or a percentage; none when it is null or not given.
-    pub(crate) fn amount(&self, name: &str) -> Answer<Option<Amount>> {
+    pub(crate) fn amount(&self, name: &str) -> Result<Option<Amount>, InputError> {
         self.get(name).map(amount).transpose()
     }
     /// The same with a default for an input that is not given; null is still none.
-    pub(crate) fn amount_or(&self, name: &str, default: Amount) -> Answer<Option<Amount>> {
+    pub(crate) fn amount_or(&self, name: &str, default: Amount) -> Result<Option<Amount>, InputError> {
         if self.0.contains_key(name) { self.amount(name) } else { Ok(Some(default)) }
     }
 
-    pub(crate) fn moment(&self, name: &str) -> Answer<Moment> {
+    pub(crate) fn moment(&self, name: &str) -> Result<Moment, InputError> {
         self.need(name, self.maybe_moment(name))
     }
-    pub(crate) fn moment_or(&self, name: &str, default: i64) -> Answer<Moment> {
+    pub(crate) fn moment_or(&self, name: &str, default: i64) -> Result<Moment, InputError> {
         Ok(self.maybe_moment(name)?.unwrap_or_else(|| Moment::from_secs(default)))
     }
-    pub(crate) fn maybe_moment(&self, name: &str) -> Answer<Option<Moment>> {
+    pub(crate) fn maybe_moment(&self, name: &str) -> Result<Option<Moment>, InputError> {
         Ok(self.read(name, "a time in seconds", nanos)?.map(Moment::from_nanos))
     }
-    pub(crate) fn span_or(&self, name: &str, default: u64) -> Answer<Duration> {
+    pub(crate) fn span_or(&self, name: &str, default: u64) -> Result<Duration, InputError> {
         let nanos = self.read(name, "a number of seconds", nanos)?;
         let seconds = || Duration::from_secs(default);
         Ok(nanos.map_or_else(seconds, |nanos| Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
     }
 
     /// A list; empty when it is not given.
-    pub(crate) fn list(&self, name: &str) -> Answer<&[Value]> {
+    pub(crate) fn list(&self, name: &str) -> Result<&[Value], InputError> {
         match self.get(name) {
             None => Ok(&[]),
             Some(Value::Array(list)) => Ok(list),
-            Some(value) => flaw(format!("{name:?} is {value}, not a list")),
+            Some(value) => invalid(format!("{name:?} is {value}, not a list")),
         }
     }
-    pub(crate) fn objects(&self, name: &str) -> Answer<Vec<Self>> {
+    pub(crate) fn objects(&self, name: &str) -> Result<Vec<Self>, InputError> {
         self.list(name)?.iter().map(Self::of).collect()
     }
-    pub(crate) fn texts(&self, name: &str) -> Answer<Vec<&str>> {
+    pub(crate) fn texts(&self, name: &str) -> Result<Vec<&str>, InputError> {
         let texts: Option<Vec<&str>> = self.list(name)?.iter().map(Value::as_str).collect();
-        texts.map_or_else(|| flaw(format!("{name:?} holds something that is no text")), Ok)
+        texts.map_or_else(|| invalid(format!("{name:?} holds something that is no text")), Ok)
     }
     /// A text, or the digits of a number; none when it is neither.
     pub(crate) fn digits(&self, name: &str) -> Option<String> {
@@ -121,17 +119,17 @@ impl Input {
         value.as_str().map(str::to_owned).or_else(|| value.as_number().map(ToString::to_string))
     }
     /// An object; empty when it is not given.
-    pub(crate) fn object(&self, name: &str) -> Answer<Self> {
+    pub(crate) fn object(&self, name: &str) -> Result<Self, InputError> {
         self.get(name).map_or_else(|| Ok(Self(Map::new())), Self::of)
     }
 }
 
 /// A whole number is a count, a text a percentage.
-fn amount(value: &Value) -> Answer<Amount> {
+fn amount(value: &Value) -> Result<Amount, InputError> {
     match (value.as_i64(), value.as_str()) {
         (Some(count), _) => Ok(Amount::Count(count)),
-        (None, Some(text)) => Amount::parse(text).map_err(|e| Flaw(e.to_string())),
-        (None, None) => flaw(format!("{value} is neither a count nor a percentage")),
+        (None, Some(text)) => Amount::parse(text).map_err(|e| InputError(e.to_string())),
+        (None, None) => invalid(format!("{value} is neither a count nor a percentage")),
     }
 }
 

@@ -1,37 +1,37 @@
 //! The instances as they are ordered while a decision is being made, and what each action does to them.
 //!
 //! A decision is several syncs at once, each of which must see what the one before ordered. So actions are performed here,
-//! on a copy, the moment they are decided; a rehearsal performs them the same way. The surprise: a main pod may be taken
+//! on a copy, the moment they are decided; a dry_run performs them the same way. The surprise: a main pod may be taken
 //! before it is known whether something comes in its place; the two become one `Renew`, or else a `Retire`.
 
 use std::collections::BTreeSet;
 
 use super::decision::Action;
-use super::facts::{Facts, Next, Pod, Slot};
-use super::memory::{Excuse, Release};
+use super::facts::{RolloutFacts, RolloutPod, Slot, SurgePod};
+use super::state::{Excuse, RolloutState};
 use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::sum;
 use crate::rollout::progress::Counts;
 
 /// A decision in the making.
-pub(super) struct Board<'a> {
-    pub facts: &'a Facts,
+pub(super) struct Draft<'a> {
+    pub facts: &'a RolloutFacts,
     /// In the order of their numbers.
     pub slots: Vec<Slot>,
     /// Pods on their way out of numbers that stand for no instance, those of instances that go by this decision included.
     pub strays: i64,
-    pub release: Release,
+    pub state: RolloutState,
     pub actions: Vec<Action>,
-    /// Slots whose main pod was taken and whose fate is open.
+    /// Slots whose main pod was taken and whose instance_change is open.
     vacated: BTreeSet<u32>,
 }
 
-impl<'a> Board<'a> {
-    pub(super) fn of(facts: &'a Facts) -> Self {
+impl<'a> Draft<'a> {
+    pub(super) fn of(facts: &'a RolloutFacts) -> Self {
         let mut slots = facts.slots.clone();
         slots.sort_by_key(|slot| slot.number);
-        let (strays, release) = (facts.strays, facts.release.clone());
-        Self { facts, slots, strays, release, actions: Vec::new(), vacated: BTreeSet::new() }
+        let (strays, state) = (facts.strays, facts.state.clone());
+        Self { facts, slots, strays, state, actions: Vec::new(), vacated: BTreeSet::new() }
     }
 
     pub(super) fn perform(&mut self, action: Action) {
@@ -68,7 +68,7 @@ impl<'a> Board<'a> {
         self.slots.iter().filter(|slot| !slot.is_stopped)
     }
 
-    pub(super) fn is_old(&self, pod: &Pod) -> bool {
+    pub(super) fn is_old(&self, pod: &RolloutPod) -> bool {
         !self.facts.is_target(pod.revision)
     }
 
@@ -89,7 +89,7 @@ impl<'a> Board<'a> {
 
     /// The release goes on without it.
     pub(super) fn is_skipped(&self, slot: &Slot) -> bool {
-        self.release.excused.get(&slot.number) == Some(&Excuse::Skipped)
+        self.state.excused.get(&slot.number) == Some(&Excuse::Skipped)
     }
 
     /// How many slots of each unit are so, in one pass: a plan of 1,000 instances in 64 units counts them ten thousand times.
@@ -125,7 +125,7 @@ impl<'a> Board<'a> {
         self.slots.iter().fold(1, |free, slot| if slot.number == free { free + 1 } else { free })
     }
 
-    /// Pods on their way out that count (D-3). A pod that waits for another to leave its slot is one with it.
+    /// Pods on their way out that count. A pod that waits for another to leave its slot is one with it.
     pub(super) fn terminating(&self, replacement: PodReplacement) -> i64 {
         let beyond = |slot: &Slot| {
             let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());
@@ -149,7 +149,7 @@ impl<'a> Board<'a> {
 }
 
 /// The pods of a slot, the main one first.
-pub(super) fn pods(slot: &Slot) -> impl Iterator<Item = &Pod> {
+pub(super) fn pods(slot: &Slot) -> impl Iterator<Item = &RolloutPod> {
     slot.main.iter().chain(slot.next.iter().map(|next| &next.pod))
 }
 
@@ -164,7 +164,7 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64
         Action::Create { slot, unit, revision } => create(slots, slot, unit, revision),
         Action::Remove(number) => return remove(slots, number),
         Action::Surge(number) => change(slots, number, |slot| {
-            slot.next = Some(Next { unit: slot.unit, pod: Pod::ordered(target) });
+            slot.next = Some(SurgePod { unit: slot.unit, pod: RolloutPod::ordered(target) });
         }),
         Action::Promote(number) => change(slots, number, |slot| {
             if let Some(next) = slot.next.take() {
@@ -174,7 +174,7 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64
             }
         }),
         Action::Renew(number) => change(slots, number, |slot| {
-            let main = slot.main.replace(Pod::ordered(target));
+            let main = slot.main.replace(RolloutPod::ordered(target));
             leave(slot, main);
             follow(slot);
         }),
@@ -187,17 +187,17 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64
             leave(slot, main);
         }),
         Action::Move { slot, unit } => change(slots, slot, |slot| {
-            slot.next = slot.main.as_ref().map(|main| Next { unit, pod: Pod::ordered(main.revision) });
+            slot.next = slot.main.as_ref().map(|main| SurgePod { unit, pod: RolloutPod::ordered(main.revision) });
         }),
         Action::Reassign { slot, unit } => change(slots, slot, |slot| {
             slot.unit = unit;
-            let ordered = slot.main.as_ref().map(|main| Pod::ordered(main.revision));
+            let ordered = slot.main.as_ref().map(|main| RolloutPod::ordered(main.revision));
             let main = std::mem::replace(&mut slot.main, ordered);
             leave(slot, main);
             follow(slot);
         }),
         Action::Divert { slot, unit } => change(slots, slot, |slot| {
-            let ordered = slot.next.as_ref().map(|next| Next { unit, pod: Pod::ordered(next.pod.revision) });
+            let ordered = slot.next.as_ref().map(|next| SurgePod { unit, pod: RolloutPod::ordered(next.pod.revision) });
             let next = std::mem::replace(&mut slot.next, ordered).map(|next| next.pod);
             leave(slot, next);
         }),
@@ -219,7 +219,7 @@ fn change(slots: &mut [Slot], number: u32, how: impl FnOnce(&mut Slot)) {
 }
 
 /// A pod that was never made has nothing to leave.
-fn leave(slot: &mut Slot, pod: Option<Pod>) {
+fn leave(slot: &mut Slot, pod: Option<RolloutPod>) {
     slot.leaving += i64::from(pod.is_some_and(|pod| pod.created.is_some()));
 }
 
@@ -232,7 +232,7 @@ fn follow(slot: &mut Slot) {
 }
 
 fn create(slots: &mut Vec<Slot>, number: u32, unit: usize, revision: u32) {
-    let main = Some(Pod::ordered(revision));
+    let main = Some(RolloutPod::ordered(revision));
     match slots.binary_search_by_key(&number, |slot| slot.number) {
         Ok(at) => {
             slots[at].main = main;

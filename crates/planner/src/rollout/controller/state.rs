@@ -1,18 +1,18 @@
 //! What a release remembers between two decisions, and nothing else does.
 //!
 //! It is stored in one transaction with the slots it goes with. Whoever finds it continues; a release toward another
-//! revision starts a new one. Budgets and groups need no memory: they follow from the slots.
+//! revision starts a new one. Budgets and groups need no state: they follow from the slots.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::rollout::groups::Kind;
+use crate::rollout::batches::BatchKind;
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
-use crate::rollout::progress::{Condition, Counts};
-use crate::rollout::proportional::Stored;
-use crate::rollout::release::Phase;
+use crate::rollout::progress::{Counts, ProgressCondition};
+use crate::rollout::proportional::ScaledFor;
+use crate::rollout::transition::RolloutPhase;
 
 /// Why a release failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,7 +48,8 @@ pub struct Failure {
     /// Why.
     pub cause: Cause,
     /// In which group.
-    pub group: u64,
+    #[serde(rename = "group")]
+    pub batch: u64,
     /// Which instances.
     pub slots: Vec<u32>,
     /// Since when.
@@ -90,15 +91,16 @@ pub struct Allotment {
 
 /// One release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Release {
+pub struct RolloutState {
     /// The revision it leads to; 0 before the first.
     pub target: u32,
     /// Where it is.
-    pub phase: Phase,
+    pub phase: RolloutPhase,
     /// The group under way or just done, from 1; 0 before the first.
-    pub group: u64,
+    #[serde(rename = "group")]
+    pub batch: u64,
     /// What that group is.
-    pub kind: Option<Kind>,
+    pub kind: Option<BatchKind>,
     /// Pods of each unit committed to the target revision.
     pub committed: Vec<i64>,
     /// The group that was last confirmed.
@@ -121,20 +123,20 @@ pub struct Release {
     /// The most seen in this release.
     pub seen: Counts,
     /// What is said about progress.
-    pub progress: Option<Condition>,
+    pub progress: Option<ProgressCondition>,
     /// What the sets were last scaled for.
-    pub sized: Stored,
+    pub sized: ScaledFor,
     /// Pods of each unit.
     pub allotment: Allotment,
 }
 
-impl Release {
+impl RolloutState {
     /// A release nothing was done for yet.
     pub fn toward(target: u32) -> Self {
         Self {
             target,
-            phase: Phase::Idle,
-            group: 0,
+            phase: RolloutPhase::Idle,
+            batch: 0,
             kind: None,
             committed: Vec::new(),
             confirmed: 0,
@@ -147,7 +149,7 @@ impl Release {
             resumed_at: None,
             seen: Counts::default(),
             progress: None,
-            sized: Stored::default(),
+            sized: ScaledFor::default(),
             allotment: Allotment::default(),
         }
     }
@@ -159,14 +161,14 @@ impl Release {
 
     /// It led to this revision, and every instance reached it.
     pub fn is_completed(&self, revision: u32) -> bool {
-        self.target == revision && self.phase == Phase::Completed
+        self.target == revision && self.phase == RolloutPhase::Completed
     }
 
     /// It still leads somewhere.
     pub fn is_open(&self) -> bool {
         match self.phase {
-            Phase::Idle | Phase::Running | Phase::WaitingForConfirm => true,
-            Phase::Completed | Phase::Aborted => false,
+            RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm => true,
+            RolloutPhase::Completed | RolloutPhase::Aborted => false,
         }
     }
 

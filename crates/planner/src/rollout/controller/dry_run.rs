@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use super::board::{self, Board, count, pods};
 use super::control::{Control, apply};
 use super::decision::{Action, Decision, RolloutStatus};
-use super::facts::{Facts, Pod, Slot};
-use crate::rollout::groups::Kind;
+use super::draft::{self, Draft, count, pods};
+use super::facts::{RolloutFacts, RolloutPod, Slot};
+use crate::rollout::batches::BatchKind;
 use crate::rollout::numbers::sum;
-use crate::rollout::recreate::Phase;
+use crate::rollout::recreate::PodPhase;
 
 /// What becomes of an instance in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,11 +37,11 @@ pub enum InstanceChange {
 
 /// What one decision does.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupStep {
+pub struct DryRunStep {
     /// The group it belongs to; 0 where there are none.
-    pub group: u64,
+    pub batch: u64,
     /// What that group is.
-    pub kind: Option<Kind>,
+    pub kind: Option<BatchKind>,
     /// As they are performed.
     pub actions: Vec<Action>,
     /// What becomes of whom; an instance that is not here is untouched.
@@ -54,9 +54,9 @@ pub struct GroupStep {
 
 /// What will happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rehearsal {
+pub struct DryRun {
     /// Step by step; empty for a group that is as it should be.
-    pub steps: Vec<GroupStep>,
+    pub steps: Vec<DryRunStep>,
     /// The most pods beyond one for each instance.
     pub peak_extra: i64,
     /// The fewest that serve, by unit.
@@ -65,18 +65,13 @@ pub struct Rehearsal {
     pub completes: bool,
 }
 
-/// Rehearses the release from here to its end.
-pub fn plan(facts: &Facts) -> Rehearsal {
-    plan_placing(facts, |_, _| ControlFlow::Continue(()))
-}
-
-/// The same with placement: `place` gets each step, writes where the pods are then, because the choice of the next instance
-/// depends on it, and may end the rehearsal early.
-pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]) -> ControlFlow<()>) -> Rehearsal {
+/// Simulates the rollout from here to its end. `place` receives each step, writes the nodes of the new pods, because the choice
+/// of the next instance depends on them, and may end the simulation early.
+pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(&DryRunStep, &mut [Slot]) -> ControlFlow<()>) -> DryRun {
     let mut facts = facts.clone();
-    facts.release.is_paused = false;
-    facts.release.is_frozen = false;
-    facts.release.failure = None;
+    facts.state.is_paused = false;
+    facts.state.is_frozen = false;
+    facts.state.failure = None;
     facts.is_blind = false;
     let mut steps = Vec::new();
     // A slot takes a handful of steps: it is doubled, promoted, or renewed; groups and moves double that.
@@ -84,7 +79,7 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
     let mut completes = false;
     for _ in 0..most {
         let decision = super::controller(&facts);
-        let before = std::mem::replace(&mut facts.release, decision.release.clone());
+        let before = std::mem::replace(&mut facts.state, decision.state.clone());
         facts.strays += perform_all(&mut facts.slots, facts.target, &decision.actions);
         if !decision.actions.is_empty() {
             let step = step(&facts, &decision);
@@ -95,7 +90,7 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
             }
         }
         let is_confirmed = confirm(&mut facts, &decision);
-        if decision.actions.is_empty() && before == facts.release && !is_confirmed {
+        if decision.actions.is_empty() && before == facts.state && !is_confirmed {
             completes = decision.report.status == RolloutStatus::Complete;
             break;
         }
@@ -104,30 +99,30 @@ pub fn plan_placing(facts: &Facts, mut place: impl FnMut(&GroupStep, &mut [Slot]
     let peak_extra = steps.iter().map(|step| step.extra).max().unwrap_or(0);
     let units = steps.iter().map(|step| step.available.len()).max().unwrap_or(0);
     let least = |unit: usize| steps.iter().filter_map(|step| step.available.get(unit).copied()).min().unwrap_or(0);
-    Rehearsal { peak_extra, min_available: (0..units).map(least).collect(), steps, completes }
+    DryRun { peak_extra, min_available: (0..units).map(least).collect(), steps, completes }
 }
 
 /// Does to slots what a decision says: orders change, and pods follow as the world pleases. Answers how many pods are on
 /// their way out of instances that are no more.
 pub fn perform_all(slots: &mut Vec<Slot>, target: u32, actions: &[Action]) -> i64 {
-    sum(actions.iter().map(|action| board::perform(slots, target, *action)))
+    sum(actions.iter().map(|action| draft::perform(slots, target, *action)))
 }
 
 /// What one decision does, seen after its actions and before the world followed.
-pub(super) fn step(facts: &Facts, decision: &Decision) -> GroupStep {
-    let board = Board::of(facts);
+pub(super) fn step(facts: &RolloutFacts, decision: &Decision) -> DryRunStep {
+    let draft = Draft::of(facts);
     let pods_ordered = count(facts.slots.iter().flat_map(pods));
-    GroupStep {
-        group: decision.release.group,
-        kind: decision.release.kind,
+    DryRunStep {
+        batch: decision.state.batch,
+        kind: decision.state.kind,
         actions: decision.actions.clone(),
-        changes: decision.actions.iter().map(fate).collect(),
+        changes: decision.actions.iter().map(instance_change).collect(),
         extra: (pods_ordered - count(facts.slots.iter())).max(0),
-        available: board.by_unit(|slot| board.is_available(slot)),
+        available: draft.by_unit(|slot| draft.is_available(slot)),
     }
 }
 
-fn fate(action: &Action) -> (u32, InstanceChange) {
+fn instance_change(action: &Action) -> (u32, InstanceChange) {
     match *action {
         Action::Create { slot, .. } => (slot, InstanceChange::Created),
         Action::Surge(slot) => (slot, InstanceChange::Doubled),
@@ -142,11 +137,11 @@ fn fate(action: &Action) -> (u32, InstanceChange) {
     }
 }
 
-fn confirm(facts: &mut Facts, decision: &Decision) -> bool {
-    let RolloutStatus::WaitingForConfirm { group } = decision.report.status else { return false };
-    match apply(&facts.release, Control::Confirm(group), facts.now) {
+fn confirm(facts: &mut RolloutFacts, decision: &Decision) -> bool {
+    let RolloutStatus::WaitingForConfirm { batch } = decision.report.status else { return false };
+    match apply(&facts.state, Control::Confirm(batch), facts.now) {
         Ok(confirmed) => {
-            facts.release = confirmed;
+            facts.state = confirmed;
             true
         }
         Err(_) => false,
@@ -154,7 +149,7 @@ fn confirm(facts: &mut Facts, decision: &Decision) -> bool {
 }
 
 /// What was ordered runs, what was to go is gone, and enough time has passed.
-fn become_ideal(facts: &mut Facts) {
+fn become_ideal(facts: &mut RolloutFacts) {
     let now = facts.now;
     for slot in &mut facts.slots {
         slot.leaving = 0;
@@ -166,12 +161,12 @@ fn become_ideal(facts: &mut Facts) {
     facts.now = now.after(facts.settings.min_ready).after(std::time::Duration::from_secs(1));
 }
 
-fn become_ready(pod: &mut Pod, now: crate::rollout::moment::Moment) {
+fn become_ready(pod: &mut RolloutPod, now: crate::rollout::moment::Moment) {
     if pod.ready.ready {
         return;
     }
-    *pod = Pod { node: pod.node.clone(), cost: pod.cost, ..Pod::ordered(pod.revision) };
-    pod.phase = Phase::Running;
+    *pod = RolloutPod { node: pod.node.clone(), cost: pod.cost, ..RolloutPod::ordered(pod.revision) };
+    pod.phase = PodPhase::Running;
     pod.ready.ready = true;
     pod.ready.since = Some(now);
     pod.created = Some(now);
