@@ -16,7 +16,7 @@ use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::Patience;
 
-use super::dry_run::DryRun;
+use super::queries::dry_run::DryRun;
 
 /// Where an answer is awaited: a NATS inbox, opaque to the core.
 pub type Inbox = String;

@@ -16,21 +16,21 @@ use contract::store::Stores;
 use contract::switches::Switches;
 use contract::time::Timestamp;
 
-use super::alarms::{Alarm, Alarms};
-use super::coming_up::ComingUp;
+use super::commands::limits::{self, StoreSize};
+use super::commit::durability::Known;
 use super::commit::{self, Bundle, OrderChange, Outbox, Released};
-use super::conditions::Conditions;
-use super::fullness::{self, StoreSize};
+use super::dispatch::node_queue::{Desk, SpecDigests};
+use super::dispatch::window::Line;
+use super::events::conditions::Conditions;
+use super::events::dedup::Journal;
 use super::io::{CommitResult, Effect, Mutant, Settings, Write};
-use super::journal::Journal;
-use super::known::Known;
-use super::load::Stored;
-use super::losses::Losses;
-use super::orders::{Desk, SpecDigests};
-use super::pace::Pace;
-use super::reports::Ears;
-use super::sending::Line;
+use super::observe::losses::Losses;
+use super::observe::reports::Ears;
+use super::reconcile::coalesce::ComingUp;
+use super::reconcile::rate_limit::Pace;
+use super::state::load::Stored;
 use super::state::{State, Warning};
+use super::timers::{Alarm, Alarms};
 
 /// One group of the slow sweep is planned so often, whatever happens.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
@@ -315,7 +315,7 @@ impl Leading<'_> {
                 }
             }
             CommitResult::Full => {
-                self.state.warnings.insert(Warning::StoreFull, fullness::NO_SPACE.to_owned());
+                self.state.warnings.insert(Warning::StoreFull, limits::NO_SPACE.to_owned());
                 self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
             }
             CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),

@@ -3,68 +3,19 @@
 //! A follower folds the stored state and every report; a leader also decides. `Elected` brings everything stored,
 //! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
 
-mod admission;
-mod alarms;
-mod assignments;
-mod bulk;
-mod clocks;
-mod coming_up;
 mod commands;
 mod commit;
-mod conditions;
-mod dependencies;
-mod drifts;
-pub mod dry_run;
-mod duplicate_agents;
+mod dispatch;
 mod events;
-mod fleet;
-mod foreign_store;
-mod fullness;
-mod groups;
-mod history;
-mod hosts;
-mod intents;
 pub mod io;
-mod journal;
-mod known;
 mod leader;
-mod load;
-mod losses;
-mod milestones;
-mod mirror;
-mod moves;
-mod node_views;
-mod nodes;
-mod orders;
-mod pace;
-mod planning;
-mod ports;
-mod quarantine;
-mod queries;
-mod rehearsals;
-mod releases;
-mod removal;
-mod reports;
-mod respec;
-mod restores;
-mod revisions;
-mod rewound;
-mod rollouts;
-mod scene;
-mod sending;
-mod staging;
+mod observe;
+pub mod queries;
+mod reconcile;
 mod state;
-mod strategy;
-mod surplus;
-mod swap;
-mod switches;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod told;
-mod unstorable;
-mod vacancy;
-mod waits;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,18 +30,18 @@ use contract::report::{EngineState, NodeFacts, ReportMessage};
 use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Limits};
 
-use self::alarms::Alarm;
-use self::assignments::assignments;
+use self::commands::limits::StoreSize;
 use self::commit::Outbox;
-use self::fullness::StoreSize;
+use self::dispatch::desired::assignments;
 use self::io::{Effect, Inbox, Input, Mutant, Settings};
 use self::leader::{Leader, Leading};
-use self::load::Stored;
-use self::quarantine::{Object, attempt};
+use self::observe::reports::Ears;
 use self::queries::{Answered, Library};
-use self::removal::nodes_of_removed;
-use self::reports::Ears;
+use self::reconcile::removal::nodes_of_removed;
+use self::state::load::Stored;
+use self::state::quarantine::{Object, attempt};
 use self::state::{State, Warning};
+use self::timers::Alarm;
 
 /// The core.
 #[derive(Debug)]
@@ -280,7 +231,7 @@ impl Core {
 
     /// Makes the state anew from what is stored and reported; the values that cannot be read.
     fn rebuild(&mut self) -> Vec<DeadLetter> {
-        let (state, unread) = load::load(&self.stored, self.settings.quota_cores, self.now);
+        let (state, unread) = state::load::load(&self.stored, self.settings.quota_cores, self.now);
         let before = std::mem::replace(&mut self.state, state);
         self.state.inherit_history(before);
         self.unreadable += unread.len() as u64;
@@ -324,7 +275,7 @@ impl Core {
         self.follow();
         self.stored = stored.into_iter().collect();
         self.converted.clear();
-        let unfinished = staging::recover(&mut self.stored);
+        let unfinished = commit::staging::recover(&mut self.stored);
         let unread = self.rebuild();
         let mut effects: Vec<Effect> = unread.iter().cloned().map(Effect::Bury).collect();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };

@@ -1,0 +1,199 @@
+//! Decides what becomes of a command: refused with a reason, or in effect.
+//!
+//! The effect, the outcome and the cursor are one bundle and so one transaction: a command takes effect exactly once
+//! whoever leads, and a command seen again is answered with what became of it the first time.
+
+use contract::backup::Step;
+use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
+use contract::keys;
+use contract::name::CommandId;
+use contract::notice::DeadLetter;
+use contract::record::{CallbacksRecord, Cursor};
+
+use crate::core::commit::{self, Bundle};
+use crate::core::events::Asked;
+use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
+use crate::core::leader::Leading;
+use crate::core::state::Warning;
+use crate::core::state::quarantine::{Scope, attempt};
+use crate::core::state::revisions::Origin;
+
+use super::rollout::Gate;
+
+/// Callbacks at most: every notice is sent to each of them.
+const MOST_CALLBACKS: usize = 64;
+/// Id in the outcome of a message that names no command.
+const UNREADABLE: &str = "malformed";
+
+impl Leading<'_> {
+    /// The next message of the command stream.
+    pub(in crate::core) fn command(&mut self, delivery: Delivery) {
+        if self.lead.swaps {
+            // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
+            return;
+        }
+        let Delivery { stream, sequence, stored_at, reply, command } = delivery;
+        let cursor = &self.state.cursor;
+        let seen = cursor.stream == stream && sequence <= cursor.sequence;
+        if seen && !self.has_mutant(Mutant::NoDeduplication) {
+            return self.repeat(command.ok().map(|command| command.id), reply);
+        }
+        if self.waits_for_recovery(stored_at) {
+            // It waits in the stream, and the cursor stays before it: whatever ends this runs it. Only what may end it runs now.
+            match command {
+                Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.obey(command, reply),
+                Ok(_) | Err(_) => {}
+            }
+            return;
+        }
+        self.state.cursor = Cursor { stream, sequence, stored_at };
+        match command {
+            Ok(command) => self.obey(command, reply),
+            Err(letter) => self.bury(letter, reply),
+        }
+    }
+
+    /// A message that was in effect before: whoever waits is told the outcome again if it is known.
+    fn repeat(&mut self, id: Option<CommandId>, reply: Option<Inbox>) {
+        let outcome = id.and_then(|id| self.state.outcomes.get(&id).cloned());
+        self.tell(resolve(reply, outcome));
+    }
+
+    fn bury(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
+        let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
+        let named = id_of(&letter);
+        // What was decided under this id stands, whatever else is sent under it.
+        let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
+        let is_new = named.is_some() && known.is_none();
+        let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
+        let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
+        let mut writes = vec![self.cursor_write()];
+        if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
+            writes.extend(self.keep_outcome(outcome));
+        }
+        let mut effects = vec![Effect::Bury(letter)];
+        effects.extend(resolve(reply, outcome));
+        self.decide(Bundle { writes, effects, ..Bundle::default() });
+    }
+
+    /// Notes what became of a command; the writes that store it and make room for it.
+    fn keep_outcome(&mut self, outcome: &Outcome) -> Vec<Write> {
+        self.state.outcomes.insert(outcome.clone());
+        let forgotten = self.state.outcomes.forget_surplus(self.settings.most_outcomes);
+        let mut writes: Vec<Write> = forgotten.iter().map(|id| Write::Delete { key: keys::outcome(id) }).collect();
+        writes.push(expiring(commit::put(keys::outcome(&outcome.id), outcome)));
+        writes
+    }
+
+    fn obey(&mut self, command: Command, reply: Option<Inbox>) {
+        if let Some(outcome) =
+            self.state.outcomes.get(&command.id).filter(|_| !self.has_mutant(Mutant::NoDeduplication))
+        {
+            let effects = resolve(reply, Some(outcome.clone()));
+            let writes = vec![self.cursor_write()];
+            return self.decide(Bundle { writes, effects, ..Bundle::default() });
+        }
+        let asked = Asked::of(&command, self.now);
+        let is_told = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
+        let scope = Scope::of(&command.verb);
+        let (mut bundle, verdict) = match attempt(|| self.apply(command.verb, &command.by)) {
+            Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
+            Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
+            Err(panic) => {
+                self.restore_scope(scope);
+                let reason =
+                    format!("the scheduler panicked while it applied the command: {panic}; please report this");
+                (Bundle::default(), Verdict::Refused(Refusal::Unfit { reason }))
+            }
+        };
+        bundle.command = Some((command.id.clone(), reply.clone()));
+        let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
+        bundle.writes.extend(self.keep_outcome(&outcome));
+        bundle.writes.push(self.cursor_write());
+        bundle.effects.extend(is_told.then(|| asked.became(&outcome.verdict)));
+        bundle.effects.extend(resolve(reply, Some(outcome)));
+        self.decide(bundle);
+    }
+
+    fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
+        let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
+        if refuses && !self.has_mutant(Mutant::NoBrakes) {
+            return Err(Refusal::ReadOnly);
+        }
+        self.judge_growth(&verb)?;
+        match verb {
+            Verb::CreateGroup { spec } => self.create_group(*spec, by),
+            Verb::RemoveGroup { name, removal } => self.remove_group(&name, removal),
+            Verb::Replica { name, num_instances, restart_policy } => self.replica(&name, num_instances, restart_policy),
+            Verb::PatchSpec { name, pod, cause } => {
+                self.patch_spec(&name, *pod, Origin { by: by.to_owned(), cause, ..Origin::default() })
+            }
+            Verb::PatchStrategy { name, fields } => self.patch_strategy(&name, &fields),
+            Verb::Rollout { name, release, action } => self.rollout(&name, release, action, by),
+            Verb::SetGate { name, instance, gate, is_true, version } => {
+                self.set_gate(&name, &Gate { instance, name: gate, is_true, version })
+            }
+            Verb::Drained { name, instance } => self.drained(&name, instance),
+            Verb::Operate { name, act, instance } => self.operate(&name, act, instance),
+            Verb::Drift { drift, group } => self.drift(&drift, group.as_ref()),
+            Verb::Evacuate { node } => self.evacuate(node),
+            Verb::Node { node, change } => self.change_node(&node, change, by),
+            Verb::CreateDependency { pod } => self.create_dependency(*pod),
+            Verb::UpdateDependency { pod } => self.update_dependency(*pod),
+            Verb::RemoveDependency { name, force } => self.remove_dependency(&name, force),
+            Verb::AddCallback { url } => self.add_callback(url),
+            Verb::RemoveCallback { url } => self.remove_callback(&url),
+            Verb::Configure { readonly, maintenance } => Ok(self.configure(readonly, maintenance)),
+            Verb::RunEngine { running } => Ok(self.run_engine(running)),
+            Verb::Guard { working } => Ok(self.guard(working)),
+            Verb::SetConstraint { constraint } => self.set_constraint(constraint),
+            Verb::RemoveConstraint { kind } => self.remove_constraint(&kind),
+            Verb::Restore { step } => self.restore(step),
+        }
+    }
+
+    fn add_callback(&mut self, url: String) -> Result<Bundle, Refusal> {
+        if self.state.callbacks.contains(&url) {
+            return Ok(Bundle::default());
+        }
+        if self.state.callbacks.len() >= MOST_CALLBACKS {
+            return Err(Refusal::Limit { what: "callbacks".to_owned(), limit: MOST_CALLBACKS as u64 });
+        }
+        self.state.callbacks.insert(url);
+        Ok(self.callbacks_bundle())
+    }
+
+    fn remove_callback(&mut self, url: &str) -> Result<Bundle, Refusal> {
+        if !self.state.callbacks.remove(url) {
+            return Err(Refusal::CallbackUnknown);
+        }
+        Ok(self.callbacks_bundle())
+    }
+
+    fn callbacks_bundle(&mut self) -> Bundle {
+        self.state.callbacks_unread = false;
+        self.state.warnings.remove(&Warning::CallbacksUnread);
+        let record = CallbacksRecord { urls: self.state.callbacks.clone() };
+        Bundle { writes: vec![commit::put(keys::CALLBACKS.to_owned(), &record)], ..Bundle::default() }
+    }
+
+    fn cursor_write(&self) -> Write {
+        commit::put(keys::CURSOR.to_owned(), &self.state.cursor)
+    }
+}
+
+/// The id of a command that cannot be read. Whoever writes one puts it first, so it is there also where a long one was cut off.
+fn id_of(letter: &DeadLetter) -> Option<CommandId> {
+    letter.payload.strip_prefix("{\"id\":\"")?.split('"').next()?.parse().ok()
+}
+
+pub(in crate::core) fn resolve(reply: Option<Inbox>, outcome: Option<Outcome>) -> Vec<Effect> {
+    reply.zip(outcome).map(|(inbox, outcome)| Effect::Resolve { inbox, outcome }).into_iter().collect()
+}
+
+pub(in crate::core) fn expiring(write: Write) -> Write {
+    match write {
+        Write::Put { key, value, .. } => Write::Put { key, value, expires: true },
+        Write::Delete { key } => Write::Delete { key },
+    }
+}

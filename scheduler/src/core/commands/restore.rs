@@ -1,0 +1,190 @@
+//! Brings a backup back, first half: keeps its parts aside and judges the whole.
+//!
+//! The parts are stored beside everything else and change nothing: a restore that is cut off costs only their room, and is
+//! thrown away by the next one. When all are there and read as one backup, a record says so and the leader steps down. The
+//! next one finds the record before it does anything else and puts the backup in place (`swap`).
+//!
+//! Brings a backup back, second half: puts it in the place of everything stored.
+//!
+//! A leader that finds the record of a restore does only this. It plans nothing, sends no order and takes no command: those
+//! wait in the stream for the next leader. What it writes follows from what is stored, so whoever is cut off in the middle is
+//! followed by one that writes the rest. The last write raises the terms above all that any node is known to obey and makes
+//! this leader step down; the next one loads everything by the way it always does. There is no second way of taking over.
+
+use contract::backup::{self, Backup, LARGEST_PART, MOST_PARTS, RestoreRecord, Step};
+use contract::command::Refusal;
+use contract::event::Kind;
+use contract::fence::Term;
+use contract::keys::{self, Key};
+use contract::name::CommandId;
+use contract::progress::Progress;
+use contract::record::SchemaRecord;
+use contract::store::StoreRecord;
+
+use crate::core::commit::{self, Bundle, staging};
+use crate::core::events;
+use crate::core::io::{Effect, Write};
+use crate::core::leader::Leading;
+use crate::core::state::load::Stored;
+
+/// Parts of other restores thrown away with each step at most: a transaction takes few writes.
+const THROWN_AWAY: usize = 50;
+
+impl Leading<'_> {
+    /// One step of a restore.
+    pub(in crate::core) fn restore(&mut self, step: Step) -> Result<Bundle, Refusal> {
+        match step {
+            Step::Stage { restore, part, text } => self.stage(&restore, part, text),
+            Step::Finish { restore, parts, replace } => self.finish(restore, parts, replace),
+            Step::Abort => Ok(self.abort()),
+        }
+    }
+
+    fn stage(&self, restore: &CommandId, part: u32, text: String) -> Result<Bundle, Refusal> {
+        if part >= MOST_PARTS {
+            return Err(Refusal::Limit { what: "parts of a restore".to_owned(), limit: u64::from(MOST_PARTS) });
+        }
+        if text.len() > LARGEST_PART {
+            return Err(Refusal::Limit {
+                what: "bytes of one part of a restore".to_owned(),
+                limit: LARGEST_PART as u64,
+            });
+        }
+        let put = Write::Put { key: keys::restore_part(restore, part), value: text.into_bytes(), expires: false };
+        let others = staged(self.stored).filter(|(other, _)| other != restore).map(|(_, key)| key);
+        let mut writes: Vec<Write> = others.take(THROWN_AWAY).map(|key| Write::Delete { key }).collect();
+        writes.push(put);
+        Ok(Bundle { writes, ..Bundle::default() })
+    }
+
+    fn finish(&self, restore: CommandId, parts: u32, replace: bool) -> Result<Bundle, Refusal> {
+        let unfit = |reason: String| Refusal::Unfit { reason };
+        assemble(self.stored, &restore, parts).map_err(unfit)?;
+        let groups = self.state.groups.len() + self.state.spared.len();
+        if groups > 0 && !replace {
+            return Err(unfit(format!(
+                "the cluster holds {groups} PodGroups, which the restore would replace; say --replace if that is meant"
+            )));
+        }
+        let record = RestoreRecord { restore, parts, at: self.now };
+        let writes = vec![commit::put(keys::RESTORE.to_owned(), &record)];
+        let leaves = Some("a backup is to be put in place by a leader that does nothing else".to_owned());
+        Ok(Bundle { writes, leaves, ..Bundle::default() })
+    }
+
+    fn abort(&mut self) -> Bundle {
+        let mut deletes = staged(self.stored).map(|(_, key)| Write::Delete { key });
+        let writes = deletes.by_ref().take(THROWN_AWAY).collect();
+        let rest: Vec<Write> = deletes.collect();
+        for writes in commit::portions(rest).into_iter().filter(|writes| !writes.is_empty()) {
+            self.decide(Bundle { writes, ..Bundle::default() });
+        }
+        Bundle { writes, ..Bundle::default() }
+    }
+}
+
+impl Leading<'_> {
+    /// What the last restore kept aside is in place and can go.
+    pub(in crate::core) fn drop_restored_parts(&mut self) {
+        let Some(restored) = self.state.store.restored.clone() else { return };
+        let parts = staged(self.stored).filter(|(restore, _)| *restore == restored);
+        let writes = parts.map(|(_, key)| Write::Delete { key }).collect();
+        for writes in commit::portions(writes).into_iter().filter(|writes| !writes.is_empty()) {
+            self.decide(Bundle { writes, ..Bundle::default() });
+        }
+    }
+}
+
+/// Every part that is kept aside: of which restore, and where.
+pub(in crate::core) fn staged(stored: &Stored) -> impl Iterator<Item = (CommandId, String)> {
+    let parts = stored.range(keys::RESTORE_PARTS.to_owned()..);
+    parts.map_while(|(key, _)| match keys::parse(key) {
+        Key::RestorePart(restore, _) => Some((restore, key.clone())),
+        _ => None,
+    })
+}
+
+/// The backup the parts make, or why they make none.
+pub(in crate::core) fn assemble(stored: &Stored, restore: &CommandId, parts: u32) -> Result<Backup, String> {
+    let mut text = Vec::new();
+    for part in 0..parts {
+        let Some(piece) = stored.get(&keys::restore_part(restore, part)) else {
+            return Err(format!("part {part} of {parts} is missing: run the restore again from its start"));
+        };
+        text.extend_from_slice(piece);
+    }
+    let text = String::from_utf8(text).map_err(|_| "the parts are no text".to_owned())?;
+    backup::read(&text).map_err(|error| error.to_string())
+}
+
+impl Leading<'_> {
+    /// Puts the backup in place that `record` speaks of.
+    pub(in crate::core) fn swap(&mut self, record: &RestoreRecord) {
+        let backup = match assemble(self.stored, &record.restore, record.parts) {
+            Ok(backup) => backup,
+            Err(reason) => return self.give_up(record, &reason),
+        };
+        for writes in commit::portions(self.replacing(&backup)) {
+            self.lead.outbox.push(Bundle { writes, ..Bundle::default() });
+        }
+        let store = self.state.store.restored(&former_store(&backup), &record.restore, self.highest_term());
+        let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
+        let writes = vec![
+            commit::put(keys::STORE.to_owned(), &store),
+            // What the nodes know of leaderships so far is replaced on purpose.
+            commit::put(keys::PROGRESS.to_owned(), &Progress::since(Term(store.base.saturating_add(1)))),
+            // An older shape is made ours by the next leader, as it would be after an upgrade.
+            commit::put(keys::SCHEMA.to_owned(), &schema),
+            Write::Delete { key: keys::RESTORE.to_owned() },
+        ];
+        let message = format!(
+            "restored the backup of {} with {} records; terms begin above {}",
+            backup.header.taken_at,
+            backup.entries.len(),
+            store.base
+        );
+        self.finish_swap(writes, message, "a backup is in place");
+    }
+
+    /// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
+    fn give_up(&mut self, record: &RestoreRecord, reason: &str) {
+        let message = format!("restore {} is given up: {reason}", record.restore);
+        self.finish_swap(vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
+    }
+
+    /// The record goes, then this leadership. The parts are the next leader's to drop.
+    fn finish_swap(&mut self, writes: Vec<Write>, message: String, reason: &str) {
+        let effects = vec![Effect::Record(events::event(Kind::Engine, message, self.now))];
+        let leaves = Some(reason.to_owned());
+        self.lead.outbox.push(Bundle { writes, effects, leaves, ..Bundle::default() });
+    }
+
+    /// The writes that make everything stored what the backup holds; which store this is stays for the last.
+    fn replacing(&self, backup: &Backup) -> Vec<Write> {
+        let is_replaced = |key: &str| keys::is_backed_up(key) && key != keys::STORE;
+        let entries = backup.entries.iter();
+        let mut wanted: Stored = entries.filter_map(|entry| Some((entry.key.clone(), entry.value()?))).collect();
+        // A backup may have been taken while a large decision was stored in parts: it holds all of it or nothing.
+        staging::recover(&mut wanted);
+        wanted.retain(|key, _| is_replaced(key) && !keys::is_staged(key));
+        let surplus = self.stored.keys().filter(|key| is_replaced(key) && !wanted.contains_key(key.as_str()));
+        let mut writes: Vec<Write> = surplus.map(|key| Write::Delete { key: key.clone() }).collect();
+        let changed = wanted.into_iter().filter(|(key, value)| self.stored.get(key) != Some(value));
+        writes.extend(changed.map(|(key, value)| Write::Put { key, value, expires: false }));
+        writes
+    }
+
+    /// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
+    /// less than once in a millisecond.
+    fn highest_term(&self) -> u64 {
+        let obeyed = self.ears.reports().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
+        let time = u64::try_from(self.now.as_millis()).unwrap_or(0);
+        obeyed.max(self.lead.term.0).max(self.lead.overtaken.0).max(time)
+    }
+}
+
+fn former_store(backup: &Backup) -> StoreRecord {
+    let entry = backup.entries.iter().find(|entry| entry.key == keys::STORE);
+    let value = entry.and_then(contract::backup::Entry::value);
+    value.and_then(|value| serde_json::from_slice(&value).ok()).unwrap_or_default()
+}

@@ -1,0 +1,88 @@
+//! Remembers since when decisions that time is counted from are known to be stored: drains, and turns of instances.
+//!
+//! The grace of a drain is for whoever watches the gates from outside, who sees nothing before the decision is stored; the time
+//! an instance has to come up begins when its node can hear of it. A commit may take longer than either; counted from the
+//! decision, a drain and what it was for, or two instances of which one was to wait for the other, would be stored together.
+//! A new leader cannot know when its predecessor's decisions were stored, so they count from its own beginning.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::name::GroupName;
+use contract::record::Slot;
+use contract::time::Timestamp;
+use planner::group::decided;
+
+use crate::core::leader::Leading;
+use crate::core::state::{Group, State};
+
+/// By group and by when something was decided, since when it is known to be stored.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Known {
+    groups: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
+    nothing: BTreeMap<Timestamp, Timestamp>,
+}
+
+/// What is known once a bundle is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::core) struct Decided {
+    pub(in crate::core) group: GroupName,
+    /// When the bundle was made.
+    pub(in crate::core) at: Timestamp,
+    /// The decisions in it that were not known to be stored; those of bundles before it are among them.
+    pub(in crate::core) decisions: BTreeSet<Timestamp>,
+}
+
+impl Known {
+    /// All decisions a new leader finds.
+    pub(in crate::core) fn of_stored(state: &State, now: Timestamp) -> Self {
+        let groups = state.groups.iter().map(|(name, group)| {
+            let decisions = decisions(group).map(|decision| (decision, now)).collect::<BTreeMap<_, _>>();
+            (name.clone(), decisions)
+        });
+        Self { groups: groups.filter(|(_, decisions)| !decisions.is_empty()).collect(), ..Self::default() }
+    }
+
+    /// What is known of one group.
+    pub(in crate::core) fn of(&self, name: &GroupName) -> &BTreeMap<Timestamp, Timestamp> {
+        self.groups.get(name).unwrap_or(&self.nothing)
+    }
+}
+
+impl Leading<'_> {
+    /// What a bundle made now tells of a group, beyond what is known.
+    pub(in crate::core) fn decided_now(&mut self, name: &GroupName) -> Option<Decided> {
+        if let Some(known) = self.lead.known.groups.get_mut(name) {
+            // A bundle of the same moment may be stored already: the later one counts for both.
+            known.remove(&self.now);
+        }
+        let known = self.lead.known.of(name);
+        let unknown = decisions(self.state.groups.get(name)?).filter(|decision| !known.contains_key(decision));
+        let decisions: BTreeSet<Timestamp> = unknown.collect();
+        (!decisions.is_empty()).then(|| Decided { group: name.clone(), at: self.now, decisions })
+    }
+
+    /// Decisions are stored, and their time begins. A group with a drain among them is planned for when that ends; who waits
+    /// for an instance looks at it again anyway.
+    pub(in crate::core) fn note_stored(&mut self, decided: Decided) {
+        if self.lead.outbox.decides_again(&decided) {
+            // Decided in the same moment: the later one counts for both.
+            return;
+        }
+        let Decided { group: name, decisions: stored, .. } = decided;
+        let Some(group) = self.state.groups.get(&name) else { return drop(self.lead.known.groups.remove(&name)) };
+        let present: BTreeSet<Timestamp> = decisions(group).collect();
+        let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
+        if drains.any(|drain| stored.contains(&drain.since)) {
+            self.lead.dirty.insert(name.clone());
+        }
+        let known = self.lead.known.groups.entry(name).or_default();
+        for decision in stored {
+            known.entry(decision).or_insert(self.now);
+        }
+        known.retain(|decision, _| present.contains(decision));
+    }
+}
+
+fn decisions(group: &Group) -> impl Iterator<Item = Timestamp> {
+    group.slots().iter().flat_map(decided)
+}

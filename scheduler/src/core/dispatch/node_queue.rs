@@ -1,0 +1,424 @@
+//! Keeps what each node must run, and gets it there: one order under way per node, as small as can be trusted.
+//!
+//! A desk only knows stored decisions. It sends a change against what the node last acknowledged, and the whole whenever
+//! there is doubt: no answer, an answer that does not fit, or a report of another order than the one acknowledged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+use std::time::Duration;
+
+use contract::delta::Changes;
+use contract::digest::Digest;
+use contract::fence::{Fence, Term};
+use contract::name::GroupName;
+use contract::order::{Assignment, Order, OrderDelta, OrderMessage, OrderReply};
+use contract::pod_id::{PodId, SpecKey};
+use contract::progress::Progress;
+use contract::report::ReportHead;
+use contract::spec::PodSpec;
+use contract::store::Stores;
+use contract::switches::Switches;
+use contract::time::Timestamp;
+
+use crate::core::commit::OrderChange;
+
+/// Between two attempts to reach a node that does not answer.
+pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// Between two attempts when the node answers and something is wrong: no tight loop with a node that disagrees.
+const SOON: Duration = Duration::from_millis(500);
+/// An order nobody answered for, not even with "no answer", is given up after so long.
+pub(in crate::core) const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+/// Between two attempts with a node that obeys another store: nothing but a restore changes that.
+const ESTRANGED_AGAIN: Duration = Duration::from_secs(30);
+/// Reports sent before the node took its order may arrive after its answer for so long.
+const QUIET: Duration = Duration::from_secs(2);
+/// As long as the agent has not started anew since it took its order it cannot have forgotten it: a report of an earlier one is
+/// old, and a leader that is behind with hearing may be so for long. It is believed after all after so long.
+const LATE: Duration = Duration::from_secs(30);
+
+/// The orders of one node.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Desk {
+    pods: BTreeMap<PodId, Assignment>,
+    specs: BTreeMap<SpecKey, Reference>,
+    /// Groups the node leaves as they are.
+    spared: Arc<BTreeSet<GroupName>>,
+    switches: Switches,
+    digest: Digest,
+    /// What changed since `base`.
+    touched_pods: BTreeSet<PodId>,
+    touched_specs: BTreeSet<SpecKey>,
+    /// Pods taken from the order since the node last said that it obeys the newest one.
+    withdrawn: BTreeSet<PodId>,
+    /// The order the node is known to have.
+    base: Option<(Fence, Digest)>,
+    generation: u64,
+    under_way: Option<(Fence, Digest, Timestamp)>,
+    /// The last order, if its answer did not come in time: the node may have it all the same, and says so in its report.
+    unanswered: Option<Unanswered>,
+    /// The node does not have the newest order, as far as known.
+    due: bool,
+    not_before: Timestamp,
+    settled_at: Timestamp,
+    /// The store the orders come from.
+    stores: Arc<Stores>,
+    /// The node obeys another store.
+    foreign_store: bool,
+}
+
+/// An order whose answer did not come in time.
+#[derive(Debug)]
+struct Unanswered {
+    order: (Fence, Digest),
+    /// What changed since is to be told.
+    due: bool,
+}
+
+/// A spec and how many pods refer to it.
+#[derive(Debug)]
+struct Reference {
+    spec: Arc<PodSpec>,
+    /// Its part of the order's digest.
+    digest: Digest,
+    pods: u32,
+}
+
+/// Digests of the specs lately ordered: a group's spec goes to thousands of nodes, and is read for its digest once.
+#[derive(Debug, Default)]
+pub(in crate::core) struct SpecDigests {
+    known: BTreeMap<SpecKey, (Arc<PodSpec>, Digest)>,
+}
+
+impl SpecDigests {
+    /// So many are remembered; then all are forgotten.
+    const MOST: usize = 4096;
+
+    fn of(&mut self, key: &SpecKey, spec: &Arc<PodSpec>) -> Digest {
+        if let Some((_, digest)) = self.known.get(key).filter(|(known, _)| Arc::ptr_eq(known, spec)) {
+            return *digest;
+        }
+        if self.known.len() >= Self::MOST {
+            self.known.clear();
+        }
+        let digest = Digest::of(&(key, spec));
+        self.known.insert(key.clone(), (Arc::clone(spec), digest));
+        digest
+    }
+}
+
+/// What follows from a node's answer.
+#[derive(Debug, PartialEq, Eq)]
+pub(in crate::core) enum Conclusion {
+    /// The node has what it was sent.
+    Settled,
+    /// Try again at this time.
+    Again(Timestamp),
+    /// Same fence, other content: a bug; try again at this time.
+    Disagreement(Timestamp),
+    /// The node obeys a later leader.
+    Deposed(Fence),
+    /// The node obeys this order, of another store; try again at this time.
+    Estranged(Fence, Timestamp),
+    /// An answer to something else.
+    Nothing,
+}
+
+impl Desk {
+    /// An empty desk whose fences are above `floor`.
+    pub(in crate::core) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>, switches: Switches) -> Self {
+        let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(switches));
+        Self { generation: floor, spared: Arc::clone(spared), switches, digest, ..Self::default() }
+    }
+    /// The same desk, whose orders come from this store.
+    pub(in crate::core) fn of(self, stores: &Arc<Stores>) -> Self {
+        Self { stores: Arc::clone(stores), ..self }
+    }
+    /// The node shall know of these brakes.
+    pub(in crate::core) fn brake(&mut self, switches: Switches) {
+        let before = std::mem::replace(&mut self.switches, switches);
+        self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
+        self.owe();
+    }
+    /// The node shall leave what it has of these groups as it is.
+    pub(in crate::core) fn spare(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
+        let before = std::mem::replace(&mut self.spared, Arc::clone(spared));
+        let digest = self.digest.without(Order::digest_of_spared(&before));
+        self.digest = digest.with(Order::digest_of_spared(spared));
+        self.owe();
+    }
+    /// There is something to tell the node.
+    fn owe(&mut self) {
+        self.due = true;
+        if let Some(unanswered) = &mut self.unanswered {
+            unanswered.due = true;
+        }
+    }
+    /// The count of its last order.
+    pub(in crate::core) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// Takes over a stored decision.
+    pub(in crate::core) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
+        self.owe();
+        self.touched_pods.insert(change.pod.clone());
+        let Some((assignment, spec)) = &change.what else {
+            if self.pods.contains_key(&change.pod) {
+                self.withdrawn.insert(change.pod.clone());
+            }
+            return self.drop_pod(&change.pod);
+        };
+        self.withdrawn.remove(&change.pod);
+        // The new reference first: a spec that stays is not sent again.
+        self.refer(assignment.spec_key(&change.pod), spec, digests);
+        self.digest = self.digest.with(Digest::of(&(&change.pod, assignment)));
+        if let Some(before) = self.pods.insert(change.pod.clone(), assignment.clone()) {
+            self.uncount(&change.pod, &before);
+        }
+    }
+
+    fn drop_pod(&mut self, pod: &PodId) {
+        if let Some(before) = self.pods.remove(pod) {
+            self.uncount(pod, &before);
+        }
+    }
+
+    /// What was ordered of the pod is not any more.
+    fn uncount(&mut self, pod: &PodId, before: &Assignment) {
+        self.digest = self.digest.without(Digest::of(&(pod, before)));
+        let key = before.spec_key(pod);
+        let Some(reference) = self.specs.get_mut(&key) else { return };
+        reference.pods -= 1;
+        if reference.pods == 0 {
+            self.drop_spec(&key);
+        }
+    }
+
+    fn drop_spec(&mut self, key: &SpecKey) {
+        if let Some(reference) = self.specs.remove(key) {
+            self.digest = self.digest.without(reference.digest);
+            self.touched_specs.insert(key.clone());
+        }
+    }
+
+    fn refer(&mut self, key: SpecKey, spec: &Arc<PodSpec>, digests: &mut SpecDigests) {
+        let mut pods = 1;
+        if let Some(reference) = self.specs.get_mut(&key) {
+            if Arc::ptr_eq(&reference.spec, spec) || *reference.spec == **spec {
+                reference.pods += 1;
+                return;
+            }
+            // A group made anew under an old name: the number is the same, the spec is not.
+            pods += reference.pods;
+            self.drop_spec(&key);
+        }
+        let digest = digests.of(&key, spec);
+        self.digest = self.digest.with(digest);
+        self.touched_specs.insert(key.clone());
+        self.specs.insert(key, Reference { spec: Arc::clone(spec), digest, pods });
+    }
+
+    /// A new leader begins: what the node reports to obey is a base if it is what we would send.
+    pub(in crate::core) fn begin(&mut self, head: Option<&ReportHead>) {
+        let known = head.filter(|head| head.order_digest == self.digest);
+        self.base = known.map(|head| (head.applied, head.order_digest));
+        self.touched_pods.clear();
+        self.touched_specs.clear();
+        self.due = true;
+    }
+
+    /// Every change is sent and acknowledged.
+    pub(in crate::core) fn is_settled(&self) -> bool {
+        !self.due && self.under_way.is_none()
+    }
+
+    /// The node says that it obeys the newest order, and there is nothing more to tell it.
+    pub(in crate::core) fn is_obeyed_in(&self, head: &ReportHead) -> bool {
+        self.is_settled() && self.base == Some((head.applied, head.order_digest))
+    }
+    /// Those of these pods that the node must run.
+    pub(in crate::core) fn ordered(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
+        self.pods.range(pods).map(|(pod, _)| pod)
+    }
+    /// Those of these pods that the node must not run any more, and may not have heard of it.
+    pub(in crate::core) fn withdrawn(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
+        self.withdrawn.range(pods)
+    }
+    /// The node says what it obeys: if that is the newest order, it has heard of everything.
+    pub(in crate::core) fn note_obeyed(&mut self, head: &ReportHead) {
+        if self.is_obeyed_in(head) {
+            self.withdrawn.clear();
+        }
+    }
+
+    /// The next message, if one may leave now.
+    pub(in crate::core) fn next(&mut self, term: Term, now: Timestamp) -> Option<OrderMessage> {
+        if !self.due || self.under_way.is_some() || now < self.not_before {
+            return None;
+        }
+        self.generation += 1;
+        let fence = Fence { term, generation: self.generation };
+        let message = match self.base {
+            Some((base, _)) => OrderMessage::Delta(self.delta(base, fence)),
+            None => OrderMessage::Whole(self.whole(fence)),
+        };
+        self.touched_pods.clear();
+        self.touched_specs.clear();
+        self.due = false;
+        self.unanswered = None;
+        self.under_way = Some((fence, self.digest, now));
+        Some(message)
+    }
+
+    fn whole(&self, fence: Fence) -> Order {
+        let specs = self.specs.iter().map(|(key, reference)| (key.clone(), Arc::clone(&reference.spec))).collect();
+        let (spared, stores) = ((*self.spared).clone(), (*self.stores).clone());
+        Order { fence, pods: self.pods.clone(), specs, spared, switches: self.switches, stores, ..Order::default() }
+    }
+
+    fn delta(&self, base: Fence, fence: Fence) -> OrderDelta {
+        let (mut pods, mut specs) = (Changes::default(), Changes::default());
+        for pod in &self.touched_pods {
+            match self.pods.get(pod) {
+                Some(assignment) => drop(pods.put.insert(pod.clone(), assignment.clone())),
+                None => drop(pods.gone.insert(pod.clone())),
+            }
+        }
+        for key in &self.touched_specs {
+            match self.specs.get(key) {
+                Some(reference) => drop(specs.put.insert(key.clone(), Arc::clone(&reference.spec))),
+                None => drop(specs.gone.insert(key.clone())),
+            }
+        }
+        let (spared, stores, switches) = ((*self.spared).clone(), (*self.stores).clone(), self.switches);
+        OrderDelta {
+            base,
+            fence,
+            pods,
+            specs,
+            spared,
+            switches,
+            stores,
+            progress: Progress::default(),
+            agent: String::new(),
+            digest: self.digest,
+        }
+    }
+
+    /// The node answered the order with `fence`, or did not.
+    pub(in crate::core) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> Conclusion {
+        let due = self.due;
+        let Some((_, sent, _)) = self.under_way.take_if(|(sent, _, _)| *sent == fence) else {
+            return Conclusion::Nothing;
+        };
+        match reply {
+            Some(OrderReply::Accepted { fence: accepted, digest }) if *accepted == fence && *digest == sent => {
+                self.base = Some((fence, sent));
+                self.settled_at = now;
+                self.not_before = now;
+                self.foreign_store = false;
+                Conclusion::Settled
+            }
+            Some(OrderReply::Accepted { .. }) => self.doubt(now + SOON),
+            Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
+                Conclusion::Deposed(*have)
+            }
+            Some(OrderReply::Foreign { have, .. }) => Conclusion::Estranged(*have, self.estrange(now)),
+            // It says what it misses: the whole can leave at once, above whatever it obeys of this term.
+            Some(OrderReply::NeedWhole { have }) => {
+                self.pass_by(*have, fence.term);
+                self.doubt(now)
+            }
+            Some(OrderReply::Stale { have }) => {
+                self.pass_by(*have, fence.term);
+                self.doubt(now + SOON)
+            }
+            Some(OrderReply::Conflict { .. }) => {
+                self.doubt(now + SOON);
+                Conclusion::Disagreement(self.not_before)
+            }
+            Some(OrderReply::Failed { .. }) => self.doubt(now + AGAIN_AFTER),
+            None => {
+                self.unanswered = Some(Unanswered { order: (fence, sent), due });
+                self.doubt(now + AGAIN_AFTER)
+            }
+        }
+    }
+
+    /// The node obeys another store, or a later state of this one. When to ask it again.
+    pub(in crate::core) fn estrange(&mut self, now: Timestamp) -> Timestamp {
+        self.foreign_store = true;
+        self.doubt(now + ESTRANGED_AGAIN);
+        self.not_before
+    }
+
+    /// The next fence is above what the node has.
+    fn pass_by(&mut self, have: Fence, term: Term) {
+        if have.term == term {
+            self.generation = self.generation.max(have.generation);
+        }
+    }
+
+    /// What the node has is not known: the next order is whole.
+    fn doubt(&mut self, not_before: Timestamp) -> Conclusion {
+        self.base = None;
+        self.due = true;
+        self.not_before = not_before;
+        Conclusion::Again(not_before)
+    }
+
+    /// The node is heard: whoever did not answer before may answer now.
+    pub(in crate::core) fn heard(&mut self, now: Timestamp) {
+        // Not earlier than the shorter wait, or a node that refuses would be asked with every report.
+        if !self.foreign_store {
+            self.not_before = self.not_before.min(now + SOON);
+        }
+    }
+
+    /// The node says which order it obeys: that is an answer too, and under load it comes before the other. True when it
+    /// settled what was open.
+    pub(in crate::core) fn answered_by(&mut self, head: &ReportHead, now: Timestamp) -> bool {
+        let told = (head.applied, head.order_digest);
+        if self.under_way.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
+            let Some(unanswered) = self.unanswered.take_if(|unanswered| unanswered.order == told) else { return false };
+            self.due = unanswered.due;
+        }
+        self.base = Some(told);
+        self.settled_at = now;
+        self.not_before = now;
+        self.foreign_store = false;
+        true
+    }
+
+    /// Compares what the node said at `told_at` to obey with what it acknowledged; its agent started anew at `renewed_at`, if
+    /// it did. True when its order must go again.
+    pub(in crate::core) fn check(
+        &mut self,
+        head: &ReportHead,
+        told_at: Timestamp,
+        renewed_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> bool {
+        let Some((fence, digest)) = self.base.filter(|_| self.is_settled()) else { return false };
+        let same = head.applied == fence && head.order_digest == digest;
+        let is_earlier = head.applied.term == fence.term && head.applied < fence;
+        let is_same_run = renewed_at.is_none_or(|at| at <= self.settled_at);
+        let quiet = if is_earlier && is_same_run { LATE } else { QUIET };
+        // What it said before it took the order proves nothing, and neither does what was under way at that moment.
+        if same || told_at <= self.settled_at || now < self.settled_at + quiet {
+            return false;
+        }
+        self.doubt(now);
+        true
+    }
+
+    /// The order under way, if it left so long ago that nobody will answer any more.
+    pub(in crate::core) fn forgotten(&self, now: Timestamp) -> Option<Fence> {
+        self.under_way.filter(|(_, _, sent_at)| now >= *sent_at + FORGOTTEN_AFTER).map(|(fence, _, _)| fence)
+    }
+    /// When the next message may leave.
+    pub(in crate::core) fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+}

@@ -1,0 +1,113 @@
+//! Tells where a release came to: one event for each step between two stored states of it.
+//!
+//! Both states are stored ones, so each step is told once, whoever leads.
+
+use contract::event::{Event, Kind};
+use contract::name::GroupName;
+use contract::record::Slot;
+use contract::time::Timestamp;
+use planner::rollout::controller::{Excuse, Release, instances};
+use planner::rollout::groups;
+use planner::rollout::release::Phase;
+
+use crate::core::io::Effect;
+
+use super::of_group;
+
+/// What lies between two states of a group's release.
+pub(in crate::core) fn told(
+    name: &GroupName,
+    before: Option<&Release>,
+    after: &Release,
+    now: Timestamp,
+) -> Vec<Effect> {
+    let fresh = Release::toward(after.target);
+    let same = before.filter(|before| before.target == after.target);
+    let opened = same.is_none().then(|| format!("release {} opened", after.target));
+    let said = opened.into_iter().chain(steps(same.unwrap_or(&fresh), after));
+    let said = said.chain(switches(before.unwrap_or(&fresh), after));
+    said.map(|message| Effect::Record(of_group(Kind::Release, name, message, now))).collect()
+}
+
+/// A pause and a freeze are the group's: they outlive its releases.
+fn switches(before: &Release, after: &Release) -> Vec<String> {
+    let switches = [
+        (before.is_paused, after.is_paused, ["resumed", "paused: nothing new starts"]),
+        (before.is_frozen, after.is_frozen, ["unfrozen", "frozen: nothing moves"]),
+    ];
+    let switched = switches.into_iter().filter(|(before, after, _)| before != after);
+    switched.map(|(_, after, words)| words[usize::from(after)].to_owned()).collect()
+}
+
+fn steps(before: &Release, after: &Release) -> Vec<String> {
+    let target = after.target;
+    let mut said = Vec::new();
+    let was_running = before.group > 0 && before.phase == Phase::Running;
+    let moved_on = after.group > before.group || (after.phase != before.phase && after.phase != Phase::Aborted);
+    if was_running && moved_on {
+        let how = if after.skipped == before.group { "skipped" } else { "done" };
+        said.push(format!("group {} of release {target} is {how}", before.group));
+    }
+    if after.group > before.group {
+        let kind = after.kind.map(|kind| format!(", a {}", kind_word(kind))).unwrap_or_default();
+        let pods: i64 = after.committed.iter().sum();
+        said.push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.group));
+    }
+    match (&before.failure, &after.failure) {
+        (before, Some(failure)) if before.as_ref() != Some(failure) => {
+            said.push(format!("release {target} is held: {}", failure.words()));
+        }
+        (Some(_), None) if after.is_open() => said.push(format!("release {target} goes on after its failure")),
+        (Some(_), None) | (_, Some(_)) | (None, None) => {}
+    }
+    let is_left = |(number, excuse): (&u32, &Excuse)| {
+        (*excuse == Excuse::Skipped && before.excused.get(number) != Some(excuse)).then_some(*number)
+    };
+    let left: Vec<u32> = after.excused.iter().filter_map(is_left).collect();
+    if !left.is_empty() {
+        said.push(format!("release {target} goes on without {}", instances(&left)));
+    }
+    if after.phase != before.phase {
+        said.extend(match after.phase {
+            Phase::WaitingForConfirm => {
+                Some(format!("release {target} waits for group {} to be confirmed", after.group))
+            }
+            Phase::Completed => Some(format!("release {target} completed")),
+            Phase::Aborted => Some(format!("release {target} was aborted; its mix of revisions stays")),
+            Phase::Idle | Phase::Running => None,
+        });
+    }
+    said
+}
+
+/// What a group of a release is called.
+pub(in crate::core) fn kind_word(kind: groups::Kind) -> &'static str {
+    match kind {
+        groups::Kind::Beta => "Beta",
+        groups::Kind::Batch => "Batch",
+    }
+}
+
+/// Instances that are taken out of service, or were said to be drained.
+pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
+    let nothing = Slot::default();
+    let told = (1..).zip(after).filter_map(|(instance, slot)| {
+        let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
+        let (was, is) = (before.get(index).unwrap_or(&nothing).draining.as_ref(), slot.draining.as_ref()?);
+        let message = match was {
+            None => "is being taken out of service",
+            Some(was) if is.is_answered && !was.is_answered => "is drained",
+            Some(_) => return None,
+        };
+        Some(Effect::Record(Event { instance, ..of_group(Kind::Release, name, message, now) }))
+    });
+    told.collect()
+}
+
+/// Instances that go although nobody said that they are drained.
+pub(in crate::core) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
+    let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
+    let told =
+        |instance: &u32| Effect::Record(Event { instance: *instance, ..of_group(Kind::Release, name, message, now) });
+    instances.iter().map(told).collect()
+}

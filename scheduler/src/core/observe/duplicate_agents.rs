@@ -1,0 +1,114 @@
+//! Two agents under one name: decides whom to listen to.
+//!
+//! Whoever is listened to keeps the name until it is silent for as long as makes a node suspect; what another agent says
+//! meanwhile is counted, told to people and otherwise ignored, on the leader and on standbys alike. So a machine that was
+//! installed anew is taken in once its predecessor is suspect, and an agent that is restarted is the same one at once. Agents
+//! that do not say who they are were there before anybody asked, and are listened to.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::keys::{self, Key};
+use contract::name::NodeName;
+use contract::node::DuplicateAgent;
+use contract::report::ReportMessage;
+use contract::time::Timestamp;
+
+use crate::core::Core;
+
+/// People are told of a second agent again after so long, while it goes on.
+const TELL_AGAIN_AFTER: Duration = Duration::from_secs(300);
+
+/// Agents that are not listened to, by the name they use.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Twins {
+    by_node: BTreeMap<NodeName, (DuplicateAgent, Timestamp)>,
+    /// Messages that were ignored.
+    pub(in crate::core) ignored: u64,
+}
+
+impl Twins {
+    /// The second agent of a node, if one was heard lately.
+    pub(in crate::core) fn of(&self, node: &NodeName, now: Timestamp, lately: Duration) -> Option<&DuplicateAgent> {
+        self.by_node
+            .get(node)
+            .map(|(duplicate_agent, _)| duplicate_agent)
+            .filter(|duplicate_agent| now.since(duplicate_agent.at) < lately)
+    }
+    pub(in crate::core) fn forget(&mut self, node: &NodeName) {
+        self.by_node.remove(node);
+    }
+
+    /// Notes a message of a second agent. True when people should be told.
+    fn note(&mut self, message: &ReportMessage, now: Timestamp) -> bool {
+        self.ignored += 1;
+        let stamp = message.stamp();
+        let (duplicate_agent, told_at) = self.by_node.entry(stamp.node.clone()).or_default();
+        if *duplicate_agent.identity != *stamp.identity {
+            *duplicate_agent = DuplicateAgent { identity: stamp.identity.to_string(), ..DuplicateAgent::default() };
+            *told_at = Timestamp::NEVER;
+        }
+        duplicate_agent.at = now;
+        if let Some(address) = address_of(message) {
+            address.clone_into(&mut duplicate_agent.address);
+        }
+        let is_due = !told_at.happened() || now.since(*told_at) >= TELL_AGAIN_AFTER;
+        if is_due {
+            *told_at = now;
+        }
+        is_due
+    }
+}
+
+fn address_of(message: &ReportMessage) -> Option<&str> {
+    match message {
+        ReportMessage::Whole(report) => Some(&report.head.facts.ip),
+        ReportMessage::Delta(delta) => Some(&delta.head.facts.ip),
+        ReportMessage::Heartbeat(_) => None,
+    }
+}
+
+impl Core {
+    /// Reports that were ignored because another agent has their node's name.
+    pub fn ignored_reports(&self) -> u64 {
+        self.ears.duplicate_agents.ignored
+    }
+
+    /// Whether the message is of a second agent and is not listened to; with what people are to be told, if anything.
+    pub(in crate::core) fn turned_away(&mut self, message: &ReportMessage) -> Option<Option<String>> {
+        let stamp = message.stamp();
+        let heard = self.ears.get(&stamp.node).and_then(|ear| Some((ear.identity.as_str(), ear.heard_at?)));
+        let (known, since) = match heard {
+            Some(heard) => heard,
+            // Who has not been heard by this process may be about to be: it is given the same time.
+            None => {
+                let record = self.state.records.get(&stamp.node).filter(|record| !record.lost)?;
+                (record.identity.as_str(), self.listening_since?)
+            }
+        };
+        let is_same = known.is_empty() || stamp.identity.is_empty() || *known == *stamp.identity;
+        if is_same || self.now.since(since) >= self.settings.suspect_after {
+            return None;
+        }
+        let host = self.state.hosts.get(&stamp.node).map(|host| host.facts.ip.clone()).unwrap_or_default();
+        let known = known.to_owned();
+        if !self.ears.duplicate_agents.note(message, self.now) {
+            return Some(None);
+        }
+        let at = address_of(message).unwrap_or("an unknown address");
+        Some(Some(format!(
+            "a second agent ({} at {at}) reports under this name and is ignored; the one that has it is {known} at {host}: \
+             stop one of them, or give it another --name",
+            stamp.identity
+        )))
+    }
+
+    /// On a standby: a node whose record was deleted was removed, and what it said is forgotten with it.
+    pub(in crate::core) fn note_removed(&mut self, key: &str) {
+        if let Key::Node(node) = keys::parse(key)
+            && !self.stored.contains_key(key)
+        {
+            self.ears.forget(&node);
+        }
+    }
+}

@@ -1,0 +1,413 @@
+//! Folds what nodes report, on the leader and on standbys alike, so that a takeover starts with full facts.
+//!
+//! A report travels whole, as a change, or as a sum to compare; whatever does not fit what is known makes the scheduler ask
+//! for the whole. Messages may come late or twice: an old one changes nothing, not even when the node was last heard.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use contract::delta::Changes;
+use contract::digest::Digest;
+use contract::name::{GroupName, NodeName};
+use contract::pod_id::PodId;
+use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportMessage, Stamp};
+use contract::state::RunState;
+use contract::time::Timestamp;
+
+use super::duplicate_agents::Twins;
+
+/// A node is asked for its whole report at most once in so long.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+
+/// A message of a replaced agent arrives at most so late; less than it takes to become suspect.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Everything that is heard.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Ears {
+    nodes: BTreeMap<NodeName, Ear>,
+    /// Agents under names that are taken.
+    pub(in crate::core) duplicate_agents: Twins,
+    /// How many pods of which group which node reports.
+    sightings: Sightings,
+    /// When any node was last heard.
+    anybody_at: Option<Timestamp>,
+    /// When somebody was heard again after nobody was for long enough to suspect oneself.
+    pub(in crate::core) deaf_until: Timestamp,
+    /// How many of a group's pods have come to something, whatever that is.
+    arrived: BTreeMap<GroupName, usize>,
+}
+
+type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
+
+/// What is heard from one node.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Ear {
+    pub(in crate::core) report: Option<Report>,
+    /// The agent that is listened to; empty for one that does not say.
+    pub(in crate::core) identity: String,
+    /// Sum of the report's pods, kept up to date entry by entry.
+    digest: Digest,
+    pub(in crate::core) heard_at: Option<Timestamp>,
+    /// What it last said does not fit what is known of it: its whole report is asked for.
+    pub(in crate::core) is_outdated: bool,
+    /// When the node last told about itself, and not only that it is there.
+    pub(in crate::core) told_at: Timestamp,
+    asked_at: Option<Timestamp>,
+    /// The incarnation before the present one and when it was replaced: its late messages are old, whatever their number.
+    /// Not for ever: which of two came first is a guess when one of them was delayed, and a wrong guess must heal.
+    retired: Option<(String, Timestamp)>,
+    /// Instances that run and are not leaving.
+    pub(in crate::core) running: u32,
+}
+
+/// What a message changed.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Folded {
+    /// It tells about the present.
+    pub(in crate::core) heard: bool,
+    /// The node should be asked for its whole report.
+    pub(in crate::core) ask: bool,
+    /// Pods that changed, before and after.
+    pub(in crate::core) pods: Vec<PodChange>,
+}
+
+/// One pod before and after.
+#[derive(Debug)]
+pub(in crate::core) struct PodChange {
+    pub(in crate::core) pod: PodId,
+    pub(in crate::core) before: Option<PodFacts>,
+    pub(in crate::core) after: Option<PodFacts>,
+}
+
+/// How a message relates to what is known.
+enum Age {
+    Old,
+    Fits,
+    Gap,
+}
+
+impl Ears {
+    pub(in crate::core) fn get(&self, node: &NodeName) -> Option<&Ear> {
+        self.nodes.get(node)
+    }
+    /// The agent that speaks for the node; empty for one that does not say.
+    pub(in crate::core) fn identity(&self, node: &NodeName) -> &str {
+        self.nodes.get(node).map_or("", |ear| &ear.identity)
+    }
+    /// Every node that ever reported whole.
+    pub(in crate::core) fn reports(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
+        self.nodes.iter().filter_map(|(name, ear)| Some((name, ear.report.as_ref()?)))
+    }
+    /// What `node` says about `pod`.
+    pub(in crate::core) fn pod(&self, node: &NodeName, pod: &PodId) -> Option<&PodFacts> {
+        self.nodes.get(node)?.report.as_ref()?.pods.get(pod)
+    }
+    /// The nodes that report pods of the group.
+    pub(in crate::core) fn sightings(&self, group: &GroupName) -> impl Iterator<Item = &NodeName> {
+        self.sightings.get(group).into_iter().flat_map(BTreeMap::keys)
+    }
+    /// The nodes that report pods of the dependency pod.
+    pub(in crate::core) fn sightings_beside(&self, dependency: &GroupName) -> impl Iterator<Item = &NodeName> {
+        let first: Option<GroupName> = format!("{dependency}-").parse().ok();
+        let named = first.map(|first| {
+            self.sightings.range(first.clone()..).take_while(move |(name, _)| name.as_str().starts_with(first.as_str()))
+        });
+        named.into_iter().flatten().flat_map(move |(name, nodes)| {
+            let beside = move |node: &&NodeName| name.as_str().starts_with(&format!("{dependency}-{node}-"));
+            nodes.keys().filter(beside)
+        })
+    }
+    /// Those of these pods that `node` reports.
+    pub(in crate::core) fn pods(
+        &self,
+        node: &NodeName,
+        pods: RangeInclusive<PodId>,
+    ) -> impl Iterator<Item = (&PodId, &PodFacts)> {
+        let report = self.nodes.get(node).and_then(|ear| ear.report.as_ref());
+        report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
+    }
+    /// Whether `node` may be asked for its whole report now; it counts as asked.
+    pub(in crate::core) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
+        let Some(ear) = self.nodes.get_mut(node) else { return false };
+        let may = ear.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
+        if may {
+            ear.asked_at = Some(now);
+        }
+        may
+    }
+
+    /// Somebody is heard; who heard nobody for `pause` was deaf.
+    pub(in crate::core) fn listen(&mut self, now: Timestamp, pause: Duration) {
+        let before = self.anybody_at.replace(now);
+        if before.is_some_and(|before| now.since(before) >= pause) {
+            self.deaf_until = now;
+        }
+    }
+
+    /// Whatever the node said is forgotten.
+    pub(in crate::core) fn forget(&mut self, node: &NodeName) {
+        let ear = self.nodes.remove(node);
+        for (pod, facts) in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods) {
+            self.count(node, &[PodChange { pod, before: Some(facts), after: None }]);
+        }
+        self.duplicate_agents.forget(node);
+    }
+
+    /// The node was heard, whatever it reported.
+    pub(in crate::core) fn hear(&mut self, node: &NodeName, now: Timestamp) {
+        self.nodes.entry(node.clone()).or_default().heard_at = Some(now);
+    }
+
+    /// Forgets what the node reported, but not that it was heard, without relying on counts that a panic may have left wrong.
+    pub(in crate::core) fn discard(&mut self, node: &NodeName) {
+        if let Some(ear) = self.nodes.get_mut(node) {
+            let Ear { identity, heard_at, retired, .. } = std::mem::take(ear);
+            *ear = Ear { identity, heard_at, retired, ..Ear::default() };
+        }
+        self.sightings = Sightings::new();
+        self.arrived = BTreeMap::new();
+        for (node, ear) in &self.nodes {
+            for (pod, facts) in ear.report.iter().flat_map(|report| &report.pods) {
+                *self.sightings.entry(pod.group.clone()).or_default().entry(node.clone()).or_default() += 1;
+                if has_arrived(facts) {
+                    *self.arrived.entry(pod.group.clone()).or_default() += 1;
+                }
+            }
+        }
+    }
+
+    /// How many reported pods of the group are not pending, nor on their way out.
+    pub(in crate::core) fn arrived(&self, group: &GroupName) -> usize {
+        self.arrived.get(group).copied().unwrap_or(0)
+    }
+
+    /// Folds one message.
+    pub(in crate::core) fn fold(&mut self, message: ReportMessage, now: Timestamp) -> Folded {
+        let node = message.stamp().node.clone();
+        let ear = self.nodes.entry(node.clone()).or_default();
+        let tells = !matches!(message, ReportMessage::Heartbeat(_));
+        if *ear.identity != *message.stamp().identity {
+            ear.identity = message.stamp().identity.to_string();
+        }
+        let mut folded = match message {
+            ReportMessage::Whole(report) => ear.whole(report, &self.sightings, now),
+            ReportMessage::Delta(delta) => ear.delta(delta, &self.sightings, now),
+            ReportMessage::Heartbeat(heartbeat) => ear.heartbeat(&heartbeat, now),
+        };
+        if folded.heard {
+            ear.heard_at = Some(now);
+            ear.is_outdated = folded.ask;
+        }
+        if folded.heard && tells && !folded.ask {
+            ear.told_at = now;
+        }
+        self.count(&node, &folded.pods);
+        folded.ask = folded.ask && self.may_ask(&node, now);
+        folded
+    }
+
+    fn count(&mut self, node: &NodeName, changes: &[PodChange]) {
+        for change in changes {
+            let group = &change.pod.group;
+            match (change.before.as_ref().is_some_and(has_arrived), change.after.as_ref().is_some_and(has_arrived)) {
+                (false, true) => *self.arrived.entry(group.clone()).or_default() += 1,
+                (true, false) => {
+                    let left = self.arrived.get_mut(group).map_or(0, |count| {
+                        *count = count.saturating_sub(1);
+                        *count
+                    });
+                    if left == 0 {
+                        self.arrived.remove(group);
+                    }
+                }
+                (true, true) | (false, false) => {}
+            }
+            if change.before.is_none() && change.after.is_some() {
+                *self.sightings.entry(group.clone()).or_default().entry(node.clone()).or_default() += 1;
+            }
+            if change.before.is_some() && change.after.is_none() {
+                self.uncount(node, group);
+            }
+        }
+    }
+
+    fn uncount(&mut self, node: &NodeName, group: &GroupName) {
+        let Some(nodes) = self.sightings.get_mut(group) else { return };
+        if let Some(count) = nodes.get_mut(node) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                nodes.remove(node);
+            }
+        }
+        if nodes.is_empty() {
+            self.sightings.remove(group);
+        }
+    }
+}
+
+impl Ear {
+    /// When the agent was last heard to have started anew.
+    pub(in crate::core) fn renewed_at(&self) -> Option<Timestamp> {
+        self.retired.as_ref().map(|(_, at)| *at)
+    }
+
+    fn age(&self, stamp: &Stamp, base: u64, now: Timestamp) -> Age {
+        let late = |(name, at): &(String, Timestamp)| *name == stamp.incarnation && now < *at + LATE;
+        if self.retired.as_ref().is_some_and(late) {
+            return Age::Old;
+        }
+        let Some(known) = self.report.as_ref().map(|report| &report.head.stamp) else { return Age::Gap };
+        if known.incarnation != stamp.incarnation {
+            return Age::Gap;
+        }
+        match stamp.sequence.cmp(&known.sequence) {
+            std::cmp::Ordering::Less => Age::Old,
+            _ if base == known.sequence => Age::Fits,
+            std::cmp::Ordering::Equal => Age::Old,
+            std::cmp::Ordering::Greater => Age::Gap,
+        }
+    }
+
+    fn whole(&mut self, report: Report, names: &Sightings, now: Timestamp) -> Folded {
+        let stamp = &report.head.stamp;
+        // A whole needs no base: only an older one is refused.
+        match self.age(stamp, stamp.sequence, now) {
+            Age::Old => return Folded::default(),
+            Age::Fits | Age::Gap => {}
+        }
+        let before = self.report.take();
+        if let Some(old) = before.as_ref().filter(|old| old.head.stamp.incarnation != stamp.incarnation) {
+            self.retired = Some((old.head.stamp.incarnation.clone(), now));
+        }
+        let mut pods = before.map(|old| old.pods).unwrap_or_default();
+        let changes = Changes::between(&pods, &report.pods);
+        let changed = self.apply(&mut pods, changes, names);
+        self.report = Some(Report { head: report.head, pods });
+        self.asked_at = None;
+        Folded { heard: true, ask: false, pods: changed }
+    }
+
+    fn delta(&mut self, delta: ReportDelta, names: &Sightings, now: Timestamp) -> Folded {
+        match self.age(&delta.head.stamp, delta.base, now) {
+            Age::Old => return Folded::default(),
+            Age::Gap => return Folded { heard: true, ask: true, pods: Vec::new() },
+            Age::Fits => {}
+        }
+        let Some(mut report) = self.report.take() else { return Folded::default() };
+        report.head = delta.head;
+        let changed = self.apply(&mut report.pods, delta.pods, names);
+        self.report = Some(report);
+        Folded { heard: true, ask: false, pods: changed }
+    }
+
+    fn heartbeat(&self, heartbeat: &Heartbeat, now: Timestamp) -> Folded {
+        match self.age(&heartbeat.stamp, heartbeat.stamp.sequence, now) {
+            Age::Old => Folded::default(),
+            Age::Gap => Folded { heard: true, ask: true, pods: Vec::new() },
+            Age::Fits => Folded { heard: true, ask: self.digest != heartbeat.digest, pods: Vec::new() },
+        }
+    }
+
+    /// Makes the changes, keeps the sums, and says what was before. A group's name is in memory once, however many pods are
+    /// reported of it: every plan of the group looks all of them up, and names that are apart are slow to compare.
+    fn apply(
+        &mut self,
+        pods: &mut BTreeMap<PodId, PodFacts>,
+        changes: Changes<PodId, PodFacts>,
+        names: &Sightings,
+    ) -> Vec<PodChange> {
+        let puts = changes.put.into_iter().map(|(pod, facts)| (pod, Some(facts)));
+        let gone = changes.gone.into_iter().map(|pod| (pod, None));
+        let mut changed = Vec::new();
+        for (mut pod, mut after) in gone.chain(puts) {
+            if let Some((name, _)) = names.get_key_value(&pod.group) {
+                pod.group = name.clone();
+            }
+            // What was read has room for more, and is kept for long.
+            after.iter_mut().for_each(|facts| facts.containers.shrink_to_fit());
+            let before = match &after {
+                Some(facts) => pods.insert(pod.clone(), facts.clone()),
+                None => pods.remove(&pod),
+            };
+            if let Some(facts) = &before {
+                self.digest = self.digest.without(facts.digest(&pod));
+                self.running -= u32::from(runs(&pod, facts));
+            }
+            if let Some(facts) = &after {
+                self.digest = self.digest.with(facts.digest(&pod));
+                self.running += u32::from(runs(&pod, facts));
+            }
+            changed.push(PodChange { pod, before, after });
+        }
+        changed
+    }
+}
+
+/// It has come to something: it runs, or it failed, or it ended.
+fn has_arrived(facts: &PodFacts) -> bool {
+    facts.state != RunState::Pending && !facts.leaving
+}
+
+/// Dependency pods are nobody's instance and not counted.
+fn runs(pod: &PodId, facts: &PodFacts) -> bool {
+    pod.instance > 0 && facts.state == RunState::Success && !facts.leaving
+}
+
+#[cfg(test)]
+mod tests {
+    use contract::fence::Fence;
+    use contract::report::{EngineState, NodeFacts, ReportHead};
+
+    use super::*;
+
+    fn report(node: &str, pod: &str) -> ReportMessage {
+        let stamp =
+            Stamp { node: node.parse().unwrap(), incarnation: "1".to_owned(), sequence: 1, identity: Box::default() };
+        let head = ReportHead {
+            stamp,
+            applied: Fence::default(),
+            order_digest: Digest::default(),
+            engine: EngineState::Up,
+            facts: NodeFacts::default(),
+            progress: Default::default(),
+        };
+        ReportMessage::Whole(Report { head, pods: BTreeMap::from([(pod.parse().unwrap(), PodFacts::default())]) })
+    }
+
+    fn with(message: ReportMessage, sequence: u64, state: RunState) -> ReportMessage {
+        let ReportMessage::Whole(mut report) = message else { return message };
+        report.head.stamp.sequence = sequence;
+        report.pods.values_mut().for_each(|facts| facts.state = state);
+        ReportMessage::Whole(report)
+    }
+
+    #[test]
+    fn who_has_arrived_is_counted_once_and_no_longer_when_its_node_is_forgotten() {
+        let (mut ears, group) = (Ears::default(), "a".parse().unwrap());
+        let mut hear = |node: &str, sequence, state| {
+            let pod = format!("a.v1-i{}-d0", &node[1..]);
+            ears.fold(with(report(node, &pod), sequence, state), Timestamp::from_millis(1));
+            ears.arrived(&group)
+        };
+        assert_eq!(hear("n1", 1, RunState::Pending), 0);
+        assert_eq!(hear("n1", 2, RunState::Success), 1);
+        assert_eq!(hear("n1", 3, RunState::Exit), 1);
+        assert_eq!(hear("n2", 1, RunState::Error), 2);
+        assert_eq!(hear("n2", 2, RunState::Pending), 1);
+        ears.forget(&"n1".parse().unwrap());
+        assert_eq!((ears.arrived(&group), ears.arrived.len()), (0, 0));
+    }
+
+    #[test]
+    fn a_group_that_two_nodes_report_has_its_name_in_memory_once() {
+        let mut ears = Ears::default();
+        ears.fold(report("n1", "a.v1-i1-d0"), Timestamp::from_millis(1));
+        ears.fold(report("n2", "a.v1-i2-d0"), Timestamp::from_millis(1));
+        let names: Vec<&str> =
+            ears.reports().flat_map(|(_, report)| report.pods.keys()).map(|pod| pod.group.as_str()).collect();
+        assert_eq!(names, ["a", "a"]);
+        assert!(std::ptr::eq(names[0], names[1]));
+    }
+}

@@ -1,0 +1,81 @@
+//! Decides which reports of a group that comes up lead to a plan: the last one, and whatever was not expected.
+//!
+//! A plan looks at every instance, so a thousand of them are not all looked at for each one that runs. A look in between is for
+//! whoever is missing. The surprise: it is put off while the group gets on, because a cluster that is made all at once has
+//! thousands of groups that are neither there nor stuck, and looking at all of them again and again would be most of its work.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use contract::command::Operation;
+use contract::name::GroupName;
+use contract::report::PodFacts;
+use contract::state::RunState;
+
+use crate::core::leader::Leading;
+use crate::core::observe::reports::PodChange;
+use crate::core::state::Group;
+use crate::core::timers::Alarm;
+
+/// A group that is coming up is looked at so often if it does not get on.
+const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// It gets on when this part of its instances came to something since the last look, so a look is put off as often at most.
+const PARTS: usize = 10;
+
+/// How many instances of a group had come to something when it was last to be looked at.
+pub(in crate::core) type ComingUp = BTreeMap<GroupName, usize>;
+
+impl Leading<'_> {
+    /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
+    /// them is there.
+    pub(in crate::core) fn pod_reported(&mut self, change: &PodChange) {
+        let name = change.pod.group.clone();
+        match self.state.groups.get(&name) {
+            Some(group) if is_coming_up(group) && is_expected(change) => {
+                if self.ears.arrived(&name) < group.slots().len() {
+                    return self.lead.alarms.set_once(Alarm::ComingUp(name), self.now + LOOK_EVERY);
+                }
+            }
+            Some(_) | None => {}
+        }
+        self.reported(name);
+    }
+
+    /// The time has come to look at a group that was coming up.
+    pub(in crate::core) fn look_at_coming(&mut self, name: GroupName) {
+        let Some(group) = self.state.groups.get(&name).filter(|group| is_coming_up(group)) else {
+            self.lead.coming_up.remove(&name);
+            return;
+        };
+        let (arrived, instances) = (self.ears.arrived(&name), group.slots().len());
+        let before = self.lead.coming_up.insert(name.clone(), arrived).unwrap_or(0);
+        self.lead.alarms.set_once(Alarm::ComingUp(name.clone()), self.now + LOOK_EVERY);
+        if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
+            self.lead.dirty.insert(name);
+        }
+    }
+}
+
+/// All its instances are made or scaled at once, and nothing of it waits for one of them.
+fn is_coming_up(group: &Group) -> bool {
+    let at_once = match group.record.operation.as_ref().map(|operation| operation.kind) {
+        Some(Operation::Deploying | Operation::Scheduling) => true,
+        Some(
+            Operation::Upgrading
+            | Operation::Drifting
+            | Operation::Starting
+            | Operation::Stopping
+            | Operation::Restarting
+            | Operation::Removing,
+        )
+        | None => false,
+    };
+    at_once && !group.record.spec.has_strategy()
+}
+
+/// A pod is to be made, or runs for the first time: no plan was waiting for that alone.
+fn is_expected(change: &PodChange) -> bool {
+    let is_new = change.before.as_ref().is_none_or(|before| before.state == RunState::Pending);
+    let is_well = |after: &PodFacts| matches!(after.state, RunState::Pending | RunState::Success);
+    is_new && change.after.as_ref().is_some_and(|after| is_well(after) && !after.leaving && after.last_error.is_empty())
+}

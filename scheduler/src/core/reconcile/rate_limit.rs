@@ -1,0 +1,81 @@
+//! How soon a group is planned for what its nodes report.
+//!
+//! Instances report one by one and a plan looks at all of them, so a thousand reports must not lead to a thousand plans. Every
+//! plan is a debt that time pays off; while there is none a report is planned for at once, and while there is one reports
+//! gather. So one large group among idle ones is followed closely, and a cluster that starts everywhere at once still has most
+//! of its leader's time for hearing what it says. Counted in instances and not in time spent: the same history, the same plans.
+
+use std::time::Duration;
+
+use contract::time::Timestamp;
+
+/// What planning one instance counts for; a few times what it takes.
+const EACH: Duration = Duration::from_micros(15);
+/// A debt up to this is none.
+const AT_ONCE: Duration = Duration::from_millis(4);
+/// Nobody waits longer, however much was planned.
+const LONGEST: Duration = Duration::from_secs(10);
+
+/// What was planned lately.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Pace {
+    debt: Duration,
+    at: Timestamp,
+}
+
+impl Pace {
+    /// A group of so many instances was planned.
+    pub(in crate::core) fn planned(&mut self, instances: usize, now: Timestamp) {
+        self.pay(now);
+        let cost = EACH.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
+        self.debt = (self.debt + cost).min(AT_ONCE + LONGEST);
+    }
+
+    /// Until when what is reported now gathers; none when it is planned for at once.
+    pub(in crate::core) fn gathers_until(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.pay(now);
+        // Times are whole milliseconds: less than one is none.
+        let wait = self.debt.saturating_sub(AT_ONCE).as_millis();
+        let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX));
+        (!wait.is_zero()).then(|| now + wait)
+    }
+
+    fn pay(&mut self, now: Timestamp) {
+        self.debt = self.debt.saturating_sub(now.since(self.at));
+        self.at = self.at.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_000_000);
+
+    #[test]
+    fn who_has_planned_little_plans_at_once() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.gathers_until(NOW), None);
+        pace.planned(100, NOW);
+        assert_eq!(pace.gathers_until(NOW), None);
+    }
+
+    #[test]
+    fn a_large_plan_makes_reports_gather_and_time_pays_it_off() {
+        let mut pace = Pace::default();
+        pace.planned(10_000, NOW);
+        let until = pace.gathers_until(NOW).expect("a debt");
+        assert_eq!(until, NOW + EACH * 10_000 - AT_ONCE);
+        assert_eq!(pace.gathers_until(NOW + Duration::from_millis(10)), Some(until), "waiting does not put it off");
+        assert_eq!(pace.gathers_until(until), None);
+    }
+
+    #[test]
+    fn however_much_is_planned_nobody_waits_for_ever() {
+        let mut pace = Pace::default();
+        for _ in 0..1_000 {
+            pace.planned(1_000_000, NOW);
+        }
+        assert_eq!(pace.gathers_until(NOW), Some(NOW + LONGEST));
+    }
+}

@@ -1,0 +1,311 @@
+//! Dependency pods: what is wanted of them, which instances need them where, and where they run.
+//!
+//! Who needs what follows from the groups' slots and is kept as sets, changed with the slots in one place
+//! ([`State::set_slots`] calls [`Dependencies::set_uses`]), so no count can drift. A pod beside instances has a name made of
+//! three names; two triples may give the same one, so a place is refused when its name is taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use contract::dependency::Place;
+use contract::keys;
+use contract::layout::{self, Owner};
+use contract::name::{GroupName, NodeName};
+use contract::order::Assignment;
+use contract::query::{DependencyView, PodView};
+use contract::record::{DependencyRecord, Pair, Slot};
+use contract::spec::PodSpec;
+use contract::state::{DependencyPolicy, RestartPolicy, TargetState};
+use contract::time::Timestamp;
+use planner::dependency::place_of;
+use planner::placement::Need;
+use planner::view;
+
+use crate::core::commit::{self, OrderChange};
+use crate::core::io::Write;
+use crate::core::queries::Library;
+
+use super::{Group, State};
+
+/// What one group needs: which dependency pod where.
+type Uses = BTreeSet<(GroupName, Place)>;
+
+/// All dependency pods.
+#[derive(Debug, Default)]
+pub(in crate::core) struct Dependencies {
+    pub(in crate::core) entries: BTreeMap<GroupName, Dependency>,
+    /// Those whose record or pairs cannot be read: nobody touches what they have.
+    pub(in crate::core) spared: BTreeSet<GroupName>,
+    /// What each group needs.
+    uses: BTreeMap<GroupName, Uses>,
+    /// Who needs each of them where, whether it exists or not.
+    pub(in crate::core) users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
+    /// Their pods on each node, by the pods' names.
+    pub(in crate::core) guests: BTreeMap<NodeName, BTreeMap<GroupName, Guest>>,
+    /// Those being removed.
+    pub(in crate::core) removing: BTreeSet<GroupName>,
+    /// Those to plan.
+    pub(in crate::core) dirty: BTreeSet<GroupName>,
+    /// The one the slow sweep looked at last.
+    pub(in crate::core) swept: Option<GroupName>,
+}
+
+/// One dependency pod.
+#[derive(Debug, Clone)]
+pub(in crate::core) struct Dependency {
+    pub(in crate::core) record: DependencyRecord,
+    /// Where it runs, in the order of places.
+    pub(in crate::core) pairs: Vec<Pair>,
+    /// When it was last planned by this leader.
+    pub(in crate::core) planned_at: Timestamp,
+    /// Nodes that had it when its removal began: until each says that it obeys, its pods may still come.
+    pub(in crate::core) waits_for: BTreeSet<NodeName>,
+    /// Places it cannot have, told already.
+    pub(in crate::core) refused: BTreeSet<Place>,
+}
+
+/// A pod beside instances on a node.
+#[derive(Debug, Clone)]
+pub(in crate::core) struct Guest {
+    pub(in crate::core) dependency: GroupName,
+    need: Need,
+    containers: usize,
+}
+
+impl Dependency {
+    pub(in crate::core) fn new(record: DependencyRecord, pairs: Vec<Pair>) -> Self {
+        let planned_at = Timestamp::NEVER;
+        Self { record, pairs, planned_at, waits_for: BTreeSet::new(), refused: BTreeSet::new() }
+    }
+    /// It only waits for its last containers to go; to users it does not exist.
+    pub(in crate::core) fn is_removing(&self) -> bool {
+        self.record.removing_since.is_some()
+    }
+    /// The spec of a version; the present one when that version is not known any more.
+    fn spec(&self, version: u32) -> &PodSpec {
+        self.record.former.get(&version).unwrap_or(&self.record.spec)
+    }
+    pub(in crate::core) fn is_outdated(&self) -> bool {
+        self.pairs.iter().any(|pair| pair.version != self.record.spec.version)
+    }
+}
+
+/// The writes that lead from one record of a dependency pod to another, with the pod specs they refer to.
+pub(in crate::core) fn record_writes(
+    name: &GroupName,
+    before: Option<&DependencyRecord>,
+    after: Option<&DependencyRecord>,
+) -> Vec<Write> {
+    fn specs(record: Option<&DependencyRecord>) -> Vec<&PodSpec> {
+        record.into_iter().flat_map(|record| record.former.values().chain([&record.spec])).collect()
+    }
+    let owner = Owner::Dependency(name);
+    // All of them, as an older version may have stored them under other digests; what is stored already is not written again.
+    let (puts, _) = layout::spec_changes(owner, &[], &specs(after));
+    let (_, deletes) = layout::spec_changes(owner, &specs(before), &specs(after));
+    let deletes = deletes.into_iter().map(|key| Write::Delete { key });
+    let mut writes: Vec<Write> = puts.into_iter().map(commit::put_entry).chain(deletes).collect();
+    writes.push(match after {
+        Some(after) => commit::put_entry(layout::put_dependency(name, after)),
+        None => Write::Delete { key: keys::dependency(name) },
+    });
+    writes
+}
+
+/// The orders that lead from one set of pairs to another of the same dependency pod.
+pub(in crate::core) fn order_changes(name: &GroupName, before: &[Pair], after: &Dependency) -> Vec<OrderChange> {
+    let versions =
+        |pairs: &[Pair]| -> BTreeMap<Place, u32> { pairs.iter().map(|pair| (place_of(pair), pair.version)).collect() };
+    let (old, new) = (versions(before), versions(&after.pairs));
+    let differs = |other: &BTreeMap<Place, u32>, place: &Place, version: u32| other.get(place) != Some(&version);
+    let gone = old.iter().filter(|(place, version)| differs(&new, place, **version)).filter_map(|(place, version)| {
+        let pod = place.pod_id(name, *version).ok()?;
+        Some(OrderChange { node: place.node.clone(), pod, what: None })
+    });
+    let puts = new.iter().filter(|(place, version)| differs(&old, place, **version)).filter_map(|(place, version)| {
+        let pod = place.pod_id(name, *version).ok()?;
+        let spec = PodSpec { version: *version, ..place.pod_spec(after.spec(*version)) };
+        let (target, restart_policy) = (TargetState::Run, RestartPolicy::Always);
+        let assignment = Assignment { target, restart_policy, ..Assignment::default() };
+        Some(OrderChange { node: place.node.clone(), pod, what: Some((assignment, Arc::new(spec))) })
+    });
+    gone.chain(puts).collect()
+}
+
+/// Which dependency pods the instances of a group need where: beside every instance that has a node.
+fn uses_of(group: &Group) -> Uses {
+    let mut uses = Uses::new();
+    if group.revisions.values().all(|revision| revision.pod.dependencies.is_empty()) {
+        return uses;
+    }
+    for slot in group.slots().iter().flat_map(Slot::pods) {
+        let (Some(node), Some(pod)) = (&slot.node, group.pod(slot.version)) else { continue };
+        for dependency in &pod.dependencies {
+            // A text that cannot be a name names nothing that could ever exist.
+            let Ok(name) = dependency.pod_name.parse() else { continue };
+            let namespace = match dependency.policy {
+                DependencyPolicy::Namespace => pod.namespace.clone(),
+                DependencyPolicy::Node => node.to_string(),
+            };
+            uses.insert((name, Place { node: node.clone(), namespace }));
+        }
+    }
+    uses
+}
+
+impl Dependencies {
+    /// The slots of a group changed: whatever it needs now and did not before, or the other way round, is planned.
+    pub(in crate::core) fn set_uses(&mut self, name: &GroupName, group: &Group) {
+        let after = uses_of(group);
+        let before = if after.is_empty() {
+            self.uses.remove(name).unwrap_or_default()
+        } else {
+            self.uses.insert(name.clone(), after.clone()).unwrap_or_default()
+        };
+        for (dependency, place) in before.difference(&after) {
+            self.dirty.insert(dependency.clone());
+            let Some(places) = self.users.get_mut(dependency) else { continue };
+            if let Some(groups) = places.get_mut(place) {
+                groups.remove(name);
+                if groups.is_empty() {
+                    places.remove(place);
+                }
+            }
+            if places.is_empty() {
+                self.users.remove(dependency);
+            }
+        }
+        for (dependency, place) in after.difference(&before) {
+            self.dirty.insert(dependency.clone());
+            let places = self.users.entry(dependency.clone()).or_default();
+            places.entry(place.clone()).or_default().insert(name.clone());
+        }
+    }
+
+    /// Forgets what a group needs, and everything about it that other sets hold.
+    pub(in crate::core) fn forget_uses(&mut self, name: &GroupName) {
+        self.uses.remove(name);
+        for (dependency, places) in &mut self.users {
+            for groups in places.values_mut() {
+                if groups.remove(name) {
+                    self.dirty.insert(dependency.clone());
+                }
+            }
+            places.retain(|_, groups| !groups.is_empty());
+        }
+        self.users.retain(|_, places| !places.is_empty());
+    }
+
+    /// Forgets a dependency pod and its pods on every node.
+    pub(in crate::core) fn purge(&mut self, name: &GroupName) {
+        self.entries.remove(name);
+        self.removing.remove(name);
+        for guests in self.guests.values_mut() {
+            guests.retain(|_, guest| guest.dependency != *name);
+        }
+        self.guests.retain(|_, guests| !guests.is_empty());
+    }
+
+    /// Whether a dependency pod beside instances has this name: no group may have it too.
+    pub(in crate::core) fn is_derived(&self, name: &GroupName) -> bool {
+        self.guests.values().any(|guests| guests.contains_key(name))
+    }
+
+    /// The spec of a dependency pod as it is now.
+    pub(in crate::core) fn spec_of(&self, name: &GroupName) -> Option<&PodSpec> {
+        self.entries.get(name).map(|entry| &entry.record.spec)
+    }
+
+    /// Nothing waits to be planned.
+    pub(in crate::core) fn is_settled(&self) -> bool {
+        self.dirty.is_empty()
+    }
+
+    /// What dependency pods take of a node.
+    pub(in crate::core) fn used_on(&self, node: &NodeName) -> Need {
+        self.guests_on(node).map(|guest| guest.need).fold(Need::default(), Need::plus)
+    }
+    /// How many of a node's containers are of dependency pods.
+    pub(in crate::core) fn containers_on(&self, node: &NodeName) -> usize {
+        self.guests_on(node).map(|guest| guest.containers).sum()
+    }
+    fn guests_on(&self, node: &NodeName) -> impl Iterator<Item = &Guest> {
+        self.guests.get(node).into_iter().flat_map(BTreeMap::values)
+    }
+}
+
+impl State {
+    /// Puts a dependency pod in place as it is stored.
+    pub(in crate::core) fn put_dependency(
+        &mut self,
+        name: &GroupName,
+        record: DependencyRecord,
+        pairs: Vec<Pair>,
+        cores: u32,
+    ) {
+        self.seat(name, Dependency::new(record, pairs), cores);
+    }
+
+    /// Forgets a dependency pod and gives back what it used.
+    pub(in crate::core) fn drop_dependency(&mut self, name: &GroupName) {
+        self.unseat(name);
+        self.dependencies.entries.remove(name);
+        self.dependencies.removing.remove(name);
+    }
+
+    /// Changes what is known of a dependency pod, and every index with it.
+    pub(in crate::core) fn seat(&mut self, name: &GroupName, entry: Dependency, quota_cores: u32) {
+        self.unseat(name);
+        for pair in &entry.pairs {
+            let Ok(pod) = place_of(pair).pod_name(name) else { continue };
+            let spec = entry.spec(pair.version);
+            let need = Need::of(spec, quota_cores);
+            let guest = Guest { dependency: name.clone(), need, containers: spec.containers.len() };
+            self.dependencies.guests.entry(pair.node.clone()).or_default().insert(pod, guest);
+            if let Some(host) = self.hosts.get_mut(&pair.node) {
+                host.used = host.used.plus(need);
+            }
+        }
+        if entry.is_removing() {
+            self.dependencies.removing.insert(name.clone())
+        } else {
+            self.dependencies.removing.remove(name)
+        };
+        self.dependencies.entries.insert(name.clone(), entry);
+        self.dependencies.dirty.insert(name.clone());
+    }
+
+    fn unseat(&mut self, name: &GroupName) {
+        let pairs = self.dependencies.entries.get(name).map(|entry| entry.pairs.as_slice()).unwrap_or_default();
+        for pair in pairs {
+            let Ok(pod) = place_of(pair).pod_name(name) else { continue };
+            let Some(guests) = self.dependencies.guests.get_mut(&pair.node) else { continue };
+            if let (Some(guest), Some(host)) = (guests.remove(&pod), self.hosts.get_mut(&pair.node)) {
+                host.used = host.used.minus(guest.need);
+            }
+            if guests.is_empty() {
+                self.dependencies.guests.remove(&pair.node);
+            }
+        }
+    }
+}
+
+impl Library<'_> {
+    /// One dependency pod, copied from memory: nobody waits for an update of it.
+    pub(in crate::core) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
+        let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing())?;
+        let mut pods: BTreeMap<String, Vec<PodView>> = BTreeMap::new();
+        for pair in &entry.pairs {
+            let Ok(id) = place_of(pair).pod_id(name, pair.version) else { continue };
+            let host = self.state.hosts.get(&pair.node);
+            let slot = Slot { node: Some(pair.node.clone()), version: pair.version, ..Slot::default() };
+            let facts = view::pod_facts(&slot, self.ears.pod(&pair.node, &id), host);
+            let addresses = facts.containers.iter().map(|container| container.ip.clone()).collect();
+            let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
+            let node = Some(pair.node.clone());
+            let view = PodView { id, node, node_ip, target: TargetState::Run, facts, addresses };
+            pods.entry(pair.namespace.clone()).or_default().push(view);
+        }
+        Some(DependencyView { spec: entry.record.spec.clone(), pods })
+    }
+}
