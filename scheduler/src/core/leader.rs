@@ -3,39 +3,42 @@
 //! [`Leading`] is the leader at work on one input. Its methods live in the files that answer their questions: commands,
 //! planning, nodes; here is what binds them.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use contract::event::Kind;
 use contract::fence::Term;
-use contract::layout::{Owner, SpecRef};
 use contract::name::{GroupName, NodeName};
+use contract::progress::Progress;
+use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::Stores;
 use contract::switches::Switches;
 use contract::time::Timestamp;
 
-use super::commands::limits::{self, StoreSize};
+use super::commands::limits::StoreSize;
 use super::commit::durability::Known;
-use super::commit::{self, Bundle, OrderChange, Outbox, Released};
+use super::commit::{OrderChange, Outbox};
+use super::dispatch::desired::assignments;
 use super::dispatch::node_queue::{Desk, SpecDigests};
 use super::dispatch::window::Line;
 use super::events::conditions::Conditions;
 use super::events::dedup::Journal;
-use super::io::{CommitResult, Effect, Mutant, Settings, Write};
+use super::io::{Effect, Mutant, Settings};
 use super::observe::losses::Losses;
 use super::observe::reports::Ears;
 use super::reconcile::coalesce::ComingUp;
 use super::reconcile::rate_limit::Pace;
+use super::reconcile::removal::nodes_of_removed;
+use super::state::State;
 use super::state::load::Stored;
-use super::state::{State, Warning};
+use super::state::quarantine::{Object, attempt};
 use super::timers::{Alarm, Alarms};
+use super::{commands, events, observe, reconcile};
 
 /// One group of the slow sweep is planned so often, whatever happens.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
-/// Groups without a place are tried again so long after room may have appeared: many changes, one try.
-const TRY_WAITING_AFTER: Duration = Duration::from_millis(500);
 
 /// What only a leader has.
 #[derive(Debug)]
@@ -50,7 +53,7 @@ pub(super) struct Leader {
     /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
     floor: u64,
     /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
-    spared: Arc<BTreeSet<GroupName>>,
+    pub(super) spared: Arc<BTreeSet<GroupName>>,
     /// The stored brakes, as every order carries them.
     pub(super) switches: Switches,
     /// Nodes whose desk may have something to send.
@@ -177,56 +180,6 @@ impl Leading<'_> {
         self.settings.mutant == Some(mutant)
     }
 
-    /// A decision was made: it is told once it is stored.
-    pub(super) fn decide(&mut self, mut bundle: Bundle) {
-        for change in &bundle.changes {
-            *self.lead.undelivered.entry(change.node.clone()).or_default() += 1;
-        }
-        bundle.writes.extend(self.spec_writes());
-        bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
-        if self.has_mutant(Mutant::EffectsBeforeCommit) {
-            let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            let (switches, spared, decided) = (bundle.switches.take(), bundle.spared.take(), bundle.decided.take());
-            self.release(Released { effects, changes, switches, spared, decided, leaves: None });
-        }
-        self.lead.outbox.push(bundle);
-    }
-
-    /// The next decision changes the record or the revisions of a group: notes the pod specs that are stored of it.
-    pub(super) fn note_specs(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        let specs = || group.specs().cloned().collect();
-        self.lead.respecified.entry(name.clone()).or_insert_with(specs);
-    }
-
-    /// Finds the groups whose pod specs are stored under other digests than this version computes.
-    pub(super) fn note_redigested(&mut self) {
-        let stored = &*self.stored;
-        let is_stored = |name: &GroupName, pod| stored.contains_key(&Owner::Group(name).key(&SpecRef::to(pod).digest));
-        let redigested =
-            self.state.groups.iter().filter(|(name, group)| !group.specs().all(|pod| is_stored(name, pod)));
-        self.lead.redigested = redigested.map(|(name, _)| name.clone()).collect();
-    }
-
-    /// The writes that store the pod specs of the groups that were noted, and delete those that are not used any more.
-    fn spec_writes(&mut self) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for (name, before) in std::mem::take(&mut self.lead.respecified) {
-            let after: Vec<&PodSpec> =
-                self.state.groups.get(&name).into_iter().flat_map(super::state::Group::specs).collect();
-            let before: Vec<&PodSpec> = before.iter().collect();
-            writes.extend(commit::spec_writes(Owner::Group(&name), &before, &after));
-        }
-        writes
-    }
-
-    /// Something to tell that is true as soon as everything decided so far is stored.
-    pub(super) fn tell(&mut self, effects: Vec<Effect>) {
-        if !effects.is_empty() && !self.lead.outbox.is_full() {
-            self.decide(Bundle { effects, ..Bundle::default() });
-        }
-    }
-
     /// Everything an input leaves to do.
     pub(super) fn work(&mut self) {
         for alarm in self.lead.alarms.take_due(self.now) {
@@ -236,11 +189,11 @@ impl Leading<'_> {
         if self.lead.swaps || self.lead.behind {
             return self.commit();
         }
-        self.grant_ports();
+        reconcile::ports::grant_ports(self);
         self.plan_dirty();
-        self.plan_dependencies();
-        self.finish_removals();
-        self.send_conditions();
+        reconcile::dependencies::plan_dependencies(self);
+        commands::nodes::finish_removals(self);
+        events::conditions::send_conditions(self);
         self.commit();
         self.send_orders();
     }
@@ -249,141 +202,83 @@ impl Leading<'_> {
         match alarm {
             Alarm::Node(node) => self.judge_node(&node),
             Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
-            Alarm::ComingUp(group) => self.look_at_coming(group),
-            Alarm::Dependency(name) => self.wake_dependency(name),
+            Alarm::ComingUp(group) => reconcile::coalesce::look_at_coming(self, group),
+            Alarm::Dependency(name) => reconcile::dependencies::wake_dependency(self, name),
             Alarm::Order(node) => self.wake_desk(&node),
             // Whoever waits for others' answers is told by what follows every input.
             Alarm::Line => {}
             Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
-            Alarm::Condition(concern) => self.look(concern),
-            Alarm::Losses => self.judge_losses(),
+            Alarm::Condition(concern) => events::conditions::look(self, concern),
+            Alarm::Losses => observe::losses::judge_losses(self),
             Alarm::Sweep => self.sweep(),
-            Alarm::History => self.store_history(),
+            Alarm::History => observe::history::store_history(self),
             Alarm::Commit => {
                 self.effects.extend(self.lead.outbox.again().map(Effect::Commit));
             }
         }
     }
+}
 
-    /// Room may have appeared: whoever waits for a place is tried again soon.
-    pub(super) fn room_appeared(&mut self) {
-        if !self.lead.waiting.is_empty() {
-            self.lead.alarms.set_once(Alarm::Waiting, self.now + TRY_WAITING_AFTER);
+impl Leading<'_> {
+    /// Puts the stored instances of a group on the desks of their nodes.
+    fn seat_group(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get(name) else { return };
+        for change in assignments(name, group).all() {
+            self.lead.put_on_desk(&change);
+        }
+        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
+            // A node that must let go of something must report that it did.
+            self.lead.desk(node);
         }
     }
 
-    fn commit(&mut self) {
-        let (released, commit) = self.lead.outbox.start(self.lead.term);
-        for part in released {
-            self.release(part);
-        }
-        self.effects.extend(commit.map(Effect::Commit));
-    }
-
-    /// Folds own writes into the stored view, so that it is right the moment leadership ends. The watch may have reported them
-    /// already.
-    fn remember(&mut self, writes: Vec<Write>) {
-        for write in writes {
-            let key = commit::key(&write).to_owned();
-            let value = match write {
-                Write::Put { value, .. } => Some(value),
-                Write::Delete { .. } => None,
-            };
-            if self.mirrored.get(&key) == Some(&value) {
-                self.mirrored.remove(&key);
-            }
-            match value {
-                Some(value) => drop(self.stored.insert(key, value)),
-                None => drop(self.stored.remove(&key)),
+    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
+    /// process has known of before.
+    pub(super) fn begin(&mut self, known: &Progress) {
+        observe::older_store::compare_progress(self, known);
+        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
+        reported.iter().for_each(|progress| observe::older_store::compare_progress(self, progress));
+        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
+            if let Err(panic) = attempt(|| self.seat_group(&name)) {
+                self.set_aside(&Object::Group(name), &panic);
             }
         }
-    }
-
-    /// A commit ended.
-    pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
-        if self.lead.outbox.in_flight() != Some(id) {
-            return;
+        reconcile::dependencies::seat_dependencies(self);
+        self.note_redigested();
+        for node in
+            self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
+        {
+            // Its record could not be read: it is unknown until it reports, and lost if it never does.
+            self.state.put_host(&node, &NodeFacts::default(), EngineState::Up);
         }
-        match result {
-            CommitResult::Stored => {
-                let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
-                self.lead.alarms.set(Alarm::Commit, None);
-                self.state.warnings.remove(&Warning::StoreFull);
-                self.remember(writes);
-                for part in released {
-                    self.release(part);
-                }
-            }
-            CommitResult::Full => {
-                self.state.warnings.insert(Warning::StoreFull, limits::NO_SPACE.to_owned());
-                self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
-            }
-            CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
-            CommitResult::Invalid { reason } => {
-                self.lead.alarms.set(Alarm::Commit, None);
-                if let Some(bundle) = self.lead.outbox.refused(id) {
-                    self.unstorable(bundle, &reason);
-                }
-            }
-            CommitResult::WentBack => {
-                let reason = "etcd came back with an older state and lacks commits of this leader";
-                self.lead.resigned = Some(reason.to_owned());
-            }
-            CommitResult::Denied => {
-                let reason = "etcd refuses the credentials of this scheduler (permission denied or not authenticated)";
-                self.lead.resigned = Some(reason.to_owned());
-            }
-            CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
-        }
-    }
-
-    fn release(&mut self, Released { effects, changes, switches, spared, decided, leaves }: Released) {
-        if leaves.is_some() {
-            self.lead.leaves = leaves;
-        }
-        if let Some(decided) = decided {
-            self.note_stored(decided);
-        }
-        self.effects.extend(effects);
-        for change in changes {
-            self.hand_over(&change);
-        }
-        if let Some(spared) = spared {
-            self.spare(spared);
-        }
-        if let Some(switches) = switches {
-            self.brake(switches);
-        }
-    }
-
-    fn hand_over(&mut self, change: &OrderChange) {
-        self.lead.put_on_desk(change);
-        self.lead.line.insert(change.node.clone());
-        self.note_delivered(change);
-    }
-
-    /// A change of a node's order was handed over, or given up.
-    pub(super) fn note_delivered(&mut self, change: &OrderChange) {
-        if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
-            }
-        }
-    }
-
-    /// Tells every node which groups to leave alone, once every decision made so far is stored.
-    pub(super) fn spare_now(&mut self) {
-        let spared = Some(Arc::new(self.state.untouchable()));
-        self.decide(Bundle { spared, ..Bundle::default() });
-    }
-
-    /// Which groups are left alone is stored: every node hears of it.
-    pub(super) fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
-        for (node, desk) in &mut self.lead.desks {
-            desk.spare(&spared);
+        let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
+        for node in &nodes {
+            let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
+            self.lead.desk(node).begin(report.map(|report| &report.head));
             self.lead.line.insert(node.clone());
+            if report.is_none() {
+                self.effects.push(Effect::AskWhole { node: node.clone() });
+            }
+            self.judge_node(node);
+            if self.has_mutant(Mutant::ForgetsCordons)
+                && let Some(host) = self.state.hosts.get_mut(node)
+            {
+                host.cordon = None;
+            }
         }
-        self.lead.spared = spared;
+        for (name, group) in &mut self.state.groups {
+            self.lead.dirty.insert(name.clone());
+            if group.is_removing() {
+                group.draining = nodes_of_removed(group, &nodes);
+            }
+        }
+        reconcile::dependencies::begin_dependencies(self);
+        commands::restore::drop_restored_parts(self);
+        observe::history::note_all_history(self);
+        events::incident::note_all_missed(self);
+        events::conditions::note_all_conditions(self);
+        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
+        self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
+        self.lead.alarms.set(Alarm::Sweep, Some(self.now + SWEEP_EVERY));
     }
 }

@@ -19,29 +19,25 @@ mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::event::Kind;
 use contract::fence::Term;
-use contract::name::{GroupName, NodeName};
+use contract::name::NodeName;
 use contract::notice::DeadLetter;
 use contract::progress::Progress;
 use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
-use contract::report::{EngineState, NodeFacts, ReportMessage};
+use contract::report::ReportMessage;
 use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Limits};
 
 use self::commands::limits::StoreSize;
 use self::commit::Outbox;
-use self::dispatch::desired::assignments;
-use self::io::{Effect, Inbox, Input, Mutant, Settings};
+use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
 use self::observe::reports::Ears;
 use self::queries::{Answered, Library};
-use self::reconcile::removal::nodes_of_removed;
 use self::state::load::Stored;
 use self::state::quarantine::{Object, attempt};
 use self::state::{State, Warning};
-use self::timers::Alarm;
 
 /// The core.
 #[derive(Debug)]
@@ -132,9 +128,11 @@ impl Core {
                 self.bus_since = connected.then_some(self.now);
                 return self.lead(|leading| leading.lead.losses.forget());
             }
-            Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
+            Input::Clock { ahead_millis } => {
+                return self.lead(|leading| observe::clocks::judge_clock(leading, ahead_millis));
+            }
             Input::StoredProgress(progress) => {
-                return self.lead(|leading| leading.resign_over_another_state(&progress));
+                return self.lead(|leading| observe::older_store::resign_over_another_state(leading, &progress));
             }
             Input::StoreSize { in_use, allocated } => return self.store_size(StoreSize { in_use, allocated }),
             Input::Tick => return self.lead(|_| {}),
@@ -298,11 +296,11 @@ impl Core {
         let restore = self.state.restore.clone();
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
-            Some(restore) => leading.swap(restore),
+            Some(restore) => commands::restore::swap(leading, restore),
             None => {
                 leading.begin(&known);
                 leading.quarantine_unread(unread);
-                leading.warn_of_unread();
+                commands::cluster::warn_of_unread(leading);
             }
         }));
         effects
@@ -391,69 +389,5 @@ impl Core {
                 *liveness = liveness::judge(hearing, &limits, self.now).liveness;
             }
         }
-    }
-}
-
-impl Leading<'_> {
-    /// Puts the stored instances of a group on the desks of their nodes.
-    fn seat_group(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        for change in assignments(name, group).all() {
-            self.lead.put_on_desk(&change);
-        }
-        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
-            // A node that must let go of something must report that it did.
-            self.lead.desk(node);
-        }
-    }
-
-    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
-    /// process has known of before.
-    fn begin(&mut self, known: &Progress) {
-        self.compare_progress(known);
-        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
-        reported.iter().for_each(|progress| self.compare_progress(progress));
-        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
-            if let Err(panic) = attempt(|| self.seat_group(&name)) {
-                self.set_aside(&Object::Group(name), &panic);
-            }
-        }
-        self.seat_dependencies();
-        self.note_redigested();
-        for node in
-            self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
-        {
-            // Its record could not be read: it is unknown until it reports, and lost if it never does.
-            self.state.put_host(&node, &NodeFacts::default(), EngineState::Up);
-        }
-        let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
-        for node in &nodes {
-            let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
-            self.lead.desk(node).begin(report.map(|report| &report.head));
-            self.lead.line.insert(node.clone());
-            if report.is_none() {
-                self.effects.push(Effect::AskWhole { node: node.clone() });
-            }
-            self.judge_node(node);
-            if self.has_mutant(Mutant::ForgetsCordons)
-                && let Some(host) = self.state.hosts.get_mut(node)
-            {
-                host.cordon = None;
-            }
-        }
-        for (name, group) in &mut self.state.groups {
-            self.lead.dirty.insert(name.clone());
-            if group.is_removing() {
-                group.draining = nodes_of_removed(group, &nodes);
-            }
-        }
-        self.begin_dependencies();
-        self.drop_restored_parts();
-        self.note_all_history();
-        self.note_all_missed();
-        self.note_all_conditions();
-        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
-        self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
-        self.lead.alarms.set(Alarm::Sweep, Some(self.now + leader::SWEEP_EVERY));
     }
 }

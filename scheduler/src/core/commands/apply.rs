@@ -6,19 +6,22 @@
 use contract::backup::Step;
 use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
 use contract::keys;
-use contract::name::CommandId;
+use contract::name::{CommandId, GroupName};
 use contract::notice::DeadLetter;
-use contract::record::{CallbacksRecord, Cursor};
+use contract::record::{CallbacksRecord, Cursor, GroupRecord};
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events::Asked;
+use crate::core::events::command::Asked;
 use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
 use crate::core::leader::Leading;
 use crate::core::state::Warning;
-use crate::core::state::quarantine::{Scope, attempt};
+use crate::core::state::quarantine::{Object, Scope, attempt};
 use crate::core::state::revisions::Origin;
+use crate::core::{observe, reconcile};
 
-use super::rollout::Gate;
+use super::admission::Admission;
+use super::rollout::{self, Gate};
+use super::{cluster, create, dependencies, evacuate, limits, nodes, restore, scale, spec, strategy};
 
 /// Callbacks at most: every notice is sent to each of them.
 const MOST_CALLBACKS: usize = 64;
@@ -38,7 +41,7 @@ impl Leading<'_> {
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
             return self.repeat(command.ok().map(|command| command.id), reply);
         }
-        if self.waits_for_recovery(stored_at) {
+        if observe::older_store::waits_for_recovery(self, stored_at) {
             // It waits in the stream, and the cursor stays before it: whatever ends this runs it. Only what may end it runs now.
             match command {
                 Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.obey(command, reply),
@@ -120,35 +123,37 @@ impl Leading<'_> {
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
-        self.judge_growth(&verb)?;
+        limits::judge_growth(self, &verb)?;
         match verb {
-            Verb::CreateGroup { spec } => self.create_group(*spec, by),
-            Verb::RemoveGroup { name, removal } => self.remove_group(&name, removal),
-            Verb::Replica { name, num_instances, restart_policy } => self.replica(&name, num_instances, restart_policy),
+            Verb::CreateGroup { spec } => create::create_group(self, *spec, by),
+            Verb::RemoveGroup { name, removal } => reconcile::removal::remove_group(self, &name, removal),
+            Verb::Replica { name, num_instances, restart_policy } => {
+                scale::replica(self, &name, num_instances, restart_policy)
+            }
             Verb::PatchSpec { name, pod, cause } => {
-                self.patch_spec(&name, *pod, Origin { by: by.to_owned(), cause, ..Origin::default() })
+                spec::patch_spec(self, &name, *pod, Origin { by: by.to_owned(), cause, ..Origin::default() })
             }
-            Verb::PatchStrategy { name, fields } => self.patch_strategy(&name, &fields),
-            Verb::Rollout { name, release, action } => self.rollout(&name, release, action, by),
+            Verb::PatchStrategy { name, fields } => strategy::patch_strategy(self, &name, &fields),
+            Verb::Rollout { name, release, action } => rollout::rollout(self, &name, release, action, by),
             Verb::SetGate { name, instance, gate, is_true, version } => {
-                self.set_gate(&name, &Gate { instance, name: gate, is_true, version })
+                rollout::set_gate(self, &name, &Gate { instance, name: gate, is_true, version })
             }
-            Verb::Drained { name, instance } => self.drained(&name, instance),
-            Verb::Operate { name, act, instance } => self.operate(&name, act, instance),
-            Verb::Drift { drift, group } => self.drift(&drift, group.as_ref()),
-            Verb::Evacuate { node } => self.evacuate(node),
-            Verb::Node { node, change } => self.change_node(&node, change, by),
-            Verb::CreateDependency { pod } => self.create_dependency(*pod),
-            Verb::UpdateDependency { pod } => self.update_dependency(*pod),
-            Verb::RemoveDependency { name, force } => self.remove_dependency(&name, force),
+            Verb::Drained { name, instance } => rollout::drained(self, &name, instance),
+            Verb::Operate { name, act, instance } => scale::operate(self, &name, act, instance),
+            Verb::Drift { drift, group } => evacuate::drift(self, &drift, group.as_ref()),
+            Verb::Evacuate { node } => evacuate::evacuate(self, node),
+            Verb::Node { node, change } => nodes::change_node(self, &node, change, by),
+            Verb::CreateDependency { pod } => dependencies::create_dependency(self, *pod),
+            Verb::UpdateDependency { pod } => dependencies::update_dependency(self, *pod),
+            Verb::RemoveDependency { name, force } => dependencies::remove_dependency(self, &name, force),
             Verb::AddCallback { url } => self.add_callback(url),
             Verb::RemoveCallback { url } => self.remove_callback(&url),
-            Verb::Configure { readonly, maintenance } => Ok(self.configure(readonly, maintenance)),
-            Verb::RunEngine { running } => Ok(self.run_engine(running)),
-            Verb::Guard { working } => Ok(self.guard(working)),
-            Verb::SetConstraint { constraint } => self.set_constraint(constraint),
-            Verb::RemoveConstraint { kind } => self.remove_constraint(&kind),
-            Verb::Restore { step } => self.restore(step),
+            Verb::Configure { readonly, maintenance } => Ok(cluster::configure(self, readonly, maintenance)),
+            Verb::RunEngine { running } => Ok(cluster::run_engine(self, running)),
+            Verb::Guard { working } => Ok(cluster::guard(self, working)),
+            Verb::SetConstraint { constraint } => cluster::set_constraint(self, constraint),
+            Verb::RemoveConstraint { kind } => cluster::remove_constraint(self, &kind),
+            Verb::Restore { step } => restore::restore(self, step),
         }
     }
 
@@ -195,5 +200,21 @@ pub(in crate::core) fn expiring(write: Write) -> Write {
     match write {
         Write::Put { key, value, .. } => Write::Put { key, value, expires: true },
         Write::Delete { key } => Write::Delete { key },
+    }
+}
+
+impl Leading<'_> {
+    pub(in crate::core) fn admission(&self) -> Admission<'_> {
+        Admission { state: self.state, settings: self.settings, now: self.now }
+    }
+
+    /// Puts a record in place and marks its group; nodes learn of what changes for what they run.
+    pub(in crate::core) fn change_record(&mut self, name: &GroupName, record: GroupRecord) -> Bundle {
+        self.end_quarantine(&Object::Group(name.clone()), "a command changed it");
+        let before = self.state.assignments(name);
+        let writes = vec![reconcile::apply::set_record(self, name, record)];
+        let changes = before.changes_to(&self.state.assignments(name));
+        self.lead.dirty.insert(name.clone());
+        Bundle { writes, changes, ..Bundle::default() }
     }
 }

@@ -31,100 +31,105 @@ impl State {
     }
 }
 
-impl Leading<'_> {
-    /// Changes what of the configuration is given.
-    pub(in crate::core) fn configure(&mut self, readonly: Option<bool>, maintenance: Option<bool>) -> Bundle {
-        let engine = self.state.engine;
-        self.switch(EngineRecord {
+/// Changes what of the configuration is given.
+pub(in crate::core) fn configure(
+    leading: &mut Leading<'_>,
+    readonly: Option<bool>,
+    maintenance: Option<bool>,
+) -> Bundle {
+    let engine = leading.state.engine;
+    switch(
+        leading,
+        EngineRecord {
             readonly: readonly.unwrap_or(engine.readonly),
             maintenance: maintenance.unwrap_or(engine.maintenance),
             ..engine
-        })
-    }
+        },
+    )
+}
 
-    /// Starts or stops the making of plans.
-    pub(in crate::core) fn run_engine(&mut self, running: bool) -> Bundle {
-        self.switch(EngineRecord { running, ..self.state.engine })
-    }
+/// Starts or stops the making of plans.
+pub(in crate::core) fn run_engine(leading: &mut Leading<'_>, running: bool) -> Bundle {
+    switch(leading, EngineRecord { running, ..leading.state.engine })
+}
 
-    /// Sends the guard to work or to sleep.
-    pub(in crate::core) fn guard(&mut self, guarding: bool) -> Bundle {
-        self.switch(EngineRecord { guarding, ..self.state.engine })
-    }
+/// Sends the guard to work or to sleep.
+pub(in crate::core) fn guard(leading: &mut Leading<'_>, guarding: bool) -> Bundle {
+    switch(leading, EngineRecord { guarding, ..leading.state.engine })
+}
 
-    fn switch(&mut self, engine: EngineRecord) -> Bundle {
-        let before = std::mem::replace(&mut self.state.engine, engine);
-        if before == engine && !self.state.engine_unread {
-            return Bundle::default();
-        }
-        self.state.engine_unread = false;
-        if before.running != engine.running || before.guarding != engine.guarding {
-            // Every group may hold something that was left alone.
-            self.lead.dirty.extend(self.state.groups.keys().cloned());
-        }
-        let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
-        let effects = events::switched(before, engine, self.now);
-        Bundle { writes, effects, switches: Some(engine.switches()), ..Bundle::default() }
+fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
+    let before = std::mem::replace(&mut leading.state.engine, engine);
+    if before == engine && !leading.state.engine_unread {
+        return Bundle::default();
     }
+    leading.state.engine_unread = false;
+    if before.running != engine.running || before.guarding != engine.guarding {
+        // Every group may hold something that was left alone.
+        leading.lead.dirty.extend(leading.state.groups.keys().cloned());
+    }
+    let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
+    let effects = events::switched(before, engine, leading.now);
+    Bundle { writes, effects, switches: Some(engine.switches()), ..Bundle::default() }
+}
 
-    /// The brakes are stored: every node hears of them.
-    pub(in crate::core) fn brake(&mut self, switches: Switches) {
-        if std::mem::replace(&mut self.lead.switches, switches) == switches {
-            return;
-        }
-        for (node, desk) in &mut self.lead.desks {
-            desk.brake(switches);
-            self.lead.line.insert(node.clone());
-        }
+/// The brakes are stored: every node hears of them.
+pub(in crate::core) fn brake(leading: &mut Leading<'_>, switches: Switches) {
+    if std::mem::replace(&mut leading.lead.switches, switches) == switches {
+        return;
     }
+    for (node, desk) in &mut leading.lead.desks {
+        desk.brake(switches);
+        leading.lead.line.insert(node.clone());
+    }
+}
 
-    /// Puts a constraint in the place of the one of its type.
-    /// Whether nothing is planned.
-    pub(in crate::core) fn is_held_back(&self) -> bool {
-        self.state.is_held_back() && !self.has_mutant(Mutant::NoBrakes)
-    }
+/// Puts a constraint in the place of the one of its type.
+/// Whether nothing is planned.
+pub(in crate::core) fn is_held_back(leading: &Leading<'_>) -> bool {
+    leading.state.is_held_back() && !leading.has_mutant(Mutant::NoBrakes)
+}
 
-    /// Warns of records of the whole cluster that cannot be read.
-    pub(in crate::core) fn warn_of_unread(&mut self) {
-        let unread = [
-            (self.state.constraints_unread, Warning::ConstraintsUnread, CONSTRAINTS_UNREAD),
-            (self.state.callbacks_unread, Warning::CallbacksUnread, CALLBACKS_UNREAD),
-        ];
-        for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
-            self.state.warnings.insert(warning, text.to_owned());
-            self.tell(vec![events::engine(text.to_owned(), self.now)]);
-        }
+/// Warns of records of the whole cluster that cannot be read.
+pub(in crate::core) fn warn_of_unread(leading: &mut Leading<'_>) {
+    let unread = [
+        (leading.state.constraints_unread, Warning::ConstraintsUnread, CONSTRAINTS_UNREAD),
+        (leading.state.callbacks_unread, Warning::CallbacksUnread, CALLBACKS_UNREAD),
+    ];
+    for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
+        leading.state.warnings.insert(warning, text.to_owned());
+        leading.tell(vec![events::engine(text.to_owned(), leading.now)]);
     }
+}
 
-    pub(in crate::core) fn set_constraint(&mut self, constraint: Constraint) -> Result<Bundle, Refusal> {
-        if constraint.kind.len().max(constraint.value.len()) > LONGEST_TEXT {
-            return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
-        }
-        // What cannot be read is met by no node: it would end all placement.
-        if let Kind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
-            return Err(Refusal::Malformed { reason: format!("constraint: {reason}") });
-        }
-        let known = self.state.constraints.contains_key(&constraint.kind);
-        if !known && self.state.constraints.len() >= MOST_CONSTRAINTS {
-            return Err(Refusal::Limit { what: "constraints".to_owned(), limit: MOST_CONSTRAINTS as u64 });
-        }
-        let message = format!("constraint {} holds for every placement", constraint.expression());
-        self.state.constraints.insert(constraint.kind.clone(), constraint);
-        Ok(self.constraints_bundle(message))
+pub(in crate::core) fn set_constraint(leading: &mut Leading<'_>, constraint: Constraint) -> Result<Bundle, Refusal> {
+    if constraint.kind.len().max(constraint.value.len()) > LONGEST_TEXT {
+        return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
     }
+    // What cannot be read is met by no node: it would end all placement.
+    if let Kind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
+        return Err(Refusal::Malformed { reason: format!("constraint: {reason}") });
+    }
+    let known = leading.state.constraints.contains_key(&constraint.kind);
+    if !known && leading.state.constraints.len() >= MOST_CONSTRAINTS {
+        return Err(Refusal::Limit { what: "constraints".to_owned(), limit: MOST_CONSTRAINTS as u64 });
+    }
+    let message = format!("constraint {} holds for every placement", constraint.expression());
+    leading.state.constraints.insert(constraint.kind.clone(), constraint);
+    Ok(constraints_bundle(leading, message))
+}
 
-    /// Drops the constraint of a type.
-    pub(in crate::core) fn remove_constraint(&mut self, kind: &str) -> Result<Bundle, Refusal> {
-        self.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
-        Ok(self.constraints_bundle(format!("constraint {kind} was dropped")))
-    }
+/// Drops the constraint of a type.
+pub(in crate::core) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) -> Result<Bundle, Refusal> {
+    leading.state.constraints.remove(kind).ok_or(Refusal::ConstraintUnknown)?;
+    Ok(constraints_bundle(leading, format!("constraint {kind} was dropped")))
+}
 
-    fn constraints_bundle(&mut self, message: String) -> Bundle {
-        self.room_appeared();
-        self.state.constraints_unread = false;
-        self.state.warnings.remove(&Warning::ConstraintsUnread);
-        let record = ConstraintsRecord { constraints: self.state.constraints.clone() };
-        let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)];
-        Bundle { writes, effects: vec![events::engine(message, self.now)], ..Bundle::default() }
-    }
+fn constraints_bundle(leading: &mut Leading<'_>, message: String) -> Bundle {
+    leading.room_appeared();
+    leading.state.constraints_unread = false;
+    leading.state.warnings.remove(&Warning::ConstraintsUnread);
+    let record = ConstraintsRecord { constraints: leading.state.constraints.clone() };
+    let writes = vec![commit::put(keys::CONSTRAINTS.to_owned(), &record)];
+    Bundle { writes, effects: vec![events::engine(message, leading.now)], ..Bundle::default() }
 }

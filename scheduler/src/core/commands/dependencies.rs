@@ -15,72 +15,73 @@ use crate::core::leader::Leading;
 use crate::core::state::dependencies::{Dependency, record_writes};
 use crate::core::state::quarantine::Object;
 
-impl Leading<'_> {
-    /// Makes a dependency pod known.
-    pub(in crate::core) fn create_dependency(&mut self, pod: PodSpec) -> Result<Bundle, Refusal> {
-        let name = checked(&pod)?;
-        let known = &self.state.dependencies;
-        if known.entries.contains_key(&name) || known.spared.contains(&name) {
-            return Err(Refusal::DependencyExists);
-        }
-        let annotation = if pod.annotation.trim().is_empty() { "{}".to_owned() } else { pod.annotation };
-        let (version, created_at, updated_at) = (0, Timestamp::NEVER, Timestamp::NEVER);
-        let spec = PodSpec { annotation, version, created_at, updated_at, ..pod };
-        let record =
-            DependencyRecord { spec, former: Default::default(), delete_when_unused: false, removing_since: None };
-        Ok(self.want(&name, record))
+/// Makes a dependency pod known.
+pub(in crate::core) fn create_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
+    let name = checked(&pod)?;
+    let known = &leading.state.dependencies;
+    if known.entries.contains_key(&name) || known.spared.contains(&name) {
+        return Err(Refusal::DependencyExists);
     }
+    let annotation = if pod.annotation.trim().is_empty() { "{}".to_owned() } else { pod.annotation };
+    let (version, created_at, updated_at) = (0, Timestamp::NEVER, Timestamp::NEVER);
+    let spec = PodSpec { annotation, version, created_at, updated_at, ..pod };
+    let record = DependencyRecord { spec, former: Default::default(), delete_when_unused: false, removing_since: None };
+    Ok(want(leading, &name, record))
+}
 
-    /// Gives a dependency pod another spec, and keeps it if it was about to go.
-    pub(in crate::core) fn update_dependency(&mut self, pod: PodSpec) -> Result<Bundle, Refusal> {
-        let name = checked(&pod)?;
-        let before = self.wanted(&name)?;
-        let spec = before.spec.patched(pod, self.now);
-        let mut record = DependencyRecord { delete_when_unused: false, ..before.clone() };
-        if !spec.asks_the_same(&before.spec) {
-            record.former.insert(before.spec.version, std::mem::replace(&mut record.spec, spec));
-        }
-        if record == *before {
-            return Ok(Bundle::default());
-        }
-        Ok(self.want(&name, record))
+/// Gives a dependency pod another spec, and keeps it if it was about to go.
+pub(in crate::core) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec) -> Result<Bundle, Refusal> {
+    let name = checked(&pod)?;
+    let before = wanted(leading, &name)?;
+    let spec = before.spec.patched(pod, leading.now);
+    let mut record = DependencyRecord { delete_when_unused: false, ..before.clone() };
+    if !spec.asks_the_same(&before.spec) {
+        record.former.insert(before.spec.version, std::mem::replace(&mut record.spec, spec));
     }
-
-    /// Forgets a dependency pod: at once, or once nothing needs it any more.
-    pub(in crate::core) fn remove_dependency(&mut self, name: &GroupName, force: bool) -> Result<Bundle, Refusal> {
-        let unread = Object::Dependency(name.clone());
-        if self.is_unread(&unread) {
-            let reason = "its record cannot be read, so the PodGroups that need it are not known: remove it with force";
-            return match force {
-                true => Ok(self.remove_unread(&unread)),
-                false => Err(Refusal::Unfit { reason: reason.to_owned() }),
-            };
-        }
-        let before = self.wanted(name)?;
-        let removing_since = force.then_some(self.now);
-        let record = DependencyRecord { delete_when_unused: true, removing_since, ..before.clone() };
-        if record == *before {
-            return Ok(Bundle::default());
-        }
-        Ok(self.want(name, record))
+    if record == *before {
+        return Ok(Bundle::default());
     }
+    Ok(want(leading, &name, record))
+}
 
-    fn wanted(&self, name: &GroupName) -> Result<&DependencyRecord, Refusal> {
-        let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing());
-        entry.map(|entry| &entry.record).ok_or(Refusal::DependencyUnknown)
-    }
-
-    fn want(&mut self, name: &GroupName, record: DependencyRecord) -> Bundle {
-        self.end_quarantine(&Object::Dependency(name.clone()), "a command changed it");
-        let before = self.state.dependencies.entries.get(name).map(|entry| entry.record.clone());
-        let writes = record_writes(name, before.as_ref(), Some(&record));
-        let entry = match self.state.dependencies.entries.get(name) {
-            Some(entry) => Dependency { record, ..entry.clone() },
-            None => Dependency::new(record, Vec::new()),
+/// Forgets a dependency pod: at once, or once nothing needs it any more.
+pub(in crate::core) fn remove_dependency(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    force: bool,
+) -> Result<Bundle, Refusal> {
+    let unread = Object::Dependency(name.clone());
+    if leading.is_unread(&unread) {
+        let reason = "its record cannot be read, so the PodGroups that need it are not known: remove it with force";
+        return match force {
+            true => Ok(leading.remove_unread(&unread)),
+            false => Err(Refusal::Unfit { reason: reason.to_owned() }),
         };
-        self.state.seat(name, entry, self.settings.quota_cores);
-        Bundle { writes, ..Bundle::default() }
     }
+    let before = wanted(leading, name)?;
+    let removing_since = force.then_some(leading.now);
+    let record = DependencyRecord { delete_when_unused: true, removing_since, ..before.clone() };
+    if record == *before {
+        return Ok(Bundle::default());
+    }
+    Ok(want(leading, name, record))
+}
+
+fn wanted<'a>(leading: &'a Leading<'_>, name: &GroupName) -> Result<&'a DependencyRecord, Refusal> {
+    let entry = leading.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing());
+    entry.map(|entry| &entry.record).ok_or(Refusal::DependencyUnknown)
+}
+
+fn want(leading: &mut Leading<'_>, name: &GroupName, record: DependencyRecord) -> Bundle {
+    leading.end_quarantine(&Object::Dependency(name.clone()), "a command changed it");
+    let before = leading.state.dependencies.entries.get(name).map(|entry| entry.record.clone());
+    let writes = record_writes(name, before.as_ref(), Some(&record));
+    let entry = match leading.state.dependencies.entries.get(name) {
+        Some(entry) => Dependency { record, ..entry.clone() },
+        None => Dependency::new(record, Vec::new()),
+    };
+    leading.state.seat(name, entry, leading.settings.quota_cores);
+    Bundle { writes, ..Bundle::default() }
 }
 
 /// The name of a pod spec that is sound. The apiserver checked; a command may come from elsewhere.

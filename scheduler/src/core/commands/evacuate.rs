@@ -16,88 +16,102 @@ use contract::switches::Constraint;
 use crate::core::commit::{self, Bundle};
 use crate::core::io::{Mutant, Write};
 use crate::core::leader::Leading;
+use crate::core::reconcile;
 use crate::core::state::Group;
+
+use super::{cluster, nodes};
 
 /// Drifts of one group that wait at most.
 const MOST_DRIFTS: usize = 16;
 
-impl Leading<'_> {
-    /// Instances leave a node: those of one group, or of every group there.
-    pub(in crate::core) fn drift(&mut self, drift: &Drift, group: Option<&GroupName>) -> Result<Bundle, Refusal> {
-        if drift.to.as_ref() == Some(&drift.from) {
-            return Err(Refusal::Malformed { reason: "from node equals to target node".to_owned() });
-        }
-        if drift.instance == Some(0) {
-            return Err(Refusal::Malformed { reason: "instances are counted from 1".to_owned() });
-        }
-        let records = match group {
-            Some(name) => self.drifting_group(drift, name)?,
-            None => self.drifting_groups(drift)?,
-        };
-        Ok(self.record_drifts(records, Vec::new()))
+/// Instances leave a node: those of one group, or of every group there.
+pub(in crate::core) fn drift(
+    leading: &mut Leading<'_>,
+    drift: &Drift,
+    group: Option<&GroupName>,
+) -> Result<Bundle, Refusal> {
+    if drift.to.as_ref() == Some(&drift.from) {
+        return Err(Refusal::Malformed { reason: "from node equals to target node".to_owned() });
     }
+    if drift.instance == Some(0) {
+        return Err(Refusal::Malformed { reason: "instances are counted from 1".to_owned() });
+    }
+    let records = match group {
+        Some(name) => drifting_group(leading, drift, name)?,
+        None => drifting_groups(leading, drift)?,
+    };
+    Ok(record_drifts(leading, records, Vec::new()))
+}
 
-    /// Everything leaves a node, and new work is kept away from it if possible.
-    pub(in crate::core) fn evacuate(&mut self, node: NodeName) -> Result<Bundle, Refusal> {
-        let value = node.to_string();
-        let drift = Drift { from: node, to: None, force: true, instance: None };
-        let records = self.drifting_groups(&drift)?;
-        let constraint = Constraint { kind: "node".to_owned(), equal: false, value, soft: true };
-        let constraint = self.set_constraint(constraint)?;
-        let bundle = self.record_drifts(records, constraint.writes);
-        Ok(Bundle { effects: constraint.effects, ..bundle })
-    }
+/// Everything leaves a node, and new work is kept away from it if possible.
+pub(in crate::core) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Result<Bundle, Refusal> {
+    let value = node.to_string();
+    let drift = Drift { from: node, to: None, force: true, instance: None };
+    let records = drifting_groups(leading, &drift)?;
+    let constraint = Constraint { kind: "node".to_owned(), equal: false, value, soft: true };
+    let constraint = cluster::set_constraint(leading, constraint)?;
+    let bundle = record_drifts(leading, records, constraint.writes);
+    Ok(Bundle { effects: constraint.effects, ..bundle })
+}
 
-    /// What runs on a node that is cordoned leaves it, but for what is bound to its data unless forced.
-    pub(in crate::core) fn drain(&mut self, node: &NodeName, force: bool, cordon: Cordon) -> Result<Bundle, Refusal> {
-        let drift = Drift { from: node.clone(), to: None, force, instance: None };
-        let records = self.drifting_groups(&drift)?;
-        let cordon = self.cordoned(node, cordon);
-        let bundle = self.record_drifts(records, cordon.writes);
-        Ok(Bundle { effects: cordon.effects, ..bundle })
-    }
+/// What runs on a node that is cordoned leaves it, but for what is bound to its data unless forced.
+pub(in crate::core) fn drain(
+    leading: &mut Leading<'_>,
+    node: &NodeName,
+    force: bool,
+    cordon: Cordon,
+) -> Result<Bundle, Refusal> {
+    let drift = Drift { from: node.clone(), to: None, force, instance: None };
+    let records = drifting_groups(leading, &drift)?;
+    let cordon = nodes::cordoned(leading, node, cordon);
+    let bundle = record_drifts(leading, records, cordon.writes);
+    Ok(Bundle { effects: cordon.effects, ..bundle })
+}
 
-    /// A group nobody knows is no mistake: the original takes any name. Neither is a locked one: lainctl waits for the moved
-    /// container whatever the answer is, so the drift waits for its turn.
-    fn drifting_group(&self, drift: &Drift, name: &GroupName) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
-        let Some(group) = self.state.groups.get(name).filter(|group| group.is_present()) else {
-            return Ok(Vec::new());
-        };
-        let instances = group.highest_number();
-        if let Some(instance) = drift.instance.filter(|instance| *instance > instances) {
-            return Err(Refusal::InstanceUnknown { instance, instances });
-        }
-        let drifting = concerns(drift, group).then(|| drifting(drift, group)).transpose()?.flatten();
-        Ok(drifting.map(|record| (name.clone(), record)).into_iter().collect())
+/// A group nobody knows is no mistake: the original takes any name. Neither is a locked one: lainctl waits for the moved
+/// container whatever the answer is, so the drift waits for its turn.
+fn drifting_group(
+    leading: &Leading<'_>,
+    drift: &Drift,
+    name: &GroupName,
+) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
+    let Some(group) = leading.state.groups.get(name).filter(|group| group.is_present()) else {
+        return Ok(Vec::new());
+    };
+    let instances = group.highest_number();
+    if let Some(instance) = drift.instance.filter(|instance| *instance > instances) {
+        return Err(Refusal::InstanceUnknown { instance, instances });
     }
+    let drifting = concerns(drift, group).then(|| drifting(drift, group)).transpose()?.flatten();
+    Ok(drifting.map(|record| (name.clone(), record)).into_iter().collect())
+}
 
-    /// Every group with an instance there, locked or not.
-    fn drifting_groups(&self, drift: &Drift) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
-        let mut records = Vec::new();
-        // Who is on its way is not there any more, but may wait in vain for a node that is lost.
-        let leaving = self.lead.draining.get(&drift.from).into_iter().flatten().cloned();
-        let concerned: BTreeSet<GroupName> = self.state.groups_on(&drift.from).into_iter().chain(leaving).collect();
-        for name in concerned {
-            let Some(group) = self.state.groups.get(&name).filter(|group| concerns(drift, group)) else { continue };
-            records.extend(drifting(drift, group)?.map(|record| (name, record)));
-        }
-        Ok(records)
+/// Every group with an instance there, locked or not.
+fn drifting_groups(leading: &Leading<'_>, drift: &Drift) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
+    let mut records = Vec::new();
+    // Who is on its way is not there any more, but may wait in vain for a node that is lost.
+    let leaving = leading.lead.draining.get(&drift.from).into_iter().flatten().cloned();
+    let concerned: BTreeSet<GroupName> = leading.state.groups_on(&drift.from).into_iter().chain(leaving).collect();
+    for name in concerned {
+        let Some(group) = leading.state.groups.get(&name).filter(|group| concerns(drift, group)) else { continue };
+        records.extend(drifting(drift, group)?.map(|record| (name, record)));
     }
+    Ok(records)
+}
 
-    /// Puts the records in place. All but the last portion of the writes are decided here; the outcome goes with the last.
-    fn record_drifts(&mut self, records: Vec<(GroupName, GroupRecord)>, mut writes: Vec<Write>) -> Bundle {
-        for (name, mut record) in records {
-            record.operation.take_if(|_| self.has_mutant(Mutant::NoLock));
-            writes.push(self.set_record(&name, record));
-            self.lead.dirty.insert(name);
-        }
-        let mut portions = commit::portions(writes);
-        let writes = portions.pop().unwrap_or_default();
-        for writes in portions {
-            self.decide(Bundle { writes, ..Bundle::default() });
-        }
-        Bundle { writes, ..Bundle::default() }
+/// Puts the records in place. All but the last portion of the writes are decided here; the outcome goes with the last.
+fn record_drifts(leading: &mut Leading<'_>, records: Vec<(GroupName, GroupRecord)>, mut writes: Vec<Write>) -> Bundle {
+    for (name, mut record) in records {
+        record.operation.take_if(|_| leading.has_mutant(Mutant::NoLock));
+        writes.push(reconcile::apply::set_record(leading, &name, record));
+        leading.lead.dirty.insert(name);
     }
+    let mut portions = commit::portions(writes);
+    let writes = portions.pop().unwrap_or_default();
+    for writes in portions {
+        leading.decide(Bundle { writes, ..Bundle::default() });
+    }
+    Bundle { writes, ..Bundle::default() }
 }
 
 /// Whether the group has an instance that must leave.

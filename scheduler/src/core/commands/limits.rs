@@ -87,53 +87,51 @@ impl Core {
     }
 }
 
-impl Leading<'_> {
-    /// Refuses a command that would store more while the store is nearly full.
-    pub(in crate::core) fn judge_growth(&self, verb: &Verb) -> Result<(), Refusal> {
-        let quota = self.settings.store_quota;
-        let is_refused = match Fill::of(self.store_size, quota) {
-            Fill::Free => false,
-            Fill::NoGrowth => self.grows(verb, is_larger),
-            Fill::NoSpecs => self.grows(verb, is_other),
-        };
-        if is_refused { Err(Refusal::StoreFull { used: self.store_size.decisive(quota), quota }) } else { Ok(()) }
-    }
+/// Refuses a command that would store more while the store is nearly full.
+pub(in crate::core) fn judge_growth(leading: &Leading<'_>, verb: &Verb) -> Result<(), Refusal> {
+    let quota = leading.settings.store_quota;
+    let is_refused = match Fill::of(leading.store_size, quota) {
+        Fill::Free => false,
+        Fill::NoGrowth => grows(leading, verb, is_larger),
+        Fill::NoSpecs => grows(leading, verb, is_other),
+    };
+    if is_refused { Err(Refusal::StoreFull { used: leading.store_size.decisive(quota), quota }) } else { Ok(()) }
+}
 
-    /// `adds` compares the spec that a command brings with the present one.
-    fn grows(&self, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -> bool) -> bool {
-        match verb {
-            Verb::CreateGroup { .. } | Verb::CreateDependency { .. } => true,
-            Verb::Replica { name, num_instances, .. } => {
-                let group = self.state.groups.get(name);
-                group.is_some_and(|group| i64::from(*num_instances) > group.record.spec.num_instances)
-            }
-            Verb::PatchSpec { name, pod, .. } => {
-                self.state.groups.get(name).is_some_and(|group| adds(pod, &group.record.spec.pod))
-            }
-            Verb::UpdateDependency { pod } => {
-                let name = pod.name.parse().ok();
-                let before = name.and_then(|name| self.state.dependencies.spec_of(&name));
-                before.is_some_and(|before| adds(pod, before))
-            }
-            Verb::PatchStrategy { .. }
-            | Verb::RemoveGroup { .. }
-            | Verb::Rollout { .. }
-            | Verb::SetGate { .. }
-            | Verb::Drained { .. }
-            | Verb::Operate { .. }
-            | Verb::Drift { .. }
-            | Verb::Evacuate { .. }
-            | Verb::Node { .. }
-            | Verb::RemoveDependency { .. }
-            | Verb::AddCallback { .. }
-            | Verb::RemoveCallback { .. }
-            | Verb::Configure { .. }
-            | Verb::RunEngine { .. }
-            | Verb::Guard { .. }
-            | Verb::SetConstraint { .. }
-            | Verb::RemoveConstraint { .. }
-            | Verb::Restore { .. } => false,
+/// `adds` compares the spec that a command brings with the present one.
+fn grows(leading: &Leading<'_>, verb: &Verb, adds: impl Fn(&PodSpec, &PodSpec) -> bool) -> bool {
+    match verb {
+        Verb::CreateGroup { .. } | Verb::CreateDependency { .. } => true,
+        Verb::Replica { name, num_instances, .. } => {
+            let group = leading.state.groups.get(name);
+            group.is_some_and(|group| i64::from(*num_instances) > group.record.spec.num_instances)
         }
+        Verb::PatchSpec { name, pod, .. } => {
+            leading.state.groups.get(name).is_some_and(|group| adds(pod, &group.record.spec.pod))
+        }
+        Verb::UpdateDependency { pod } => {
+            let name = pod.name.parse().ok();
+            let before = name.and_then(|name| leading.state.dependencies.spec_of(&name));
+            before.is_some_and(|before| adds(pod, before))
+        }
+        Verb::PatchStrategy { .. }
+        | Verb::RemoveGroup { .. }
+        | Verb::Rollout { .. }
+        | Verb::SetGate { .. }
+        | Verb::Drained { .. }
+        | Verb::Operate { .. }
+        | Verb::Drift { .. }
+        | Verb::Evacuate { .. }
+        | Verb::Node { .. }
+        | Verb::RemoveDependency { .. }
+        | Verb::AddCallback { .. }
+        | Verb::RemoveCallback { .. }
+        | Verb::Configure { .. }
+        | Verb::RunEngine { .. }
+        | Verb::Guard { .. }
+        | Verb::SetConstraint { .. }
+        | Verb::RemoveConstraint { .. }
+        | Verb::Restore { .. } => false,
     }
 }
 

@@ -14,200 +14,197 @@ use contract::record::Slot;
 use contract::report::NodeFacts;
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events;
 use crate::core::events::conditions::Concern;
 use crate::core::io::Write;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Alarm;
+use crate::core::{events, observe, reconcile};
 
 use super::admission::malformed;
+use super::evacuate;
 
 /// PodGroups named in a refusal.
 const MOST_NAMED: usize = 3;
 
-impl Leading<'_> {
-    /// Something is asked about a node.
-    pub(in crate::core) fn change_node(
-        &mut self,
-        node: &NodeName,
-        change: NodeChange,
-        by: &str,
-    ) -> Result<Bundle, Refusal> {
-        // The apiserver checked; a command may come from elsewhere or from another version.
-        change.validate().map_err(|flaws| malformed(&flaws))?;
-        if !self.state.hosts.contains_key(node) {
-            return Err(Refusal::NodeUnknown { node: node.clone() });
+/// Something is asked about a node.
+pub(in crate::core) fn change_node(
+    leading: &mut Leading<'_>,
+    node: &NodeName,
+    change: NodeChange,
+    by: &str,
+) -> Result<Bundle, Refusal> {
+    // The apiserver checked; a command may come from elsewhere or from another version.
+    change.validate().map_err(|flaws| malformed(&flaws))?;
+    if !leading.state.hosts.contains_key(node) {
+        return Err(Refusal::NodeUnknown { node: node.clone() });
+    }
+    match change {
+        NodeChange::Cordon { why } => Ok(cordon(leading, node, why, by)),
+        NodeChange::Uncordon => Ok(uncordon(leading, node)),
+        NodeChange::Drain { why, force } => {
+            evacuate::drain(leading, node, force, Cordon { by: by.to_owned(), why, at: leading.now })
         }
-        match change {
-            NodeChange::Cordon { why } => Ok(self.cordon(node, why, by)),
-            NodeChange::Uncordon => Ok(self.uncordon(node)),
-            NodeChange::Drain { why, force } => {
-                self.drain(node, force, Cordon { by: by.to_owned(), why, at: self.now })
+        NodeChange::Label { labels } => {
+            let mut intent = intent_of(leading, node);
+            intent.set_labels(&labels, &own_facts(leading, node).labels);
+            if intent.labels.len() > MOST_LABELS {
+                let what = format!("labels said of node {node}");
+                return Err(Refusal::Limit { what, limit: MOST_LABELS as u64 });
             }
-            NodeChange::Label { labels } => {
-                let mut intent = self.intent_of(node);
-                intent.set_labels(&labels, &self.own_facts(node).labels);
-                if intent.labels.len() > MOST_LABELS {
-                    let what = format!("labels said of node {node}");
-                    return Err(Refusal::Limit { what, limit: MOST_LABELS as u64 });
-                }
-                Ok(self.intend(node, intent, &format!("labels changed: {}", events::label_words(&labels))))
-            }
-            NodeChange::Remove { force } => self.remove_node(node, force),
+            Ok(intend(leading, node, intent, &format!("labels changed: {}", events::command::label_words(&labels))))
+        }
+        NodeChange::Remove { force } => remove_node(leading, node, force),
+    }
+}
+
+fn cordon(leading: &mut Leading<'_>, node: &NodeName, why: String, by: &str) -> Bundle {
+    cordoned(leading, node, Cordon { by: by.to_owned(), why, at: leading.now })
+}
+
+/// A cordon that stands stays as it is, unless another reason is given.
+pub(in crate::core) fn cordoned(leading: &mut Leading<'_>, node: &NodeName, cordon: Cordon) -> Bundle {
+    let intent = intent_of(leading, node);
+    let statuses = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
+    if intent.cordon.as_ref().is_some_and(statuses) {
+        return Bundle::default();
+    }
+    let message = format!("{}: nothing new is placed here", cordon.reason());
+    intend(leading, node, NodeIntent { cordon: Some(cordon), ..intent }, &message)
+}
+
+fn uncordon(leading: &mut Leading<'_>, node: &NodeName) -> Bundle {
+    let intent = intent_of(leading, node);
+    if intent.cordon.is_none() {
+        return Bundle::default();
+    }
+    intend(leading, node, NodeIntent { cordon: None, ..intent }, "uncordoned: new work may be placed here again")
+}
+
+fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
+    leading.state.intents.get(node).cloned().unwrap_or_default()
+}
+
+/// What the agent says of its node, as far as anybody knows.
+fn own_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
+    let reported = leading.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
+    reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
+}
+
+/// Puts what is said of a node in place.
+fn intend(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, message: &str) -> Bundle {
+    if intent_of(leading, node) == intent {
+        return Bundle::default();
+    }
+    let key = keys::node_intent(node);
+    let write = if intent.is_empty() { Write::Delete { key } } else { commit::put(key, &intent) };
+    let own = own_facts(leading, node);
+    leading.state.set_intent(node, intent, Some(&own));
+    // Another label is another unit, and another place for who waits.
+    leading.lead.dirty.extend(leading.state.groups_on(node));
+    leading.room_appeared();
+    let effects = vec![events::of_node(node, message, leading.now)];
+    Bundle { writes: vec![write], effects, ..Bundle::default() }
+}
+
+fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Result<Bundle, Refusal> {
+    must_be_silent(leading, node)?;
+    let groups = groups_bound_to(leading, node);
+    if !groups.is_empty() && !force {
+        let named: Vec<&str> = groups.iter().take(MOST_NAMED).map(GroupName::as_str).collect();
+        let more = if groups.len() > MOST_NAMED { ", …" } else { "" };
+        let reason = format!(
+            "instances of {} PodGroups are placed on {node} or may still run there ({}{more}): `deployctl node drain {node}` moves \
+             what can move; --force removes a node that will not return, with the data its instances are bound to",
+            groups.len(),
+            named.join(", ")
+        );
+        return Err(Refusal::NodeBusy { reason });
+    }
+    let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
+    let mut bundle = intend(leading, node, intent, "is being removed: nothing waits for it any longer");
+    if let Some(record) = leading.state.records.get_mut(node).filter(|record| !record.lost) {
+        record.lost = true;
+        bundle.writes.push(commit::put(keys::node(node), &*record));
+    }
+    leading.ears.forget(node);
+    leading.judge_node(node);
+    leading.lead.dirty.extend(groups);
+    reconcile::dependencies::wake_dependencies_on(leading, node);
+    Ok(bundle)
+}
+
+/// Only a node nobody hears can be removed: one that is heard would be back with its next report.
+fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal> {
+    let silence = leading.settings.suspect_after;
+    let heard_at = leading.ears.get(node).and_then(|ear| ear.heard_at);
+    let reason = match heard_at {
+        Some(at) if leading.now.since(at) < silence => {
+            let ago = events::shown(leading.now.since(at));
+            let silence = events::shown(silence);
+            format!("{node} was heard {ago} ago: stop its agent first, then ask again after {silence} of silence")
+        }
+        None if leading.now.since(leading.lead.listening_since) < silence => {
+            let listened = events::shown(leading.now.since(leading.lead.listening_since));
+            format!("this leader has listened for {listened} only and {node} may still be heard: ask again in a moment")
+        }
+        Some(_) | None => return Ok(()),
+    };
+    Err(Refusal::NodeBusy { reason })
+}
+
+/// The groups with an instance that is placed on the node, or waits for it to let go.
+fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName> {
+    let waits = |slot: &Slot| slot.leaves.as_ref() == Some(node);
+    let any = |slot: &Slot| waits(slot) || slot.next.as_deref().is_some_and(waits);
+    let waiting = leading.state.groups.iter().filter(|(_, group)| group.slots().iter().any(any));
+    leading.state.groups_on(node).into_iter().chain(waiting.map(|(name, _)| name.clone())).collect()
+}
+
+/// A node that is being removed is heard again: somebody was wrong about it.
+pub(in crate::core) fn stays_after_all(leading: &mut Leading<'_>, node: &NodeName) {
+    if !leading.state.removing.contains(node) {
+        return;
+    }
+    let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
+    let bundle = intend(leading, node, intent, "heard again while it was being removed: it stays");
+    leading.decide(bundle);
+}
+
+/// Forgets the nodes that are being removed and that nothing is placed on any more.
+pub(in crate::core) fn finish_removals(leading: &mut Leading<'_>) {
+    if leading.state.removing.is_empty() {
+        return;
+    }
+    for node in leading.state.removing.clone() {
+        let is_empty = leading.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
+        let is_bare = leading.state.dependencies.containers_on(&node) == 0;
+        if is_empty && is_bare && groups_bound_to(leading, &node).is_empty() {
+            leading.guarded(&Object::Node(node.clone()), |leading| forget_node(leading, &node));
         }
     }
+}
 
-    fn cordon(&mut self, node: &NodeName, why: String, by: &str) -> Bundle {
-        self.cordoned(node, Cordon { by: by.to_owned(), why, at: self.now })
+/// Its desk stays: should the node come back while this leader leads, no fence is used twice.
+fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
+    leading.state.set_intent(node, NodeIntent::default(), None);
+    leading.state.records.remove(node);
+    leading.state.hosts.remove(node);
+    leading.state.assigned.remove(node);
+    leading.ears.forget(node);
+    for alarm in [Alarm::Node(node.clone()), Alarm::Order(node.clone())] {
+        leading.lead.alarms.set(alarm, None);
     }
-
-    /// A cordon that stands stays as it is, unless another reason is given.
-    pub(in crate::core) fn cordoned(&mut self, node: &NodeName, cordon: Cordon) -> Bundle {
-        let intent = self.intent_of(node);
-        let statuses = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
-        if intent.cordon.as_ref().is_some_and(statuses) {
-            return Bundle::default();
-        }
-        let message = format!("{}: nothing new is placed here", cordon.reason());
-        self.intend(node, NodeIntent { cordon: Some(cordon), ..intent }, &message)
-    }
-
-    fn uncordon(&mut self, node: &NodeName) -> Bundle {
-        let intent = self.intent_of(node);
-        if intent.cordon.is_none() {
-            return Bundle::default();
-        }
-        self.intend(node, NodeIntent { cordon: None, ..intent }, "uncordoned: new work may be placed here again")
-    }
-
-    fn intent_of(&self, node: &NodeName) -> NodeIntent {
-        self.state.intents.get(node).cloned().unwrap_or_default()
-    }
-
-    /// What the agent says of its node, as far as anybody knows.
-    fn own_facts(&self, node: &NodeName) -> NodeFacts {
-        let reported = self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
-        reported.or_else(|| self.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
-    }
-
-    /// Puts what is said of a node in place.
-    fn intend(&mut self, node: &NodeName, intent: NodeIntent, message: &str) -> Bundle {
-        if self.intent_of(node) == intent {
-            return Bundle::default();
-        }
-        let key = keys::node_intent(node);
-        let write = if intent.is_empty() { Write::Delete { key } } else { commit::put(key, &intent) };
-        let own = self.own_facts(node);
-        self.state.set_intent(node, intent, Some(&own));
-        // Another label is another unit, and another place for who waits.
-        self.lead.dirty.extend(self.state.groups_on(node));
-        self.room_appeared();
-        let effects = vec![events::of_node(node, message, self.now)];
-        Bundle { writes: vec![write], effects, ..Bundle::default() }
-    }
-
-    fn remove_node(&mut self, node: &NodeName, force: bool) -> Result<Bundle, Refusal> {
-        self.must_be_silent(node)?;
-        let groups = self.groups_bound_to(node);
-        if !groups.is_empty() && !force {
-            let named: Vec<&str> = groups.iter().take(MOST_NAMED).map(GroupName::as_str).collect();
-            let more = if groups.len() > MOST_NAMED { ", …" } else { "" };
-            let reason = format!(
-                "instances of {} PodGroups are placed on {node} or may still run there ({}{more}): `deployctl node drain {node}` moves \
-                 what can move; --force removes a node that will not return, with the data its instances are bound to",
-                groups.len(),
-                named.join(", ")
-            );
-            return Err(Refusal::NodeBusy { reason });
-        }
-        let intent = NodeIntent { removing: true, ..self.intent_of(node) };
-        let mut bundle = self.intend(node, intent, "is being removed: nothing waits for it any longer");
-        if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
-            record.lost = true;
-            bundle.writes.push(commit::put(keys::node(node), &*record));
-        }
-        self.ears.forget(node);
-        self.judge_node(node);
-        self.lead.dirty.extend(groups);
-        self.wake_dependencies_on(node);
-        Ok(bundle)
-    }
-
-    /// Only a node nobody hears can be removed: one that is heard would be back with its next report.
-    fn must_be_silent(&self, node: &NodeName) -> Result<(), Refusal> {
-        let silence = self.settings.suspect_after;
-        let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
-        let reason = match heard_at {
-            Some(at) if self.now.since(at) < silence => {
-                let ago = events::shown(self.now.since(at));
-                let silence = events::shown(silence);
-                format!("{node} was heard {ago} ago: stop its agent first, then ask again after {silence} of silence")
-            }
-            None if self.now.since(self.lead.listening_since) < silence => {
-                let listened = events::shown(self.now.since(self.lead.listening_since));
-                format!(
-                    "this leader has listened for {listened} only and {node} may still be heard: ask again in a moment"
-                )
-            }
-            Some(_) | None => return Ok(()),
-        };
-        Err(Refusal::NodeBusy { reason })
-    }
-
-    /// The groups with an instance that is placed on the node, or waits for it to let go.
-    fn groups_bound_to(&self, node: &NodeName) -> BTreeSet<GroupName> {
-        let waits = |slot: &Slot| slot.leaves.as_ref() == Some(node);
-        let any = |slot: &Slot| waits(slot) || slot.next.as_deref().is_some_and(waits);
-        let waiting = self.state.groups.iter().filter(|(_, group)| group.slots().iter().any(any));
-        self.state.groups_on(node).into_iter().chain(waiting.map(|(name, _)| name.clone())).collect()
-    }
-
-    /// A node that is being removed is heard again: somebody was wrong about it.
-    pub(in crate::core) fn stays_after_all(&mut self, node: &NodeName) {
-        if !self.state.removing.contains(node) {
-            return;
-        }
-        let intent = NodeIntent { removing: false, ..self.intent_of(node) };
-        let bundle = self.intend(node, intent, "heard again while it was being removed: it stays");
-        self.decide(bundle);
-    }
-
-    /// Forgets the nodes that are being removed and that nothing is placed on any more.
-    pub(in crate::core) fn finish_removals(&mut self) {
-        if self.state.removing.is_empty() {
-            return;
-        }
-        for node in self.state.removing.clone() {
-            let is_empty = self.state.assigned.get(&node).is_none_or(std::collections::BTreeMap::is_empty);
-            let is_bare = self.state.dependencies.containers_on(&node) == 0;
-            if is_empty && is_bare && self.groups_bound_to(&node).is_empty() {
-                self.guarded(&Object::Node(node.clone()), |leading| leading.forget_node(&node));
-            }
+    leading.lead.alarms.set(Alarm::Condition(Concern::Engine(node.clone())), None);
+    observe::losses::came_back(leading, node);
+    leading.lead.line.remove(node);
+    leading.lead.dirty.extend(leading.lead.draining.remove(node).into_iter().flatten());
+    for (name, group) in &mut leading.state.groups {
+        if group.draining.remove(node) {
+            leading.lead.dirty.insert(name.clone());
         }
     }
-
-    /// Its desk stays: should the node come back while this leader leads, no fence is used twice.
-    fn forget_node(&mut self, node: &NodeName) {
-        self.state.set_intent(node, NodeIntent::default(), None);
-        self.state.records.remove(node);
-        self.state.hosts.remove(node);
-        self.state.assigned.remove(node);
-        self.ears.forget(node);
-        for alarm in [Alarm::Node(node.clone()), Alarm::Order(node.clone())] {
-            self.lead.alarms.set(alarm, None);
-        }
-        self.lead.alarms.set(Alarm::Condition(Concern::Engine(node.clone())), None);
-        self.came_back(node);
-        self.lead.line.remove(node);
-        self.lead.dirty.extend(self.lead.draining.remove(node).into_iter().flatten());
-        for (name, group) in &mut self.state.groups {
-            if group.draining.remove(node) {
-                self.lead.dirty.insert(name.clone());
-            }
-        }
-        let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();
-        let effects = vec![events::of_node(node, "removed; whoever joins under its name is a new node", self.now)];
-        self.decide(Bundle { writes, effects, ..Bundle::default() });
-    }
+    let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();
+    let effects = vec![events::of_node(node, "removed; whoever joins under its name is a new node", leading.now)];
+    leading.decide(Bundle { writes, effects, ..Bundle::default() });
 }

@@ -30,68 +30,61 @@ use crate::core::state::load::Stored;
 /// Parts of other restores thrown away with each step at most: a transaction takes few writes.
 const THROWN_AWAY: usize = 50;
 
-impl Leading<'_> {
-    /// One step of a restore.
-    pub(in crate::core) fn restore(&mut self, step: Step) -> Result<Bundle, Refusal> {
-        match step {
-            Step::Stage { restore, part, text } => self.stage(&restore, part, text),
-            Step::Finish { restore, parts, replace } => self.finish(restore, parts, replace),
-            Step::Abort => Ok(self.abort()),
-        }
-    }
-
-    fn stage(&self, restore: &CommandId, part: u32, text: String) -> Result<Bundle, Refusal> {
-        if part >= MOST_PARTS {
-            return Err(Refusal::Limit { what: "parts of a restore".to_owned(), limit: u64::from(MOST_PARTS) });
-        }
-        if text.len() > LARGEST_PART {
-            return Err(Refusal::Limit {
-                what: "bytes of one part of a restore".to_owned(),
-                limit: LARGEST_PART as u64,
-            });
-        }
-        let put = Write::Put { key: keys::restore_part(restore, part), value: text.into_bytes(), expires: false };
-        let others = staged(self.stored).filter(|(other, _)| other != restore).map(|(_, key)| key);
-        let mut writes: Vec<Write> = others.take(THROWN_AWAY).map(|key| Write::Delete { key }).collect();
-        writes.push(put);
-        Ok(Bundle { writes, ..Bundle::default() })
-    }
-
-    fn finish(&self, restore: CommandId, parts: u32, replace: bool) -> Result<Bundle, Refusal> {
-        let unfit = |reason: String| Refusal::Unfit { reason };
-        assemble(self.stored, &restore, parts).map_err(unfit)?;
-        let groups = self.state.groups.len() + self.state.spared.len();
-        if groups > 0 && !replace {
-            return Err(unfit(format!(
-                "the cluster holds {groups} PodGroups, which the restore would replace; say --replace if that is meant"
-            )));
-        }
-        let record = RestoreRecord { restore, parts, at: self.now };
-        let writes = vec![commit::put(keys::RESTORE.to_owned(), &record)];
-        let leaves = Some("a backup is to be put in place by a leader that does nothing else".to_owned());
-        Ok(Bundle { writes, leaves, ..Bundle::default() })
-    }
-
-    fn abort(&mut self) -> Bundle {
-        let mut deletes = staged(self.stored).map(|(_, key)| Write::Delete { key });
-        let writes = deletes.by_ref().take(THROWN_AWAY).collect();
-        let rest: Vec<Write> = deletes.collect();
-        for writes in commit::portions(rest).into_iter().filter(|writes| !writes.is_empty()) {
-            self.decide(Bundle { writes, ..Bundle::default() });
-        }
-        Bundle { writes, ..Bundle::default() }
+/// One step of a restore.
+pub(in crate::core) fn restore(leading: &mut Leading<'_>, step: Step) -> Result<Bundle, Refusal> {
+    match step {
+        Step::Stage { restore, part, text } => stage(leading, &restore, part, text),
+        Step::Finish { restore, parts, replace } => finish(leading, restore, parts, replace),
+        Step::Abort => Ok(abort(leading)),
     }
 }
 
-impl Leading<'_> {
-    /// What the last restore kept aside is in place and can go.
-    pub(in crate::core) fn drop_restored_parts(&mut self) {
-        let Some(restored) = self.state.store.restored.clone() else { return };
-        let parts = staged(self.stored).filter(|(restore, _)| *restore == restored);
-        let writes = parts.map(|(_, key)| Write::Delete { key }).collect();
-        for writes in commit::portions(writes).into_iter().filter(|writes| !writes.is_empty()) {
-            self.decide(Bundle { writes, ..Bundle::default() });
-        }
+fn stage(leading: &Leading<'_>, restore: &CommandId, part: u32, text: String) -> Result<Bundle, Refusal> {
+    if part >= MOST_PARTS {
+        return Err(Refusal::Limit { what: "parts of a restore".to_owned(), limit: u64::from(MOST_PARTS) });
+    }
+    if text.len() > LARGEST_PART {
+        return Err(Refusal::Limit { what: "bytes of one part of a restore".to_owned(), limit: LARGEST_PART as u64 });
+    }
+    let put = Write::Put { key: keys::restore_part(restore, part), value: text.into_bytes(), expires: false };
+    let others = staged(leading.stored).filter(|(other, _)| other != restore).map(|(_, key)| key);
+    let mut writes: Vec<Write> = others.take(THROWN_AWAY).map(|key| Write::Delete { key }).collect();
+    writes.push(put);
+    Ok(Bundle { writes, ..Bundle::default() })
+}
+
+fn finish(leading: &Leading<'_>, restore: CommandId, parts: u32, replace: bool) -> Result<Bundle, Refusal> {
+    let unfit = |reason: String| Refusal::Unfit { reason };
+    assemble(leading.stored, &restore, parts).map_err(unfit)?;
+    let groups = leading.state.groups.len() + leading.state.spared.len();
+    if groups > 0 && !replace {
+        return Err(unfit(format!(
+            "the cluster holds {groups} PodGroups, which the restore would replace; say --replace if that is meant"
+        )));
+    }
+    let record = RestoreRecord { restore, parts, at: leading.now };
+    let writes = vec![commit::put(keys::RESTORE.to_owned(), &record)];
+    let leaves = Some("a backup is to be put in place by a leader that does nothing else".to_owned());
+    Ok(Bundle { writes, leaves, ..Bundle::default() })
+}
+
+fn abort(leading: &mut Leading<'_>) -> Bundle {
+    let mut deletes = staged(leading.stored).map(|(_, key)| Write::Delete { key });
+    let writes = deletes.by_ref().take(THROWN_AWAY).collect();
+    let rest: Vec<Write> = deletes.collect();
+    for writes in commit::portions(rest).into_iter().filter(|writes| !writes.is_empty()) {
+        leading.decide(Bundle { writes, ..Bundle::default() });
+    }
+    Bundle { writes, ..Bundle::default() }
+}
+
+/// What the last restore kept aside is in place and can go.
+pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
+    let Some(restored) = leading.state.store.restored.clone() else { return };
+    let parts = staged(leading.stored).filter(|(restore, _)| *restore == restored);
+    let writes = parts.map(|(_, key)| Write::Delete { key }).collect();
+    for writes in commit::portions(writes).into_iter().filter(|writes| !writes.is_empty()) {
+        leading.decide(Bundle { writes, ..Bundle::default() });
     }
 }
 
@@ -117,70 +110,68 @@ pub(in crate::core) fn assemble(stored: &Stored, restore: &CommandId, parts: u32
     backup::read(&text).map_err(|error| error.to_string())
 }
 
-impl Leading<'_> {
-    /// Puts the backup in place that `record` speaks of.
-    pub(in crate::core) fn swap(&mut self, record: &RestoreRecord) {
-        let backup = match assemble(self.stored, &record.restore, record.parts) {
-            Ok(backup) => backup,
-            Err(reason) => return self.give_up(record, &reason),
-        };
-        for writes in commit::portions(self.replacing(&backup)) {
-            self.lead.outbox.push(Bundle { writes, ..Bundle::default() });
-        }
-        let store = self.state.store.restored(&former_store(&backup), &record.restore, self.highest_term());
-        let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
-        let writes = vec![
-            commit::put(keys::STORE.to_owned(), &store),
-            // What the nodes know of leaderships so far is replaced on purpose.
-            commit::put(keys::PROGRESS.to_owned(), &Progress::since(Term(store.base.saturating_add(1)))),
-            // An older shape is made ours by the next leader, as it would be after an upgrade.
-            commit::put(keys::SCHEMA.to_owned(), &schema),
-            Write::Delete { key: keys::RESTORE.to_owned() },
-        ];
-        let message = format!(
-            "restored the backup of {} with {} records; terms begin above {}",
-            backup.header.taken_at,
-            backup.entries.len(),
-            store.base
-        );
-        self.finish_swap(writes, message, "a backup is in place");
+/// Puts the backup in place that `record` speaks of.
+pub(in crate::core) fn swap(leading: &mut Leading<'_>, record: &RestoreRecord) {
+    let backup = match assemble(leading.stored, &record.restore, record.parts) {
+        Ok(backup) => backup,
+        Err(reason) => return give_up(leading, record, &reason),
+    };
+    for writes in commit::portions(replacing(leading, &backup)) {
+        leading.lead.outbox.push(Bundle { writes, ..Bundle::default() });
     }
+    let store = leading.state.store.restored(&former_store(&backup), &record.restore, highest_term(leading));
+    let schema = SchemaRecord { version: backup.header.schema, migrating_to: None };
+    let writes = vec![
+        commit::put(keys::STORE.to_owned(), &store),
+        // What the nodes know of leaderships so far is replaced on purpose.
+        commit::put(keys::PROGRESS.to_owned(), &Progress::since(Term(store.base.saturating_add(1)))),
+        // An older shape is made ours by the next leader, as it would be after an upgrade.
+        commit::put(keys::SCHEMA.to_owned(), &schema),
+        Write::Delete { key: keys::RESTORE.to_owned() },
+    ];
+    let message = format!(
+        "restored the backup of {} with {} records; terms begin above {}",
+        backup.header.taken_at,
+        backup.entries.len(),
+        store.base
+    );
+    finish_swap(leading, writes, message, "a backup is in place");
+}
 
-    /// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
-    fn give_up(&mut self, record: &RestoreRecord, reason: &str) {
-        let message = format!("restore {} is given up: {reason}", record.restore);
-        self.finish_swap(vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
-    }
+/// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
+fn give_up(leading: &mut Leading<'_>, record: &RestoreRecord, reason: &str) {
+    let message = format!("restore {} is given up: {reason}", record.restore);
+    finish_swap(leading, vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
+}
 
-    /// The record goes, then this leadership. The parts are the next leader's to drop.
-    fn finish_swap(&mut self, writes: Vec<Write>, message: String, reason: &str) {
-        let effects = vec![Effect::Record(events::event(Kind::Engine, message, self.now))];
-        let leaves = Some(reason.to_owned());
-        self.lead.outbox.push(Bundle { writes, effects, leaves, ..Bundle::default() });
-    }
+/// The record goes, then this leadership. The parts are the next leader's to drop.
+fn finish_swap(leading: &mut Leading<'_>, writes: Vec<Write>, message: String, reason: &str) {
+    let effects = vec![Effect::Record(events::event(Kind::Engine, message, leading.now))];
+    let leaves = Some(reason.to_owned());
+    leading.lead.outbox.push(Bundle { writes, effects, leaves, ..Bundle::default() });
+}
 
-    /// The writes that make everything stored what the backup holds; which store this is stays for the last.
-    fn replacing(&self, backup: &Backup) -> Vec<Write> {
-        let is_replaced = |key: &str| keys::is_backed_up(key) && key != keys::STORE;
-        let entries = backup.entries.iter();
-        let mut wanted: Stored = entries.filter_map(|entry| Some((entry.key.clone(), entry.value()?))).collect();
-        // A backup may have been taken while a large decision was stored in parts: it holds all of it or nothing.
-        staging::recover(&mut wanted);
-        wanted.retain(|key, _| is_replaced(key) && !keys::is_staged(key));
-        let surplus = self.stored.keys().filter(|key| is_replaced(key) && !wanted.contains_key(key.as_str()));
-        let mut writes: Vec<Write> = surplus.map(|key| Write::Delete { key: key.clone() }).collect();
-        let changed = wanted.into_iter().filter(|(key, value)| self.stored.get(key) != Some(value));
-        writes.extend(changed.map(|(key, value)| Write::Put { key, value, expires: false }));
-        writes
-    }
+/// The writes that make everything stored what the backup holds; which store this is stays for the last.
+fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
+    let is_replaced = |key: &str| keys::is_backed_up(key) && key != keys::STORE;
+    let entries = backup.entries.iter();
+    let mut wanted: Stored = entries.filter_map(|entry| Some((entry.key.clone(), entry.value()?))).collect();
+    // A backup may have been taken while a large decision was stored in parts: it holds all of it or nothing.
+    staging::recover(&mut wanted);
+    wanted.retain(|key, _| is_replaced(key) && !keys::is_staged(key));
+    let surplus = leading.stored.keys().filter(|key| is_replaced(key) && !wanted.contains_key(key.as_str()));
+    let mut writes: Vec<Write> = surplus.map(|key| Write::Delete { key: key.clone() }).collect();
+    let changed = wanted.into_iter().filter(|(key, value)| leading.stored.get(key) != Some(value));
+    writes.extend(changed.map(|(key, value)| Write::Put { key, value, expires: false }));
+    writes
+}
 
-    /// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
-    /// less than once in a millisecond.
-    fn highest_term(&self) -> u64 {
-        let obeyed = self.ears.reports().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
-        let time = u64::try_from(self.now.as_millis()).unwrap_or(0);
-        obeyed.max(self.lead.term.0).max(self.lead.overtaken.0).max(time)
-    }
+/// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
+/// less than once in a millisecond.
+fn highest_term(leading: &Leading<'_>) -> u64 {
+    let obeyed = leading.ears.reports().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
+    let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);
+    obeyed.max(leading.lead.term.0).max(leading.lead.overtaken.0).max(time)
 }
 
 fn former_store(backup: &Backup) -> StoreRecord {

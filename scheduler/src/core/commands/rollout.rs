@@ -15,6 +15,8 @@ use crate::core::leader::Leading;
 use crate::core::state::Group;
 use crate::core::state::revisions::Origin;
 
+use super::spec;
+
 /// Where the release of a group leads that was never planned: not to any of its revisions.
 const NOWHERE: u32 = u32::MAX;
 
@@ -28,136 +30,134 @@ pub(in crate::core) struct Gate {
     pub(in crate::core) version: Option<u32>,
 }
 
-impl Leading<'_> {
-    /// Somebody says something to the release of a group.
-    pub(in crate::core) fn rollout(
-        &mut self,
-        name: &GroupName,
-        release: Option<u32>,
-        action: RolloutAction,
-        by: &str,
-    ) -> Result<Bundle, Refusal> {
-        let group = self.admission().present(name)?;
-        let current = group.record.spec.version;
-        if release.is_some_and(|release| release != current) {
-            return Err(Refusal::ReleaseUnknown { release, current: Some(current) });
+/// Somebody says something to the release of a group.
+pub(in crate::core) fn rollout(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    release: Option<u32>,
+    action: RolloutAction,
+    by: &str,
+) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let current = group.record.spec.version;
+    if release.is_some_and(|release| release != current) {
+        return Err(Refusal::ReleaseUnknown { release, current: Some(current) });
+    }
+    match action {
+        RolloutAction::Undo { revision, cause } => {
+            undo(leading, name, revision, Origin { by: by.to_owned(), cause, ..Origin::default() })
         }
-        match action {
-            RolloutAction::Undo { revision, cause } => {
-                self.undo(name, revision, Origin { by: by.to_owned(), cause, ..Origin::default() })
+        RolloutAction::Pause => control(leading, name, Control::Pause),
+        RolloutAction::Resume => control(leading, name, Control::Resume),
+        RolloutAction::Confirm { group } => control(leading, name, Control::Confirm(group)),
+        RolloutAction::Skip { group } => control(leading, name, Control::Skip(group)),
+        RolloutAction::Abort => control(leading, name, Control::Abort),
+        RolloutAction::Freeze => control(leading, name, Control::Freeze),
+        RolloutAction::Unfreeze => control(leading, name, Control::Unfreeze),
+    }
+}
+
+fn undo(leading: &mut Leading<'_>, name: &GroupName, revision: Option<u32>, origin: Origin) -> Result<Bundle, Refusal> {
+    let back = leading.admission().way_back(name, revision)?;
+    if back.is_present {
+        return Ok(Bundle::default());
+    }
+    let respec = leading.admission().undone(name, &back)?;
+    Ok(spec::respecify(leading, name, respec, Origin { copies: Some(back.number), ..origin }))
+}
+
+fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    if !group.record.spec.has_strategy() {
+        let reason = "the PodGroup names no Strategy other than Serial, so it has no release to say that to; undo works, \
+                      and cmd=strategy gives it one";
+        return Err(Refusal::Unfit { reason: reason.to_owned() });
+    }
+    let before = addressed(group, control);
+    let refused = |refusal| refusal_of(refusal, control, &before);
+    let after = controller::apply(&before, control, leading.now.into()).map_err(refused)?;
+    let paused = match control {
+        Control::Pause => true,
+        Control::Resume => false,
+        Control::Confirm(_) | Control::Skip(_) | Control::Abort | Control::Freeze | Control::Unfreeze => {
+            group.record.spec.paused
+        }
+    };
+    let after = Release { is_paused: paused, ..after };
+    if after == before && paused == group.record.spec.paused {
+        return Ok(Bundle::default());
+    }
+    let mut record = group.record.clone();
+    record.spec.paused = paused;
+    record.updated_at = leading.now;
+    let told = events::rollout::told(name, Some(&before), &after, leading.now);
+    let mut bundle = leading.change_record(name, record);
+    bundle.effects.extend(told);
+    bundle.writes.push(commit::put(keys::release(name), &after));
+    if let Some(group) = leading.state.groups.get_mut(name) {
+        group.release = Some(after);
+    }
+    Ok(bundle)
+}
+
+/// Sets a readiness gate of an instance.
+pub(in crate::core) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let gates = &group.record.spec.readiness_gates;
+    if !gates.contains(&gate.name) {
+        let known = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
+        let reason = format!("the PodGroup has no readiness gate {:?}; its ReadinessGates are: {known}", gate.name);
+        return Err(Refusal::Unfit { reason });
+    }
+    let now = leading.now;
+    let is_meant = |pod: &Slot| gate.version.is_none_or(|version| version == pod.version);
+    if !slot_of(group, gate.instance)?.pods().any(is_meant) {
+        let which = gate.version.map(|version| format!(" of version {version}")).unwrap_or_default();
+        let reason = format!("instance {} has no pod{which} now", gate.instance);
+        return Err(Refusal::Unfit { reason });
+    }
+    let set = |pod: &mut Slot| match (is_meant(pod), gate.is_true) {
+        (false, _) => {}
+        (true, true) => drop(pod.gates.entry(gate.name.clone()).or_insert(now)),
+        (true, false) => {
+            if pod.gates.remove(&gate.name).is_some() {
+                pod.gates_closed_at = now;
             }
-            RolloutAction::Pause => self.control(name, Control::Pause),
-            RolloutAction::Resume => self.control(name, Control::Resume),
-            RolloutAction::Confirm { group } => self.control(name, Control::Confirm(group)),
-            RolloutAction::Skip { group } => self.control(name, Control::Skip(group)),
-            RolloutAction::Abort => self.control(name, Control::Abort),
-            RolloutAction::Freeze => self.control(name, Control::Freeze),
-            RolloutAction::Unfreeze => self.control(name, Control::Unfreeze),
         }
-    }
+    };
+    Ok(change_pods(leading, name, gate.instance, set))
+}
 
-    fn undo(&mut self, name: &GroupName, revision: Option<u32>, origin: Origin) -> Result<Bundle, Refusal> {
-        let back = self.admission().way_back(name, revision)?;
-        if back.is_present {
-            return Ok(Bundle::default());
+/// Somebody says that an instance is drained. Said of one that is not being taken out, it changes nothing: it may be
+/// the second time, and the pod it was said of may be gone.
+pub(in crate::core) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
+    slot_of(leading.admission().present(name)?, instance)?;
+    let answer = |pod: &mut Slot| {
+        if let Some(draining) = &mut pod.draining {
+            draining.is_answered = true;
         }
-        let respec = self.admission().undone(name, &back)?;
-        Ok(self.respecify(name, respec, Origin { copies: Some(back.number), ..origin }))
-    }
+    };
+    Ok(change_pods(leading, name, instance, answer))
+}
 
-    fn control(&mut self, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
-        let group = self.admission().present(name)?;
-        if !group.record.spec.has_strategy() {
-            let reason = "the PodGroup names no Strategy other than Serial, so it has no release to say that to; undo works, \
-                          and cmd=strategy gives it one";
-            return Err(Refusal::Unfit { reason: reason.to_owned() });
-        }
-        let before = addressed(group, control);
-        let refused = |refusal| refusal_of(refusal, control, &before);
-        let after = controller::apply(&before, control, self.now.into()).map_err(refused)?;
-        let paused = match control {
-            Control::Pause => true,
-            Control::Resume => false,
-            Control::Confirm(_) | Control::Skip(_) | Control::Abort | Control::Freeze | Control::Unfreeze => {
-                group.record.spec.paused
-            }
-        };
-        let after = Release { is_paused: paused, ..after };
-        if after == before && paused == group.record.spec.paused {
-            return Ok(Bundle::default());
-        }
-        let mut record = group.record.clone();
-        record.spec.paused = paused;
-        record.updated_at = self.now;
-        let told = events::rollout::told(name, Some(&before), &after, self.now);
-        let mut bundle = self.change_record(name, record);
-        bundle.effects.extend(told);
-        bundle.writes.push(commit::put(keys::release(name), &after));
-        if let Some(group) = self.state.groups.get_mut(name) {
-            group.release = Some(after);
-        }
-        Ok(bundle)
+/// Changes what is kept with the pods of one instance.
+fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, change: impl Fn(&mut Slot)) -> Bundle {
+    let Some(group) = leading.state.groups.get(name) else { return Bundle::default() };
+    let mut slots = group.slots().to_vec();
+    let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
+    if let Some(slot) = slots.get_mut(index) {
+        change(slot);
+        slot.next.as_deref_mut().map(change).unwrap_or_default();
     }
-
-    /// Sets a readiness gate of an instance.
-    pub(in crate::core) fn set_gate(&mut self, name: &GroupName, gate: &Gate) -> Result<Bundle, Refusal> {
-        let group = self.admission().present(name)?;
-        let gates = &group.record.spec.readiness_gates;
-        if !gates.contains(&gate.name) {
-            let known = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
-            let reason = format!("the PodGroup has no readiness gate {:?}; its ReadinessGates are: {known}", gate.name);
-            return Err(Refusal::Unfit { reason });
-        }
-        let now = self.now;
-        let is_meant = |pod: &Slot| gate.version.is_none_or(|version| version == pod.version);
-        if !slot_of(group, gate.instance)?.pods().any(is_meant) {
-            let which = gate.version.map(|version| format!(" of version {version}")).unwrap_or_default();
-            let reason = format!("instance {} has no pod{which} now", gate.instance);
-            return Err(Refusal::Unfit { reason });
-        }
-        let set = |pod: &mut Slot| match (is_meant(pod), gate.is_true) {
-            (false, _) => {}
-            (true, true) => drop(pod.gates.entry(gate.name.clone()).or_insert(now)),
-            (true, false) => {
-                if pod.gates.remove(&gate.name).is_some() {
-                    pod.gates_closed_at = now;
-                }
-            }
-        };
-        Ok(self.change_pods(name, gate.instance, set))
+    if slots == group.slots() {
+        return Bundle::default();
     }
-
-    /// Somebody says that an instance is drained. Said of one that is not being taken out, it changes nothing: it may be
-    /// the second time, and the pod it was said of may be gone.
-    pub(in crate::core) fn drained(&mut self, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
-        slot_of(self.admission().present(name)?, instance)?;
-        let answer = |pod: &mut Slot| {
-            if let Some(draining) = &mut pod.draining {
-                draining.is_answered = true;
-            }
-        };
-        Ok(self.change_pods(name, instance, answer))
-    }
-
-    /// Changes what is kept with the pods of one instance.
-    fn change_pods(&mut self, name: &GroupName, instance: u32, change: impl Fn(&mut Slot)) -> Bundle {
-        let Some(group) = self.state.groups.get(name) else { return Bundle::default() };
-        let mut slots = group.slots().to_vec();
-        let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
-        if let Some(slot) = slots.get_mut(index) {
-            change(slot);
-            slot.next.as_deref_mut().map(change).unwrap_or_default();
-        }
-        if slots == group.slots() {
-            return Bundle::default();
-        }
-        let effects = events::rollout::drained(name, group.slots(), &slots, self.now);
-        let mut bundle = Bundle { effects, ..Bundle::default() };
-        bundle.put_slots(name, &slots);
-        self.state.set_slots(name, slots);
-        self.lead.dirty.insert(name.clone());
-        bundle
-    }
+    let effects = events::rollout::drained(name, group.slots(), &slots, leading.now);
+    let mut bundle = Bundle { effects, ..Bundle::default() };
+    bundle.put_slots(name, &slots);
+    leading.state.set_slots(name, slots);
+    leading.lead.dirty.insert(name.clone());
+    bundle
 }
 
 /// What something is said to. A pause and a freeze are the group's, and are handed on from release to release; the rest is

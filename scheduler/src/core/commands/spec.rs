@@ -13,8 +13,12 @@ use planner::group::inplace::{Way, update_way};
 use planner::placement::Need;
 use planner::{capacity, ports};
 
+use crate::core::commit::Bundle;
 use crate::core::io::Mutant;
-use crate::core::state::Group;
+use crate::core::leader::Leading;
+use crate::core::reconcile;
+use crate::core::state::revisions::Origin;
+use crate::core::state::{self, Group};
 
 use super::admission::{Admission, malformed};
 use super::limits;
@@ -158,5 +162,42 @@ impl Admission<'_> {
         let present = pods.filter_map(|pod| Some((pod.node.as_ref()?, group.need(pod.version))));
         let instances = u64::try_from(group.record.spec.num_instances).unwrap_or(0);
         capacity::fits(&self.state.hosts, present, Need::of(pod, self.settings.quota_cores), instances)
+    }
+}
+
+/// Another pod spec; admitted during an upgrade or a release, whose rest it replaces.
+pub(in crate::core) fn patch_spec(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    patch: PodSpec,
+    origin: Origin,
+) -> Result<Bundle, Refusal> {
+    let image = patch.images().next().unwrap_or_default().to_owned();
+    let respec = leading.admission().patched(name, leading.admission().present(name)?, patch)?;
+    let bundle = respecify(leading, name, respec, origin);
+    leading.panic_on_purpose_in("command", &image);
+    Ok(bundle)
+}
+
+/// Puts another pod spec in place, or notes why not.
+pub(in crate::core) fn respecify(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    respec: Respec,
+    origin: Origin,
+) -> Bundle {
+    let Some(before) = leading.state.groups.get(name).map(|group| group.record.clone()) else {
+        return Bundle::default();
+    };
+    match respec {
+        Respec::Next(record) => {
+            let mut bundle = leading.change_record(name, *record);
+            bundle.writes.extend(state::revisions::note_revisions(leading, name, Some(&before), origin));
+            bundle
+        }
+        Respec::Not(last_error) => {
+            let record = GroupRecord { last_error, updated_at: leading.now, ..before };
+            Bundle { writes: vec![reconcile::apply::set_record(leading, name, record)], ..Bundle::default() }
+        }
     }
 }

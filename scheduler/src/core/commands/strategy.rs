@@ -5,12 +5,17 @@
 //! goes from one to the other only while nothing of it is under way.
 
 use contract::command::{Operation, Refusal};
+use contract::keys;
+use contract::name::GroupName;
 use contract::record::{Filling, GroupRecord, Slot};
 use contract::spec::PodGroupSpec;
 use contract::time::Timestamp;
 use contract::validate::{Flaw, sentence};
 use serde_json::{Map, Value};
 
+use crate::core::commit::Bundle;
+use crate::core::io::Write;
+use crate::core::leader::Leading;
 use crate::core::state::Group;
 
 use super::admission::Admission;
@@ -110,4 +115,36 @@ fn busy(group: &Group) -> Option<String> {
             if holes.contains(',') { ("are no instances", "there are") } else { ("is no instance", "there is") };
         format!("there {are} {holes}, and Serial counts without gaps: add instances until {all}")
     })
+}
+
+/// Another way to be changed.
+pub(in crate::core) fn patch_strategy(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    fields: &Map<String, Value>,
+) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let before = group.record.spec.clone();
+    let Some(record) = leading.admission().restrategised(group, fields)? else { return Ok(Bundle::default()) };
+    let mut bundle = leading.change_record(name, record);
+    bundle.add_writes(pass_new_gates(leading, name, &before));
+    bundle.writes.extend(drop_useless_release(leading, name));
+    Ok(bundle)
+}
+
+/// Whoever is there already does not wait for gates that were added.
+pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before: &PodGroupSpec) -> Bundle {
+    let mut bundle = Bundle::default();
+    let Some(slots) = leading.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
+        return bundle;
+    };
+    bundle.put_slots(name, &slots);
+    leading.state.set_slots(name, slots);
+    bundle
+}
+
+/// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.
+pub(super) fn drop_useless_release(leading: &mut Leading<'_>, name: &GroupName) -> Option<Write> {
+    let group = leading.state.groups.get_mut(name).filter(|group| !group.record.spec.has_strategy())?;
+    group.release.take().map(|_| Write::Delete { key: keys::release(name) })
 }

@@ -48,39 +48,37 @@ impl Known {
     }
 }
 
-impl Leading<'_> {
-    /// What a bundle made now tells of a group, beyond what is known.
-    pub(in crate::core) fn decided_now(&mut self, name: &GroupName) -> Option<Decided> {
-        if let Some(known) = self.lead.known.groups.get_mut(name) {
-            // A bundle of the same moment may be stored already: the later one counts for both.
-            known.remove(&self.now);
-        }
-        let known = self.lead.known.of(name);
-        let unknown = decisions(self.state.groups.get(name)?).filter(|decision| !known.contains_key(decision));
-        let decisions: BTreeSet<Timestamp> = unknown.collect();
-        (!decisions.is_empty()).then(|| Decided { group: name.clone(), at: self.now, decisions })
+/// What a bundle made now tells of a group, beyond what is known.
+pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<Decided> {
+    if let Some(known) = leading.lead.known.groups.get_mut(name) {
+        // A bundle of the same moment may be stored already: the later one counts for both.
+        known.remove(&leading.now);
     }
+    let known = leading.lead.known.of(name);
+    let unknown = decisions(leading.state.groups.get(name)?).filter(|decision| !known.contains_key(decision));
+    let decisions: BTreeSet<Timestamp> = unknown.collect();
+    (!decisions.is_empty()).then(|| Decided { group: name.clone(), at: leading.now, decisions })
+}
 
-    /// Decisions are stored, and their time begins. A group with a drain among them is planned for when that ends; who waits
-    /// for an instance looks at it again anyway.
-    pub(in crate::core) fn note_stored(&mut self, decided: Decided) {
-        if self.lead.outbox.decides_again(&decided) {
-            // Decided in the same moment: the later one counts for both.
-            return;
-        }
-        let Decided { group: name, decisions: stored, .. } = decided;
-        let Some(group) = self.state.groups.get(&name) else { return drop(self.lead.known.groups.remove(&name)) };
-        let present: BTreeSet<Timestamp> = decisions(group).collect();
-        let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
-        if drains.any(|drain| stored.contains(&drain.since)) {
-            self.lead.dirty.insert(name.clone());
-        }
-        let known = self.lead.known.groups.entry(name).or_default();
-        for decision in stored {
-            known.entry(decision).or_insert(self.now);
-        }
-        known.retain(|decision, _| present.contains(decision));
+/// Decisions are stored, and their time begins. A group with a drain among them is planned for when that ends; who waits
+/// for an instance looks at it again anyway.
+pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: Decided) {
+    if leading.lead.outbox.decides_again(&decided) {
+        // Decided in the same moment: the later one counts for both.
+        return;
     }
+    let Decided { group: name, decisions: stored, .. } = decided;
+    let Some(group) = leading.state.groups.get(&name) else { return drop(leading.lead.known.groups.remove(&name)) };
+    let present: BTreeSet<Timestamp> = decisions(group).collect();
+    let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
+    if drains.any(|drain| stored.contains(&drain.since)) {
+        leading.lead.dirty.insert(name.clone());
+    }
+    let known = leading.lead.known.groups.entry(name).or_default();
+    for decision in stored {
+        known.entry(decision).or_insert(leading.now);
+    }
+    known.retain(|decision, _| present.contains(decision));
 }
 
 fn decisions(group: &Group) -> impl Iterator<Item = Timestamp> {

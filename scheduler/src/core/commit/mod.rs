@@ -8,6 +8,7 @@
 //! and only the answer `Stored` releases its events and order changes.
 
 pub(in crate::core) mod durability;
+mod finish;
 pub(in crate::core) mod outbox;
 pub(in crate::core) mod staging;
 pub(in crate::core) mod unstorable;

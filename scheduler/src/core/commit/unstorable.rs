@@ -13,94 +13,92 @@ use crate::core::commands::apply::{expiring, resolve};
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::{Object, Scope, bounded};
-use crate::core::{commit, events};
+use crate::core::{commit, events, reconcile};
 
 use super::Bundle;
 
-impl Leading<'_> {
-    /// The store refused this decision, and would refuse it every time.
-    pub(in crate::core) fn unstorable(&mut self, bundle: Bundle, reason: &str) {
-        let reason = bounded(format!("the store refused to store it: {reason}"));
-        let objects: BTreeSet<Object> = objects_of(&bundle).collect();
-        if is_history(&bundle) {
-            // It decides nothing: the events of a few instances are not there after a restart.
-            return self.tell(vec![Effect::Record(events::event(Kind::Quarantined, reason, self.now))]);
-        }
-        if self.lead.swaps || (objects.is_empty() && bundle.command.is_none()) {
-            // There is nothing to put aside: half of a backup must not be taken for all of it.
-            self.lead.resigned = Some(reason);
-            return;
-        }
-        let refusal = self.refusing(&bundle, &reason);
-        let (later, touched) = self.give_up_later(&objects);
-        if let Some(refusal) = refusal {
-            self.lead.outbox.push_first(refusal);
-        }
-        let given_up: Vec<Bundle> = std::iter::once(bundle).chain(later).collect();
-        for change in given_up.iter().flat_map(|bundle| &bundle.changes) {
-            self.note_delivered(change);
-        }
-        self.restore_scope(Scope::Cluster);
-        self.restore_scope(Scope::Objects(touched.difference(&objects).cloned().collect()));
-        for object in touched.difference(&objects) {
-            self.look_again(object);
-        }
-        for object in objects {
-            self.quarantine(&object, reason.clone());
-        }
-        if given_up.iter().any(|bundle| bundle.spared.is_some()) {
-            self.spare_now();
-        }
+/// The store refused this decision, and would refuse it every time.
+pub(in crate::core) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, reason: &str) {
+    let reason = bounded(format!("the store refused to store it: {reason}"));
+    let objects: BTreeSet<Object> = objects_of(&bundle).collect();
+    if is_history(&bundle) {
+        // It decides nothing: the events of a few instances are not there after a restart.
+        return leading.tell(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
     }
+    if leading.lead.swaps || (objects.is_empty() && bundle.command.is_none()) {
+        // There is nothing to put aside: half of a backup must not be taken for all of it.
+        leading.lead.resigned = Some(reason);
+        return;
+    }
+    let refusal = refusing(leading, &bundle, &reason);
+    let (later, touched) = give_up_later(leading, &objects);
+    if let Some(refusal) = refusal {
+        leading.lead.outbox.push_first(refusal);
+    }
+    let given_up: Vec<Bundle> = std::iter::once(bundle).chain(later).collect();
+    for change in given_up.iter().flat_map(|bundle| &bundle.changes) {
+        leading.note_delivered(change);
+    }
+    leading.restore_scope(Scope::Cluster);
+    leading.restore_scope(Scope::Objects(touched.difference(&objects).cloned().collect()));
+    for object in touched.difference(&objects) {
+        look_again(leading, object);
+    }
+    for object in objects {
+        leading.quarantine(&object, reason.clone());
+    }
+    if given_up.iter().any(|bundle| bundle.spared.is_some()) {
+        leading.spare_now();
+    }
+}
 
-    /// Takes every waiting decision about these objects back, and every one about an object of those.
-    fn give_up_later(&mut self, objects: &BTreeSet<Object>) -> (Vec<Bundle>, BTreeSet<Object>) {
-        const LATER: &str =
-            "not stored: the store refused an earlier decision about the same object; send the command again";
-        let (mut given_up, mut touched) = (Vec::new(), objects.clone());
-        loop {
-            let before = given_up.len();
-            let mut waiting = self.lead.outbox.take_waiting();
-            for bundle in &mut waiting {
-                if !objects_of(bundle).any(|object| touched.contains(&object)) {
-                    continue;
-                }
-                touched.extend(objects_of(bundle));
-                let refusal = self.refusing(bundle, LATER).unwrap_or_default();
-                given_up.push(std::mem::replace(bundle, refusal));
+/// Takes every waiting decision about these objects back, and every one about an object of those.
+fn give_up_later(leading: &mut Leading<'_>, objects: &BTreeSet<Object>) -> (Vec<Bundle>, BTreeSet<Object>) {
+    const LATER: &str =
+        "not stored: the store refused an earlier decision about the same object; send the command again";
+    let (mut given_up, mut touched) = (Vec::new(), objects.clone());
+    loop {
+        let before = given_up.len();
+        let mut waiting = leading.lead.outbox.take_waiting();
+        for bundle in &mut waiting {
+            if !objects_of(bundle).any(|object| touched.contains(&object)) {
+                continue;
             }
-            self.lead.outbox.put_back(waiting);
-            if given_up.len() == before {
-                return (given_up, touched);
-            }
+            touched.extend(objects_of(bundle));
+            let refusal = refusing(leading, bundle, LATER).unwrap_or_default();
+            given_up.push(std::mem::replace(bundle, refusal));
+        }
+        leading.lead.outbox.put_back(waiting);
+        if given_up.len() == before {
+            return (given_up, touched);
         }
     }
+}
 
-    /// What takes the place of a command's decision: its refusal, and the cursor behind it.
-    fn refusing(&mut self, bundle: &Bundle, reason: &str) -> Option<Bundle> {
-        let (id, reply) = bundle.command.clone()?;
-        let digest = self.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
-        let cursor = bundle.writes.iter().find(|write| commit::key(write) == keys::CURSOR).cloned()?;
-        let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
-        let outcome = Outcome { id: id.clone(), at: self.now, verdict, digest };
-        self.state.outcomes.insert(outcome.clone());
-        let group = objects_of(bundle).find_map(|object| match object {
-            Object::Group(name) | Object::Dependency(name) => Some(name),
-            Object::Node(_) => None,
-        });
-        let event = Event { group, ..events::event(Kind::Refused, format!("{id} refused: {reason}"), self.now) };
-        let mut effects = vec![Effect::Record(event)];
-        effects.extend(resolve(reply.clone(), Some(outcome.clone())));
-        let writes = vec![expiring(commit::put(keys::outcome(&id), &outcome)), cursor];
-        Some(Bundle { writes, effects, command: Some((id, reply)), ..Bundle::default() })
-    }
+/// What takes the place of a command's decision: its refusal, and the cursor behind it.
+fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<Bundle> {
+    let (id, reply) = bundle.command.clone()?;
+    let digest = leading.state.outcomes.get(&id).and_then(|outcome| outcome.digest);
+    let cursor = bundle.writes.iter().find(|write| commit::key(write) == keys::CURSOR).cloned()?;
+    let verdict = Verdict::Refused(Refusal::Unfit { reason: reason.to_owned() });
+    let outcome = Outcome { id: id.clone(), at: leading.now, verdict, digest };
+    leading.state.outcomes.insert(outcome.clone());
+    let group = objects_of(bundle).find_map(|object| match object {
+        Object::Group(name) | Object::Dependency(name) => Some(name),
+        Object::Node(_) => None,
+    });
+    let event = Event { group, ..events::event(Kind::Refused, format!("{id} refused: {reason}"), leading.now) };
+    let mut effects = vec![Effect::Record(event)];
+    effects.extend(resolve(reply.clone(), Some(outcome.clone())));
+    let writes = vec![expiring(commit::put(keys::outcome(&id), &outcome)), cursor];
+    Some(Bundle { writes, effects, command: Some((id, reply)), ..Bundle::default() })
+}
 
-    fn look_again(&mut self, object: &Object) {
-        match object {
-            Object::Group(name) => drop(self.lead.dirty.insert(name.clone())),
-            Object::Dependency(name) => self.wake_dependency(name.clone()),
-            Object::Node(_) => {}
-        }
+fn look_again(leading: &mut Leading<'_>, object: &Object) {
+    match object {
+        Object::Group(name) => drop(leading.lead.dirty.insert(name.clone())),
+        Object::Dependency(name) => reconcile::dependencies::wake_dependency(leading, name.clone()),
+        Object::Node(_) => {}
     }
 }
 

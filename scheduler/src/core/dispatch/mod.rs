@@ -8,6 +8,6 @@
 //! leave, with everything that was committed for that node in the meantime.
 
 pub(in crate::core) mod desired;
-mod foreign_store;
 pub(in crate::core) mod node_queue;
+mod send;
 pub(in crate::core) mod window;

@@ -8,18 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::time::Duration;
 
-use contract::fence::Fence;
 use contract::name::NodeName;
-use contract::order::OrderReply;
-use contract::query::Liveness;
 use contract::time::Timestamp;
-
-use crate::core::io::Effect;
-use crate::core::leader::Leading;
-use crate::core::state::quarantine::Object;
-use crate::core::timers::Alarm;
-
-use super::node_queue::{Conclusion, FORGOTTEN_AFTER};
 
 /// Whoever has not answered after so long holds up nobody else: a hundred nodes may go silent at once, and the others' orders
 /// do not wait until it is certain that none of them answers.
@@ -46,7 +36,7 @@ impl Line {
         self.unanswered.remove(node);
     }
     /// Who may be told now, with at most so many unanswered.
-    fn next(&mut self, most: usize, now: Timestamp) -> Option<NodeName> {
+    pub(super) fn next(&mut self, most: usize, now: Timestamp) -> Option<NodeName> {
         if self.unanswered.len() >= most {
             self.unanswered.retain(|_, sent_at| now < *sent_at + HOLDS_UP);
         }
@@ -60,98 +50,22 @@ impl Line {
         self.last = Some(next.clone());
         Some(next)
     }
+    /// An order was sent to the node.
+    pub(super) fn sent(&mut self, node: NodeName, now: Timestamp) {
+        self.unanswered.insert(node, now);
+    }
+    /// The node answered.
+    pub(super) fn answered(&mut self, node: &NodeName) {
+        self.unanswered.remove(node);
+    }
+    /// No node waits: the next round begins with the first node.
+    pub(super) fn start_over(&mut self) {
+        self.last = None;
+    }
     /// When the next may be told though nobody answers.
-    fn free_at(&self) -> Option<Timestamp> {
+    pub(super) fn free_at(&self) -> Option<Timestamp> {
         let first = self.unanswered.values().min().filter(|_| !self.due.is_empty());
         first.map(|sent_at| *sent_at + HOLDS_UP)
-    }
-}
-
-impl Leading<'_> {
-    /// Sends what may leave now; the rest waits for answers.
-    pub(in crate::core) fn send_orders(&mut self) {
-        while let Some(node) = self.lead.line.next(self.settings.orders_at_once, self.now) {
-            // A lost node is told when it is heard again.
-            let lost = self.state.hosts.get(&node).is_none_or(|host| host.liveness == Liveness::Lost);
-            if !lost {
-                self.guarded(&Object::Node(node.clone()), |leading| leading.send_order(node));
-            }
-        }
-        match self.lead.line.free_at() {
-            Some(at) => self.lead.alarms.set_once(Alarm::Line, at),
-            // Nobody waits: the next turn begins with whoever is first.
-            None => self.lead.line.last = None,
-        }
-    }
-
-    fn send_order(&mut self, node: NodeName) {
-        let Some(desk) = self.lead.desks.get_mut(&node) else { return };
-        let Some(message) = desk.next(self.lead.term, self.now) else { return };
-        self.lead.line.unanswered.insert(node.clone(), self.now);
-        self.lead.alarms.set(Alarm::Order(node.clone()), Some(self.now + FORGOTTEN_AFTER));
-        let message = message.after(self.lead.outbox.progress().clone());
-        let message = message.meant_for(self.ears.identity(&node).to_owned());
-        self.effects.push(Effect::SendOrder { node, message });
-    }
-
-    /// A node answered its order, or did not.
-    pub(in crate::core) fn order_replied(&mut self, node: &NodeName, fence: Fence, reply: Option<&OrderReply>) {
-        if fence.term != self.lead.term {
-            return;
-        }
-        if let Some(OrderReply::Foreign { progress, .. }) = reply {
-            self.compare_progress(progress);
-        }
-        let Some(desk) = self.lead.desks.get_mut(node) else { return };
-        let conclusion = desk.replied(fence, reply, self.now);
-        if conclusion != Conclusion::Nothing {
-            self.lead.line.unanswered.remove(node);
-        }
-        match conclusion {
-            Conclusion::Settled => self.settled(node),
-            Conclusion::Again(at) => self.lead.alarms.set(Alarm::Order(node.clone()), Some(at)),
-            Conclusion::Disagreement(at) => {
-                *self.disagreements += 1;
-                self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
-            }
-            // Whoever was elected after such an order was heard of leads a store that was set back.
-            Conclusion::Deposed(have) if have.term <= self.lead.overtaken => {
-                let at = desk.estrange(self.now);
-                self.foreign_store(node, have, at);
-            }
-            Conclusion::Estranged(have, at) => self.foreign_store(node, have, at),
-            Conclusion::Deposed(have) => {
-                self.lead.overtaken = have.term;
-                self.lead.resigned = Some(format!("node {node} obeys {have}, later than term {}", self.lead.term));
-            }
-            Conclusion::Nothing => {}
-        }
-    }
-
-    /// The node has what it was sent.
-    pub(in crate::core) fn settled(&mut self, node: &NodeName) {
-        self.lead.line.unanswered.remove(node);
-        self.reconciled(node);
-        self.lead.alarms.set(Alarm::Order(node.clone()), None);
-        if self.lead.desks.get(node).is_some_and(|desk| !desk.is_settled()) {
-            self.lead.line.insert(node.clone());
-            return;
-        }
-        self.look_at_vacancies(node);
-    }
-
-    /// The time has come to look at the desk of a node.
-    pub(in crate::core) fn wake_desk(&mut self, node: &NodeName) {
-        let now = self.now;
-        let Some(desk) = self.lead.desks.get_mut(node) else { return };
-        if let Some(fence) = desk.forgotten(now) {
-            return self.order_replied(node, fence, None);
-        }
-        if desk.not_before() > now {
-            let at = desk.not_before();
-            self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
-        }
-        self.lead.line.insert(node.clone());
     }
 }
 

@@ -21,13 +21,15 @@ use contract::time::Timestamp;
 use planner::notices::{self, Happening};
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events;
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::observe::reports::PodChange;
 use crate::core::state::pod_id;
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Alarm;
+use crate::core::{events, observe};
+
+use super::incident;
 
 /// A condition that comes and goes is told at most so often.
 const FLAPS_WITHIN: Duration = Duration::from_secs(60);
@@ -91,205 +93,210 @@ impl Standing {
     }
 }
 
-impl Leading<'_> {
-    /// Looks at the conditions of a pod that a node reported.
-    pub(in crate::core) fn note_condition(&mut self, node: &NodeName, change: &PodChange) {
-        let quiet = self.lead.conditions.known.is_empty();
-        if quiet && change.after.as_ref().is_none_or(is_well) {
-            return;
-        }
-        // Only pods that are meant to be there count, not their predecessors on the way out.
-        let mut meant = self.pods_of(&change.pod.group, change.pod.instance);
-        if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
-            drop(meant);
-            self.look_at_pod(&change.pod);
+/// Looks at the conditions of a pod that a node reported.
+pub(in crate::core) fn note_condition(leading: &mut Leading<'_>, node: &NodeName, change: &PodChange) {
+    let quiet = leading.lead.conditions.known.is_empty();
+    if quiet && change.after.as_ref().is_none_or(is_well) {
+        return;
+    }
+    // Only pods that are meant to be there count, not their predecessors on the way out.
+    let mut meant = expected_pods(leading, &change.pod.group, change.pod.instance);
+    if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
+        drop(meant);
+        look_at_pod(leading, &change.pod);
+    }
+}
+
+/// The first look of a leadership: at what earlier leaders reported, and at what is wrong now.
+pub(in crate::core) fn note_all_conditions(leading: &mut Leading<'_>) {
+    let instances = leading.state.histories.reported();
+    let instances =
+        instances.map(|(name, number, condition, at)| (Concern::Instance(name.clone(), number, condition), at));
+    let engines = leading.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
+    let engines = engines.map(|(node, record)| (Concern::Engine(node.clone()), record.engine_reported_at));
+    let reported: Vec<(Concern, Timestamp)> = instances.chain(engines).collect();
+    for (concern, at) in reported {
+        let tracked = Tracked { seen_at: at, told_at: Some(at), phase: Phase::Told };
+        leading.lead.conditions.known.insert(concern.clone(), tracked);
+        leading.ring_guarded(Alarm::Condition(concern));
+    }
+    let ill = |report: &Report| {
+        report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
+    };
+    let pods: Vec<PodId> = leading.ears.reports().flat_map(|(_, report)| ill(report)).collect();
+    for pod in &pods {
+        let object = Object::Group(pod.group.clone());
+        if leading.state.quarantine.holds_back(&object, leading.now).is_none() {
+            leading.guarded(&object, |leading| look_at_pod(leading, pod));
         }
     }
-
-    /// The first look of a leadership: at what earlier leaders reported, and at what is wrong now.
-    pub(in crate::core) fn note_all_conditions(&mut self) {
-        let instances = self.state.histories.reported();
-        let instances =
-            instances.map(|(name, number, condition, at)| (Concern::Instance(name.clone(), number, condition), at));
-        let engines = self.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
-        let engines = engines.map(|(node, record)| (Concern::Engine(node.clone()), record.engine_reported_at));
-        let reported: Vec<(Concern, Timestamp)> = instances.chain(engines).collect();
-        for (concern, at) in reported {
-            let tracked = Tracked { seen_at: at, told_at: Some(at), phase: Phase::Told };
-            self.lead.conditions.known.insert(concern.clone(), tracked);
-            self.ring_guarded(Alarm::Condition(concern));
-        }
-        let ill = |report: &Report| {
-            report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
-        };
-        let pods: Vec<PodId> = self.ears.reports().flat_map(|(_, report)| ill(report)).collect();
-        for pod in &pods {
-            let object = Object::Group(pod.group.clone());
-            if self.state.quarantine.holds_back(&object, self.now).is_none() {
-                self.guarded(&object, |leading| leading.look_at_pod(pod));
-            }
-        }
-        for node in self.state.hosts.keys().cloned().collect::<Vec<_>>() {
-            self.ring_guarded(Alarm::Condition(Concern::Engine(node)));
-        }
+    for node in leading.state.hosts.keys().cloned().collect::<Vec<_>>() {
+        leading.ring_guarded(Alarm::Condition(Concern::Engine(node)));
     }
+}
 
-    fn look_at_pod(&mut self, pod: &PodId) {
-        for condition in Condition::ALL {
-            self.look(Concern::Instance(pod.group.clone(), pod.instance, condition));
-        }
+fn look_at_pod(leading: &mut Leading<'_>, pod: &PodId) {
+    for condition in Condition::ALL {
+        look(leading, Concern::Instance(pod.group.clone(), pod.instance, condition));
     }
+}
 
-    /// Where the pods of an instance are meant to run, each with its spec.
-    fn pods_of(&self, group: &GroupName, instance: u32) -> impl Iterator<Item = (&NodeName, PodId, &PodSpec)> {
-        let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
-        let group = self.state.groups.get_key_value(group).filter(|(_, group)| group.is_present());
-        let found =
-            group.zip(index).and_then(|((name, group), index)| Some((name, group, index, group.slots().get(index)?)));
-        found.into_iter().flat_map(|(name, group, index, slot)| {
-            let meant = slot.pods().filter(|pod| pod.target == TargetState::Run);
-            meant
-                .filter_map(move |pod| Some((pod.node.as_ref()?, pod_id(name, index, pod), &**group.pod(pod.version)?)))
-        })
-    }
+/// Where the pods of an instance are meant to run, each with its spec.
+fn expected_pods<'a>(
+    leading: &'a Leading<'_>,
+    group: &GroupName,
+    instance: u32,
+) -> impl Iterator<Item = (&'a NodeName, PodId, &'a PodSpec)> + use<'a> {
+    let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
+    let group = leading.state.groups.get_key_value(group).filter(|(_, group)| group.is_present());
+    let found =
+        group.zip(index).and_then(|((name, group), index)| Some((name, group, index, group.slots().get(index)?)));
+    found.into_iter().flat_map(|(name, group, index, slot)| {
+        let meant = slot.pods().filter(|pod| pod.target == TargetState::Run);
+        meant.filter_map(move |pod| Some((pod.node.as_ref()?, pod_id(name, index, pod), &**group.pod(pod.version)?)))
+    })
+}
 
-    pub(in crate::core) fn facts_of(
-        &self,
-        group: &GroupName,
-        instance: u32,
-    ) -> impl Iterator<Item = (&NodeName, &PodFacts, &PodSpec)> {
-        self.pods_of(group, instance).filter_map(|(node, pod, spec)| Some((node, self.ears.pod(node, &pod)?, spec)))
-    }
+pub(in crate::core) fn facts_of<'a>(
+    leading: &'a Leading<'_>,
+    group: &GroupName,
+    instance: u32,
+) -> impl Iterator<Item = (&'a NodeName, &'a PodFacts, &'a PodSpec)> + use<'a> {
+    expected_pods(leading, group, instance)
+        .filter_map(|(node, pod, spec)| Some((node, leading.ears.pod(node, &pod)?, spec)))
+}
 
-    fn standing(&self, concern: &Concern, seen_at: Timestamp) -> Standing {
-        let heard = |node: &NodeName| self.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive);
-        match concern {
-            Concern::Engine(node) => match heard(node).map(|host| host.engine) {
-                None => Standing::Unheard,
-                Some(EngineState::Up) => Standing::No,
-                Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + self.settings.engine_away_after),
-            },
-            Concern::Instance(group, instance, condition) => {
-                let pods = self.pods_of(group, *instance).map(|(node, pod, spec)| {
-                    if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
-                        return Standing::Unheard;
-                    }
-                    let facts = self.ears.pod(node, &pod);
-                    let due = facts.and_then(|facts| {
-                        notices::statuses(*condition, facts, spec, self.settings.health_poll, seen_at)
-                    });
-                    due.map_or(Standing::No, Standing::Due)
-                });
-                pods.fold(Standing::No, Standing::or)
-            }
-        }
-    }
-
-    /// Looks at one condition: tells it when its time has come, and sets when to look again.
-    pub(in crate::core) fn look(&mut self, concern: Concern) {
-        let known = self.lead.conditions.known.get(&concern).copied();
-        let stood = known.filter(|known| known.phase != Phase::Ended);
-        let seen_at = stood.map_or(self.now, |stood| stood.seen_at);
-        let mut condition = match (self.standing(&concern, seen_at), stood) {
-            (Standing::Unheard, None) | (Standing::No, _) => return self.ended(concern, known),
-            (Standing::Unheard, Some(stood)) => return self.keep(concern, stood, self.now + FLAPS_WITHIN),
-            (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
-            (Standing::Due(due), _) => {
-                let told_at = known.and_then(|known| known.told_at);
-                let condition = Tracked { seen_at, told_at, phase: Phase::Waiting };
-                let not_before = told_at.map_or(due, |told_at| due.max(told_at + FLAPS_WITHIN));
-                if self.now < not_before {
-                    return self.keep(concern, condition, not_before);
+fn standing(leading: &Leading<'_>, concern: &Concern, seen_at: Timestamp) -> Standing {
+    let heard = |node: &NodeName| leading.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive);
+    match concern {
+        Concern::Engine(node) => match heard(node).map(|host| host.engine) {
+            None => Standing::Unheard,
+            Some(EngineState::Up) => Standing::No,
+            Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + leading.settings.engine_away_after),
+        },
+        Concern::Instance(group, instance, condition) => {
+            let pods = expected_pods(leading, group, *instance).map(|(node, pod, spec)| {
+                if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
+                    return Standing::Unheard;
                 }
-                condition
+                let facts = leading.ears.pod(node, &pod);
+                let due = facts.and_then(|facts| {
+                    notices::statuses(*condition, facts, spec, leading.settings.health_poll, seen_at)
+                });
+                due.map_or(Standing::No, Standing::Due)
+            });
+            pods.fold(Standing::No, Standing::or)
+        }
+    }
+}
+
+/// Looks at one condition: tells it when its time has come, and sets when to look again.
+pub(in crate::core) fn look(leading: &mut Leading<'_>, concern: Concern) {
+    let known = leading.lead.conditions.known.get(&concern).copied();
+    let stood = known.filter(|known| known.phase != Phase::Ended);
+    let seen_at = stood.map_or(leading.now, |stood| stood.seen_at);
+    let mut condition = match (standing(leading, &concern, seen_at), stood) {
+        (Standing::Unheard, None) | (Standing::No, _) => return ended(leading, concern, known),
+        (Standing::Unheard, Some(stood)) => return keep(leading, concern, stood, leading.now + FLAPS_WITHIN),
+        (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
+        (Standing::Due(due), _) => {
+            let told_at = known.and_then(|known| known.told_at);
+            let condition = Tracked { seen_at, told_at, phase: Phase::Waiting };
+            let not_before = told_at.map_or(due, |told_at| due.max(told_at + FLAPS_WITHIN));
+            if leading.now < not_before {
+                return keep(leading, concern, condition, not_before);
             }
-        };
-        let again_at = |told_at: Timestamp| told_at + self.settings.tell_again_after;
-        if condition.phase == Phase::Waiting || condition.told_at.is_none_or(|told_at| self.now >= again_at(told_at)) {
-            self.tell_condition(&concern);
-            condition = Tracked { told_at: Some(self.now), phase: Phase::Told, ..condition };
+            condition
         }
-        let next = again_at(condition.told_at.unwrap_or(self.now));
-        self.keep(concern, condition, next);
+    };
+    let again_at = |told_at: Timestamp| told_at + leading.settings.tell_again_after;
+    if condition.phase == Phase::Waiting || condition.told_at.is_none_or(|told_at| leading.now >= again_at(told_at)) {
+        tell_condition(leading, &concern);
+        condition = Tracked { told_at: Some(leading.now), phase: Phase::Told, ..condition };
     }
+    let next = again_at(condition.told_at.unwrap_or(leading.now));
+    keep(leading, concern, condition, next);
+}
 
-    fn keep(&mut self, concern: Concern, condition: Tracked, look_at: Timestamp) {
-        self.lead.conditions.known.insert(concern.clone(), condition);
-        self.lead.alarms.set(Alarm::Condition(concern), Some(look_at));
-    }
+fn keep(leading: &mut Leading<'_>, concern: Concern, condition: Tracked, look_at: Timestamp) {
+    leading.lead.conditions.known.insert(concern.clone(), condition);
+    leading.lead.alarms.set(Alarm::Condition(concern), Some(look_at));
+}
 
-    /// It does not stand, or not any more.
-    fn ended(&mut self, concern: Concern, known: Option<Tracked>) {
-        let Some(condition) = known else { return };
-        match condition.told_at.map(|told_at| told_at + FLAPS_WITHIN).filter(|until| self.now < *until) {
-            Some(until) => self.keep(concern, Tracked { phase: Phase::Ended, ..condition }, until),
-            None => {
-                self.lead.conditions.known.remove(&concern);
-                self.lead.alarms.set(Alarm::Condition(concern.clone()), None);
-                self.forget_report(&concern);
-            }
-        }
-    }
-
-    /// The condition ended: when it comes back it is reported at once, also by another leader.
-    fn forget_report(&mut self, concern: &Concern) {
-        match concern {
-            Concern::Instance(group, instance, condition) => self.forget_reported(group, *instance, *condition),
-            Concern::Engine(node) => self.engine_reported(node, Timestamp::NEVER, Vec::new()),
+/// It does not stand, or not any more.
+fn ended(leading: &mut Leading<'_>, concern: Concern, known: Option<Tracked>) {
+    let Some(condition) = known else { return };
+    match condition.told_at.map(|told_at| told_at + FLAPS_WITHIN).filter(|until| leading.now < *until) {
+        Some(until) => keep(leading, concern, Tracked { phase: Phase::Ended, ..condition }, until),
+        None => {
+            leading.lead.conditions.known.remove(&concern);
+            leading.lead.alarms.set(Alarm::Condition(concern.clone()), None);
+            forget_report(leading, &concern);
         }
     }
+}
 
-    fn tell_condition(&mut self, concern: &Concern) {
-        match concern {
-            Concern::Instance(group, instance, condition) => {
-                let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
-                    notices::statuses(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
-                };
-                let Some((node, facts, _)) = self.facts_of(group, *instance).find(statuses) else { return };
-                let at = notices::stood_at(*condition, facts, self.now);
-                let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
-                let effects = self.incident(&pod, Some(node), Happening { incident: condition.incident(), at });
-                self.state.histories.report((group, *instance, *condition), Some(self.now));
-                let page = (group.clone(), page_of(*instance));
-                self.lead.conditions.unsent.entry(page).or_default().extend(effects);
-            }
-            Concern::Engine(node) => {
-                let effects = self.engine_away(node);
-                self.engine_reported(node, self.now, effects);
-            }
+/// The condition ended: when it comes back it is reported at once, also by another leader.
+fn forget_report(leading: &mut Leading<'_>, concern: &Concern) {
+    match concern {
+        Concern::Instance(group, instance, condition) => {
+            observe::history::forget_reported(leading, group, *instance, *condition)
+        }
+        Concern::Engine(node) => engine_reported(leading, node, Timestamp::NEVER, Vec::new()),
+    }
+}
+
+fn tell_condition(leading: &mut Leading<'_>, concern: &Concern) {
+    match concern {
+        Concern::Instance(group, instance, condition) => {
+            let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
+                notices::statuses(*condition, facts, spec, leading.settings.health_poll, leading.now).is_some()
+            };
+            let Some((node, facts, _)) = facts_of(leading, group, *instance).find(statuses) else { return };
+            let at = notices::stood_at(*condition, facts, leading.now);
+            let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
+            let effects =
+                incident::of_instance(leading, &pod, Some(node), Happening { incident: condition.incident(), at });
+            leading.state.histories.report((group, *instance, *condition), Some(leading.now));
+            let page = (group.clone(), page_of(*instance));
+            leading.lead.conditions.unsent.entry(page).or_default().extend(effects);
+        }
+        Concern::Engine(node) => {
+            let effects = engine_away(leading, node);
+            engine_reported(leading, node, leading.now, effects);
         }
     }
+}
 
-    /// Sends what was reported since the last commit, each with the page that says when.
-    pub(in crate::core) fn send_conditions(&mut self) {
-        for ((name, page), effects) in std::mem::take(&mut self.lead.conditions.unsent) {
-            let record = self.state.histories.page(&name, page);
-            let writes = record.map(|record| commit::put(keys::history(&name, page), record)).into_iter().collect();
-            self.decide(Bundle { writes, effects, ..Bundle::default() });
-        }
+/// Sends what was reported since the last commit, each with the page that says when.
+pub(in crate::core) fn send_conditions(leading: &mut Leading<'_>) {
+    for ((name, page), effects) in std::mem::take(&mut leading.lead.conditions.unsent) {
+        let record = leading.state.histories.page(&name, page);
+        let writes = record.map(|record| commit::put(keys::history(&name, page), record)).into_iter().collect();
+        leading.decide(Bundle { writes, effects, ..Bundle::default() });
     }
+}
 
-    /// Notes when the engine of a node was reported as away, or that it is not; `effects` report it.
-    fn engine_reported(&mut self, node: &NodeName, at: Timestamp, effects: Vec<Effect>) {
-        let record = self.state.records.get_mut(node).filter(|record| record.engine_reported_at != at);
-        let write = record.map(|record| {
-            record.engine_reported_at = at;
-            commit::put(keys::node(node), &*record)
-        });
-        if write.is_some() || !effects.is_empty() {
-            self.decide(Bundle { writes: write.into_iter().collect(), effects, ..Bundle::default() });
-        }
+/// Notes when the engine of a node was reported as away, or that it is not; `effects` report it.
+fn engine_reported(leading: &mut Leading<'_>, node: &NodeName, at: Timestamp, effects: Vec<Effect>) {
+    let record = leading.state.records.get_mut(node).filter(|record| record.engine_reported_at != at);
+    let write = record.map(|record| {
+        record.engine_reported_at = at;
+        commit::put(keys::node(node), &*record)
+    });
+    if write.is_some() || !effects.is_empty() {
+        leading.decide(Bundle { writes: write.into_iter().collect(), effects, ..Bundle::default() });
     }
+}
 
-    fn engine_away(&mut self, node: &NodeName) -> Vec<Effect> {
-        let event = events::event(Kind::Incident, Incident::EngineAway.text(), self.now);
-        let mut effects = vec![Effect::Record(Event { node: Some(node.clone()), ..event })];
-        if self.lead.conditions.engine_told_at.is_none_or(|at| self.now >= at + FLAPS_WITHIN) {
-            self.lead.conditions.engine_told_at = Some(self.now);
-            effects.extend(self.cluster_notice(CLUSTER_MANAGER, Incident::EngineAway));
-        }
-        effects
+fn engine_away(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Effect> {
+    let event = events::event(Kind::Incident, Incident::EngineAway.text(), leading.now);
+    let mut effects = vec![Effect::Record(Event { node: Some(node.clone()), ..event })];
+    if leading.lead.conditions.engine_told_at.is_none_or(|at| leading.now >= at + FLAPS_WITHIN) {
+        leading.lead.conditions.engine_told_at = Some(leading.now);
+        effects.extend(incident::cluster_notice(leading, CLUSTER_MANAGER, Incident::EngineAway));
     }
+    effects
 }
 
 /// Nothing about the pod can be a condition: most pods, most of the time.

@@ -173,68 +173,71 @@ fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> E
     }
 }
 
-impl Leading<'_> {
-    /// A node reported changes.
-    pub(in crate::core) fn note_history(&mut self, node: &NodeName, changes: &[PodChange]) {
-        self.state.note_told(node, changes);
-        for change in changes {
-            let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), self.now);
-            self.state.note(node, &change.pod, &vanished);
-        }
-        self.plan_history();
+/// A node reported changes.
+pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
+    leading.state.note_told(node, changes);
+    for change in changes {
+        let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), leading.now);
+        leading.state.note(node, &change.pod, &vanished);
     }
+    plan_history(leading);
+}
 
-    /// Takes in everything that was heard before this process knew the groups.
-    pub(in crate::core) fn note_all_history(&mut self) {
-        for (node, report) in self.ears.reports() {
-            for (pod, facts) in &report.pods {
-                self.state.note(node, pod, &history::told(facts));
-            }
+/// Takes in everything that was heard before this process knew the groups.
+pub(in crate::core) fn note_all_history(leading: &mut Leading<'_>) {
+    for (node, report) in leading.ears.reports() {
+        for (pod, facts) in &report.pods {
+            leading.state.note(node, pod, &history::told(facts));
         }
-        self.plan_history();
     }
+    plan_history(leading);
+}
 
-    /// A page as it is stored; empty when there is none that can be read.
-    pub(in crate::core) fn stored_page(&self, name: &GroupName, page: u32) -> HistoryRecord {
-        let value = self.stored.get(&keys::history(name, page));
-        value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
-    }
+/// A page as it is stored; empty when there is none that can be read.
+pub(in crate::core) fn stored_page(leading: &Leading<'_>, name: &GroupName, page: u32) -> HistoryRecord {
+    let value = leading.stored.get(&keys::history(name, page));
+    value.and_then(|value| serde_json::from_slice(value).ok()).unwrap_or_default()
+}
 
-    /// A condition that was reported ended: its page is stored soon.
-    pub(in crate::core) fn forget_reported(&mut self, name: &GroupName, instance: u32, condition: Condition) {
-        if !self.state.groups.contains_key(name) {
-            return;
-        }
-        if let Some(page) = self.state.histories.report((name, instance, condition), None) {
-            self.state.histories.unstored.insert((name.clone(), page));
-            self.plan_history();
-        }
+/// A condition that was reported ended: its page is stored soon.
+pub(in crate::core) fn forget_reported(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    instance: u32,
+    condition: Condition,
+) {
+    if !leading.state.groups.contains_key(name) {
+        return;
     }
+    if let Some(page) = leading.state.histories.report((name, instance, condition), None) {
+        leading.state.histories.unstored.insert((name.clone(), page));
+        plan_history(leading);
+    }
+}
 
-    fn plan_history(&mut self) {
-        if !self.state.histories.unstored.is_empty() {
-            self.lead.alarms.set_once(Alarm::History, self.now + STORED_AFTER);
-        }
+fn plan_history(leading: &mut Leading<'_>) {
+    if !leading.state.histories.unstored.is_empty() {
+        leading.lead.alarms.set_once(Alarm::History, leading.now + STORED_AFTER);
     }
+}
 
-    /// Stores pages that changed, each as a decision of its own: none depends on another.
-    pub(in crate::core) fn store_history(&mut self) {
-        let mut writes = Vec::new();
-        while let Some((name, page, record)) = self.state.histories.next_unstored() {
-            writes.push(commit::put(keys::history(&name, page), record));
-            if writes.len() >= MOST_PAGES {
-                self.lead.alarms.set_once(Alarm::History, self.now + REST_AFTER);
-                break;
-            }
-        }
-        for write in writes {
-            self.decide(Bundle { writes: vec![write], ..Bundle::default() });
+/// Stores pages that changed, each as a decision of its own: none depends on another.
+pub(in crate::core) fn store_history(leading: &mut Leading<'_>) {
+    let mut writes = Vec::new();
+    while let Some((name, page, record)) = leading.state.histories.next_unstored() {
+        writes.push(commit::put(keys::history(&name, page), record));
+        if writes.len() >= MOST_PAGES {
+            leading.lead.alarms.set_once(Alarm::History, leading.now + REST_AFTER);
+            break;
         }
     }
+    for write in writes {
+        leading.decide(Bundle { writes: vec![write], ..Bundle::default() });
+    }
+}
 
-    /// Forgets the histories of a group that is gone.
-    pub(in crate::core) fn forget_history(&mut self, name: &GroupName) -> Vec<Write> {
-        let pages = self.state.histories.forget(name);
-        pages.into_iter().map(|page| Write::Delete { key: keys::history(name, page) }).collect()
-    }
+/// Forgets the histories of a group that is gone.
+pub(in crate::core) fn forget_history(leading: &mut Leading<'_>, name: &GroupName) -> Vec<Write> {
+    let pages = leading.state.histories.forget(name);
+    pages.into_iter().map(|page| Write::Delete { key: keys::history(name, page) }).collect()
 }

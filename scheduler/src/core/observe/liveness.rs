@@ -15,12 +15,14 @@ use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Judgement, Limits};
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events;
 use crate::core::events::conditions::Concern;
 use crate::core::io::{Effect, Mutant};
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
 use crate::core::timers::Alarm;
+use crate::core::{commands, events, reconcile};
+
+use super::{history, losses, older_store};
 
 /// While nobody is heard, nodes that would be lost are looked at again so often.
 const DEAF_CHECK: Duration = Duration::from_secs(5);
@@ -53,21 +55,21 @@ impl Leading<'_> {
             && !self.lead.outbox.progress().covers(progress)
         {
             let progress = progress.clone();
-            self.compare_progress(&progress);
+            older_store::compare_progress(self, &progress);
         }
         self.note_hearing();
-        self.stays_after_all(node);
+        commands::nodes::stays_after_all(self, node);
         for change in &folded.pods {
             self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
                 let change = std::slice::from_ref(change);
-                leading.note_happenings(node, change);
-                leading.note_history(node, change);
-                leading.note_missed(node, change);
+                events::incident::note_happenings(leading, node, change);
+                history::note_history(leading, node, change);
+                events::incident::note_missed(leading, node, change);
             });
         }
         self.update_host(node);
         self.judge_node(node);
-        self.look(Concern::Engine(node.clone()));
+        events::conditions::look(self, Concern::Engine(node.clone()));
         for change in &folded.pods {
             // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
             let object = Object::Group(change.pod.group.clone());
@@ -75,14 +77,14 @@ impl Leading<'_> {
                 continue;
             }
             self.guarded(&object, |leading| {
-                leading.note_condition(node, change);
-                leading.dependency_reported(node, &change.pod);
-                leading.pod_reported(change);
+                events::conditions::note_condition(leading, node, change);
+                reconcile::dependencies::dependency_reported(leading, node, &change.pod);
+                reconcile::coalesce::pod_reported(leading, change);
             });
         }
         self.register(node);
         self.check_order(node);
-        self.look_at_vacancies(node);
+        reconcile::input::look_at_vacancies(self, node);
     }
 
     fn note_hearing(&mut self) {
@@ -134,7 +136,7 @@ impl Leading<'_> {
             return;
         }
         self.lead.dirty.extend(self.state.groups_on(node));
-        self.wake_dependencies_on(node);
+        reconcile::dependencies::wake_dependencies_on(self, node);
         match judgement.liveness {
             Liveness::Alive => {
                 self.room_appeared();
@@ -148,7 +150,7 @@ impl Leading<'_> {
     }
 
     fn heard_again(&mut self, node: &NodeName, before: Liveness) {
-        self.came_back(node);
+        losses::came_back(self, node);
         let message = match before {
             Liveness::Suspect => "heard again",
             Liveness::Lost => "came back; it was lost",
@@ -163,7 +165,7 @@ impl Leading<'_> {
         if before == Liveness::Alive {
             let silence = events::shown(self.settings.suspect_after);
             self.tell(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
-            self.went_silent(node);
+            losses::went_silent(self, node);
         }
     }
 

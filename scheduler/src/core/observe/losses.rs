@@ -12,10 +12,10 @@ use contract::name::NodeName;
 use contract::notice::Incident;
 use contract::time::Timestamp;
 
-use crate::core::events;
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::timers::Alarm;
+use crate::core::{commands, events};
 
 /// After the bus came back, nodes have so long beyond the usual to be heard again.
 const BUS_SLACK: Duration = Duration::from_secs(10);
@@ -46,56 +46,54 @@ fn enough_to_stop(losses_stop: u32, nodes: usize) -> Option<usize> {
     Some(least.max(nodes.div_ceil(10)))
 }
 
-impl Leading<'_> {
-    /// A node that was heard is not heard any more.
-    pub(in crate::core) fn went_silent(&mut self, node: &NodeName) {
-        let settled = self.settings.suspect_after + BUS_SLACK;
-        let bus_settled = self.bus_since.is_some_and(|since| self.now.since(since) >= settled);
-        if self.settings.losses_stop == 0 || !bus_settled {
-            return;
-        }
-        self.lead.losses.silent.insert(node.clone(), self.now);
-        self.expect_verdict();
+/// A node that was heard is not heard any more.
+pub(in crate::core) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
+    let settled = leading.settings.suspect_after + BUS_SLACK;
+    let bus_settled = leading.bus_since.is_some_and(|since| leading.now.since(since) >= settled);
+    if leading.settings.losses_stop == 0 || !bus_settled {
+        return;
     }
+    leading.lead.losses.silent.insert(node.clone(), leading.now);
+    expect_verdict(leading);
+}
 
-    /// A node is heard again.
-    pub(in crate::core) fn came_back(&mut self, node: &NodeName) {
-        self.lead.losses.silent.remove(node);
-    }
+/// A node is heard again.
+pub(in crate::core) fn came_back(leading: &mut Leading<'_>, node: &NodeName) {
+    leading.lead.losses.silent.remove(node);
+}
 
-    /// Looks at the losses once more in a moment, if they are enough.
-    fn expect_verdict(&mut self) {
-        if self.losses().is_some() {
-            // A bus that stood still for a moment lets everybody be heard in the next.
-            let soon = self.now + (self.settings.suspect_after / 3).max(SOONEST);
-            self.lead.alarms.set_once(Alarm::Losses, soon);
-        }
+/// Looks at the losses once more in a moment, if they are enough.
+fn expect_verdict(leading: &mut Leading<'_>) {
+    if losses(leading).is_some() {
+        // A bus that stood still for a moment lets everybody be heard in the next.
+        let soon = leading.now + (leading.settings.suspect_after / 3).max(SOONEST);
+        leading.lead.alarms.set_once(Alarm::Losses, soon);
     }
+}
 
-    /// The nodes that went silent lately and when the last one did, if they are enough to stop.
-    fn losses(&mut self) -> Option<(Vec<NodeName>, Timestamp)> {
-        let since = self.now - self.settings.losses_within;
-        self.lead.losses.silent.retain(|_, at| *at > since);
-        let silent = &self.lead.losses.silent;
-        let enough = enough_to_stop(self.settings.losses_stop, self.state.hosts.len());
-        let enough = enough.is_some_and(|enough| silent.len() >= enough);
-        let last = silent.values().max().copied().filter(|_| enough && self.state.engine.running)?;
-        Some((silent.keys().cloned().collect(), last))
-    }
+/// The nodes that went silent lately and when the last one did, if they are enough to stop.
+fn losses(leading: &mut Leading<'_>) -> Option<(Vec<NodeName>, Timestamp)> {
+    let since = leading.now - leading.settings.losses_within;
+    leading.lead.losses.silent.retain(|_, at| *at > since);
+    let silent = &leading.lead.losses.silent;
+    let enough = enough_to_stop(leading.settings.losses_stop, leading.state.hosts.len());
+    let enough = enough.is_some_and(|enough| silent.len() >= enough);
+    let last = silent.values().max().copied().filter(|_| enough && leading.state.engine.running)?;
+    Some((silent.keys().cloned().collect(), last))
+}
 
-    /// Stops the engine if so many nodes are still silent.
-    pub(in crate::core) fn judge_losses(&mut self) {
-        let Some((nodes, last)) = self.losses() else { return };
-        let bus_works = self.lead.anybody_heard_at > last || self.now >= last + DEAD_BUS_KNOWN;
-        if !bus_works {
-            return self.expect_verdict();
-        }
-        self.lead.losses.forget();
-        let mut bundle = self.run_engine(false);
-        let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
-        let message = format!("{} ({})", Incident::NodesLost.text(), names.join(", "));
-        bundle.effects.push(Effect::Record(events::event(Kind::Incident, message, self.now)));
-        bundle.effects.extend(self.cluster_notice(DEPLOYD, Incident::NodesLost));
-        self.decide(bundle);
+/// Stops the engine if so many nodes are still silent.
+pub(in crate::core) fn judge_losses(leading: &mut Leading<'_>) {
+    let Some((nodes, last)) = losses(leading) else { return };
+    let bus_works = leading.lead.anybody_heard_at > last || leading.now >= last + DEAD_BUS_KNOWN;
+    if !bus_works {
+        return expect_verdict(leading);
     }
+    leading.lead.losses.forget();
+    let mut bundle = commands::cluster::run_engine(leading, false);
+    let names: Vec<&str> = nodes.iter().map(NodeName::as_str).collect();
+    let message = format!("{} ({})", Incident::NodesLost.text(), names.join(", "));
+    bundle.effects.push(Effect::Record(events::event(Kind::Incident, message, leading.now)));
+    bundle.effects.extend(events::incident::cluster_notice(leading, DEPLOYD, Incident::NodesLost));
+    leading.decide(bundle);
 }

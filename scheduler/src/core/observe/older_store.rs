@@ -17,31 +17,29 @@ use crate::core::{Core, events};
 const WARNING: &str = "etcd came back with an older state than the nodes know: nothing is stopped and nothing is decided until \
      a backup is restored (deployctl restore); see \"etcd was restored from an older copy\" in docs/operations.md";
 
-impl Leading<'_> {
-    /// A node, or this process, knows of these commits: if the store lacks one of them, it came back with an older state.
-    pub(in crate::core) fn compare_progress(&mut self, known: &Progress) {
-        // Commits of later leaders mean that this one was deposed.
-        if self.lead.behind || self.lead.outbox.progress().covers_before(known, self.lead.term) {
-            return;
-        }
-        self.lead.behind = true;
-        self.state.warnings.insert(Warning::StoreBehind, WARNING.to_owned());
-        self.tell(vec![Effect::Record(events::event(Kind::Leader, WARNING.to_owned(), self.now))]);
+/// A node, or this process, knows of these commits: if the store lacks one of them, it came back with an older state.
+pub(in crate::core) fn compare_progress(leading: &mut Leading<'_>, known: &Progress) {
+    // Commits of later leaders mean that this one was deposed.
+    if leading.lead.behind || leading.lead.outbox.progress().covers_before(known, leading.lead.term) {
+        return;
     }
+    leading.lead.behind = true;
+    leading.state.warnings.insert(Warning::StoreBehind, WARNING.to_owned());
+    leading.tell(vec![Effect::Record(events::event(Kind::Leader, WARNING.to_owned(), leading.now))]);
+}
 
-    /// The store holds these commits: if this leader over an older state knows nothing of one of them, another state was put in
-    /// place, and the next leader loads that. This one need not notice otherwise, as its election key may be in both.
-    pub(in crate::core) fn resign_over_another_state(&mut self, stored: &Progress) {
-        if self.lead.behind && !self.lead.outbox.begun(self.lead.term).covers(stored) {
-            self.lead.resigned = Some("etcd holds another state than this leader has loaded".to_owned());
-        }
+/// The store holds these commits: if this leader over an older state knows nothing of one of them, another state was put in
+/// place, and the next leader loads that. This one need not notice otherwise, as its election key may be in both.
+pub(in crate::core) fn resign_over_another_state(leading: &mut Leading<'_>, stored: &Progress) {
+    if leading.lead.behind && !leading.lead.outbox.begun(leading.lead.term).covers(stored) {
+        leading.lead.resigned = Some("etcd holds another state than this leader has loaded".to_owned());
     }
+}
 
-    /// Whether a command that JetStream stored at this time, in nanoseconds, is newer than a leadership over an older state.
-    pub(in crate::core) fn waits_for_recovery(&self, stored_at: Option<i64>) -> bool {
-        let is_new = |nanos: i64| nanos / 1_000_000 >= self.lead.listening_since.as_millis();
-        self.lead.behind && stored_at.is_none_or(is_new)
-    }
+/// Whether a command that JetStream stored at this time, in nanoseconds, is newer than a leadership over an older state.
+pub(in crate::core) fn waits_for_recovery(leading: &Leading<'_>, stored_at: Option<i64>) -> bool {
+    let is_new = |nanos: i64| nanos / 1_000_000 >= leading.lead.listening_since.as_millis();
+    leading.lead.behind && stored_at.is_none_or(is_new)
 }
 
 impl Core {

@@ -28,9 +28,8 @@ use planner::rollout::controller::Release;
 use crate::core::commands::admission::{Admission, malformed};
 use crate::core::commands::spec::Respec;
 use crate::core::commands::strategy::past_new_gates;
-use crate::core::reconcile::input::Scene;
-use crate::core::reconcile::queue::Sight;
-use crate::core::state::Group;
+use crate::core::reconcile::input::{ALL, Scene, Sight, Surplus, counted};
+use crate::core::state::{Group, pods_of};
 
 use super::Library;
 
@@ -234,5 +233,13 @@ fn seen_by_affinity(spec: &PodSpec) -> PodSpec {
         labels: spec.labels.clone(),
         containers: spec.containers.iter().map(image).collect(),
         ..PodSpec::default()
+    }
+}
+
+impl Library<'_> {
+    /// The pods of a conducted group that are to go, as far as reports tell.
+    pub(in crate::core) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
+        let pods = |node| self.ears.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
+        counted(name, group, self.ears.sightings(name).flat_map(pods))
     }
 }

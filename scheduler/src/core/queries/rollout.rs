@@ -30,7 +30,7 @@ use planner::rollout::moment::Moment;
 use planner::rollout::release::Phase;
 
 use crate::core::events::rollout::kind_word;
-use crate::core::reconcile::queue::Sight;
+use crate::core::reconcile::input::Sight;
 use crate::core::state::{Group, pod_id};
 
 use super::Library;

@@ -25,34 +25,32 @@ const PARTS: usize = 10;
 /// How many instances of a group had come to something when it was last to be looked at.
 pub(in crate::core) type ComingUp = BTreeMap<GroupName, usize>;
 
-impl Leading<'_> {
-    /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
-    /// them is there.
-    pub(in crate::core) fn pod_reported(&mut self, change: &PodChange) {
-        let name = change.pod.group.clone();
-        match self.state.groups.get(&name) {
-            Some(group) if is_coming_up(group) && is_expected(change) => {
-                if self.ears.arrived(&name) < group.slots().len() {
-                    return self.lead.alarms.set_once(Alarm::ComingUp(name), self.now + LOOK_EVERY);
-                }
+/// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
+/// them is there.
+pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChange) {
+    let name = change.pod.group.clone();
+    match leading.state.groups.get(&name) {
+        Some(group) if is_coming_up(group) && is_expected(change) => {
+            if leading.ears.arrived(&name) < group.slots().len() {
+                return leading.lead.alarms.set_once(Alarm::ComingUp(name), leading.now + LOOK_EVERY);
             }
-            Some(_) | None => {}
         }
-        self.reported(name);
+        Some(_) | None => {}
     }
+    leading.reported(name);
+}
 
-    /// The time has come to look at a group that was coming up.
-    pub(in crate::core) fn look_at_coming(&mut self, name: GroupName) {
-        let Some(group) = self.state.groups.get(&name).filter(|group| is_coming_up(group)) else {
-            self.lead.coming_up.remove(&name);
-            return;
-        };
-        let (arrived, instances) = (self.ears.arrived(&name), group.slots().len());
-        let before = self.lead.coming_up.insert(name.clone(), arrived).unwrap_or(0);
-        self.lead.alarms.set_once(Alarm::ComingUp(name.clone()), self.now + LOOK_EVERY);
-        if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
-            self.lead.dirty.insert(name);
-        }
+/// The time has come to look at a group that was coming up.
+pub(in crate::core) fn look_at_coming(leading: &mut Leading<'_>, name: GroupName) {
+    let Some(group) = leading.state.groups.get(&name).filter(|group| is_coming_up(group)) else {
+        leading.lead.coming_up.remove(&name);
+        return;
+    };
+    let (arrived, instances) = (leading.ears.arrived(&name), group.slots().len());
+    let before = leading.lead.coming_up.insert(name.clone(), arrived).unwrap_or(0);
+    leading.lead.alarms.set_once(Alarm::ComingUp(name.clone()), leading.now + LOOK_EVERY);
+    if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
+        leading.lead.dirty.insert(name);
     }
 }
 

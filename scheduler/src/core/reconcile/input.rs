@@ -21,7 +21,7 @@ use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{Filling, GroupRecord, Slot};
-use contract::report::EngineState;
+use contract::report::{EngineState, PodFacts};
 use contract::state::RunState;
 use contract::switches::Constraint;
 use contract::time::Timestamp;
@@ -31,10 +31,10 @@ use planner::rollout::controller::Release;
 
 use crate::core::io::{Mutant, Settings};
 use crate::core::leader::Leading;
-use crate::core::queries::Library;
+use crate::core::observe::reports::Ears;
 use crate::core::state::{Group, State, pod_id, pods_of};
 
-use super::queue::Sight;
+use super::dependencies;
 
 /// What is known around a group. A leader knows more than who only hears reports.
 pub(in crate::core) struct Scene<'a> {
@@ -84,7 +84,7 @@ impl Scene<'_> {
 }
 
 /// Every instance of a group.
-const ALL: RangeInclusive<u32> = 0..=u32::MAX;
+pub(in crate::core) const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 
 /// Pods that are to go.
 #[derive(Debug, Default)]
@@ -97,59 +97,54 @@ pub(in crate::core) struct Surplus {
     pub(in crate::core) nodes: BTreeSet<NodeName>,
 }
 
-impl Leading<'_> {
-    /// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
-    pub(in crate::core) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
-        if !group.record.spec.has_strategy() {
-            return Surplus { leaving: self.predecessors(name, group), ..Surplus::default() };
-        }
-        let all = || pods_of(name, ALL);
-        let ordered = self.lead.desks.iter().flat_map(|(node, desk)| {
-            let withdrawn = desk.withdrawn(all()).filter(|_| !self.obeys(node));
-            desk.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
-        });
-        let told =
-            self.ears.sightings(name).flat_map(|node| self.ears.pods(node, all()).map(move |(pod, _)| (node, pod)));
-        let is_counted = |(node, _): &(&NodeName, &PodId)| self.state.hosts.contains_key(*node) && !self.is_lost(node);
-        let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
-        surplus.nodes.extend(self.unheard(group));
-        surplus
+/// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
+pub(in crate::core) fn surplus(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Surplus {
+    if !group.record.spec.has_strategy() {
+        return Surplus { leaving: predecessors(leading, name, group), ..Surplus::default() };
     }
-
-    /// For each instance of a group without a strategy, the running pods on its node that it replaces. Only an upgrade that
-    /// has not completed replaces pods.
-    fn predecessors(&self, name: &GroupName, group: &Group) -> Vec<u32> {
-        if group.record.proven == Some(group.record.spec.version) {
-            return Vec::new();
-        }
-        let replaced = |(index, slot): (usize, &Slot)| {
-            let node = slot.node.as_ref().filter(|_| slot.since.happened() && slot.leaves.is_none())?;
-            let own = pod_id(name, index, slot);
-            let others =
-                self.ears.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
-            u32::try_from(others.filter(|(_, facts)| facts.state == RunState::Success).count()).ok()
-        };
-        group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
-    }
-
-    /// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when
-    /// that node is heard. One is enough, since the next is asked for then.
-    fn unheard(&self, group: &Group) -> Option<NodeName> {
-        let is_done = |release: &Release| release.is_completed(group.record.spec.version);
-        let mut hosts = self.state.hosts.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
-        hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
-    }
+    let all = || pods_of(name, ALL);
+    let ordered = leading.lead.desks.iter().flat_map(|(node, desk)| {
+        let withdrawn = desk.withdrawn(all()).filter(|_| !obeys(leading, node));
+        desk.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
+    });
+    let told =
+        leading.ears.sightings(name).flat_map(|node| leading.ears.pods(node, all()).map(move |(pod, _)| (node, pod)));
+    let is_counted =
+        |(node, _): &(&NodeName, &PodId)| leading.state.hosts.contains_key(*node) && !is_lost(leading, node);
+    let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
+    surplus.nodes.extend(unheard(leading, group));
+    surplus
 }
 
-impl Library<'_> {
-    /// The pods of a conducted group that are to go, as far as reports tell.
-    pub(in crate::core) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
-        let pods = |node| self.ears.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
-        counted(name, group, self.ears.sightings(name).flat_map(pods))
+/// For each instance of a group without a strategy, the running pods on its node that it replaces. Only an upgrade that
+/// has not completed replaces pods.
+fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u32> {
+    if group.record.proven == Some(group.record.spec.version) {
+        return Vec::new();
     }
+    let replaced = |(index, slot): (usize, &Slot)| {
+        let node = slot.node.as_ref().filter(|_| slot.since.happened() && slot.leaves.is_none())?;
+        let own = pod_id(name, index, slot);
+        let others =
+            leading.ears.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
+        u32::try_from(others.filter(|(_, facts)| facts.state == RunState::Success).count()).ok()
+    };
+    group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
 }
 
-fn counted<'a>(name: &GroupName, group: &Group, found: impl Iterator<Item = (&'a NodeName, &'a PodId)>) -> Surplus {
+/// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when
+/// that node is heard. One is enough, since the next is asked for then.
+fn unheard(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
+    let is_done = |release: &Release| release.is_completed(group.record.spec.version);
+    let mut hosts = leading.state.hosts.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
+    hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
+}
+
+pub(in crate::core) fn counted<'a>(
+    name: &GroupName,
+    group: &Group,
+    found: impl Iterator<Item = (&'a NodeName, &'a PodId)>,
+) -> Surplus {
     let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
     let wanted: BTreeSet<(&NodeName, PodId)> = settled.map(|(node, pod, _)| (node, pod)).collect();
     let going: BTreeSet<(&NodeName, PodId)> = found.map(|(node, pod)| (node, pod.clone())).collect();
@@ -167,107 +162,134 @@ fn counted<'a>(name: &GroupName, group: &Group, found: impl Iterator<Item = (&'a
     surplus
 }
 
-impl Leading<'_> {
-    /// For each slot, whether the node it leaves has let go of it.
-    pub(in crate::core) fn vacated(&self, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
-        (1..).zip(slots).map(|(instance, slot)| self.has_vacated(name, instance, slot)).collect()
-    }
+/// For each slot, whether the node it leaves has let go of it.
+pub(in crate::core) fn vacated(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
+    (1..).zip(slots).map(|(instance, slot)| has_vacated(leading, name, instance, slot)).collect()
+}
 
-    fn has_vacated(&self, name: &GroupName, instance: u32, slot: &Slot) -> bool {
-        let Some(node) = slot.leaves.as_ref().filter(|_| !self.has_mutant(Mutant::NoLettingGo)) else { return true };
-        // An engine that does not answer says nothing about its containers, and a node that is lost says nothing at all:
-        // who need not wait for it is for the plan to say.
-        let blind = |node| self.state.hosts.get(node).is_some_and(|host| host.engine != EngineState::Up);
-        // The pod beside it may well run where its own one leaves.
-        let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
-        let beside = beside.map(|next| PodId {
-            group: name.clone(),
-            instance,
-            version: next.named_version(),
-            drift: next.drift,
-        });
-        self.has_let_go(node, pods_of(name, instance..=instance), beside.as_ref())
-            && !blind(node)
-            && !self.is_lost(node)
-    }
+fn has_vacated(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
+    let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
+    // An engine that does not answer says nothing about its containers, and a node that is lost says nothing at all:
+    // who need not wait for it is for the plan to say.
+    let blind = |node| leading.state.hosts.get(node).is_some_and(|host| host.engine != EngineState::Up);
+    // The pod beside it may well run where its own one leaves.
+    let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
+    let beside =
+        beside.map(|next| PodId { group: name.clone(), instance, version: next.named_version(), drift: next.drift });
+    has_let_go(leading, node, pods_of(name, instance..=instance), beside.as_ref())
+        && !blind(node)
+        && !is_lost(leading, node)
+}
 
-    /// Whether the node runs none of these pods and was ordered none of them, but for one.
-    fn has_let_go(&self, node: &NodeName, pods: RangeInclusive<PodId>, but: Option<&PodId>) -> bool {
-        let is_other = |pod: &PodId| Some(pod) != but;
-        let ordered = self.lead.desks.get(node).is_some_and(|desk| desk.ordered(pods.clone()).any(is_other));
-        self.obeys(node) && !ordered && !self.ears.pods(node, pods).any(|(pod, _)| is_other(pod))
-    }
+/// Whether the node runs none of these pods and was ordered none of them, but for one.
+fn has_let_go(leading: &Leading<'_>, node: &NodeName, pods: RangeInclusive<PodId>, but: Option<&PodId>) -> bool {
+    let is_other = |pod: &PodId| Some(pod) != but;
+    let ordered = leading.lead.desks.get(node).is_some_and(|desk| desk.ordered(pods.clone()).any(is_other));
+    obeys(leading, node) && !ordered && !leading.ears.pods(node, pods).any(|(pod, _)| is_other(pod))
+}
 
-    /// Whether the node says that it obeys its newest order, and no newer one is on its way.
-    pub(in crate::core) fn obeys(&self, node: &NodeName) -> bool {
-        let Some(desk) = self.lead.desks.get(node).filter(|_| !self.lead.undelivered.contains_key(node)) else {
-            return false;
+/// Whether the node says that it obeys its newest order, and no newer one is on its way.
+pub(in crate::core) fn obeys(leading: &Leading<'_>, node: &NodeName) -> bool {
+    let Some(desk) = leading.lead.desks.get(node).filter(|_| !leading.lead.undelivered.contains_key(node)) else {
+        return false;
+    };
+    let report = leading.ears.get(node).and_then(|ear| ear.report.as_ref());
+    report.is_some_and(|report| desk.is_obeyed_in(&report.head))
+}
+
+pub(in crate::core) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
+    leading.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
+}
+
+/// Sees to it that the group is planned again when a node it waits for has news.
+pub(in crate::core) fn expect_vacancies(leading: &mut Leading<'_>, name: &GroupName, left_before: &[Option<NodeName>]) {
+    let Some(group) = leading.state.groups.get(name) else { return };
+    let leaving = |slot: &Slot| slot.leaves.clone();
+    let nodes: Vec<NodeName> = group.slots().iter().filter_map(leaving).chain(group.draining.clone()).collect();
+    // A node that had nothing to let go of will have no news.
+    let before = left_before.iter().map(Option::as_ref).chain(std::iter::repeat(None));
+    let at_once = (1..).zip(group.slots()).zip(before).any(|((instance, slot), before)| {
+        slot.leaves.is_some() && slot.leaves.as_ref() != before && has_vacated(leading, name, instance, slot)
+    });
+    for node in nodes {
+        leading.lead.draining.entry(node).or_default().insert(name.clone());
+    }
+    if at_once {
+        leading.lead.dirty.insert(name.clone());
+    }
+}
+
+/// The node told something or took its order: whoever waits for it looks again.
+pub(in crate::core) fn look_at_vacancies(leading: &mut Leading<'_>, node: &NodeName) {
+    dependencies::look_at_removals(leading, node);
+    for group in leading.lead.draining.remove(node).unwrap_or_default() {
+        leading.reported(group);
+    }
+}
+
+/// The nodes that have let go of a group that is being removed are not waited for any longer.
+pub(in crate::core) fn note_drained(leading: &mut Leading<'_>, name: &GroupName) {
+    let Some(group) = leading.state.groups.get(name) else { return };
+    let drains = |node: &&NodeName| !is_lost(leading, node) && !has_let_go(leading, node, pods_of(name, ALL), None);
+    let draining = group.draining.iter().filter(drains).cloned().collect();
+    if let Some(group) = leading.state.groups.get_mut(name) {
+        group.draining = draining;
+    }
+}
+
+/// Whether a node that is not lost still has, or may still get, pods of the group that must go. Only a group that loses
+/// instances waits for that: nobody else's nodes are all looked at.
+pub(in crate::core) fn lingers(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
+    match group.record.operation.as_ref().map(|operation| operation.kind) {
+        Some(Operation::Scheduling | Operation::Removing) => {}
+        Some(
+            Operation::Deploying
+            | Operation::Upgrading
+            | Operation::Drifting
+            | Operation::Starting
+            | Operation::Stopping
+            | Operation::Restarting,
+        )
+        | None => return false,
+    }
+    let wanted = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
+    let known = |node: &&NodeName| leading.state.hosts.contains_key(*node) && !is_lost(leading, node);
+    let mut nodes = leading.ears.sightings(name).filter(known);
+    if group.is_removing() {
+        return nodes.next().is_some() || !group.draining.is_empty();
+    }
+    nodes.any(|node| leading.ears.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
+}
+
+/// What is reported of exactly the pods of a group's slots.
+pub(in crate::core) struct Sight<'a> {
+    pub(in crate::core) seen: Vec<Option<&'a PodFacts>>,
+    /// Of those beside them.
+    pub(in crate::core) beside: Vec<Option<&'a PodFacts>>,
+}
+
+impl<'a> Sight<'a> {
+    pub(in crate::core) fn of(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+        let look = |index: usize, pod: Option<&Slot>| {
+            let pod = pod.filter(|pod| pod.filling == Filling::Pod)?;
+            ears.pod(pod.node.as_ref()?, &pod_id(name, index, pod))
         };
-        let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
-        report.is_some_and(|report| desk.is_obeyed_in(&report.head))
-    }
-
-    pub(in crate::core) fn is_lost(&self, node: &NodeName) -> bool {
-        self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
-    }
-
-    /// Sees to it that the group is planned again when a node it waits for has news.
-    pub(in crate::core) fn expect_vacancies(&mut self, name: &GroupName, left_before: &[Option<NodeName>]) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        let leaving = |slot: &Slot| slot.leaves.clone();
-        let nodes: Vec<NodeName> = group.slots().iter().filter_map(leaving).chain(group.draining.clone()).collect();
-        // A node that had nothing to let go of will have no news.
-        let before = left_before.iter().map(Option::as_ref).chain(std::iter::repeat(None));
-        let at_once = (1..).zip(group.slots()).zip(before).any(|((instance, slot), before)| {
-            slot.leaves.is_some() && slot.leaves.as_ref() != before && self.has_vacated(name, instance, slot)
-        });
-        for node in nodes {
-            self.lead.draining.entry(node).or_default().insert(name.clone());
-        }
-        if at_once {
-            self.lead.dirty.insert(name.clone());
+        let slots = || group.slots().iter().enumerate();
+        Self {
+            seen: slots().map(|(index, slot)| look(index, Some(slot))).collect(),
+            beside: slots().map(|(index, slot)| look(index, slot.next.as_deref())).collect(),
         }
     }
 
-    /// The node told something or took its order: whoever waits for it looks again.
-    pub(in crate::core) fn look_at_vacancies(&mut self, node: &NodeName) {
-        self.look_at_removals(node);
-        for group in self.lead.draining.remove(node).unwrap_or_default() {
-            self.reported(group);
+    /// Whatever pod of an instance its node reports, for the simulator.
+    pub(in crate::core) fn by_name(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+        let look = |number: u32, pod: Option<&Slot>| {
+            let node = pod?.node.as_ref()?;
+            ears.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
+        };
+        Self {
+            seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),
+            beside: (1..).zip(group.slots()).map(|(number, slot)| look(number, slot.next.as_deref())).collect(),
         }
-    }
-
-    /// The nodes that have let go of a group that is being removed are not waited for any longer.
-    pub(in crate::core) fn note_drained(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        let drains = |node: &&NodeName| !self.is_lost(node) && !self.has_let_go(node, pods_of(name, ALL), None);
-        let draining = group.draining.iter().filter(drains).cloned().collect();
-        if let Some(group) = self.state.groups.get_mut(name) {
-            group.draining = draining;
-        }
-    }
-
-    /// Whether a node that is not lost still has, or may still get, pods of the group that must go. Only a group that loses
-    /// instances waits for that: nobody else's nodes are all looked at.
-    pub(in crate::core) fn lingers(&self, name: &GroupName, group: &Group) -> bool {
-        match group.record.operation.as_ref().map(|operation| operation.kind) {
-            Some(Operation::Scheduling | Operation::Removing) => {}
-            Some(
-                Operation::Deploying
-                | Operation::Upgrading
-                | Operation::Drifting
-                | Operation::Starting
-                | Operation::Stopping
-                | Operation::Restarting,
-            )
-            | None => return false,
-        }
-        let wanted = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
-        let known = |node: &&NodeName| self.state.hosts.contains_key(*node) && !self.is_lost(node);
-        let mut nodes = self.ears.sightings(name).filter(known);
-        if group.is_removing() {
-            return nodes.next().is_some() || !group.draining.is_empty();
-        }
-        nodes.any(|node| self.ears.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
     }
 }

@@ -6,9 +6,11 @@
 //! Example: node-1 is lost. Every group with an instance there is marked; for each of them the planner picks another node, and
 //! the bundle stores the placement and withdraws the pod from node-1.
 
+pub(in crate::core) mod apply;
 pub(in crate::core) mod coalesce;
 pub(in crate::core) mod dependencies;
 pub(in crate::core) mod input;
+mod mutants;
 pub(in crate::core) mod ports;
 pub(in crate::core) mod queue;
 pub(in crate::core) mod rate_limit;

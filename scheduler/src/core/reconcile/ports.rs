@@ -16,6 +16,8 @@ use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
 use crate::core::state::{State, is_removal};
 
+use super::apply;
+
 /// What a record says about ports; none when the group goes away and has given them back.
 pub(in crate::core) fn claim(record: &GroupRecord) -> Option<Claim> {
     let mut ports = ports::declared(&record.spec.pod.annotation);
@@ -40,24 +42,22 @@ impl State {
     }
 }
 
-impl Leading<'_> {
-    /// Ports may have become free: who waited for them is deployed.
-    pub(in crate::core) fn grant_ports(&mut self) {
-        if !std::mem::take(&mut self.lead.ports_freed) {
-            return;
-        }
-        for name in self.state.claims.grants() {
-            self.guarded(&Object::Group(name.clone()), |leading| leading.grant_ports_of(name));
-        }
+/// Ports may have become free: who waited for them is deployed.
+pub(in crate::core) fn grant_ports(leading: &mut Leading<'_>) {
+    if !std::mem::take(&mut leading.lead.ports_freed) {
+        return;
     }
+    for name in leading.state.claims.grants() {
+        leading.guarded(&Object::Group(name.clone()), |leading| grant_ports_of(leading, name));
+    }
+}
 
-    fn grant_ports_of(&mut self, name: GroupName) {
-        let Some(group) = self.state.groups.get(&name) else { return };
-        let operation = OperationRecord::new(Operation::Deploying, self.now);
-        let operation = (!group.record.spec.has_strategy()).then_some(operation);
-        let record = GroupRecord { operation, updated_at: self.now, taken_ports: Vec::new(), ..group.record.clone() };
-        let writes = vec![self.set_record(&name, record)];
-        self.lead.dirty.insert(name);
-        self.decide(Bundle { writes, ..Bundle::default() });
-    }
+fn grant_ports_of(leading: &mut Leading<'_>, name: GroupName) {
+    let Some(group) = leading.state.groups.get(&name) else { return };
+    let operation = OperationRecord::new(Operation::Deploying, leading.now);
+    let operation = (!group.record.spec.has_strategy()).then_some(operation);
+    let record = GroupRecord { operation, updated_at: leading.now, taken_ports: Vec::new(), ..group.record.clone() };
+    let writes = vec![apply::set_record(leading, &name, record)];
+    leading.lead.dirty.insert(name);
+    leading.decide(Bundle { writes, ..Bundle::default() });
 }

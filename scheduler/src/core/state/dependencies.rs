@@ -12,18 +12,15 @@ use contract::keys;
 use contract::layout::{self, Owner};
 use contract::name::{GroupName, NodeName};
 use contract::order::Assignment;
-use contract::query::{DependencyView, PodView};
 use contract::record::{DependencyRecord, Pair, Slot};
 use contract::spec::PodSpec;
 use contract::state::{DependencyPolicy, RestartPolicy, TargetState};
 use contract::time::Timestamp;
 use planner::dependency::place_of;
 use planner::placement::Need;
-use planner::view;
 
 use crate::core::commit::{self, OrderChange};
 use crate::core::io::Write;
-use crate::core::queries::Library;
 
 use super::{Group, State};
 
@@ -287,25 +284,5 @@ impl State {
                 self.dependencies.guests.remove(&pair.node);
             }
         }
-    }
-}
-
-impl Library<'_> {
-    /// One dependency pod, copied from memory: nobody waits for an update of it.
-    pub(in crate::core) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
-        let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing())?;
-        let mut pods: BTreeMap<String, Vec<PodView>> = BTreeMap::new();
-        for pair in &entry.pairs {
-            let Ok(id) = place_of(pair).pod_id(name, pair.version) else { continue };
-            let host = self.state.hosts.get(&pair.node);
-            let slot = Slot { node: Some(pair.node.clone()), version: pair.version, ..Slot::default() };
-            let facts = view::pod_facts(&slot, self.ears.pod(&pair.node, &id), host);
-            let addresses = facts.containers.iter().map(|container| container.ip.clone()).collect();
-            let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
-            let node = Some(pair.node.clone());
-            let view = PodView { id, node, node_ip, target: TargetState::Run, facts, addresses };
-            pods.entry(pair.namespace.clone()).or_default().push(view);
-        }
-        Some(DependencyView { spec: entry.record.spec.clone(), pods })
     }
 }

@@ -4,39 +4,39 @@
 //! node has given away, and which pods are placed where. Nothing here decides.
 
 pub(in crate::core) mod dependencies;
+mod group;
 pub(in crate::core) mod load;
 mod mirror;
 pub(in crate::core) mod nodes;
+mod outcomes;
 pub(in crate::core) mod quarantine;
 pub(in crate::core) mod revisions;
 
+pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
+
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use contract::backup::RestoreRecord;
-use contract::command::{Operation, Outcome, Removal};
-use contract::name::{CommandId, GroupName, NodeName};
+use contract::name::{GroupName, NodeName};
 use contract::node::NodeIntent;
 use contract::pod_id::PodId;
 use contract::progress::Progress;
 use contract::query::Liveness;
-use contract::record::{Cursor, GroupRecord, NodeRecord, RevisionsRecord, Slot};
+use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
 use contract::switches::{Constraint, EngineRecord};
-use contract::time::Timestamp;
-use planner::group::Revision;
 use planner::placement::{Candidate, Need, Tenants};
 use planner::ports::Claims;
-use planner::rollout::controller::{Release, Report};
 
 use crate::core::observe::history::Histories;
 use crate::core::reconcile::ports;
 
 use self::dependencies::Dependencies;
+use self::group::is_as_placed;
 use self::nodes::Hosts;
+use self::outcomes::Outcomes;
 use self::quarantine::Quarantine;
 
 /// Intents, placements and nodes.
@@ -105,134 +105,6 @@ pub(in crate::core) enum Warning {
     CallbacksUnread,
     /// The store has no space left and refuses every write.
     StoreFull,
-}
-
-/// One group.
-#[derive(Debug, Clone)]
-pub(in crate::core) struct Group {
-    pub(in crate::core) record: GroupRecord,
-    /// The record's pod specs by version, shared with the orders that carry them.
-    pub(in crate::core) revisions: BTreeMap<u32, Revision>,
-    slots: Vec<Slot>,
-    /// How far its release is.
-    pub(in crate::core) release: Option<Release>,
-    /// Its revisions as stored, or about to be.
-    pub(in crate::core) past: RevisionsRecord,
-    /// What the last plan of this leader said about its release.
-    pub(in crate::core) report: Option<Report>,
-    /// Nodes that had pods of a group that is being removed and have not let go of them yet.
-    pub(in crate::core) draining: BTreeSet<NodeName>,
-}
-
-impl Group {
-    /// A group without instances.
-    pub(in crate::core) fn new(record: GroupRecord, quota_cores: u32) -> Self {
-        let pods = record.former.iter().map(|(version, pod)| (*version, pod));
-        let pods = pods.chain([(record.spec.version, &record.spec.pod)]);
-        let revision = |pod: &PodSpec| Revision::new(Arc::new(pod.clone()), Need::of(pod, quota_cores));
-        let revisions = pods.map(|(version, pod)| (version, revision(pod))).collect();
-        Self {
-            record,
-            revisions,
-            slots: Vec::new(),
-            release: None,
-            past: RevisionsRecord::default(),
-            report: None,
-            draining: BTreeSet::new(),
-        }
-    }
-    /// Every pod spec that its record and its revisions refer to.
-    pub(in crate::core) fn specs(&self) -> impl Iterator<Item = &PodSpec> {
-        let past = self.past.revisions.iter().map(|revision| &revision.pod);
-        self.record.former.values().chain([&self.record.spec.pod]).chain(past)
-    }
-    /// The same group with another record.
-    pub(in crate::core) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
-        let Self { slots, release, past, report, draining, .. } = self.clone();
-        Self { slots, release, past, report, draining, ..Self::new(record, quota_cores) }
-    }
-    /// The same group with its instances elsewhere.
-    pub(in crate::core) fn with_slots(&self, slots: Vec<Slot>) -> Self {
-        Self { slots, ..self.clone() }
-    }
-    /// What one instance of a version takes; the present one's when that version is not known any more.
-    pub(in crate::core) fn need(&self, version: u32) -> Need {
-        self.revision(version).map(|revision| revision.need).unwrap_or_default()
-    }
-    /// The pod spec of a version; the present one's when that version is not known any more.
-    pub(in crate::core) fn pod(&self, version: u32) -> Option<&Arc<PodSpec>> {
-        self.revision(version).map(|revision| &revision.pod)
-    }
-    fn revision(&self, version: u32) -> Option<&Revision> {
-        self.revisions.get(&version).or_else(|| self.revisions.get(&self.record.spec.version))
-    }
-    pub(in crate::core) fn slots(&self) -> &[Slot] {
-        &self.slots
-    }
-    /// The version a pod of it has; for one that is on its way out, the version in its name.
-    pub(in crate::core) fn version_of(&self, pod: &PodId) -> u32 {
-        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
-        let mut pods = index.and_then(|index| self.slots.get(index)).into_iter().flat_map(Slot::pods);
-        let same = |slot: &&Slot| (slot.named_version(), slot.drift) == (pod.version, pod.drift);
-        pods.find(same).map_or(pod.version, |slot| slot.version)
-    }
-    /// The highest number an instance of it has or is to have.
-    pub(in crate::core) fn highest_number(&self) -> u32 {
-        let wanted = u32::try_from(self.record.spec.num_instances).unwrap_or(0);
-        let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        // Numbers of a conducted group may have holes; slots of a serial one beyond the wanted are about to go.
-        if self.record.spec.has_strategy() { wanted.max(slots) } else { wanted }
-    }
-    /// Its pods that have a place, with where that is.
-    pub(in crate::core) fn placed<'a>(
-        &'a self,
-        name: &'a GroupName,
-    ) -> impl Iterator<Item = (&'a NodeName, PodId, &'a Slot)> {
-        let pods = self.slots.iter().enumerate().flat_map(|(index, slot)| slot.pods().map(move |pod| (index, pod)));
-        pods.filter_map(move |(index, pod)| Some((pod.node.as_ref()?, pod_id(name, index, pod), pod)))
-    }
-    /// It only waits for its last containers to go; to users it does not exist.
-    pub(in crate::core) fn is_removing(&self) -> bool {
-        is_removal(&self.record)
-    }
-    /// It was removed and its containers stay until somebody adopts them; to users it does not exist.
-    pub(in crate::core) fn is_orphan(&self) -> bool {
-        self.record.removal == Removal::Orphan && !self.is_removing()
-    }
-    /// It stands in lists: also while it goes, as long as that keeps its name from others.
-    pub(in crate::core) fn is_listed(&self) -> bool {
-        self.is_present() || (self.is_removing() && self.record.removal == Removal::Foreground)
-    }
-    /// It exists to users.
-    pub(in crate::core) fn is_present(&self) -> bool {
-        !self.is_removing() && !self.is_orphan()
-    }
-}
-
-/// The operation on the group is its removal.
-pub(in crate::core) fn is_removal(record: &GroupRecord) -> bool {
-    record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
-}
-
-/// Every pod some instances of a group may be.
-pub(in crate::core) fn pods_of(group: &GroupName, instances: RangeInclusive<u32>) -> RangeInclusive<PodId> {
-    let pod = |instance, number| PodId { group: group.clone(), instance, version: number, drift: number };
-    pod(*instances.start(), 0)..=pod(*instances.end(), u32::MAX)
-}
-
-/// Whether a slot's pods are placed as they were: same nodes, names and versions.
-fn is_as_placed(before: &Slot, after: &Slot) -> bool {
-    fn placed(slot: &Slot) -> (Option<&NodeName>, u32, u32, u32) {
-        (slot.node.as_ref(), slot.version, slot.named_version(), slot.drift)
-    }
-    before.pods().map(placed).eq(after.pods().map(placed))
-}
-
-/// The pod in a group's slot `index`.
-pub(in crate::core) fn pod_id(group: &GroupName, index: usize, slot: &Slot) -> PodId {
-    // At most 5,000 instances: the number always fits.
-    let instance = u32::try_from(index + 1).unwrap_or(u32::MAX);
-    PodId { group: group.clone(), instance, version: slot.named_version(), drift: slot.drift }
 }
 
 impl State {
@@ -350,59 +222,5 @@ impl Tenants for State {
                 see(pod, spec);
             }
         }
-    }
-}
-
-/// Outcomes that make room for one new.
-const FORGOTTEN_AT_ONCE: usize = 2;
-/// One pass over all outcomes finds the oldest hundredth of them.
-const OLDEST_FRACTION: usize = 100;
-
-/// What became of recent commands. Each is known until its etcd lease ends: no clock of ours decides that, because a clock that is
-/// ahead would let a repeated command run twice. Clients that send commands without end must not fill the store, so there is a
-/// limit too, and the oldest make room.
-#[derive(Debug, Default)]
-pub(in crate::core) struct Outcomes {
-    by_id: BTreeMap<CommandId, Outcome>,
-    /// The oldest when there were last too many, the oldest of them at the end.
-    oldest: Vec<CommandId>,
-}
-
-impl Outcomes {
-    /// Forgets a few of the oldest while there are more than `most`: those that are forgotten.
-    pub(in crate::core) fn forget_surplus(&mut self, most: usize) -> Vec<CommandId> {
-        let mut forgotten = Vec::new();
-        while self.by_id.len() > most && forgotten.len() < FORGOTTEN_AT_ONCE {
-            let Some(id) = self.oldest.pop() else {
-                self.find_oldest();
-                continue;
-            };
-            if self.by_id.remove(&id).is_some() {
-                forgotten.push(id);
-            }
-        }
-        forgotten
-    }
-
-    /// All outcomes are looked at, so it is done once for many that are forgotten.
-    fn find_oldest(&mut self) {
-        let mut by_age: Vec<(Timestamp, &CommandId)> =
-            self.by_id.values().map(|outcome| (outcome.at, &outcome.id)).collect();
-        let found = by_age.len().div_ceil(OLDEST_FRACTION);
-        if let Some(last) = found.checked_sub(1) {
-            by_age.select_nth_unstable(last);
-        }
-        by_age.truncate(found);
-        by_age.sort_unstable_by(|one, other| other.cmp(one));
-        self.oldest = by_age.into_iter().map(|(_, id)| id.clone()).collect();
-    }
-    pub(in crate::core) fn get(&self, id: &CommandId) -> Option<&Outcome> {
-        self.by_id.get(id)
-    }
-    pub(in crate::core) fn insert(&mut self, outcome: Outcome) {
-        self.by_id.insert(outcome.id.clone(), outcome);
-    }
-    pub(in crate::core) fn remove(&mut self, id: &CommandId) {
-        self.by_id.remove(id);
     }
 }

@@ -5,9 +5,7 @@
 //! outlives every limit, and so does one that instances still run.
 
 use contract::name::GroupName;
-use contract::query::Answer;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
-use contract::rollout_view::{RevisionView, RevisionsView};
 use contract::time::Timestamp;
 use contract::{keys, layout};
 use planner::rollout::controller::Release;
@@ -17,9 +15,6 @@ use planner::rollout::revisions::{OldSet, forgotten};
 use crate::core::commit;
 use crate::core::io::Write;
 use crate::core::leader::Leading;
-use crate::core::queries::Library;
-
-use super::Group;
 
 /// Former revisions kept unless the group says otherwise.
 const USUAL_LIMIT: i64 = 10;
@@ -138,7 +133,7 @@ impl Standing<'_> {
 }
 
 /// A group that was stored before there were revisions has one all the same: what it asks for now.
-fn present_known(past: &mut RevisionsRecord, record: &GroupRecord) {
+pub(in crate::core) fn present_known(past: &mut RevisionsRecord, record: &GroupRecord) {
     let spec = &record.spec;
     if !past.revisions.is_empty() {
         return;
@@ -168,66 +163,34 @@ fn bytes(past: &RevisionsRecord) -> usize {
     serde_json::to_vec(past).map_or(0, |text| text.len())
 }
 
-impl Leading<'_> {
-    /// Reads what became of a group's revisions off how it stands now; the writes that store what changed.
-    pub(in crate::core) fn note_revisions(
-        &mut self,
-        name: &GroupName,
-        before: Option<&GroupRecord>,
-        origin: Origin,
-    ) -> Vec<Write> {
-        let now = self.now;
-        let Some(group) = self.state.groups.get(name) else { return Vec::new() };
-        let standing = Standing { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
-        let past = standing.noted(before, &group.past, origin);
-        if past == group.past {
-            return Vec::new();
-        }
-        let is_new = |revision: &&RevisionRecord| !group.past.revisions.contains(revision);
-        let puts = past.revisions.iter().filter(is_new).map(|it| commit::put_entry(layout::put_revision(name, it)));
-        let is_kept = |number: u32| past.revisions.iter().any(|revision| revision.number == number);
-        let gone = group.past.revisions.iter().map(|revision| revision.number).filter(|number| !is_kept(*number));
-        let writes = puts.chain(gone.map(|number| Write::Delete { key: keys::revision(name, number) })).collect();
-        self.note_specs(name);
-        if let Some(group) = self.state.groups.get_mut(name) {
-            group.past = past;
-        }
-        writes
+/// Reads what became of a group's revisions off how it stands now; the writes that store what changed.
+pub(in crate::core) fn note_revisions(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    before: Option<&GroupRecord>,
+    origin: Origin,
+) -> Vec<Write> {
+    let now = leading.now;
+    let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
+    let standing = Standing { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
+    let past = standing.noted(before, &group.past, origin);
+    if past == group.past {
+        return Vec::new();
     }
-
-    /// The writes that delete every revision of a group.
-    pub(in crate::core) fn forget_revisions(&self, name: &GroupName) -> Vec<Write> {
-        let revisions = self.state.groups.get(name).into_iter().flat_map(|group| &group.past.revisions);
-        revisions.map(|revision| Write::Delete { key: keys::revision(name, revision.number) }).collect()
+    let is_new = |revision: &&RevisionRecord| !group.past.revisions.contains(revision);
+    let puts = past.revisions.iter().filter(is_new).map(|it| commit::put_entry(layout::put_revision(name, it)));
+    let is_kept = |number: u32| past.revisions.iter().any(|revision| revision.number == number);
+    let gone = group.past.revisions.iter().map(|revision| revision.number).filter(|number| !is_kept(*number));
+    let writes = puts.chain(gone.map(|number| Write::Delete { key: keys::revision(name, number) })).collect();
+    leading.note_specs(name);
+    if let Some(group) = leading.state.groups.get_mut(name) {
+        group.past = past;
     }
+    writes
 }
 
-impl Library<'_> {
-    /// The revisions of a group.
-    pub(in crate::core) fn revisions(&self, name: &GroupName) -> Answer {
-        let group = self.state.groups.get(name).filter(|group| group.is_present());
-        Answer::Revisions(group.map(|group| Box::new(view(name, group))))
-    }
-}
-
-fn view(name: &GroupName, group: &Group) -> RevisionsView {
-    let mut past = group.past.clone();
-    present_known(&mut past, &group.record);
-    let pods = || group.slots().iter().flat_map(Slot::pods);
-    let shown = |revision: RevisionRecord| RevisionView {
-        revision: revision.number,
-        at: revision.at,
-        by: revision.by,
-        cause: revision.cause,
-        outcome: revision.outcome,
-        ended_at: revision.ended_at,
-        copies: revision.copies,
-        instances: u32::try_from(pods().filter(|pod| pod.version == revision.number).count()).unwrap_or(u32::MAX),
-        pod: revision.pod,
-    };
-    RevisionsView {
-        name: name.to_string(),
-        current: group.record.spec.version,
-        revisions: past.revisions.into_iter().map(shown).collect(),
-    }
+/// The writes that delete every revision of a group.
+pub(in crate::core) fn forget_revisions(leading: &Leading<'_>, name: &GroupName) -> Vec<Write> {
+    let revisions = leading.state.groups.get(name).into_iter().flat_map(|group| &group.past.revisions);
+    revisions.map(|revision| Write::Delete { key: keys::revision(name, revision.number) }).collect()
 }
