@@ -4,7 +4,6 @@
 //! planning, nodes; here is what binds them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
 use contract::event::Kind;
@@ -13,28 +12,25 @@ use contract::name::{GroupName, NodeName};
 use contract::progress::Progress;
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
-use contract::store::Stores;
-use contract::switches::Switches;
 use contract::time::Timestamp;
 
 use super::commands::limits::StoreSize;
-use super::commit::durability::Known;
-use super::commit::{OrderChange, Outbox};
+use super::commit::Outbox;
+use super::commit::durability::CommitTimes;
 use super::dispatch::desired::assignments;
-use super::dispatch::node_queue::{Desk, SpecDigests};
-use super::dispatch::window::Line;
+use super::dispatch::dispatcher::Dispatcher;
 use super::events::conditions::Conditions;
-use super::events::dedup::Journal;
+use super::events::dedup::EventDedup;
 use super::io::{Effect, Mutant, Settings};
 use super::observe::losses::Losses;
-use super::observe::reports::Ears;
-use super::reconcile::coalesce::ComingUp;
-use super::reconcile::rate_limit::Pace;
+use super::observe::reports::ReportCache;
+use super::reconcile::coalesce::Coalesced;
+use super::reconcile::rate_limit::RateLimit;
 use super::reconcile::removal::nodes_of_removed;
 use super::state::State;
 use super::state::load::Stored;
 use super::state::quarantine::{Object, attempt};
-use super::timers::{Alarm, Alarms};
+use super::timers::{Timer, Timers};
 use super::{commands, events, observe, reconcile};
 
 /// One group of the slow sweep is planned so often, whatever happens.
@@ -47,59 +43,46 @@ pub(super) struct Leader {
     /// Since when it listens without a break.
     pub(super) listening_since: Timestamp,
     /// When anybody was heard last.
-    pub(super) anybody_heard_at: Timestamp,
-    pub(super) desks: BTreeMap<NodeName, Desk>,
-    spec_digests: SpecDigests,
-    /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
-    floor: u64,
-    /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
-    pub(super) spared: Arc<BTreeSet<GroupName>>,
-    /// The stored brakes, as every order carries them.
-    pub(super) switches: Switches,
-    /// Nodes whose desk may have something to send.
-    pub(super) line: Line,
+    pub(super) last_heard_at: Timestamp,
+    pub(super) dispatch: Dispatcher,
     /// Groups that wait for a node to let go of something.
-    pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
+    pub(super) waiting_on_node: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
     pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
     /// Groups whose pod specs an older version stored under other digests: they are stored anew with the next record.
     pub(super) redigested: BTreeSet<GroupName>,
-    /// Changes of a node's order that are decided and not stored yet; no node has none.
-    pub(super) undelivered: BTreeMap<NodeName, usize>,
-    pub(super) alarms: Alarms,
+    pub(super) timers: Timers,
     /// Groups to plan.
-    pub(super) dirty: BTreeSet<GroupName>,
+    pub(super) to_reconcile: BTreeSet<GroupName>,
     /// How soon they are planned for reports.
-    pub(super) pace: Pace,
+    pub(super) rate_limit: RateLimit,
     /// Groups that were coming up when they were last to be looked at.
-    pub(super) coming_up: ComingUp,
+    pub(super) coalesced: Coalesced,
     /// Groups with an instance that found no place.
-    pub(super) waiting: BTreeSet<GroupName>,
+    pub(super) unschedulable: BTreeSet<GroupName>,
     /// The group the slow sweep looked at last.
     pub(super) swept: Option<GroupName>,
     /// A group gave its stream ports back, or nobody has looked yet.
     pub(super) ports_freed: bool,
     /// What was told to people.
-    pub(super) journal: Journal,
+    pub(super) event_dedup: EventDedup,
     /// What goes wrong and stays so.
     pub(super) conditions: Conditions,
     /// Nodes that went silent.
     pub(super) losses: Losses,
     /// Since when decisions are known to be stored.
-    pub(super) known: Known,
+    pub(super) commit_times: CommitTimes,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
     /// Why it leads no longer than this: what it said stands, unlike that of one who resigned.
-    pub(super) leaves: Option<String>,
+    pub(super) step_down: Option<String>,
     /// It only puts a backup in place.
-    pub(super) swaps: bool,
+    pub(super) restoring: bool,
     /// The highest term above its own that nodes were heard to obey.
     pub(super) overtaken: Term,
     /// The store came back with an older state: nothing is planned until a backup is restored.
-    pub(super) behind: bool,
-    /// The names of its store, as every order carries them.
-    stores: Arc<Stores>,
+    pub(super) store_is_behind: bool,
 }
 
 impl Leader {
@@ -107,54 +90,29 @@ impl Leader {
         Self {
             term,
             listening_since: now,
-            anybody_heard_at: now,
-            desks: BTreeMap::new(),
-            spec_digests: SpecDigests::default(),
-            floor,
-            spared: Arc::new(state.untouchable()),
-            switches: state.engine.switches(),
-            line: Line::default(),
-            draining: BTreeMap::new(),
+            last_heard_at: now,
+            dispatch: Dispatcher::new(floor, state),
+            waiting_on_node: BTreeMap::new(),
             outbox,
             respecified: BTreeMap::new(),
             redigested: BTreeSet::new(),
-            undelivered: BTreeMap::new(),
-            alarms: Alarms::default(),
-            dirty: BTreeSet::new(),
-            pace: Pace::default(),
-            coming_up: ComingUp::new(),
-            waiting: BTreeSet::new(),
+            timers: Timers::default(),
+            to_reconcile: BTreeSet::new(),
+            rate_limit: RateLimit::default(),
+            coalesced: Coalesced::new(),
+            unschedulable: BTreeSet::new(),
             swept: None,
             ports_freed: true,
-            journal: Journal::new(state),
+            event_dedup: EventDedup::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
-            known: Known::of_stored(state, now),
+            commit_times: CommitTimes::of_stored(state, now),
             resigned: None,
-            leaves: None,
-            swaps: state.restore.is_some(),
+            step_down: None,
+            restoring: state.restore.is_some(),
             overtaken: Term(0),
-            behind: false,
-            stores: Arc::new(state.store.stores.clone()),
+            store_is_behind: false,
         }
-    }
-
-    /// The desk of a node, a new one if there is none.
-    pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
-        self.desks
-            .entry(node.clone())
-            .or_insert_with(|| Desk::above(self.floor, &self.spared, self.switches).of(&self.stores))
-    }
-    /// Puts a stored decision on the desk of its node.
-    pub(super) fn put_on_desk(&mut self, change: &OrderChange) {
-        // Taken out for the moment: a desk and the digests are both of this leader.
-        let mut digests = std::mem::take(&mut self.spec_digests);
-        self.desk(&change.node).change(change, &mut digests);
-        self.spec_digests = digests;
-    }
-    /// The highest count any order of this term has.
-    pub(super) fn highest_generation(&self) -> u64 {
-        self.desks.values().map(Desk::generation).max().unwrap_or(0).max(self.floor)
     }
 }
 
@@ -164,7 +122,7 @@ pub(super) struct Leading<'a> {
     pub(super) state: &'a mut State,
     pub(super) stored: &'a mut Stored,
     pub(super) mirrored: &'a mut BTreeMap<String, Option<Vec<u8>>>,
-    pub(super) ears: &'a mut Ears,
+    pub(super) reports: &'a mut ReportCache,
     pub(super) lead: &'a mut Leader,
     pub(super) disagreements: &'a mut u64,
     /// Since when the bus is there without a break.
@@ -182,37 +140,37 @@ impl Leading<'_> {
 
     /// Everything an input leaves to do.
     pub(super) fn work(&mut self) {
-        for alarm in self.lead.alarms.take_due(self.now) {
-            self.ring_guarded(alarm);
+        for timer in self.lead.timers.take_due(self.now) {
+            self.fire_guarded(timer);
         }
         // A node that obeyed a leader of an older state would refuse the newer one when that is put back.
-        if self.lead.swaps || self.lead.behind {
+        if self.lead.restoring || self.lead.store_is_behind {
             return self.commit();
         }
         reconcile::ports::grant_ports(self);
-        self.plan_dirty();
-        reconcile::dependencies::plan_dependencies(self);
-        commands::nodes::finish_removals(self);
-        events::conditions::send_conditions(self);
+        self.reconcile_groups();
+        reconcile::dependencies::reconcile_dependencies(self);
+        commands::nodes::forget_removed_nodes(self);
+        events::conditions::send_reports(self);
         self.commit();
         self.send_orders();
     }
 
-    pub(super) fn ring(&mut self, alarm: Alarm) {
-        match alarm {
-            Alarm::Node(node) => self.judge_node(&node),
-            Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
-            Alarm::ComingUp(group) => reconcile::coalesce::look_at_coming(self, group),
-            Alarm::Dependency(name) => reconcile::dependencies::wake_dependency(self, name),
-            Alarm::Order(node) => self.wake_desk(&node),
+    pub(super) fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Node(node) => self.judge_node(&node),
+            Timer::Group(group) => drop(self.lead.to_reconcile.insert(group)),
+            Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
+            Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
+            Timer::Order(node) => self.check_queue(&node),
             // Whoever waits for others' answers is told by what follows every input.
-            Alarm::Line => {}
-            Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
-            Alarm::Condition(concern) => events::conditions::look(self, concern),
-            Alarm::Losses => observe::losses::judge_losses(self),
-            Alarm::Sweep => self.sweep(),
-            Alarm::History => observe::history::store_history(self),
-            Alarm::Commit => {
+            Timer::Window => {}
+            Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
+            Timer::Condition(concern) => events::conditions::check(self, concern),
+            Timer::Losses => observe::losses::check_losses(self),
+            Timer::Sweep => self.sweep(),
+            Timer::History => observe::history::store_history(self),
+            Timer::Commit => {
                 self.effects.extend(self.lead.outbox.again().map(Effect::Commit));
             }
         }
@@ -221,14 +179,14 @@ impl Leading<'_> {
 
 impl Leading<'_> {
     /// Puts the stored instances of a group on the desks of their nodes.
-    fn seat_group(&mut self, name: &GroupName) {
+    fn queue_orders_of(&mut self, name: &GroupName) {
         let Some(group) = self.state.groups.get(name) else { return };
         for change in assignments(name, group).all() {
-            self.lead.put_on_desk(&change);
+            self.lead.dispatch.change(&change);
         }
         for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
             // A node that must let go of something must report that it did.
-            self.lead.desk(node);
+            self.lead.dispatch.queue(node);
         }
     }
 
@@ -236,40 +194,46 @@ impl Leading<'_> {
     /// process has known of before.
     pub(super) fn begin(&mut self, known: &Progress) {
         observe::older_store::compare_progress(self, known);
-        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
+        let reported: Vec<_> = self.reports.all().map(|(_, report)| report.head.progress.clone()).collect();
         reported.iter().for_each(|progress| observe::older_store::compare_progress(self, progress));
         for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
-            if let Err(panic) = attempt(|| self.seat_group(&name)) {
-                self.set_aside(&Object::Group(name), &panic);
+            if let Err(panic) = attempt(|| self.queue_orders_of(&name)) {
+                self.quarantine_at_start(&Object::Group(name), &panic);
             }
         }
-        reconcile::dependencies::seat_dependencies(self);
+        reconcile::dependencies::queue_orders(self);
         self.note_redigested();
-        for node in
-            self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
+        for node in self
+            .lead
+            .dispatch
+            .queues()
+            .map(|(node, _)| node)
+            .filter(|node| !self.state.nodes.contains_key(*node))
+            .cloned()
+            .collect::<Vec<_>>()
         {
             // Its record could not be read: it is unknown until it reports, and lost if it never does.
-            self.state.put_host(&node, &NodeFacts::default(), EngineState::Up);
+            self.state.put_node(&node, &NodeFacts::default(), EngineState::Up);
         }
-        let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
+        let nodes: Vec<_> = self.state.nodes.keys().cloned().collect();
         for node in &nodes {
-            let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
-            self.lead.desk(node).begin(report.map(|report| &report.head));
-            self.lead.line.insert(node.clone());
+            let report = self.reports.get(node).and_then(|observed| observed.report.as_ref());
+            self.lead.dispatch.queue(node).begin(report.map(|report| &report.head));
+            self.lead.dispatch.schedule(node.clone());
             if report.is_none() {
                 self.effects.push(Effect::AskWhole { node: node.clone() });
             }
             self.judge_node(node);
             if self.has_mutant(Mutant::ForgetsCordons)
-                && let Some(host) = self.state.hosts.get_mut(node)
+                && let Some(host) = self.state.nodes.get_mut(node)
             {
                 host.cordon = None;
             }
         }
         for (name, group) in &mut self.state.groups {
-            self.lead.dirty.insert(name.clone());
+            self.lead.to_reconcile.insert(name.clone());
             if group.is_removing() {
-                group.draining = nodes_of_removed(group, &nodes);
+                group.unconfirmed_nodes = nodes_of_removed(group, &nodes);
             }
         }
         reconcile::dependencies::begin_dependencies(self);
@@ -278,7 +242,7 @@ impl Leading<'_> {
         events::incident::note_all_missed(self);
         events::conditions::note_all_conditions(self);
         let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
-        self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
-        self.lead.alarms.set(Alarm::Sweep, Some(self.now + SWEEP_EVERY));
+        self.emit(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
+        self.lead.timers.set(Timer::Sweep, Some(self.now + SWEEP_EVERY));
     }
 }

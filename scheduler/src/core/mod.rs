@@ -33,8 +33,8 @@ use self::commands::limits::StoreSize;
 use self::commit::Outbox;
 use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
-use self::observe::reports::Ears;
-use self::queries::{Answered, Library};
+use self::observe::reports::ReportCache;
+use self::queries::{Answered, Queries};
 use self::state::load::Stored;
 use self::state::quarantine::{Object, attempt};
 use self::state::{State, Warning};
@@ -51,7 +51,7 @@ pub struct Core {
     mirrored: BTreeMap<String, Option<Vec<u8>>>,
     /// Keys of `stored` that were converted from schema 1 and are not stored themselves.
     converted: BTreeSet<String>,
-    ears: Ears,
+    reports: ReportCache,
     /// The latest time seen: time does not go back in here, whatever a clock says.
     now: Timestamp,
     /// Since when this process listens.
@@ -71,7 +71,7 @@ pub struct Core {
     /// Bytes of etcd's database in use when it was last sampled.
     store_size: StoreSize,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
-    gathers: bool,
+    is_batching: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +90,7 @@ impl Core {
             stored: Stored::new(),
             mirrored: BTreeMap::new(),
             converted: BTreeSet::new(),
-            ears: Ears::default(),
+            reports: ReportCache::default(),
             now: Timestamp::NEVER,
             listening_since: None,
             bus_since: Some(Timestamp::NEVER),
@@ -101,7 +101,7 @@ impl Core {
             unreadable: 0,
             failed_queries: 0,
             store_size: StoreSize::default(),
-            gathers: false,
+            is_batching: false,
         }
     }
 
@@ -129,10 +129,10 @@ impl Core {
                 return self.lead(|leading| leading.lead.losses.forget());
             }
             Input::Clock { ahead_millis } => {
-                return self.lead(|leading| observe::clocks::judge_clock(leading, ahead_millis));
+                return self.lead(|leading| observe::clocks::check_clock(leading, ahead_millis));
             }
             Input::StoredProgress(progress) => {
-                return self.lead(|leading| observe::older_store::resign_over_another_state(leading, &progress));
+                return self.lead(|leading| observe::older_store::resign_if_replaced(leading, &progress));
             }
             Input::StoreSize { in_use, allocated } => return self.store_size(StoreSize { in_use, allocated }),
             Input::Tick => return self.lead(|_| {}),
@@ -143,21 +143,21 @@ impl Core {
     /// Takes one of many inputs that are at hand. What follows from it, plans, commits and orders, is left to the
     /// [`Core::on`] of the last: a leader that is behind with hearing plans once for all of them.
     pub fn on_one_of_many(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
-        self.gathers = true;
+        self.is_batching = true;
         let effects = self.on(input, now);
-        self.gathers = false;
+        self.is_batching = false;
         effects
     }
 
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
-        if lead.swaps {
-            return lead.alarms.next();
+        if lead.restoring {
+            return lead.timers.next();
         }
         // What a stopped engine has marked waits for its start, however long.
-        let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.behind || self.state.is_held_back() { lead.alarms.next() } else { Some(self.now) }
+        let idle = lead.to_reconcile.is_empty() && self.state.dependencies.is_settled();
+        if idle || lead.store_is_behind || self.state.is_paused() { lead.timers.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
@@ -203,7 +203,7 @@ impl Core {
             state: &mut self.state,
             stored: &mut self.stored,
             mirrored: &mut self.mirrored,
-            ears: &mut self.ears,
+            reports: &mut self.reports,
             lead,
             disagreements: &mut self.disagreements,
             bus_since: self.bus_since,
@@ -212,12 +212,12 @@ impl Core {
             effects: Vec::new(),
         };
         act(&mut leading);
-        if leading.lead.resigned.is_none() && leading.lead.leaves.is_none() && !self.gathers {
+        if leading.lead.resigned.is_none() && leading.lead.step_down.is_none() && !self.is_batching {
             leading.work();
         }
         let mut effects = leading.effects;
         self.overtaken = self.overtaken.max(lead.overtaken);
-        if let Some(reason) = lead.leaves.take().filter(|_| lead.resigned.is_none()) {
+        if let Some(reason) = lead.step_down.take().filter(|_| lead.resigned.is_none()) {
             self.follow();
             effects.push(Effect::StepDown { reason });
             return effects;
@@ -233,19 +233,19 @@ impl Core {
         let before = std::mem::replace(&mut self.state, state);
         self.state.inherit_history(before);
         self.unreadable += unread.len() as u64;
-        self.hear_again();
+        self.refold_reports();
         unread
     }
 
     /// Reports know better than records what a node has.
-    fn hear_again(&mut self) {
+    fn refold_reports(&mut self) {
         let fresh = self.settings.suspect_after;
-        for (node, report) in self.ears.reports() {
-            let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
+        for (node, report) in self.reports.all() {
+            let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
             let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
             // Who has no record and is not heard was removed.
             if is_heard || self.state.records.contains_key(node) {
-                self.state.put_host(node, &report.head.facts, report.head.engine);
+                self.state.put_node(node, &report.head.facts, report.head.engine);
             }
         }
     }
@@ -253,9 +253,9 @@ impl Core {
     /// Leads no more: whatever was not stored is forgotten.
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
-            self.counted = (lead.term, lead.highest_generation());
+            self.counted = (lead.term, lead.dispatch.highest_generation());
             // No node obeyed what was committed to an older state: the newer state lacks those commits when it is put back.
-            if !lead.behind {
+            if !lead.store_is_behind {
                 self.progress.clone_from(lead.outbox.progress());
             }
             self.role = Role::Follower;
@@ -296,7 +296,7 @@ impl Core {
         let restore = self.state.restore.clone();
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
-            Some(restore) => commands::restore::swap(leading, restore),
+            Some(restore) => commands::restore::put_in_place(leading, restore),
             None => {
                 leading.begin(&known);
                 leading.quarantine_unread(unread);
@@ -307,27 +307,27 @@ impl Core {
     }
 
     fn report(&mut self, message: ReportMessage) -> Vec<Effect> {
-        if let Some(words) = self.turned_away(&message) {
+        if let Some(words) = self.is_from_duplicate_agent(&message) {
             let node = message.stamp().node.clone();
             let told: Vec<Effect> = words.map(|words| events::of_node(&node, words, self.now)).into_iter().collect();
-            return self.lead(|leading| leading.tell(told));
+            return self.lead(|leading| leading.emit(told));
         }
         if let Role::Leader(lead) = &self.role
-            && !lead.swaps
+            && !lead.restoring
         {
             return self.lead(|leading| leading.report(message));
         }
         let node = message.stamp().node.clone();
-        let Ok(folded) = attempt(|| self.ears.fold(message, self.now)) else {
-            self.ears.discard(&node);
+        let Ok(folded) = attempt(|| self.reports.fold(message, self.now)) else {
+            self.reports.discard(&node);
             return Vec::new();
         };
         if folded.heard {
-            self.ears.listen(self.now, self.settings.suspect_after);
+            self.reports.listen(self.now, self.settings.suspect_after);
         }
-        self.state.note_told(&node, &folded.pods);
-        if let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()) {
-            self.state.put_host(&node, &report.head.facts, report.head.engine);
+        self.state.note_reported_history(&node, &folded.pods);
+        if let Some(report) = self.reports.get(&node).and_then(|observed| observed.report.as_ref()) {
+            self.state.put_node(&node, &report.head.facts, report.head.engine);
         }
         if folded.ask { vec![Effect::AskWhole { node }] } else { Vec::new() }
     }
@@ -339,7 +339,8 @@ impl Core {
         }
         let asks_for_callbacks = matches!(query, Query::Callbacks);
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
-        let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
+        let library =
+            Queries { settings: &self.settings, term, state: &self.state, reports: &self.reports, now: self.now };
         let Ok(answered) = attempt(|| library.answer(query)) else {
             // A query changes nothing: it is not answered, and the client gets an error at its deadline.
             self.failed_queries += 1;
@@ -347,7 +348,7 @@ impl Core {
         };
         // What a full store does not take may have to be decided anew.
         let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
-        let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.is_doubtful());
+        let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
             Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
             Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
@@ -357,17 +358,17 @@ impl Core {
             Role::Leader(_) if is_stuck => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.
             Role::Leader(_) => self.lead(|leading| {
-                leading.tell(vec![answer]);
+                leading.emit(vec![answer]);
                 if let Some(name) = refreshed {
-                    leading.look_anew(name);
+                    leading.refresh_group_view(name);
                 }
             }),
         }
     }
 
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
-    fn is_doubtful(&self) -> bool {
-        let is_replaced = self.leader().is_some_and(|lead| lead.behind || lead.swaps);
+    fn may_be_incomplete(&self) -> bool {
+        let is_replaced = self.leader().is_some_and(|lead| lead.store_is_behind || lead.restoring);
         is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
     }
 
@@ -379,13 +380,13 @@ impl Core {
             grace: self.settings.failover_grace,
         };
         let listening_since = self.listening_since.unwrap_or(self.now);
-        let names: Vec<NodeName> = self.state.hosts.keys().cloned().collect();
+        let names: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         for name in names {
-            let heard_at = self.ears.get(&name).and_then(|ear| ear.heard_at);
+            let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
             let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
-            let deaf_until = self.ears.deaf_until;
+            let deaf_until = self.reports.deaf_until;
             let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
-            if let Some(liveness) = self.state.hosts.hear(&name) {
+            if let Some(liveness) = self.state.nodes.hear(&name) {
                 *liveness = liveness::judge(hearing, &limits, self.now).liveness;
             }
         }

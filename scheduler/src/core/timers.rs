@@ -5,29 +5,29 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::name::{GroupName, NodeName};
 use contract::time::Timestamp;
 
-use super::events::conditions::Concern;
+use super::events::conditions::ConditionKey;
 
 /// What to look at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Alarm {
+pub(super) enum Timer {
     /// Whether a node is still heard.
     Node(NodeName),
     /// A group whose plan waits for a time.
     Group(GroupName),
     /// A group that is coming up, and may not get on.
-    ComingUp(GroupName),
+    Coalesced(GroupName),
     /// A dependency pod whose plan waits for a time.
     Dependency(GroupName),
     /// A node's order that was not answered.
     Order(NodeName),
     /// The orders that wait for others to be answered.
-    Line,
+    Window,
     /// Something that stands and may have to be told.
-    Condition(Concern),
+    Condition(ConditionKey),
     /// The nodes that went silent.
     Losses,
     /// The groups that wait for a place.
-    Waiting,
+    Unschedulable,
     /// The next group of the slow sweep.
     Sweep,
     /// Pages of history that changed.
@@ -38,41 +38,41 @@ pub(super) enum Alarm {
 
 /// The alarms that are set.
 #[derive(Debug, Default)]
-pub(super) struct Alarms {
-    by_time: BTreeSet<(Timestamp, Alarm)>,
-    by_subject: BTreeMap<Alarm, Timestamp>,
+pub(super) struct Timers {
+    by_time: BTreeSet<(Timestamp, Timer)>,
+    by_subject: BTreeMap<Timer, Timestamp>,
 }
 
-impl Alarms {
+impl Timers {
     /// Sets, moves or clears the alarm of a subject.
-    pub(super) fn set(&mut self, alarm: Alarm, at: Option<Timestamp>) {
-        if let Some(before) = self.by_subject.remove(&alarm) {
-            self.by_time.remove(&(before, alarm.clone()));
+    pub(super) fn set(&mut self, timer: Timer, at: Option<Timestamp>) {
+        if let Some(before) = self.by_subject.remove(&timer) {
+            self.by_time.remove(&(before, timer.clone()));
         }
         if let Some(at) = at {
-            self.by_time.insert((at, alarm.clone()));
-            self.by_subject.insert(alarm, at);
+            self.by_time.insert((at, timer.clone()));
+            self.by_subject.insert(timer, at);
         }
     }
     /// Sets the alarm unless it is set already.
-    pub(super) fn set_once(&mut self, alarm: Alarm, at: Timestamp) {
-        if !self.by_subject.contains_key(&alarm) {
-            self.set(alarm, Some(at));
+    pub(super) fn set_once(&mut self, timer: Timer, at: Timestamp) {
+        if !self.by_subject.contains_key(&timer) {
+            self.set(timer, Some(at));
         }
     }
     /// Sets the alarm to `at` unless it is set to an earlier time.
-    pub(super) fn set_earlier(&mut self, alarm: Alarm, at: Timestamp) {
-        if self.by_subject.get(&alarm).is_none_or(|before| *before > at) {
-            self.set(alarm, Some(at));
+    pub(super) fn set_earlier(&mut self, timer: Timer, at: Timestamp) {
+        if self.by_subject.get(&timer).is_none_or(|before| *before > at) {
+            self.set(timer, Some(at));
         }
     }
     /// Takes the alarms whose time has come. What is set while they ring waits for the next look, even when it is due: a
     /// subject that is always due must not keep the leader from everything else.
-    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Alarm> {
+    pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Timer> {
         let due = self.by_time.iter().take_while(|(at, _)| *at <= now);
-        let due: Vec<Alarm> = due.map(|(_, alarm)| alarm.clone()).collect();
-        for alarm in &due {
-            self.set(alarm.clone(), None);
+        let due: Vec<Timer> = due.map(|(_, timer)| timer.clone()).collect();
+        for timer in &due {
+            self.set(timer.clone(), None);
         }
         due
     }

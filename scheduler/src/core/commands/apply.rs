@@ -11,7 +11,7 @@ use contract::notice::DeadLetter;
 use contract::record::{CallbacksRecord, Cursor, GroupRecord};
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events::command::Asked;
+use crate::core::events::command::CommandEvent;
 use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
 use crate::core::leader::Leading;
 use crate::core::state::Warning;
@@ -31,7 +31,7 @@ const UNREADABLE: &str = "malformed";
 impl Leading<'_> {
     /// The next message of the command stream.
     pub(in crate::core) fn command(&mut self, delivery: Delivery) {
-        if self.lead.swaps {
+        if self.lead.restoring {
             // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
             return;
         }
@@ -39,30 +39,30 @@ impl Leading<'_> {
         let cursor = &self.state.cursor;
         let seen = cursor.stream == stream && sequence <= cursor.sequence;
         if seen && !self.has_mutant(Mutant::NoDeduplication) {
-            return self.repeat(command.ok().map(|command| command.id), reply);
+            return self.answer_again(command.ok().map(|command| command.id), reply);
         }
         if observe::older_store::waits_for_recovery(self, stored_at) {
             // It waits in the stream, and the cursor stays before it: whatever ends this runs it. Only what may end it runs now.
             match command {
-                Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.obey(command, reply),
+                Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.execute(command, reply),
                 Ok(_) | Err(_) => {}
             }
             return;
         }
         self.state.cursor = Cursor { stream, sequence, stored_at };
         match command {
-            Ok(command) => self.obey(command, reply),
-            Err(letter) => self.bury(letter, reply),
+            Ok(command) => self.execute(command, reply),
+            Err(letter) => self.refuse_unreadable(letter, reply),
         }
     }
 
     /// A message that was in effect before: whoever waits is told the outcome again if it is known.
-    fn repeat(&mut self, id: Option<CommandId>, reply: Option<Inbox>) {
+    fn answer_again(&mut self, id: Option<CommandId>, reply: Option<Inbox>) {
         let outcome = id.and_then(|id| self.state.outcomes.get(&id).cloned());
-        self.tell(resolve(reply, outcome));
+        self.emit(resolve(reply, outcome));
     }
 
-    fn bury(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
+    fn refuse_unreadable(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
         let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
         let named = id_of(&letter);
         // What was decided under this id stands, whatever else is sent under it.
@@ -88,7 +88,7 @@ impl Leading<'_> {
         writes
     }
 
-    fn obey(&mut self, command: Command, reply: Option<Inbox>) {
+    fn execute(&mut self, command: Command, reply: Option<Inbox>) {
         if let Some(outcome) =
             self.state.outcomes.get(&command.id).filter(|_| !self.has_mutant(Mutant::NoDeduplication))
         {
@@ -96,8 +96,8 @@ impl Leading<'_> {
             let writes = vec![self.cursor_write()];
             return self.decide(Bundle { writes, effects, ..Bundle::default() });
         }
-        let asked = Asked::of(&command, self.now);
-        let is_told = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
+        let asked = CommandEvent::of(&command, self.now);
+        let has_event = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
         let scope = Scope::of(&command.verb);
         let (mut bundle, verdict) = match attempt(|| self.apply(command.verb, &command.by)) {
             Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
@@ -113,7 +113,7 @@ impl Leading<'_> {
         let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
-        bundle.effects.extend(is_told.then(|| asked.became(&outcome.verdict)));
+        bundle.effects.extend(has_event.then(|| asked.became(&outcome.verdict)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
     }
@@ -123,7 +123,7 @@ impl Leading<'_> {
         if refuses && !self.has_mutant(Mutant::NoBrakes) {
             return Err(Refusal::ReadOnly);
         }
-        limits::judge_growth(self, &verb)?;
+        limits::check_store_size(self, &verb)?;
         match verb {
             Verb::CreateGroup { spec } => create::create_group(self, *spec, by),
             Verb::RemoveGroup { name, removal } => reconcile::removal::remove_group(self, &name, removal),
@@ -214,7 +214,7 @@ impl Leading<'_> {
         let before = self.state.assignments(name);
         let writes = vec![reconcile::apply::set_record(self, name, record)];
         let changes = before.changes_to(&self.state.assignments(name));
-        self.lead.dirty.insert(name.clone());
+        self.lead.to_reconcile.insert(name.clone());
         Bundle { writes, changes, ..Bundle::default() }
     }
 }

@@ -6,7 +6,7 @@
 
 use contract::command::Refusal;
 use contract::keys;
-use contract::switches::{Constraint, ConstraintsRecord, EngineRecord, Switches};
+use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
 use planner::expression::{Expression, Kind};
 
 use crate::core::commit::{self, Bundle};
@@ -26,7 +26,7 @@ const CALLBACKS_UNREAD: &str = "the record of the callbacks cannot be read: noti
 
 impl State {
     /// Whether nothing may be planned: the engine is stopped, or which nodes are kept out of placement is not known.
-    pub(in crate::core) fn is_held_back(&self) -> bool {
+    pub(in crate::core) fn is_paused(&self) -> bool {
         !self.engine.running || self.constraints_unread
     }
 }
@@ -66,28 +66,17 @@ fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
     leading.state.engine_unread = false;
     if before.running != engine.running || before.guarding != engine.guarding {
         // Every group may hold something that was left alone.
-        leading.lead.dirty.extend(leading.state.groups.keys().cloned());
+        leading.lead.to_reconcile.extend(leading.state.groups.keys().cloned());
     }
     let writes = vec![commit::put(keys::ENGINE.to_owned(), &engine)];
     let effects = events::switched(before, engine, leading.now);
     Bundle { writes, effects, switches: Some(engine.switches()), ..Bundle::default() }
 }
 
-/// The brakes are stored: every node hears of them.
-pub(in crate::core) fn brake(leading: &mut Leading<'_>, switches: Switches) {
-    if std::mem::replace(&mut leading.lead.switches, switches) == switches {
-        return;
-    }
-    for (node, desk) in &mut leading.lead.desks {
-        desk.brake(switches);
-        leading.lead.line.insert(node.clone());
-    }
-}
-
 /// Puts a constraint in the place of the one of its type.
 /// Whether nothing is planned.
-pub(in crate::core) fn is_held_back(leading: &Leading<'_>) -> bool {
-    leading.state.is_held_back() && !leading.has_mutant(Mutant::NoBrakes)
+pub(in crate::core) fn is_paused(leading: &Leading<'_>) -> bool {
+    leading.state.is_paused() && !leading.has_mutant(Mutant::NoBrakes)
 }
 
 /// Warns of records of the whole cluster that cannot be read.
@@ -98,7 +87,7 @@ pub(in crate::core) fn warn_of_unread(leading: &mut Leading<'_>) {
     ];
     for (_, warning, text) in unread.into_iter().filter(|(is_unread, ..)| *is_unread) {
         leading.state.warnings.insert(warning, text.to_owned());
-        leading.tell(vec![events::engine(text.to_owned(), leading.now)]);
+        leading.emit(vec![events::engine(text.to_owned(), leading.now)]);
     }
 }
 
@@ -126,7 +115,7 @@ pub(in crate::core) fn remove_constraint(leading: &mut Leading<'_>, kind: &str) 
 }
 
 fn constraints_bundle(leading: &mut Leading<'_>, message: String) -> Bundle {
-    leading.room_appeared();
+    leading.retry_unschedulable();
     leading.state.constraints_unread = false;
     leading.state.warnings.remove(&Warning::ConstraintsUnread);
     let record = ConstraintsRecord { constraints: leading.state.constraints.clone() };

@@ -57,7 +57,7 @@ impl Admission<'_> {
     /// The name of a group that is being removed: free at once after a removal in the background, but never while one of its
     /// nodes may still run an instance with data.
     fn must_be_free(&self, name: &GroupName, removed: &Group) -> Result<(), Refusal> {
-        let is_lost = |node: &NodeName| self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+        let is_lost = |node: &NodeName| self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let held = data_of(removed);
         let silent = held.iter().find(|(_, node)| is_lost(node));
         if let Some((instance, node)) = silent {
@@ -118,14 +118,14 @@ pub(in crate::core) fn create_group(
 ) -> Result<Bundle, Refusal> {
     let Created { name, record, adopts } = leading.admission().created(spec)?;
     let before = leading.state.groups.get(&name).filter(|_| adopts).map(|group| group.record.clone());
-    let mut bundle = if adopts { Bundle::default() } else { succeeded(leading, &name) };
+    let mut bundle = if adopts { Bundle::default() } else { replace_removed(leading, &name) };
     let copies = record.equals.last().copied();
     let changed = leading.change_record(&name, record);
     bundle.changes.extend(changed.changes.clone());
     bundle.add_writes(changed);
     if adopts {
         bundle.spared = Some(Arc::new(leading.state.untouchable()));
-        bundle.writes.extend(strategy::drop_useless_release(leading, &name));
+        bundle.writes.extend(strategy::drop_unused_rollout(leading, &name));
     }
     if let Some(before) = &before {
         bundle.add_writes(strategy::pass_new_gates(leading, &name, &before.spec));
@@ -136,11 +136,11 @@ pub(in crate::core) fn create_group(
 }
 
 /// Whatever is left of a group that goes in the background makes place for the next of its name.
-fn succeeded(leading: &mut Leading<'_>, name: &GroupName) -> Bundle {
+fn replace_removed(leading: &mut Leading<'_>, name: &GroupName) -> Bundle {
     if !leading.state.groups.contains_key(name) {
         return Bundle::default();
     }
-    let mut bundle = reconcile::removal::vacated_bundle(leading, name, Keep::Nothing);
+    let mut bundle = reconcile::removal::evict_all(leading, name, Keep::Nothing);
     leading.note_specs(name);
     bundle.writes.extend(state::revisions::forget_revisions(leading, name));
     leading.state.drop_group(name);

@@ -80,7 +80,7 @@ fn want(leading: &mut Leading<'_>, name: &GroupName, record: DependencyRecord) -
         Some(entry) => Dependency { record, ..entry.clone() },
         None => Dependency::new(record, Vec::new()),
     };
-    leading.state.seat(name, entry, leading.settings.quota_cores);
+    leading.state.set_dependency(name, entry, leading.settings.quota_cores);
     Bundle { writes, ..Bundle::default() }
 }
 

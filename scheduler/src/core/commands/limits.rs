@@ -25,7 +25,7 @@ use crate::core::{Core, events};
 
 /// What `deployctl status` says of an etcd that refuses every write.
 pub(in crate::core) const NO_SPACE: &str = "etcd reached its quota and refuses every write: nothing is decided until there is room. Run \
-     `etcdctl defrag` and then `etcdctl alarm disarm`, or raise --quota-backend-bytes; see docs/operations.md";
+     `etcdctl defrag` and then `etcdctl timer disarm`, or raise --quota-backend-bytes; see docs/operations.md";
 
 /// How large etcd's database is, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -83,12 +83,12 @@ impl Core {
                 format!("etcd holds {} MiB, far from its quota: nothing is refused for its size", size.in_use >> 20)
             }
         };
-        self.lead(|leading| leading.tell(vec![Effect::Record(events::event(Kind::Engine, message, leading.now))]))
+        self.lead(|leading| leading.emit(vec![Effect::Record(events::event(Kind::Engine, message, leading.now))]))
     }
 }
 
 /// Refuses a command that would store more while the store is nearly full.
-pub(in crate::core) fn judge_growth(leading: &Leading<'_>, verb: &Verb) -> Result<(), Refusal> {
+pub(in crate::core) fn check_store_size(leading: &Leading<'_>, verb: &Verb) -> Result<(), Refusal> {
     let quota = leading.settings.store_quota;
     let is_refused = match Fill::of(leading.store_size, quota) {
         Fill::Free => false,

@@ -14,11 +14,11 @@ use contract::record::Slot;
 use contract::report::NodeFacts;
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events::conditions::Concern;
+use crate::core::events::conditions::ConditionKey;
 use crate::core::io::Write;
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 use crate::core::{events, observe, reconcile};
 
 use super::admission::malformed;
@@ -36,7 +36,7 @@ pub(in crate::core) fn change_node(
 ) -> Result<Bundle, Refusal> {
     // The apiserver checked; a command may come from elsewhere or from another version.
     change.validate().map_err(|flaws| malformed(&flaws))?;
-    if !leading.state.hosts.contains_key(node) {
+    if !leading.state.nodes.contains_key(node) {
         return Err(Refusal::NodeUnknown { node: node.clone() });
     }
     match change {
@@ -87,7 +87,8 @@ fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
 
 /// What the agent says of its node, as far as anybody knows.
 fn own_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
-    let reported = leading.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
+    let reported =
+        leading.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
     reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
 }
 
@@ -101,8 +102,8 @@ fn intend(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, messag
     let own = own_facts(leading, node);
     leading.state.set_intent(node, intent, Some(&own));
     // Another label is another unit, and another place for who waits.
-    leading.lead.dirty.extend(leading.state.groups_on(node));
-    leading.room_appeared();
+    leading.lead.to_reconcile.extend(leading.state.groups_on(node));
+    leading.retry_unschedulable();
     let effects = vec![events::of_node(node, message, leading.now)];
     Bundle { writes: vec![write], effects, ..Bundle::default() }
 }
@@ -127,17 +128,17 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
         record.lost = true;
         bundle.writes.push(commit::put(keys::node(node), &*record));
     }
-    leading.ears.forget(node);
+    leading.reports.forget(node);
     leading.judge_node(node);
-    leading.lead.dirty.extend(groups);
-    reconcile::dependencies::wake_dependencies_on(leading, node);
+    leading.lead.to_reconcile.extend(groups);
+    reconcile::dependencies::recheck_dependencies_on(leading, node);
     Ok(bundle)
 }
 
 /// Only a node nobody hears can be removed: one that is heard would be back with its next report.
 fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal> {
     let silence = leading.settings.suspect_after;
-    let heard_at = leading.ears.get(node).and_then(|ear| ear.heard_at);
+    let heard_at = leading.reports.get(node).and_then(|observed| observed.heard_at);
     let reason = match heard_at {
         Some(at) if leading.now.since(at) < silence => {
             let ago = events::shown(leading.now.since(at));
@@ -162,7 +163,7 @@ fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName
 }
 
 /// A node that is being removed is heard again: somebody was wrong about it.
-pub(in crate::core) fn stays_after_all(leading: &mut Leading<'_>, node: &NodeName) {
+pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName) {
     if !leading.state.removing.contains(node) {
         return;
     }
@@ -172,7 +173,7 @@ pub(in crate::core) fn stays_after_all(leading: &mut Leading<'_>, node: &NodeNam
 }
 
 /// Forgets the nodes that are being removed and that nothing is placed on any more.
-pub(in crate::core) fn finish_removals(leading: &mut Leading<'_>) {
+pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
     if leading.state.removing.is_empty() {
         return;
     }
@@ -189,19 +190,19 @@ pub(in crate::core) fn finish_removals(leading: &mut Leading<'_>) {
 fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
     leading.state.set_intent(node, NodeIntent::default(), None);
     leading.state.records.remove(node);
-    leading.state.hosts.remove(node);
+    leading.state.nodes.remove(node);
     leading.state.assigned.remove(node);
-    leading.ears.forget(node);
-    for alarm in [Alarm::Node(node.clone()), Alarm::Order(node.clone())] {
-        leading.lead.alarms.set(alarm, None);
+    leading.reports.forget(node);
+    for timer in [Timer::Node(node.clone()), Timer::Order(node.clone())] {
+        leading.lead.timers.set(timer, None);
     }
-    leading.lead.alarms.set(Alarm::Condition(Concern::Engine(node.clone())), None);
+    leading.lead.timers.set(Timer::Condition(ConditionKey::Engine(node.clone())), None);
     observe::losses::came_back(leading, node);
-    leading.lead.line.remove(node);
-    leading.lead.dirty.extend(leading.lead.draining.remove(node).into_iter().flatten());
+    leading.lead.dispatch.forget(node);
+    leading.lead.to_reconcile.extend(leading.lead.waiting_on_node.remove(node).into_iter().flatten());
     for (name, group) in &mut leading.state.groups {
-        if group.draining.remove(node) {
-            leading.lead.dirty.insert(name.clone());
+        if group.unconfirmed_nodes.remove(node) {
+            leading.lead.to_reconcile.insert(name.clone());
         }
     }
     let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();

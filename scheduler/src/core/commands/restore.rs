@@ -64,8 +64,8 @@ fn finish(leading: &Leading<'_>, restore: CommandId, parts: u32, replace: bool) 
     }
     let record = RestoreRecord { restore, parts, at: leading.now };
     let writes = vec![commit::put(keys::RESTORE.to_owned(), &record)];
-    let leaves = Some("a backup is to be put in place by a leader that does nothing else".to_owned());
-    Ok(Bundle { writes, leaves, ..Bundle::default() })
+    let step_down = Some("a backup is to be put in place by a leader that does nothing else".to_owned());
+    Ok(Bundle { writes, step_down, ..Bundle::default() })
 }
 
 fn abort(leading: &mut Leading<'_>) -> Bundle {
@@ -111,7 +111,7 @@ pub(in crate::core) fn assemble(stored: &Stored, restore: &CommandId, parts: u32
 }
 
 /// Puts the backup in place that `record` speaks of.
-pub(in crate::core) fn swap(leading: &mut Leading<'_>, record: &RestoreRecord) {
+pub(in crate::core) fn put_in_place(leading: &mut Leading<'_>, record: &RestoreRecord) {
     let backup = match assemble(leading.stored, &record.restore, record.parts) {
         Ok(backup) => backup,
         Err(reason) => return give_up(leading, record, &reason),
@@ -135,20 +135,20 @@ pub(in crate::core) fn swap(leading: &mut Leading<'_>, record: &RestoreRecord) {
         backup.entries.len(),
         store.base
     );
-    finish_swap(leading, writes, message, "a backup is in place");
+    end_restore(leading, writes, message, "a backup is in place");
 }
 
 /// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
 fn give_up(leading: &mut Leading<'_>, record: &RestoreRecord, reason: &str) {
     let message = format!("restore {} is given up: {reason}", record.restore);
-    finish_swap(leading, vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
+    end_restore(leading, vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
 }
 
 /// The record goes, then this leadership. The parts are the next leader's to drop.
-fn finish_swap(leading: &mut Leading<'_>, writes: Vec<Write>, message: String, reason: &str) {
+fn end_restore(leading: &mut Leading<'_>, writes: Vec<Write>, message: String, reason: &str) {
     let effects = vec![Effect::Record(events::event(Kind::Engine, message, leading.now))];
-    let leaves = Some(reason.to_owned());
-    leading.lead.outbox.push(Bundle { writes, effects, leaves, ..Bundle::default() });
+    let step_down = Some(reason.to_owned());
+    leading.lead.outbox.push(Bundle { writes, effects, step_down, ..Bundle::default() });
 }
 
 /// The writes that make everything stored what the backup holds; which store this is stays for the last.
@@ -169,7 +169,7 @@ fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
 /// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
 /// less than once in a millisecond.
 fn highest_term(leading: &Leading<'_>) -> u64 {
-    let obeyed = leading.ears.reports().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
+    let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
     let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);
     obeyed.max(leading.lead.term.0).max(leading.lead.overtaken.0).max(time)
 }

@@ -58,12 +58,12 @@ pub(in crate::core) fn rollout(
 }
 
 fn undo(leading: &mut Leading<'_>, name: &GroupName, revision: Option<u32>, origin: Origin) -> Result<Bundle, Refusal> {
-    let back = leading.admission().way_back(name, revision)?;
+    let back = leading.admission().rollback_target(name, revision)?;
     if back.is_present {
         return Ok(Bundle::default());
     }
     let respec = leading.admission().undone(name, &back)?;
-    Ok(spec::respecify(leading, name, respec, Origin { copies: Some(back.number), ..origin }))
+    Ok(spec::change_spec(leading, name, respec, Origin { copies: Some(back.number), ..origin }))
 }
 
 fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
@@ -156,7 +156,7 @@ fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, chang
     let mut bundle = Bundle { effects, ..Bundle::default() };
     bundle.put_slots(name, &slots);
     leading.state.set_slots(name, slots);
-    leading.lead.dirty.insert(name.clone());
+    leading.lead.to_reconcile.insert(name.clone());
     bundle
 }
 

@@ -27,7 +27,7 @@ use super::limits;
 const NO_RESOURCES: &str = "No resources available to scheduler container";
 /// What becomes of a request for another pod spec.
 #[derive(Debug)]
-pub(in crate::core) enum Respec {
+pub(in crate::core) enum SpecChange {
     /// The group's next version.
     Next(Box<GroupRecord>),
     /// It cannot be now, and the group says why.
@@ -36,7 +36,7 @@ pub(in crate::core) enum Respec {
 
 /// A revision to go back to.
 #[derive(Debug)]
-pub(in crate::core) struct WayBack {
+pub(in crate::core) struct RollbackTarget {
     pub(in crate::core) number: u32,
     /// Its content is what the group asks for already.
     pub(in crate::core) is_present: bool,
@@ -44,12 +44,17 @@ pub(in crate::core) struct WayBack {
 
 impl Admission<'_> {
     /// The group as its spec patched by what a client sent.
-    pub(in crate::core) fn patched(&self, name: &GroupName, group: &Group, patch: PodSpec) -> Result<Respec, Refusal> {
+    pub(in crate::core) fn patched(
+        &self,
+        name: &GroupName,
+        group: &Group,
+        patch: PodSpec,
+    ) -> Result<SpecChange, Refusal> {
         self.is_changeable(group)?;
         let sent = patch.version;
         let pod = group.record.spec.pod.patched(patch, self.now);
         let mut respec = self.respec(name, group, pod)?;
-        if let Respec::Next(next) = &mut respec
+        if let SpecChange::Next(next) = &mut respec
             && self.settings.mutant == Some(Mutant::ClientsVersion)
         {
             (next.spec.version, next.spec.pod.version) = (sent, sent);
@@ -58,14 +63,18 @@ impl Admission<'_> {
     }
 
     /// The revision an undo goes back to: the one asked for, or the newest before the present one that completed.
-    pub(in crate::core) fn way_back(&self, name: &GroupName, asked: Option<u32>) -> Result<WayBack, Refusal> {
+    pub(in crate::core) fn rollback_target(
+        &self,
+        name: &GroupName,
+        asked: Option<u32>,
+    ) -> Result<RollbackTarget, Refusal> {
         let group = self.present(name)?;
         self.is_changeable(group)?;
         let present = group.record.spec.version;
         let known = &group.past.revisions;
         let completed = |it: &&RevisionRecord| it.number != present && it.outcome == RevisionOutcome::Completed;
         let found = match asked {
-            Some(asked) if asked == present => return Ok(WayBack { number: asked, is_present: true }),
+            Some(asked) if asked == present => return Ok(RollbackTarget { number: asked, is_present: true }),
             Some(asked) => known.iter().find(|revision| revision.number == asked),
             None => known.iter().rfind(completed),
         };
@@ -75,11 +84,11 @@ impl Admission<'_> {
         };
         let found = found.ok_or_else(unknown)?;
         let is_present = found.pod.asks_the_same(&group.record.spec.pod);
-        Ok(WayBack { number: found.number, is_present })
+        Ok(RollbackTarget { number: found.number, is_present })
     }
 
     /// The group with the content of an earlier revision. Instances that still run that content are left alone.
-    pub(in crate::core) fn undone(&self, name: &GroupName, back: &WayBack) -> Result<Respec, Refusal> {
+    pub(in crate::core) fn undone(&self, name: &GroupName, back: &RollbackTarget) -> Result<SpecChange, Refusal> {
         let group = self.present(name)?;
         let mut known = group.past.revisions.iter();
         let Some(found) = known.find(|revision| revision.number == back.number) else {
@@ -87,7 +96,7 @@ impl Admission<'_> {
         };
         let pod = PodSpec { updated_at: self.now, ..found.pod.clone() };
         let mut respec = self.respec(name, group, pod)?;
-        if let Respec::Next(next) = &mut respec
+        if let SpecChange::Next(next) = &mut respec
             && next.taken_ports.is_empty()
         {
             let revisions = group.past.revisions.iter().map(|revision| (revision.number, &revision.pod));
@@ -107,17 +116,17 @@ impl Admission<'_> {
         }
     }
 
-    fn respec(&self, name: &GroupName, group: &Group, pod: PodSpec) -> Result<Respec, Refusal> {
+    fn respec(&self, name: &GroupName, group: &Group, pod: PodSpec) -> Result<SpecChange, Refusal> {
         pod.validate().map_err(|flaws| malformed(&flaws))?;
         // A release takes nobody out before there is a place for its successor, and says what is missing where: it needs no
         // guess beforehand, which would also stand in the way of going back.
         if !group.record.spec.has_strategy() && !self.fits(group, &pod) {
-            return Ok(Respec::Not(NO_RESOURCES.to_owned()));
+            return Ok(SpecChange::Not(NO_RESOURCES.to_owned()));
         }
         let taken = self.taken_ports(name, &pod);
         let waits = !group.record.taken_ports.is_empty();
         if !taken.is_empty() && !waits {
-            return Ok(Respec::Not(ports::sentence(name.as_str(), &taken)));
+            return Ok(SpecChange::Not(ports::sentence(name.as_str(), &taken)));
         }
         let record = group.record.clone();
         let next = if waits { self.reclaimed(record, pod, taken) } else { self.upgraded(record, pod) };
@@ -132,7 +141,7 @@ impl Admission<'_> {
             return Err(Refusal::Unfit { reason });
         }
         limits::judge(&next)?;
-        Ok(Respec::Next(Box::new(next)))
+        Ok(SpecChange::Next(Box::new(next)))
     }
 
     /// The next version, while instances of others run. A conducted group needs no lock for it.
@@ -161,7 +170,7 @@ impl Admission<'_> {
         let pods = group.slots().iter().flat_map(Slot::pods);
         let present = pods.filter_map(|pod| Some((pod.node.as_ref()?, group.need(pod.version))));
         let instances = u64::try_from(group.record.spec.num_instances).unwrap_or(0);
-        capacity::fits(&self.state.hosts, present, Need::of(pod, self.settings.quota_cores), instances)
+        capacity::fits(&self.state.nodes, present, Need::of(pod, self.settings.quota_cores), instances)
     }
 }
 
@@ -174,28 +183,28 @@ pub(in crate::core) fn patch_spec(
 ) -> Result<Bundle, Refusal> {
     let image = patch.images().next().unwrap_or_default().to_owned();
     let respec = leading.admission().patched(name, leading.admission().present(name)?, patch)?;
-    let bundle = respecify(leading, name, respec, origin);
+    let bundle = change_spec(leading, name, respec, origin);
     leading.panic_on_purpose_in("command", &image);
     Ok(bundle)
 }
 
 /// Puts another pod spec in place, or notes why not.
-pub(in crate::core) fn respecify(
+pub(in crate::core) fn change_spec(
     leading: &mut Leading<'_>,
     name: &GroupName,
-    respec: Respec,
+    respec: SpecChange,
     origin: Origin,
 ) -> Bundle {
     let Some(before) = leading.state.groups.get(name).map(|group| group.record.clone()) else {
         return Bundle::default();
     };
     match respec {
-        Respec::Next(record) => {
+        SpecChange::Next(record) => {
             let mut bundle = leading.change_record(name, *record);
             bundle.writes.extend(state::revisions::note_revisions(leading, name, Some(&before), origin));
             bundle
         }
-        Respec::Not(last_error) => {
+        SpecChange::Not(last_error) => {
             let record = GroupRecord { last_error, updated_at: leading.now, ..before };
             Bundle { writes: vec![reconcile::apply::set_record(leading, name, record)], ..Bundle::default() }
         }

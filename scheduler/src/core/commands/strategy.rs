@@ -22,7 +22,7 @@ use super::admission::Admission;
 
 impl Admission<'_> {
     /// The group with these fields changed; none when nothing changes.
-    pub(in crate::core) fn restrategised(
+    pub(in crate::core) fn with_strategy_fields(
         &self,
         group: &Group,
         fields: &Map<String, Value>,
@@ -125,10 +125,10 @@ pub(in crate::core) fn patch_strategy(
 ) -> Result<Bundle, Refusal> {
     let group = leading.admission().present(name)?;
     let before = group.record.spec.clone();
-    let Some(record) = leading.admission().restrategised(group, fields)? else { return Ok(Bundle::default()) };
+    let Some(record) = leading.admission().with_strategy_fields(group, fields)? else { return Ok(Bundle::default()) };
     let mut bundle = leading.change_record(name, record);
     bundle.add_writes(pass_new_gates(leading, name, &before));
-    bundle.writes.extend(drop_useless_release(leading, name));
+    bundle.writes.extend(drop_unused_rollout(leading, name));
     Ok(bundle)
 }
 
@@ -144,7 +144,7 @@ pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before
 }
 
 /// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.
-pub(super) fn drop_useless_release(leading: &mut Leading<'_>, name: &GroupName) -> Option<Write> {
+pub(super) fn drop_unused_rollout(leading: &mut Leading<'_>, name: &GroupName) -> Option<Write> {
     let group = leading.state.groups.get_mut(name).filter(|group| !group.record.spec.has_strategy())?;
     group.release.take().map(|_| Write::Delete { key: keys::release(name) })
 }

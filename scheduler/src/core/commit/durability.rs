@@ -17,14 +17,14 @@ use crate::core::state::{Group, State};
 
 /// By group and by when something was decided, since when it is known to be stored.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Known {
+pub(in crate::core) struct CommitTimes {
     groups: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
     nothing: BTreeMap<Timestamp, Timestamp>,
 }
 
 /// What is known once a bundle is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::core) struct Decided {
+pub(in crate::core) struct TimedDecisions {
     pub(in crate::core) group: GroupName,
     /// When the bundle was made.
     pub(in crate::core) at: Timestamp,
@@ -32,7 +32,7 @@ pub(in crate::core) struct Decided {
     pub(in crate::core) decisions: BTreeSet<Timestamp>,
 }
 
-impl Known {
+impl CommitTimes {
     /// All decisions a new leader finds.
     pub(in crate::core) fn of_stored(state: &State, now: Timestamp) -> Self {
         let groups = state.groups.iter().map(|(name, group)| {
@@ -49,32 +49,34 @@ impl Known {
 }
 
 /// What a bundle made now tells of a group, beyond what is known.
-pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<Decided> {
-    if let Some(known) = leading.lead.known.groups.get_mut(name) {
+pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<TimedDecisions> {
+    if let Some(known) = leading.lead.commit_times.groups.get_mut(name) {
         // A bundle of the same moment may be stored already: the later one counts for both.
         known.remove(&leading.now);
     }
-    let known = leading.lead.known.of(name);
+    let known = leading.lead.commit_times.of(name);
     let unknown = decisions(leading.state.groups.get(name)?).filter(|decision| !known.contains_key(decision));
     let decisions: BTreeSet<Timestamp> = unknown.collect();
-    (!decisions.is_empty()).then(|| Decided { group: name.clone(), at: leading.now, decisions })
+    (!decisions.is_empty()).then(|| TimedDecisions { group: name.clone(), at: leading.now, decisions })
 }
 
 /// Decisions are stored, and their time begins. A group with a drain among them is planned for when that ends; who waits
 /// for an instance looks at it again anyway.
-pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: Decided) {
-    if leading.lead.outbox.decides_again(&decided) {
+pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
+    if leading.lead.outbox.has_later_decision(&decided) {
         // Decided in the same moment: the later one counts for both.
         return;
     }
-    let Decided { group: name, decisions: stored, .. } = decided;
-    let Some(group) = leading.state.groups.get(&name) else { return drop(leading.lead.known.groups.remove(&name)) };
+    let TimedDecisions { group: name, decisions: stored, .. } = decided;
+    let Some(group) = leading.state.groups.get(&name) else {
+        return drop(leading.lead.commit_times.groups.remove(&name));
+    };
     let present: BTreeSet<Timestamp> = decisions(group).collect();
     let mut drains = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.draining.as_ref());
     if drains.any(|drain| stored.contains(&drain.since)) {
-        leading.lead.dirty.insert(name.clone());
+        leading.lead.to_reconcile.insert(name.clone());
     }
-    let known = leading.lead.known.groups.entry(name).or_default();
+    let known = leading.lead.commit_times.groups.entry(name).or_default();
     for decision in stored {
         known.entry(decision).or_insert(leading.now);
     }

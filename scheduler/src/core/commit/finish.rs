@@ -4,12 +4,12 @@ use contract::layout::{Owner, SpecRef};
 use contract::name::GroupName;
 use contract::spec::PodSpec;
 
-use crate::core::commands::{self, limits};
+use crate::core::commands::limits;
 use crate::core::commit;
 use crate::core::io::{CommitResult, Effect, Mutant, Write};
 use crate::core::leader::Leading;
 use crate::core::state::{Group, Warning};
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 
 use super::{Bundle, Released, durability, unstorable};
 
@@ -17,20 +17,20 @@ impl Leading<'_> {
     /// A decision was made: it is told once it is stored.
     pub(in crate::core) fn decide(&mut self, mut bundle: Bundle) {
         for change in &bundle.changes {
-            *self.lead.undelivered.entry(change.node.clone()).or_default() += 1;
+            self.lead.dispatch.expect(change);
         }
         bundle.writes.extend(self.spec_writes());
-        bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
+        bundle.effects.extend(self.lead.event_dedup.operations(self.state, &bundle.writes, self.now));
         if self.has_mutant(Mutant::EffectsBeforeCommit) {
             let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
             let (switches, spared, decided) = (bundle.switches.take(), bundle.spared.take(), bundle.decided.take());
-            self.release(Released { effects, changes, switches, spared, decided, leaves: None });
+            self.release(Released { effects, changes, switches, spared, decided, step_down: None });
         }
         self.lead.outbox.push(bundle);
     }
 
     /// Something to tell that is true as soon as everything decided so far is stored.
-    pub(in crate::core) fn tell(&mut self, effects: Vec<Effect>) {
+    pub(in crate::core) fn emit(&mut self, effects: Vec<Effect>) {
         if !effects.is_empty() && !self.lead.outbox.is_full() {
             self.decide(Bundle { effects, ..Bundle::default() });
         }
@@ -79,7 +79,7 @@ impl Leading<'_> {
         match result {
             CommitResult::Stored => {
                 let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
-                self.lead.alarms.set(Alarm::Commit, None);
+                self.lead.timers.set(Timer::Commit, None);
                 self.state.warnings.remove(&Warning::StoreFull);
                 self.remember(writes);
                 for part in released {
@@ -88,11 +88,11 @@ impl Leading<'_> {
             }
             CommitResult::Full => {
                 self.state.warnings.insert(Warning::StoreFull, limits::NO_SPACE.to_owned());
-                self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
+                self.lead.timers.set(Timer::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
             }
-            CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
+            CommitResult::Unknown => self.lead.timers.set(Timer::Commit, Some(self.now + commit::AGAIN_AFTER)),
             CommitResult::Invalid { reason } => {
-                self.lead.alarms.set(Alarm::Commit, None);
+                self.lead.timers.set(Timer::Commit, None);
                 if let Some(bundle) = self.lead.outbox.refused(id) {
                     unstorable::unstorable(self, bundle, &reason);
                 }
@@ -128,22 +128,22 @@ impl Leading<'_> {
         }
     }
 
-    fn release(&mut self, Released { effects, changes, switches, spared, decided, leaves }: Released) {
-        if leaves.is_some() {
-            self.lead.leaves = leaves;
+    fn release(&mut self, Released { effects, changes, switches, spared, decided, step_down }: Released) {
+        if step_down.is_some() {
+            self.lead.step_down = step_down;
         }
         if let Some(decided) = decided {
             durability::note_stored(self, decided);
         }
         self.effects.extend(effects);
         for change in changes {
-            self.hand_over(&change);
+            self.lead.dispatch.deliver(&change);
         }
         if let Some(spared) = spared {
-            self.spare(spared);
+            self.lead.dispatch.set_spared(spared);
         }
         if let Some(switches) = switches {
-            commands::cluster::brake(self, switches);
+            self.lead.dispatch.set_switches(switches);
         }
     }
 }

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::core::io::{Commit, Effect, Inbox, Write};
 
-use super::durability::Decided;
+use super::durability::TimedDecisions;
 use super::staging;
 
 /// A commit whose end is not known is sent again after so long.
@@ -51,9 +51,9 @@ pub(in crate::core) struct Bundle {
     /// Which groups every node leaves alone from now on.
     pub(in crate::core) spared: Option<Arc<BTreeSet<GroupName>>>,
     /// What time is counted from once it is stored.
-    pub(in crate::core) decided: Option<Decided>,
+    pub(in crate::core) decided: Option<TimedDecisions>,
     /// Why this leadership ends with it.
-    pub(in crate::core) leaves: Option<String>,
+    pub(in crate::core) step_down: Option<String>,
     /// The command it is the effect of, and where its outcome is awaited.
     pub(in crate::core) command: Option<(CommandId, Option<Inbox>)>,
 }
@@ -73,8 +73,8 @@ pub(in crate::core) struct Released {
     pub(in crate::core) changes: Vec<OrderChange>,
     pub(in crate::core) switches: Option<Switches>,
     pub(in crate::core) spared: Option<Arc<BTreeSet<GroupName>>>,
-    pub(in crate::core) decided: Option<Decided>,
-    pub(in crate::core) leaves: Option<String>,
+    pub(in crate::core) decided: Option<TimedDecisions>,
+    pub(in crate::core) step_down: Option<String>,
 }
 
 impl Bundle {
@@ -97,8 +97,8 @@ impl Bundle {
 
     /// What may leave once it is stored.
     fn released(self) -> Released {
-        let Self { effects, changes, switches, spared, decided, leaves, .. } = self;
-        Released { effects, changes, switches, spared, decided, leaves }
+        let Self { effects, changes, switches, spared, decided, step_down, .. } = self;
+        Released { effects, changes, switches, spared, decided, step_down }
     }
 
     /// The writes that change what `image` and the `earlier` writes of the same transaction leave stored.
@@ -250,8 +250,8 @@ impl Outbox {
         self.waiting.len() >= MOST_HELD
     }
     /// Something that is not on its way yet was decided of the same group in the same moment.
-    pub(in crate::core) fn decides_again(&self, decided: &Decided) -> bool {
-        let is_so = |other: &Decided| (&other.group, other.at) == (&decided.group, decided.at);
+    pub(in crate::core) fn has_later_decision(&self, decided: &TimedDecisions) -> bool {
+        let is_so = |other: &TimedDecisions| (&other.group, other.at) == (&decided.group, decided.at);
         self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_so))
     }
     pub(in crate::core) fn push(&mut self, bundle: Bundle) {

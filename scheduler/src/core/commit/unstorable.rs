@@ -23,9 +23,9 @@ pub(in crate::core) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, rea
     let objects: BTreeSet<Object> = objects_of(&bundle).collect();
     if is_history(&bundle) {
         // It decides nothing: the events of a few instances are not there after a restart.
-        return leading.tell(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
+        return leading.emit(vec![Effect::Record(events::event(Kind::Quarantined, reason, leading.now))]);
     }
-    if leading.lead.swaps || (objects.is_empty() && bundle.command.is_none()) {
+    if leading.lead.restoring || (objects.is_empty() && bundle.command.is_none()) {
         // There is nothing to put aside: half of a backup must not be taken for all of it.
         leading.lead.resigned = Some(reason);
         return;
@@ -37,18 +37,18 @@ pub(in crate::core) fn unstorable(leading: &mut Leading<'_>, bundle: Bundle, rea
     }
     let given_up: Vec<Bundle> = std::iter::once(bundle).chain(later).collect();
     for change in given_up.iter().flat_map(|bundle| &bundle.changes) {
-        leading.note_delivered(change);
+        leading.lead.dispatch.expect_no_more(change);
     }
     leading.restore_scope(Scope::Cluster);
     leading.restore_scope(Scope::Objects(touched.difference(&objects).cloned().collect()));
     for object in touched.difference(&objects) {
-        look_again(leading, object);
+        reconcile_again(leading, object);
     }
     for object in objects {
         leading.quarantine(&object, reason.clone());
     }
     if given_up.iter().any(|bundle| bundle.spared.is_some()) {
-        leading.spare_now();
+        leading.spare_after_commit();
     }
 }
 
@@ -94,10 +94,10 @@ fn refusing(leading: &mut Leading<'_>, bundle: &Bundle, reason: &str) -> Option<
     Some(Bundle { writes, effects, command: Some((id, reply)), ..Bundle::default() })
 }
 
-fn look_again(leading: &mut Leading<'_>, object: &Object) {
+fn reconcile_again(leading: &mut Leading<'_>, object: &Object) {
     match object {
-        Object::Group(name) => drop(leading.lead.dirty.insert(name.clone())),
-        Object::Dependency(name) => reconcile::dependencies::wake_dependency(leading, name.clone()),
+        Object::Group(name) => drop(leading.lead.to_reconcile.insert(name.clone())),
+        Object::Dependency(name) => reconcile::dependencies::mark_dependency(leading, name.clone()),
         Object::Node(_) => {}
     }
 }

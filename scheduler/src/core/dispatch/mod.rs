@@ -8,6 +8,7 @@
 //! leave, with everything that was committed for that node in the meantime.
 
 pub(in crate::core) mod desired;
+pub(in crate::core) mod dispatcher;
 pub(in crate::core) mod node_queue;
 mod send;
 pub(in crate::core) mod window;

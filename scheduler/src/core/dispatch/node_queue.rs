@@ -28,9 +28,9 @@ pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Between two attempts when the node answers and something is wrong: no tight loop with a node that disagrees.
 const SOON: Duration = Duration::from_millis(500);
 /// An order nobody answered for, not even with "no answer", is given up after so long.
-pub(in crate::core) const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+pub(in crate::core) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two attempts with a node that obeys another store: nothing but a restore changes that.
-const ESTRANGED_AGAIN: Duration = Duration::from_secs(30);
+const FOREIGN_RETRY_AFTER: Duration = Duration::from_secs(30);
 /// Reports sent before the node took its order may arrive after its answer for so long.
 const QUIET: Duration = Duration::from_secs(2);
 /// As long as the agent has not started anew since it took its order it cannot have forgotten it: a report of an earlier one is
@@ -39,7 +39,7 @@ const LATE: Duration = Duration::from_secs(30);
 
 /// The orders of one node.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Desk {
+pub(in crate::core) struct NodeQueue {
     pods: BTreeMap<PodId, Assignment>,
     specs: BTreeMap<SpecKey, Reference>,
     /// Groups the node leaves as they are.
@@ -54,13 +54,13 @@ pub(in crate::core) struct Desk {
     /// The order the node is known to have.
     base: Option<(Fence, Digest)>,
     generation: u64,
-    under_way: Option<(Fence, Digest, Timestamp)>,
+    in_flight: Option<(Fence, Digest, Timestamp)>,
     /// The last order, if its answer did not come in time: the node may have it all the same, and says so in its report.
     unanswered: Option<Unanswered>,
     /// The node does not have the newest order, as far as known.
     due: bool,
     not_before: Timestamp,
-    settled_at: Timestamp,
+    acknowledged_at: Timestamp,
     /// The store the orders come from.
     stores: Arc<Stores>,
     /// The node obeys another store.
@@ -109,46 +109,43 @@ impl SpecDigests {
 
 /// What follows from a node's answer.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::core) enum Conclusion {
+pub(in crate::core) enum ReplyResult {
     /// The node has what it was sent.
     Settled,
     /// Try again at this time.
-    Again(Timestamp),
+    RetryAt(Timestamp),
     /// Same fence, other content: a bug; try again at this time.
-    Disagreement(Timestamp),
+    Conflict(Timestamp),
     /// The node obeys a later leader.
     Deposed(Fence),
     /// The node obeys this order, of another store; try again at this time.
-    Estranged(Fence, Timestamp),
+    ForeignStore(Fence, Timestamp),
     /// An answer to something else.
-    Nothing,
+    Ignored,
 }
 
-impl Desk {
-    /// An empty desk whose fences are above `floor`.
-    pub(in crate::core) fn above(floor: u64, spared: &Arc<BTreeSet<GroupName>>, switches: Switches) -> Self {
+impl NodeQueue {
+    /// An empty queue. Its first order has the generation `floor` + 1.
+    pub(super) fn new(floor: u64, spared: &Arc<BTreeSet<GroupName>>, switches: Switches, stores: &Arc<Stores>) -> Self {
         let digest = Order::digest_of_spared(spared).with(Order::digest_of_brakes(switches));
-        Self { generation: floor, spared: Arc::clone(spared), switches, digest, ..Self::default() }
-    }
-    /// The same desk, whose orders come from this store.
-    pub(in crate::core) fn of(self, stores: &Arc<Stores>) -> Self {
-        Self { stores: Arc::clone(stores), ..self }
+        let (spared, stores) = (Arc::clone(spared), Arc::clone(stores));
+        Self { generation: floor, spared, switches, stores, digest, ..Self::default() }
     }
     /// The node shall know of these brakes.
-    pub(in crate::core) fn brake(&mut self, switches: Switches) {
+    pub(in crate::core) fn set_switches(&mut self, switches: Switches) {
         let before = std::mem::replace(&mut self.switches, switches);
         self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
-        self.owe();
+        self.mark_changed();
     }
     /// The node shall leave what it has of these groups as it is.
-    pub(in crate::core) fn spare(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
+    pub(in crate::core) fn set_spared(&mut self, spared: &Arc<BTreeSet<GroupName>>) {
         let before = std::mem::replace(&mut self.spared, Arc::clone(spared));
         let digest = self.digest.without(Order::digest_of_spared(&before));
         self.digest = digest.with(Order::digest_of_spared(spared));
-        self.owe();
+        self.mark_changed();
     }
     /// There is something to tell the node.
-    fn owe(&mut self) {
+    fn mark_changed(&mut self) {
         self.due = true;
         if let Some(unanswered) = &mut self.unanswered {
             unanswered.due = true;
@@ -161,7 +158,7 @@ impl Desk {
 
     /// Takes over a stored decision.
     pub(in crate::core) fn change(&mut self, change: &OrderChange, digests: &mut SpecDigests) {
-        self.owe();
+        self.mark_changed();
         self.touched_pods.insert(change.pod.clone());
         let Some((assignment, spec)) = &change.what else {
             if self.pods.contains_key(&change.pod) {
@@ -230,11 +227,11 @@ impl Desk {
 
     /// Every change is sent and acknowledged.
     pub(in crate::core) fn is_settled(&self) -> bool {
-        !self.due && self.under_way.is_none()
+        !self.due && self.in_flight.is_none()
     }
 
     /// The node says that it obeys the newest order, and there is nothing more to tell it.
-    pub(in crate::core) fn is_obeyed_in(&self, head: &ReportHead) -> bool {
+    pub(in crate::core) fn is_applied_in(&self, head: &ReportHead) -> bool {
         self.is_settled() && self.base == Some((head.applied, head.order_digest))
     }
     /// Those of these pods that the node must run.
@@ -246,15 +243,15 @@ impl Desk {
         self.withdrawn.range(pods)
     }
     /// The node says what it obeys: if that is the newest order, it has heard of everything.
-    pub(in crate::core) fn note_obeyed(&mut self, head: &ReportHead) {
-        if self.is_obeyed_in(head) {
+    pub(in crate::core) fn note_applied(&mut self, head: &ReportHead) {
+        if self.is_applied_in(head) {
             self.withdrawn.clear();
         }
     }
 
     /// The next message, if one may leave now.
     pub(in crate::core) fn next(&mut self, term: Term, now: Timestamp) -> Option<OrderMessage> {
-        if !self.due || self.under_way.is_some() || now < self.not_before {
+        if !self.due || self.in_flight.is_some() || now < self.not_before {
             return None;
         }
         self.generation += 1;
@@ -267,7 +264,7 @@ impl Desk {
         self.touched_specs.clear();
         self.due = false;
         self.unanswered = None;
-        self.under_way = Some((fence, self.digest, now));
+        self.in_flight = Some((fence, self.digest, now));
         Some(message)
     }
 
@@ -307,65 +304,65 @@ impl Desk {
     }
 
     /// The node answered the order with `fence`, or did not.
-    pub(in crate::core) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> Conclusion {
+    pub(in crate::core) fn replied(&mut self, fence: Fence, reply: Option<&OrderReply>, now: Timestamp) -> ReplyResult {
         let due = self.due;
-        let Some((_, sent, _)) = self.under_way.take_if(|(sent, _, _)| *sent == fence) else {
-            return Conclusion::Nothing;
+        let Some((_, sent, _)) = self.in_flight.take_if(|(sent, _, _)| *sent == fence) else {
+            return ReplyResult::Ignored;
         };
         match reply {
             Some(OrderReply::Accepted { fence: accepted, digest }) if *accepted == fence && *digest == sent => {
                 self.base = Some((fence, sent));
-                self.settled_at = now;
+                self.acknowledged_at = now;
                 self.not_before = now;
                 self.foreign_store = false;
-                Conclusion::Settled
+                ReplyResult::Settled
             }
-            Some(OrderReply::Accepted { .. }) => self.doubt(now + SOON),
+            Some(OrderReply::Accepted { .. }) => self.require_whole(now + SOON),
             Some(OrderReply::NeedWhole { have } | OrderReply::Stale { have }) if have.term > fence.term => {
-                Conclusion::Deposed(*have)
+                ReplyResult::Deposed(*have)
             }
-            Some(OrderReply::Foreign { have, .. }) => Conclusion::Estranged(*have, self.estrange(now)),
+            Some(OrderReply::Foreign { have, .. }) => ReplyResult::ForeignStore(*have, self.mark_foreign(now)),
             // It says what it misses: the whole can leave at once, above whatever it obeys of this term.
             Some(OrderReply::NeedWhole { have }) => {
-                self.pass_by(*have, fence.term);
-                self.doubt(now)
+                self.raise_generation(*have, fence.term);
+                self.require_whole(now)
             }
             Some(OrderReply::Stale { have }) => {
-                self.pass_by(*have, fence.term);
-                self.doubt(now + SOON)
+                self.raise_generation(*have, fence.term);
+                self.require_whole(now + SOON)
             }
             Some(OrderReply::Conflict { .. }) => {
-                self.doubt(now + SOON);
-                Conclusion::Disagreement(self.not_before)
+                self.require_whole(now + SOON);
+                ReplyResult::Conflict(self.not_before)
             }
-            Some(OrderReply::Failed { .. }) => self.doubt(now + AGAIN_AFTER),
+            Some(OrderReply::Failed { .. }) => self.require_whole(now + AGAIN_AFTER),
             None => {
                 self.unanswered = Some(Unanswered { order: (fence, sent), due });
-                self.doubt(now + AGAIN_AFTER)
+                self.require_whole(now + AGAIN_AFTER)
             }
         }
     }
 
     /// The node obeys another store, or a later state of this one. When to ask it again.
-    pub(in crate::core) fn estrange(&mut self, now: Timestamp) -> Timestamp {
+    pub(in crate::core) fn mark_foreign(&mut self, now: Timestamp) -> Timestamp {
         self.foreign_store = true;
-        self.doubt(now + ESTRANGED_AGAIN);
+        self.require_whole(now + FOREIGN_RETRY_AFTER);
         self.not_before
     }
 
     /// The next fence is above what the node has.
-    fn pass_by(&mut self, have: Fence, term: Term) {
+    fn raise_generation(&mut self, have: Fence, term: Term) {
         if have.term == term {
             self.generation = self.generation.max(have.generation);
         }
     }
 
     /// What the node has is not known: the next order is whole.
-    fn doubt(&mut self, not_before: Timestamp) -> Conclusion {
+    fn require_whole(&mut self, not_before: Timestamp) -> ReplyResult {
         self.base = None;
         self.due = true;
         self.not_before = not_before;
-        Conclusion::Again(not_before)
+        ReplyResult::RetryAt(not_before)
     }
 
     /// The node is heard: whoever did not answer before may answer now.
@@ -380,12 +377,12 @@ impl Desk {
     /// settled what was open.
     pub(in crate::core) fn answered_by(&mut self, head: &ReportHead, now: Timestamp) -> bool {
         let told = (head.applied, head.order_digest);
-        if self.under_way.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
+        if self.in_flight.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
             let Some(unanswered) = self.unanswered.take_if(|unanswered| unanswered.order == told) else { return false };
             self.due = unanswered.due;
         }
         self.base = Some(told);
-        self.settled_at = now;
+        self.acknowledged_at = now;
         self.not_before = now;
         self.foreign_store = false;
         true
@@ -396,26 +393,26 @@ impl Desk {
     pub(in crate::core) fn check(
         &mut self,
         head: &ReportHead,
-        told_at: Timestamp,
+        reported_at: Timestamp,
         renewed_at: Option<Timestamp>,
         now: Timestamp,
     ) -> bool {
         let Some((fence, digest)) = self.base.filter(|_| self.is_settled()) else { return false };
         let same = head.applied == fence && head.order_digest == digest;
         let is_earlier = head.applied.term == fence.term && head.applied < fence;
-        let is_same_run = renewed_at.is_none_or(|at| at <= self.settled_at);
+        let is_same_run = renewed_at.is_none_or(|at| at <= self.acknowledged_at);
         let quiet = if is_earlier && is_same_run { LATE } else { QUIET };
         // What it said before it took the order proves nothing, and neither does what was under way at that moment.
-        if same || told_at <= self.settled_at || now < self.settled_at + quiet {
+        if same || reported_at <= self.acknowledged_at || now < self.acknowledged_at + quiet {
             return false;
         }
-        self.doubt(now);
+        self.require_whole(now);
         true
     }
 
     /// The order under way, if it left so long ago that nobody will answer any more.
-    pub(in crate::core) fn forgotten(&self, now: Timestamp) -> Option<Fence> {
-        self.under_way.filter(|(_, _, sent_at)| now >= *sent_at + FORGOTTEN_AFTER).map(|(fence, _, _)| fence)
+    pub(in crate::core) fn timed_out(&self, now: Timestamp) -> Option<Fence> {
+        self.in_flight.filter(|(_, _, sent_at)| now >= *sent_at + REPLY_TIMEOUT).map(|(fence, _, _)| fence)
     }
     /// When the next message may leave.
     pub(in crate::core) fn not_before(&self) -> Timestamp {

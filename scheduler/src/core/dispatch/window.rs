@@ -17,7 +17,7 @@ const HOLDS_UP: Duration = Duration::from_secs(1);
 
 /// The nodes that may have something to be told.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Line {
+pub(in crate::core) struct Window {
     due: BTreeSet<NodeName>,
     /// Who was told last: everybody else comes before it.
     last: Option<NodeName>,
@@ -25,7 +25,7 @@ pub(in crate::core) struct Line {
     unanswered: BTreeMap<NodeName, Timestamp>,
 }
 
-impl Line {
+impl Window {
     /// The desk of the node may have something to send.
     pub(in crate::core) fn insert(&mut self, node: NodeName) {
         self.due.insert(node);
@@ -78,7 +78,7 @@ mod tests {
     fn node(text: &str) -> NodeName {
         text.parse().expect("a name")
     }
-    fn tell(line: &mut Line, most: usize, now: Timestamp) -> Vec<String> {
+    fn tell(line: &mut Window, most: usize, now: Timestamp) -> Vec<String> {
         let mut told = Vec::new();
         while let Some(node) = line.next(most, now) {
             told.push(node.to_string());
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn who_was_told_last_comes_after_everybody_else() {
-        let mut line = Line::default();
+        let mut line = Window::default();
         ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
         assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);
         line.insert(node("a"));
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn who_does_not_answer_holds_up_the_others_for_a_moment_only() {
-        let mut line = Line::default();
+        let mut line = Window::default();
         ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
         assert_eq!(line.free_at(), None);
         assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);

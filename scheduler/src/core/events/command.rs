@@ -16,14 +16,14 @@ use crate::core::io::Effect;
 use super::event;
 
 /// What became of a command; made from it before it is obeyed.
-pub(in crate::core) struct Asked {
+pub(in crate::core) struct CommandEvent {
     event: Event,
     by: String,
     /// Numbers of its spec that are used as others.
     clamps: Vec<String>,
 }
 
-impl Asked {
+impl CommandEvent {
     pub(in crate::core) fn of(command: &Command, now: Timestamp) -> Self {
         let (group, node, text) = about(&command.verb);
         let event = Event { group, node: node.cloned(), ..event(Kind::Accepted, text, now) };

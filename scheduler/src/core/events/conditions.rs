@@ -26,7 +26,7 @@ use crate::core::leader::Leading;
 use crate::core::observe::reports::PodChange;
 use crate::core::state::pod_id;
 use crate::core::state::quarantine::Object;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 use crate::core::{events, observe};
 
 use super::incident;
@@ -38,7 +38,7 @@ const CLUSTER_MANAGER: &str = "Cluster-Manager";
 
 /// What may stand for long.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(in crate::core) enum Concern {
+pub(in crate::core) enum ConditionKey {
     /// Something is wrong with an instance.
     Instance(GroupName, u32, Condition),
     /// The engine of a node does not answer.
@@ -48,7 +48,7 @@ pub(in crate::core) enum Concern {
 /// The conditions that stand, or ended a moment ago.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Conditions {
-    known: BTreeMap<Concern, Tracked>,
+    known: BTreeMap<ConditionKey, Tracked>,
     /// When callbacks last heard of an engine; they are not told which, so one notice is enough for all of one moment.
     engine_told_at: Option<Timestamp>,
     /// Reports to send with the page that stores when they were made, by group and page: one write for all of one moment.
@@ -58,7 +58,7 @@ pub(in crate::core) struct Conditions {
 #[derive(Debug, Clone, Copy)]
 struct Tracked {
     seen_at: Timestamp,
-    told_at: Option<Timestamp>,
+    reported_at: Option<Timestamp>,
     phase: Phase,
 }
 
@@ -103,7 +103,7 @@ pub(in crate::core) fn note_condition(leading: &mut Leading<'_>, node: &NodeName
     let mut meant = expected_pods(leading, &change.pod.group, change.pod.instance);
     if meant.any(|(at, pod, _)| at == node && pod == change.pod) {
         drop(meant);
-        look_at_pod(leading, &change.pod);
+        check_pod(leading, &change.pod);
     }
 }
 
@@ -111,33 +111,33 @@ pub(in crate::core) fn note_condition(leading: &mut Leading<'_>, node: &NodeName
 pub(in crate::core) fn note_all_conditions(leading: &mut Leading<'_>) {
     let instances = leading.state.histories.reported();
     let instances =
-        instances.map(|(name, number, condition, at)| (Concern::Instance(name.clone(), number, condition), at));
+        instances.map(|(name, number, condition, at)| (ConditionKey::Instance(name.clone(), number, condition), at));
     let engines = leading.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
-    let engines = engines.map(|(node, record)| (Concern::Engine(node.clone()), record.engine_reported_at));
-    let reported: Vec<(Concern, Timestamp)> = instances.chain(engines).collect();
+    let engines = engines.map(|(node, record)| (ConditionKey::Engine(node.clone()), record.engine_reported_at));
+    let reported: Vec<(ConditionKey, Timestamp)> = instances.chain(engines).collect();
     for (concern, at) in reported {
-        let tracked = Tracked { seen_at: at, told_at: Some(at), phase: Phase::Told };
+        let tracked = Tracked { seen_at: at, reported_at: Some(at), phase: Phase::Told };
         leading.lead.conditions.known.insert(concern.clone(), tracked);
-        leading.ring_guarded(Alarm::Condition(concern));
+        leading.fire_guarded(Timer::Condition(concern));
     }
     let ill = |report: &Report| {
         report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
     };
-    let pods: Vec<PodId> = leading.ears.reports().flat_map(|(_, report)| ill(report)).collect();
+    let pods: Vec<PodId> = leading.reports.all().flat_map(|(_, report)| ill(report)).collect();
     for pod in &pods {
         let object = Object::Group(pod.group.clone());
         if leading.state.quarantine.holds_back(&object, leading.now).is_none() {
-            leading.guarded(&object, |leading| look_at_pod(leading, pod));
+            leading.guarded(&object, |leading| check_pod(leading, pod));
         }
     }
-    for node in leading.state.hosts.keys().cloned().collect::<Vec<_>>() {
-        leading.ring_guarded(Alarm::Condition(Concern::Engine(node)));
+    for node in leading.state.nodes.keys().cloned().collect::<Vec<_>>() {
+        leading.fire_guarded(Timer::Condition(ConditionKey::Engine(node)));
     }
 }
 
-fn look_at_pod(leading: &mut Leading<'_>, pod: &PodId) {
+fn check_pod(leading: &mut Leading<'_>, pod: &PodId) {
     for condition in Condition::ALL {
-        look(leading, Concern::Instance(pod.group.clone(), pod.instance, condition));
+        check(leading, ConditionKey::Instance(pod.group.clone(), pod.instance, condition));
     }
 }
 
@@ -163,23 +163,23 @@ pub(in crate::core) fn facts_of<'a>(
     instance: u32,
 ) -> impl Iterator<Item = (&'a NodeName, &'a PodFacts, &'a PodSpec)> + use<'a> {
     expected_pods(leading, group, instance)
-        .filter_map(|(node, pod, spec)| Some((node, leading.ears.pod(node, &pod)?, spec)))
+        .filter_map(|(node, pod, spec)| Some((node, leading.reports.pod(node, &pod)?, spec)))
 }
 
-fn standing(leading: &Leading<'_>, concern: &Concern, seen_at: Timestamp) -> Standing {
-    let heard = |node: &NodeName| leading.state.hosts.get(node).filter(|host| host.liveness == Liveness::Alive);
+fn standing(leading: &Leading<'_>, concern: &ConditionKey, seen_at: Timestamp) -> Standing {
+    let heard = |node: &NodeName| leading.state.nodes.get(node).filter(|host| host.liveness == Liveness::Alive);
     match concern {
-        Concern::Engine(node) => match heard(node).map(|host| host.engine) {
+        ConditionKey::Engine(node) => match heard(node).map(|host| host.engine) {
             None => Standing::Unheard,
             Some(EngineState::Up) => Standing::No,
             Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + leading.settings.engine_away_after),
         },
-        Concern::Instance(group, instance, condition) => {
+        ConditionKey::Instance(group, instance, condition) => {
             let pods = expected_pods(leading, group, *instance).map(|(node, pod, spec)| {
                 if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
                     return Standing::Unheard;
                 }
-                let facts = leading.ears.pod(node, &pod);
+                let facts = leading.reports.pod(node, &pod);
                 let due = facts.and_then(|facts| {
                     notices::statuses(*condition, facts, spec, leading.settings.health_poll, seen_at)
                 });
@@ -191,7 +191,7 @@ fn standing(leading: &Leading<'_>, concern: &Concern, seen_at: Timestamp) -> Sta
 }
 
 /// Looks at one condition: tells it when its time has come, and sets when to look again.
-pub(in crate::core) fn look(leading: &mut Leading<'_>, concern: Concern) {
+pub(in crate::core) fn check(leading: &mut Leading<'_>, concern: ConditionKey) {
     let known = leading.lead.conditions.known.get(&concern).copied();
     let stood = known.filter(|known| known.phase != Phase::Ended);
     let seen_at = stood.map_or(leading.now, |stood| stood.seen_at);
@@ -200,55 +200,57 @@ pub(in crate::core) fn look(leading: &mut Leading<'_>, concern: Concern) {
         (Standing::Unheard, Some(stood)) => return keep(leading, concern, stood, leading.now + FLAPS_WITHIN),
         (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
         (Standing::Due(due), _) => {
-            let told_at = known.and_then(|known| known.told_at);
-            let condition = Tracked { seen_at, told_at, phase: Phase::Waiting };
-            let not_before = told_at.map_or(due, |told_at| due.max(told_at + FLAPS_WITHIN));
+            let reported_at = known.and_then(|known| known.reported_at);
+            let condition = Tracked { seen_at, reported_at, phase: Phase::Waiting };
+            let not_before = reported_at.map_or(due, |reported_at| due.max(reported_at + FLAPS_WITHIN));
             if leading.now < not_before {
                 return keep(leading, concern, condition, not_before);
             }
             condition
         }
     };
-    let again_at = |told_at: Timestamp| told_at + leading.settings.tell_again_after;
-    if condition.phase == Phase::Waiting || condition.told_at.is_none_or(|told_at| leading.now >= again_at(told_at)) {
-        tell_condition(leading, &concern);
-        condition = Tracked { told_at: Some(leading.now), phase: Phase::Told, ..condition };
+    let again_at = |reported_at: Timestamp| reported_at + leading.settings.tell_again_after;
+    if condition.phase == Phase::Waiting
+        || condition.reported_at.is_none_or(|reported_at| leading.now >= again_at(reported_at))
+    {
+        report_condition(leading, &concern);
+        condition = Tracked { reported_at: Some(leading.now), phase: Phase::Told, ..condition };
     }
-    let next = again_at(condition.told_at.unwrap_or(leading.now));
+    let next = again_at(condition.reported_at.unwrap_or(leading.now));
     keep(leading, concern, condition, next);
 }
 
-fn keep(leading: &mut Leading<'_>, concern: Concern, condition: Tracked, look_at: Timestamp) {
+fn keep(leading: &mut Leading<'_>, concern: ConditionKey, condition: Tracked, look_at: Timestamp) {
     leading.lead.conditions.known.insert(concern.clone(), condition);
-    leading.lead.alarms.set(Alarm::Condition(concern), Some(look_at));
+    leading.lead.timers.set(Timer::Condition(concern), Some(look_at));
 }
 
 /// It does not stand, or not any more.
-fn ended(leading: &mut Leading<'_>, concern: Concern, known: Option<Tracked>) {
+fn ended(leading: &mut Leading<'_>, concern: ConditionKey, known: Option<Tracked>) {
     let Some(condition) = known else { return };
-    match condition.told_at.map(|told_at| told_at + FLAPS_WITHIN).filter(|until| leading.now < *until) {
+    match condition.reported_at.map(|reported_at| reported_at + FLAPS_WITHIN).filter(|until| leading.now < *until) {
         Some(until) => keep(leading, concern, Tracked { phase: Phase::Ended, ..condition }, until),
         None => {
             leading.lead.conditions.known.remove(&concern);
-            leading.lead.alarms.set(Alarm::Condition(concern.clone()), None);
+            leading.lead.timers.set(Timer::Condition(concern.clone()), None);
             forget_report(leading, &concern);
         }
     }
 }
 
 /// The condition ended: when it comes back it is reported at once, also by another leader.
-fn forget_report(leading: &mut Leading<'_>, concern: &Concern) {
+fn forget_report(leading: &mut Leading<'_>, concern: &ConditionKey) {
     match concern {
-        Concern::Instance(group, instance, condition) => {
+        ConditionKey::Instance(group, instance, condition) => {
             observe::history::forget_reported(leading, group, *instance, *condition)
         }
-        Concern::Engine(node) => engine_reported(leading, node, Timestamp::NEVER, Vec::new()),
+        ConditionKey::Engine(node) => engine_reported(leading, node, Timestamp::NEVER, Vec::new()),
     }
 }
 
-fn tell_condition(leading: &mut Leading<'_>, concern: &Concern) {
+fn report_condition(leading: &mut Leading<'_>, concern: &ConditionKey) {
     match concern {
-        Concern::Instance(group, instance, condition) => {
+        ConditionKey::Instance(group, instance, condition) => {
             let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
                 notices::statuses(*condition, facts, spec, leading.settings.health_poll, leading.now).is_some()
             };
@@ -261,15 +263,15 @@ fn tell_condition(leading: &mut Leading<'_>, concern: &Concern) {
             let page = (group.clone(), page_of(*instance));
             leading.lead.conditions.unsent.entry(page).or_default().extend(effects);
         }
-        Concern::Engine(node) => {
-            let effects = engine_away(leading, node);
+        ConditionKey::Engine(node) => {
+            let effects = engine_events(leading, node);
             engine_reported(leading, node, leading.now, effects);
         }
     }
 }
 
 /// Sends what was reported since the last commit, each with the page that says when.
-pub(in crate::core) fn send_conditions(leading: &mut Leading<'_>) {
+pub(in crate::core) fn send_reports(leading: &mut Leading<'_>) {
     for ((name, page), effects) in std::mem::take(&mut leading.lead.conditions.unsent) {
         let record = leading.state.histories.page(&name, page);
         let writes = record.map(|record| commit::put(keys::history(&name, page), record)).into_iter().collect();
@@ -289,7 +291,7 @@ fn engine_reported(leading: &mut Leading<'_>, node: &NodeName, at: Timestamp, ef
     }
 }
 
-fn engine_away(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Effect> {
+fn engine_events(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Effect> {
     let event = events::event(Kind::Incident, Incident::EngineAway.text(), leading.now);
     let mut effects = vec![Effect::Record(Event { node: Some(node.clone()), ..event })];
     if leading.lead.conditions.engine_told_at.is_none_or(|at| leading.now >= at + FLAPS_WITHIN) {

@@ -25,7 +25,7 @@ const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
 
 /// What was told.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Journal {
+pub(in crate::core) struct EventDedup {
     /// Operations under way whose beginning is known.
     under_way: BTreeMap<GroupName, (Operation, Timestamp)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
@@ -36,12 +36,12 @@ pub(in crate::core) struct Journal {
 #[derive(Debug)]
 struct Unplaced {
     reasons: Digest,
-    told_at: Timestamp,
+    reported_at: Timestamp,
     /// Every instance found a place since.
     over: bool,
 }
 
-impl Journal {
+impl EventDedup {
     /// The journal of a leader that begins with this.
     pub(in crate::core) fn new(state: &State) -> Self {
         let under_way = state.groups.iter().filter_map(|(name, group)| {
@@ -111,7 +111,7 @@ impl Journal {
         now: Timestamp,
     ) -> Option<Effect> {
         let known = self.unplaced.get_mut(name);
-        let recent = known.as_ref().is_some_and(|known| now.since(known.told_at) < UNPLACEABLE_EVERY);
+        let recent = known.as_ref().is_some_and(|known| now.since(known.reported_at) < UNPLACEABLE_EVERY);
         let Some(unplaced) = &plan.unplaced else {
             match known {
                 Some(known) if recent || plan.waiting => known.over |= !plan.waiting,
@@ -124,7 +124,7 @@ impl Journal {
         if recent || known.is_some_and(|known| known.reasons == reasons && !known.over) {
             return None;
         }
-        self.unplaced.insert(name.clone(), Unplaced { reasons, told_at: now, over: false });
+        self.unplaced.insert(name.clone(), Unplaced { reasons, reported_at: now, over: false });
         Some(events::unplaceable(name, &unplaced.sentence(), &unplaced.reasons, now))
     }
 }

@@ -34,22 +34,22 @@ pub(in crate::core) fn note_happenings(leading: &mut Leading<'_>, node: &NodeNam
             effects.extend(of_instance(leading, &change.pod, Some(node), happening));
         }
     }
-    leading.tell(effects);
+    leading.emit(effects);
 }
 
 /// Reports restarts that nodes told of when there was no leader: all of them at the begin of a leadership.
 pub(in crate::core) fn note_all_missed(leading: &mut Leading<'_>) {
-    let reports = leading.ears.reports().flat_map(|(node, report)| report.pods.iter().map(move |it| (node, it)));
+    let reports = leading.reports.all().flat_map(|(node, report)| report.pods.iter().map(move |it| (node, it)));
     let pods = reports.map(|(node, (pod, facts))| (node, pod, facts));
     let effects = missed(leading, pods);
-    leading.tell(effects);
+    leading.emit(effects);
 }
 
 /// The same for pods that this leader hears of for the first time.
 pub(in crate::core) fn note_missed(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
     let new = changes.iter().filter(|change| change.before.is_none());
     let effects = missed(leading, new.filter_map(|change| Some((node, &change.pod, change.after.as_ref()?))));
-    leading.tell(effects);
+    leading.emit(effects);
 }
 
 fn missed<'p>(
@@ -59,13 +59,13 @@ fn missed<'p>(
     let mut pages: BTreeMap<(&GroupName, u32), HistoryRecord> = BTreeMap::new();
     let mut effects = Vec::new();
     for (node, pod, facts) in pods.filter(|(_, _, facts)| facts.restarts > 0) {
-        if leading.state.histories.is_stored(&pod.group, pod.instance) || may_be_asked_for(leading, pod, facts) {
+        if leading.state.histories.is_stored(&pod.group, pod.instance) || may_be_requested(leading, pod, facts) {
             continue;
         }
         let page = page_of(pod.instance);
         let stored =
             pages.entry((&pod.group, page)).or_insert_with(|| observe::history::stored_page(leading, &pod.group, page));
-        let newest = stored.instances.get(&pod.instance).and_then(|ring| ring.events().last());
+        let newest = stored.instances.get(&pod.instance).and_then(|fire| fire.events().last());
         if let Some(missed) = notices::missed(facts, newest.map(|event| event.at)) {
             effects.extend(of_instance(leading, pod, Some(node), missed));
         }
@@ -74,14 +74,14 @@ fn missed<'p>(
 }
 
 /// Whether a user may have asked for the last restart: it happened before the last operation on the group was over.
-fn may_be_asked_for(leading: &Leading<'_>, pod: &PodId, facts: &PodFacts) -> bool {
+fn may_be_requested(leading: &Leading<'_>, pod: &PodId, facts: &PodFacts) -> bool {
     let Some(record) = leading.state.groups.get(&pod.group).map(|group| &group.record) else { return false };
     let is_answered = facts.starts_done > 0 || facts.restarts_done > 0;
     is_answered && (record.operation.is_some() || facts.restarted_at <= record.updated_at)
 }
 
 /// What a plan means for people: where instances go, why one has no place, what went wrong.
-pub(in crate::core) fn plan_told(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
+pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
     let mut told = if plan.store { moves(name, group.slots(), &plan.slots, leading.now) } else { Vec::new() };
     for (instance, incident) in &plan.incidents {
@@ -102,9 +102,9 @@ pub(in crate::core) fn plan_told(leading: &mut Leading<'_>, name: &GroupName, pl
     if let Some(release) = &plan.release {
         told.extend(rollout::told(name, group.release.as_ref(), release, leading.now));
     }
-    told.extend(leading.lead.journal.unplaceable(name, plan, leading.now));
-    let wait = waits::of_moves(leading.state, leading.ears, name, group);
-    told.extend(leading.lead.journal.stalled(name, wait, leading.now));
+    told.extend(leading.lead.event_dedup.unplaceable(name, plan, leading.now));
+    let wait = waits::of_moves(leading.state, leading.reports, name, group);
+    told.extend(leading.lead.event_dedup.stalled(name, wait, leading.now));
     told
 }
 

@@ -14,7 +14,7 @@ use crate::core::state::Warning;
 const MOST: u64 = 30_000;
 
 /// The leader's clock is this far ahead of that of NATS; a negative number when it is behind.
-pub(in crate::core) fn judge_clock(leading: &mut Leading<'_>, ahead_millis: i64) {
+pub(in crate::core) fn check_clock(leading: &mut Leading<'_>, ahead_millis: i64) {
     let is_known = leading.state.warnings.contains_key(&Warning::Clock);
     let seconds = ahead_millis.unsigned_abs() / 1_000;
     let message = match (ahead_millis.unsigned_abs() > MOST, is_known) {
@@ -37,5 +37,5 @@ pub(in crate::core) fn judge_clock(leading: &mut Leading<'_>, ahead_millis: i64)
             message
         }
     };
-    leading.tell(vec![Effect::Record(events::event(Kind::Leader, message, leading.now))]);
+    leading.emit(vec![Effect::Record(events::event(Kind::Leader, message, leading.now))]);
 }

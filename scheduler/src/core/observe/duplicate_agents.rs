@@ -21,13 +21,13 @@ const TELL_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 /// Agents that are not listened to, by the name they use.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Twins {
+pub(in crate::core) struct DuplicateAgents {
     by_node: BTreeMap<NodeName, (DuplicateAgent, Timestamp)>,
     /// Messages that were ignored.
     pub(in crate::core) ignored: u64,
 }
 
-impl Twins {
+impl DuplicateAgents {
     /// The second agent of a node, if one was heard lately.
     pub(in crate::core) fn of(&self, node: &NodeName, now: Timestamp, lately: Duration) -> Option<&DuplicateAgent> {
         self.by_node
@@ -43,18 +43,18 @@ impl Twins {
     fn note(&mut self, message: &ReportMessage, now: Timestamp) -> bool {
         self.ignored += 1;
         let stamp = message.stamp();
-        let (duplicate_agent, told_at) = self.by_node.entry(stamp.node.clone()).or_default();
+        let (duplicate_agent, reported_at) = self.by_node.entry(stamp.node.clone()).or_default();
         if *duplicate_agent.identity != *stamp.identity {
             *duplicate_agent = DuplicateAgent { identity: stamp.identity.to_string(), ..DuplicateAgent::default() };
-            *told_at = Timestamp::NEVER;
+            *reported_at = Timestamp::NEVER;
         }
         duplicate_agent.at = now;
         if let Some(address) = address_of(message) {
             address.clone_into(&mut duplicate_agent.address);
         }
-        let is_due = !told_at.happened() || now.since(*told_at) >= TELL_AGAIN_AFTER;
+        let is_due = !reported_at.happened() || now.since(*reported_at) >= TELL_AGAIN_AFTER;
         if is_due {
-            *told_at = now;
+            *reported_at = now;
         }
         is_due
     }
@@ -71,13 +71,14 @@ fn address_of(message: &ReportMessage) -> Option<&str> {
 impl Core {
     /// Reports that were ignored because another agent has their node's name.
     pub fn ignored_reports(&self) -> u64 {
-        self.ears.duplicate_agents.ignored
+        self.reports.duplicate_agents.ignored
     }
 
     /// Whether the message is of a second agent and is not listened to; with what people are to be told, if anything.
-    pub(in crate::core) fn turned_away(&mut self, message: &ReportMessage) -> Option<Option<String>> {
+    pub(in crate::core) fn is_from_duplicate_agent(&mut self, message: &ReportMessage) -> Option<Option<String>> {
         let stamp = message.stamp();
-        let heard = self.ears.get(&stamp.node).and_then(|ear| Some((ear.identity.as_str(), ear.heard_at?)));
+        let heard =
+            self.reports.get(&stamp.node).and_then(|observed| Some((observed.identity.as_str(), observed.heard_at?)));
         let (known, since) = match heard {
             Some(heard) => heard,
             // Who has not been heard by this process may be about to be: it is given the same time.
@@ -90,9 +91,9 @@ impl Core {
         if is_same || self.now.since(since) >= self.settings.suspect_after {
             return None;
         }
-        let host = self.state.hosts.get(&stamp.node).map(|host| host.facts.ip.clone()).unwrap_or_default();
+        let host = self.state.nodes.get(&stamp.node).map(|host| host.facts.ip.clone()).unwrap_or_default();
         let known = known.to_owned();
-        if !self.ears.duplicate_agents.note(message, self.now) {
+        if !self.reports.duplicate_agents.note(message, self.now) {
             return Some(None);
         }
         let at = address_of(message).unwrap_or("an unknown address");
@@ -108,7 +109,7 @@ impl Core {
         if let Key::Node(node) = keys::parse(key)
             && !self.stored.contains_key(key)
         {
-            self.ears.forget(&node);
+            self.reports.forget(&node);
         }
     }
 }

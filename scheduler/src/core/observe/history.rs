@@ -18,7 +18,7 @@ use crate::core::commit::{self, Bundle};
 use crate::core::io::Write;
 use crate::core::leader::Leading;
 use crate::core::state::{Group, State};
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 
 use super::reports::PodChange;
 
@@ -41,15 +41,15 @@ impl Histories {
     /// The last starts and stops of an instance, oldest first.
     pub(in crate::core) fn of(&self, name: &GroupName, instance: u32) -> Vec<Event> {
         let page = self.groups.get(name).and_then(|pages| pages.get(&page_of(instance)));
-        page.and_then(|page| page.instances.get(&instance)).map(|ring| ring.events().to_vec()).unwrap_or_default()
+        page.and_then(|page| page.instances.get(&instance)).map(|fire| fire.events().to_vec()).unwrap_or_default()
     }
 
     /// A page was read from the store: what is known beyond it stays, and stays unstored.
     pub(in crate::core) fn read(&mut self, name: &GroupName, page: u32, record: &HistoryRecord) {
         let known = self.groups.entry(name.clone()).or_default().entry(page).or_default();
-        for (instance, ring) in &record.instances {
+        for (instance, fire) in &record.instances {
             let mine = known.instances.entry(*instance).or_default();
-            for event in ring.events() {
+            for event in fire.events() {
                 mine.insert(event.clone());
             }
         }
@@ -137,7 +137,7 @@ impl State {
     }
 
     /// Takes in what changed pods tell by themselves, as a standby does.
-    pub(in crate::core) fn note_told(&mut self, node: &NodeName, changes: &[PodChange]) {
+    pub(in crate::core) fn note_reported_history(&mut self, node: &NodeName, changes: &[PodChange]) {
         for (change, after) in changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))) {
             self.note(node, &change.pod, &history::told(after));
         }
@@ -151,9 +151,9 @@ impl State {
         let same = |name: &GroupName| created(&before, name).is_some() && created(&before, name) == created(self, name);
         let kept: BTreeSet<GroupName> = before.histories.groups.keys().filter(|name| same(name)).cloned().collect();
         for (name, pages) in before.histories.groups.into_iter().filter(|(name, _)| kept.contains(name)) {
-            for (instance, ring) in pages.into_values().flat_map(|page| page.instances) {
+            for (instance, fire) in pages.into_values().flat_map(|page| page.instances) {
                 let pod = PodId { group: name.clone(), instance, version: 0, drift: 0 };
-                for event in ring.events() {
+                for event in fire.events() {
                     self.histories.insert(&pod, event.clone());
                 }
             }
@@ -175,22 +175,22 @@ fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> E
 
 /// A node reported changes.
 pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
-    leading.state.note_told(node, changes);
+    leading.state.note_reported_history(node, changes);
     for change in changes {
         let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), leading.now);
         leading.state.note(node, &change.pod, &vanished);
     }
-    plan_history(leading);
+    schedule_store(leading);
 }
 
 /// Takes in everything that was heard before this process knew the groups.
 pub(in crate::core) fn note_all_history(leading: &mut Leading<'_>) {
-    for (node, report) in leading.ears.reports() {
+    for (node, report) in leading.reports.all() {
         for (pod, facts) in &report.pods {
             leading.state.note(node, pod, &history::told(facts));
         }
     }
-    plan_history(leading);
+    schedule_store(leading);
 }
 
 /// A page as it is stored; empty when there is none that can be read.
@@ -211,13 +211,13 @@ pub(in crate::core) fn forget_reported(
     }
     if let Some(page) = leading.state.histories.report((name, instance, condition), None) {
         leading.state.histories.unstored.insert((name.clone(), page));
-        plan_history(leading);
+        schedule_store(leading);
     }
 }
 
-fn plan_history(leading: &mut Leading<'_>) {
+fn schedule_store(leading: &mut Leading<'_>) {
     if !leading.state.histories.unstored.is_empty() {
-        leading.lead.alarms.set_once(Alarm::History, leading.now + STORED_AFTER);
+        leading.lead.timers.set_once(Timer::History, leading.now + STORED_AFTER);
     }
 }
 
@@ -227,7 +227,7 @@ pub(in crate::core) fn store_history(leading: &mut Leading<'_>) {
     while let Some((name, page, record)) = leading.state.histories.next_unstored() {
         writes.push(commit::put(keys::history(&name, page), record));
         if writes.len() >= MOST_PAGES {
-            leading.lead.alarms.set_once(Alarm::History, leading.now + REST_AFTER);
+            leading.lead.timers.set_once(Timer::History, leading.now + REST_AFTER);
             break;
         }
     }

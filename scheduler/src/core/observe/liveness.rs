@@ -15,11 +15,11 @@ use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Judgement, Limits};
 
 use crate::core::commit::{self, Bundle};
-use crate::core::events::conditions::Concern;
+use crate::core::events::conditions::ConditionKey;
 use crate::core::io::{Effect, Mutant};
 use crate::core::leader::Leading;
 use crate::core::state::quarantine::Object;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 use crate::core::{commands, events, reconcile};
 
 use super::{history, losses, older_store};
@@ -36,29 +36,30 @@ impl Leading<'_> {
             return self.end_quarantine(&object, "its report was processed");
         }
         // The node is alive although its report cannot be processed: its instances stay there.
-        self.ears.hear(&node, self.now);
+        self.reports.hear(&node, self.now);
     }
 
     fn take_report(&mut self, node: &NodeName, message: ReportMessage) {
-        let folded = self.ears.fold(message, self.now);
+        let folded = self.reports.fold(message, self.now);
         if folded.ask {
             self.effects.push(Effect::AskWhole { node: node.clone() });
         }
         if !folded.heard {
             return;
         }
-        let facts = self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.facts);
+        let facts =
+            self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
         let zone = facts.and_then(|facts| facts.labels.get("zone"));
         self.panic_on_purpose_in("report", zone.map_or("", String::as_str));
         if let Some(progress) =
-            self.ears.get(node).and_then(|ear| ear.report.as_ref()).map(|report| &report.head.progress)
+            self.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.progress)
             && !self.lead.outbox.progress().covers(progress)
         {
             let progress = progress.clone();
             older_store::compare_progress(self, &progress);
         }
         self.note_hearing();
-        commands::nodes::stays_after_all(self, node);
+        commands::nodes::cancel_removal(self, node);
         for change in &folded.pods {
             self.guarded(&Object::Group(change.pod.group.clone()), |leading| {
                 let change = std::slice::from_ref(change);
@@ -69,7 +70,7 @@ impl Leading<'_> {
         }
         self.update_host(node);
         self.judge_node(node);
-        events::conditions::look(self, Concern::Engine(node.clone()));
+        events::conditions::check(self, ConditionKey::Engine(node.clone()));
         for change in &folded.pods {
             // What follows from one pod depends on its group's spec: a panic is the group's, not the node's.
             let object = Object::Group(change.pod.group.clone());
@@ -84,42 +85,42 @@ impl Leading<'_> {
         }
         self.register(node);
         self.check_order(node);
-        reconcile::input::look_at_vacancies(self, node);
+        reconcile::input::recheck_waiting(self, node);
     }
 
     fn note_hearing(&mut self) {
-        let deaf = self.now.since(self.lead.anybody_heard_at) >= self.settings.suspect_after;
+        let deaf = self.now.since(self.lead.last_heard_at) >= self.settings.suspect_after;
         if deaf && !self.has_mutant(Mutant::NoFailoverGrace) {
             self.lead.listening_since = self.now;
         }
-        self.lead.anybody_heard_at = self.now;
-        self.ears.listen(self.now, self.settings.suspect_after);
+        self.lead.last_heard_at = self.now;
+        self.reports.listen(self.now, self.settings.suspect_after);
     }
 
     fn update_host(&mut self, node: &NodeName) {
-        let Some(report) = self.ears.get(node).and_then(|ear| ear.report.as_ref()) else { return };
-        let engine_before = self.state.hosts.get(node).map(|host| host.engine);
+        let Some(report) = self.reports.get(node).and_then(|observed| observed.report.as_ref()) else { return };
+        let engine_before = self.state.nodes.get(node).map(|host| host.engine);
         let engine = report.head.engine;
-        if !self.state.put_host(node, &report.head.facts, engine) {
+        if !self.state.put_node(node, &report.head.facts, engine) {
             return;
         }
-        self.room_appeared();
+        self.retry_unschedulable();
         if engine_before != Some(engine) {
-            self.lead.dirty.extend(self.state.groups_on(node));
+            self.lead.to_reconcile.extend(self.state.groups_on(node));
             self.engine_changed(node, engine_before, engine);
         }
     }
 
     /// Somebody wants the group looked at: it is planned, and its nodes tell everything they have.
-    pub(in crate::core) fn look_anew(&mut self, name: GroupName) {
+    pub(in crate::core) fn refresh_group_view(&mut self, name: GroupName) {
         let Some(group) = self.state.groups.get(&name).filter(|group| group.is_present()) else { return };
         let nodes: BTreeSet<NodeName> = group.placed(&name).map(|(node, _, _)| node.clone()).collect();
         for node in nodes {
-            if self.ears.may_ask(&node, self.now) {
+            if self.reports.may_ask(&node, self.now) {
                 self.effects.push(Effect::AskWhole { node });
             }
         }
-        self.lead.dirty.insert(name);
+        self.lead.to_reconcile.insert(name);
     }
 
     /// Judges whether a node is alive and does what follows when that changed.
@@ -127,20 +128,20 @@ impl Leading<'_> {
         let judgement = self.judgement(node);
         match judgement.again_at {
             // With each report it is later; whoever looks at the earlier time finds that, and nothing is moved before.
-            Some(at) => self.lead.alarms.set_earlier(Alarm::Node(node.clone()), at),
-            None => self.lead.alarms.set(Alarm::Node(node.clone()), None),
+            Some(at) => self.lead.timers.set_earlier(Timer::Node(node.clone()), at),
+            None => self.lead.timers.set(Timer::Node(node.clone()), None),
         }
-        let Some(liveness) = self.state.hosts.hear(node) else { return };
+        let Some(liveness) = self.state.nodes.hear(node) else { return };
         let before = std::mem::replace(liveness, judgement.liveness);
         if before == judgement.liveness {
             return;
         }
-        self.lead.dirty.extend(self.state.groups_on(node));
-        reconcile::dependencies::wake_dependencies_on(self, node);
+        self.lead.to_reconcile.extend(self.state.groups_on(node));
+        reconcile::dependencies::recheck_dependencies_on(self, node);
         match judgement.liveness {
             Liveness::Alive => {
-                self.room_appeared();
-                self.lead.line.insert(node.clone());
+                self.retry_unschedulable();
+                self.lead.dispatch.schedule(node.clone());
                 self.heard_again(node, before);
             }
             Liveness::Lost => self.lost(node),
@@ -157,14 +158,14 @@ impl Leading<'_> {
             // Found by a new leader, or new: that is told when it registers.
             Liveness::Alive | Liveness::Unknown => return,
         };
-        self.tell(vec![events::of_node(node, message, self.now)]);
+        self.emit(vec![events::of_node(node, message, self.now)]);
     }
 
     fn suspect(&mut self, node: &NodeName, before: Liveness) {
         // Whom this leader has not heard itself may have been silent for long.
         if before == Liveness::Alive {
             let silence = events::shown(self.settings.suspect_after);
-            self.tell(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
+            self.emit(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
             losses::went_silent(self, node);
         }
     }
@@ -176,7 +177,7 @@ impl Leading<'_> {
             (_, EngineState::Hung) => Some("its engine does not answer"),
             (_, EngineState::Down) => Some("its engine cannot be reached"),
         };
-        self.tell(message.map(|message| events::of_node(node, message, self.now)).into_iter().collect());
+        self.emit(message.map(|message| events::of_node(node, message, self.now)).into_iter().collect());
     }
 
     fn judgement(&self, node: &NodeName) -> Judgement {
@@ -186,9 +187,9 @@ impl Leading<'_> {
             lost_after: settings.lost_after,
             grace: settings.failover_grace,
         };
-        let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
+        let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
         let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
-        let (listening_since, deaf_until) = (self.lead.listening_since, self.ears.deaf_until);
+        let (listening_since, deaf_until) = (self.lead.listening_since, self.reports.deaf_until);
         let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
             limits.grace = Duration::ZERO;
@@ -197,16 +198,16 @@ impl Leading<'_> {
             return liveness::judge(hearing, &limits, self.now);
         }
         let judgement = liveness::judge(hearing, &limits, self.now);
-        let deaf = self.now.since(self.lead.anybody_heard_at) >= settings.suspect_after;
-        let was_lost = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
-        let has_told = self.ears.get(node).is_some_and(|ear| ear.report.is_some());
+        let deaf = self.now.since(self.lead.last_heard_at) >= settings.suspect_after;
+        let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
+        let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {
             // It is there, and nobody knows yet what it has: that is not the same as having nothing.
             let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
             return Judgement { liveness, ..judgement };
         }
-        let is_outdated = self.ears.get(node).is_some_and(|ear| ear.is_outdated);
-        let was_suspect = self.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
+        let is_outdated = self.reports.get(node).is_some_and(|observed| observed.is_outdated);
+        let was_suspect = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
         if judgement.liveness == Liveness::Alive && was_suspect && is_outdated {
             // It is back and something happened there meanwhile: nobody acts on what it said before, its answer is under way.
             return Judgement { liveness: Liveness::Suspect, ..judgement };
@@ -218,10 +219,10 @@ impl Leading<'_> {
     }
 
     fn lost(&mut self, node: &NodeName) {
-        let seen = self.ears.get(node).and_then(|ear| ear.report.as_ref());
+        let seen = self.reports.get(node).and_then(|observed| observed.report.as_ref());
         let groups = seen.into_iter().flat_map(|report| report.pods.keys().map(|pod| pod.group.clone()));
-        self.lead.dirty.extend(groups.filter(|group| self.state.groups.contains_key(group)));
-        self.lead.dirty.extend(self.lead.draining.get(node).into_iter().flatten().cloned());
+        self.lead.to_reconcile.extend(groups.filter(|group| self.state.groups.contains_key(group)));
+        self.lead.to_reconcile.extend(self.lead.waiting_on_node.get(node).into_iter().flatten().cloned());
         if let Some(record) = self.state.records.get_mut(node).filter(|record| !record.lost) {
             record.lost = true;
             let writes = vec![commit::put(keys::node(node), &*record)];
@@ -232,16 +233,17 @@ impl Leading<'_> {
 
     /// Keeps the node's record true: new nodes, changed facts, nodes that came back.
     fn register(&mut self, node: &NodeName) {
-        let Some(host) = self.state.hosts.get(node) else { return };
-        let Some(ear) = self.ears.get(node) else { return };
-        let Some(own) = ear.report.as_ref().map(|report| &report.head.facts) else { return };
-        let is_known = |record: &NodeRecord| !record.lost && record.facts == *own && record.identity == ear.identity;
+        let Some(host) = self.state.nodes.get(node) else { return };
+        let Some(observed) = self.reports.get(node) else { return };
+        let Some(own) = observed.report.as_ref().map(|report| &report.head.facts) else { return };
+        let is_known =
+            |record: &NodeRecord| !record.lost && record.facts == *own && record.identity == observed.identity;
         if host.liveness != Liveness::Alive || self.state.records.get(node).is_some_and(is_known) {
             return;
         }
         let before = self.state.records.get(node);
         let engine_reported_at = before.map_or(Timestamp::NEVER, |record| record.engine_reported_at);
-        let (facts, identity) = (own.clone(), ear.identity.clone());
+        let (facts, identity) = (own.clone(), observed.identity.clone());
         let record = NodeRecord { facts, lost: false, identity, engine_reported_at };
         let writes = vec![commit::put(keys::node(node), &record)];
         let new = self.state.records.insert(node.clone(), record).is_none();
@@ -251,26 +253,26 @@ impl Leading<'_> {
 
     /// The node is heard: it gets an order it did not answer for, or its order again if it obeys another one.
     fn check_order(&mut self, node: &NodeName) {
-        let Some(ear) = self.ears.get(node) else { return };
-        let Some(report) = &ear.report else { return };
+        let Some(observed) = self.reports.get(node) else { return };
+        let Some(report) = &observed.report else { return };
         let now = self.now;
-        let known = self.lead.desks.contains_key(node);
-        let desk = self.lead.desk(node);
+        let known = self.lead.dispatch.get(node).is_some();
+        let queue = self.lead.dispatch.queue(node);
         if !known {
-            desk.begin(Some(&report.head));
+            queue.begin(Some(&report.head));
         }
-        desk.heard(now);
-        let answered = desk.answered_by(&report.head, now);
-        desk.check(&report.head, ear.told_at, ear.renewed_at(), now);
-        desk.note_obeyed(&report.head);
+        queue.heard(now);
+        let answered = queue.answered_by(&report.head, now);
+        queue.check(&report.head, observed.reported_at, observed.renewed_at(), now);
+        queue.note_applied(&report.head);
         if answered {
             return self.settled(node);
         }
-        if !desk.is_settled() {
-            let at = desk.not_before();
-            self.lead.line.insert(node.clone());
+        if !queue.is_settled() {
+            let at = queue.not_before();
+            self.lead.dispatch.schedule(node.clone());
             if at > now {
-                self.lead.alarms.set(Alarm::Order(node.clone()), Some(at));
+                self.lead.timers.set(Timer::Order(node.clone()), Some(at));
             }
         }
     }

@@ -14,7 +14,7 @@ use contract::time::Timestamp;
 
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 use crate::core::{commands, events};
 
 /// After the bus came back, nodes have so long beyond the usual to be heard again.
@@ -54,7 +54,7 @@ pub(in crate::core) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
         return;
     }
     leading.lead.losses.silent.insert(node.clone(), leading.now);
-    expect_verdict(leading);
+    check_soon(leading);
 }
 
 /// A node is heard again.
@@ -63,11 +63,11 @@ pub(in crate::core) fn came_back(leading: &mut Leading<'_>, node: &NodeName) {
 }
 
 /// Looks at the losses once more in a moment, if they are enough.
-fn expect_verdict(leading: &mut Leading<'_>) {
+fn check_soon(leading: &mut Leading<'_>) {
     if losses(leading).is_some() {
         // A bus that stood still for a moment lets everybody be heard in the next.
         let soon = leading.now + (leading.settings.suspect_after / 3).max(SOONEST);
-        leading.lead.alarms.set_once(Alarm::Losses, soon);
+        leading.lead.timers.set_once(Timer::Losses, soon);
     }
 }
 
@@ -76,18 +76,18 @@ fn losses(leading: &mut Leading<'_>) -> Option<(Vec<NodeName>, Timestamp)> {
     let since = leading.now - leading.settings.losses_within;
     leading.lead.losses.silent.retain(|_, at| *at > since);
     let silent = &leading.lead.losses.silent;
-    let enough = enough_to_stop(leading.settings.losses_stop, leading.state.hosts.len());
+    let enough = enough_to_stop(leading.settings.losses_stop, leading.state.nodes.len());
     let enough = enough.is_some_and(|enough| silent.len() >= enough);
     let last = silent.values().max().copied().filter(|_| enough && leading.state.engine.running)?;
     Some((silent.keys().cloned().collect(), last))
 }
 
 /// Stops the engine if so many nodes are still silent.
-pub(in crate::core) fn judge_losses(leading: &mut Leading<'_>) {
+pub(in crate::core) fn check_losses(leading: &mut Leading<'_>) {
     let Some((nodes, last)) = losses(leading) else { return };
-    let bus_works = leading.lead.anybody_heard_at > last || leading.now >= last + DEAD_BUS_KNOWN;
+    let bus_works = leading.lead.last_heard_at > last || leading.now >= last + DEAD_BUS_KNOWN;
     if !bus_works {
-        return expect_verdict(leading);
+        return check_soon(leading);
     }
     leading.lead.losses.forget();
     let mut bundle = commands::cluster::run_engine(leading, false);

@@ -15,7 +15,7 @@ use contract::report::{Heartbeat, PodFacts, Report, ReportDelta, ReportMessage, 
 use contract::state::RunState;
 use contract::time::Timestamp;
 
-use super::duplicate_agents::Twins;
+use super::duplicate_agents::DuplicateAgents;
 
 /// A node is asked for its whole report at most once in so long.
 const ASK_EVERY: Duration = Duration::from_secs(2);
@@ -25,14 +25,14 @@ const LATE: Duration = Duration::from_secs(10);
 
 /// Everything that is heard.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Ears {
-    nodes: BTreeMap<NodeName, Ear>,
+pub(in crate::core) struct ReportCache {
+    nodes: BTreeMap<NodeName, ObservedNode>,
     /// Agents under names that are taken.
-    pub(in crate::core) duplicate_agents: Twins,
+    pub(in crate::core) duplicate_agents: DuplicateAgents,
     /// How many pods of which group which node reports.
     sightings: Sightings,
     /// When any node was last heard.
-    anybody_at: Option<Timestamp>,
+    last_heard_at: Option<Timestamp>,
     /// When somebody was heard again after nobody was for long enough to suspect oneself.
     pub(in crate::core) deaf_until: Timestamp,
     /// How many of a group's pods have come to something, whatever that is.
@@ -43,7 +43,7 @@ type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
 
 /// What is heard from one node.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Ear {
+pub(in crate::core) struct ObservedNode {
     pub(in crate::core) report: Option<Report>,
     /// The agent that is listened to; empty for one that does not say.
     pub(in crate::core) identity: String,
@@ -53,7 +53,7 @@ pub(in crate::core) struct Ear {
     /// What it last said does not fit what is known of it: its whole report is asked for.
     pub(in crate::core) is_outdated: bool,
     /// When the node last told about itself, and not only that it is there.
-    pub(in crate::core) told_at: Timestamp,
+    pub(in crate::core) reported_at: Timestamp,
     asked_at: Option<Timestamp>,
     /// The incarnation before the present one and when it was replaced: its late messages are old, whatever their number.
     /// Not for ever: which of two came first is a guess when one of them was delayed, and a wrong guess must heal.
@@ -88,17 +88,17 @@ enum Age {
     Gap,
 }
 
-impl Ears {
-    pub(in crate::core) fn get(&self, node: &NodeName) -> Option<&Ear> {
+impl ReportCache {
+    pub(in crate::core) fn get(&self, node: &NodeName) -> Option<&ObservedNode> {
         self.nodes.get(node)
     }
     /// The agent that speaks for the node; empty for one that does not say.
     pub(in crate::core) fn identity(&self, node: &NodeName) -> &str {
-        self.nodes.get(node).map_or("", |ear| &ear.identity)
+        self.nodes.get(node).map_or("", |observed| &observed.identity)
     }
     /// Every node that ever reported whole.
-    pub(in crate::core) fn reports(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
-        self.nodes.iter().filter_map(|(name, ear)| Some((name, ear.report.as_ref()?)))
+    pub(in crate::core) fn all(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
+        self.nodes.iter().filter_map(|(name, observed)| Some((name, observed.report.as_ref()?)))
     }
     /// What `node` says about `pod`.
     pub(in crate::core) fn pod(&self, node: &NodeName, pod: &PodId) -> Option<&PodFacts> {
@@ -125,22 +125,22 @@ impl Ears {
         node: &NodeName,
         pods: RangeInclusive<PodId>,
     ) -> impl Iterator<Item = (&PodId, &PodFacts)> {
-        let report = self.nodes.get(node).and_then(|ear| ear.report.as_ref());
+        let report = self.nodes.get(node).and_then(|observed| observed.report.as_ref());
         report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
     }
     /// Whether `node` may be asked for its whole report now; it counts as asked.
     pub(in crate::core) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
-        let Some(ear) = self.nodes.get_mut(node) else { return false };
-        let may = ear.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
+        let Some(observed) = self.nodes.get_mut(node) else { return false };
+        let may = observed.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
         if may {
-            ear.asked_at = Some(now);
+            observed.asked_at = Some(now);
         }
         may
     }
 
     /// Somebody is heard; who heard nobody for `pause` was deaf.
     pub(in crate::core) fn listen(&mut self, now: Timestamp, pause: Duration) {
-        let before = self.anybody_at.replace(now);
+        let before = self.last_heard_at.replace(now);
         if before.is_some_and(|before| now.since(before) >= pause) {
             self.deaf_until = now;
         }
@@ -148,8 +148,8 @@ impl Ears {
 
     /// Whatever the node said is forgotten.
     pub(in crate::core) fn forget(&mut self, node: &NodeName) {
-        let ear = self.nodes.remove(node);
-        for (pod, facts) in ear.and_then(|ear| ear.report).into_iter().flat_map(|report| report.pods) {
+        let observed = self.nodes.remove(node);
+        for (pod, facts) in observed.and_then(|observed| observed.report).into_iter().flat_map(|report| report.pods) {
             self.count(node, &[PodChange { pod, before: Some(facts), after: None }]);
         }
         self.duplicate_agents.forget(node);
@@ -162,14 +162,14 @@ impl Ears {
 
     /// Forgets what the node reported, but not that it was heard, without relying on counts that a panic may have left wrong.
     pub(in crate::core) fn discard(&mut self, node: &NodeName) {
-        if let Some(ear) = self.nodes.get_mut(node) {
-            let Ear { identity, heard_at, retired, .. } = std::mem::take(ear);
-            *ear = Ear { identity, heard_at, retired, ..Ear::default() };
+        if let Some(observed) = self.nodes.get_mut(node) {
+            let ObservedNode { identity, heard_at, retired, .. } = std::mem::take(observed);
+            *observed = ObservedNode { identity, heard_at, retired, ..ObservedNode::default() };
         }
         self.sightings = Sightings::new();
         self.arrived = BTreeMap::new();
-        for (node, ear) in &self.nodes {
-            for (pod, facts) in ear.report.iter().flat_map(|report| &report.pods) {
+        for (node, observed) in &self.nodes {
+            for (pod, facts) in observed.report.iter().flat_map(|report| &report.pods) {
                 *self.sightings.entry(pod.group.clone()).or_default().entry(node.clone()).or_default() += 1;
                 if has_arrived(facts) {
                     *self.arrived.entry(pod.group.clone()).or_default() += 1;
@@ -186,22 +186,22 @@ impl Ears {
     /// Folds one message.
     pub(in crate::core) fn fold(&mut self, message: ReportMessage, now: Timestamp) -> Folded {
         let node = message.stamp().node.clone();
-        let ear = self.nodes.entry(node.clone()).or_default();
+        let observed = self.nodes.entry(node.clone()).or_default();
         let tells = !matches!(message, ReportMessage::Heartbeat(_));
-        if *ear.identity != *message.stamp().identity {
-            ear.identity = message.stamp().identity.to_string();
+        if *observed.identity != *message.stamp().identity {
+            observed.identity = message.stamp().identity.to_string();
         }
         let mut folded = match message {
-            ReportMessage::Whole(report) => ear.whole(report, &self.sightings, now),
-            ReportMessage::Delta(delta) => ear.delta(delta, &self.sightings, now),
-            ReportMessage::Heartbeat(heartbeat) => ear.heartbeat(&heartbeat, now),
+            ReportMessage::Whole(report) => observed.whole(report, &self.sightings, now),
+            ReportMessage::Delta(delta) => observed.delta(delta, &self.sightings, now),
+            ReportMessage::Heartbeat(heartbeat) => observed.heartbeat(&heartbeat, now),
         };
         if folded.heard {
-            ear.heard_at = Some(now);
-            ear.is_outdated = folded.ask;
+            observed.heard_at = Some(now);
+            observed.is_outdated = folded.ask;
         }
         if folded.heard && tells && !folded.ask {
-            ear.told_at = now;
+            observed.reported_at = now;
         }
         self.count(&node, &folded.pods);
         folded.ask = folded.ask && self.may_ask(&node, now);
@@ -247,7 +247,7 @@ impl Ears {
     }
 }
 
-impl Ear {
+impl ObservedNode {
     /// When the agent was last heard to have started anew.
     pub(in crate::core) fn renewed_at(&self) -> Option<Timestamp> {
         self.retired.as_ref().map(|(_, at)| *at)
@@ -385,28 +385,28 @@ mod tests {
 
     #[test]
     fn who_has_arrived_is_counted_once_and_no_longer_when_its_node_is_forgotten() {
-        let (mut ears, group) = (Ears::default(), "a".parse().unwrap());
+        let (mut reports, group) = (ReportCache::default(), "a".parse().unwrap());
         let mut hear = |node: &str, sequence, state| {
             let pod = format!("a.v1-i{}-d0", &node[1..]);
-            ears.fold(with(report(node, &pod), sequence, state), Timestamp::from_millis(1));
-            ears.arrived(&group)
+            reports.fold(with(report(node, &pod), sequence, state), Timestamp::from_millis(1));
+            reports.arrived(&group)
         };
         assert_eq!(hear("n1", 1, RunState::Pending), 0);
         assert_eq!(hear("n1", 2, RunState::Success), 1);
         assert_eq!(hear("n1", 3, RunState::Exit), 1);
         assert_eq!(hear("n2", 1, RunState::Error), 2);
         assert_eq!(hear("n2", 2, RunState::Pending), 1);
-        ears.forget(&"n1".parse().unwrap());
-        assert_eq!((ears.arrived(&group), ears.arrived.len()), (0, 0));
+        reports.forget(&"n1".parse().unwrap());
+        assert_eq!((reports.arrived(&group), reports.arrived.len()), (0, 0));
     }
 
     #[test]
     fn a_group_that_two_nodes_report_has_its_name_in_memory_once() {
-        let mut ears = Ears::default();
-        ears.fold(report("n1", "a.v1-i1-d0"), Timestamp::from_millis(1));
-        ears.fold(report("n2", "a.v1-i2-d0"), Timestamp::from_millis(1));
+        let mut reports = ReportCache::default();
+        reports.fold(report("n1", "a.v1-i1-d0"), Timestamp::from_millis(1));
+        reports.fold(report("n2", "a.v1-i2-d0"), Timestamp::from_millis(1));
         let names: Vec<&str> =
-            ears.reports().flat_map(|(_, report)| report.pods.keys()).map(|pod| pod.group.as_str()).collect();
+            reports.all().flat_map(|(_, report)| report.pods.keys()).map(|pod| pod.group.as_str()).collect();
         assert_eq!(names, ["a", "a"]);
         assert!(std::ptr::eq(names[0], names[1]));
     }

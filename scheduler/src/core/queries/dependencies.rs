@@ -9,18 +9,18 @@ use contract::state::TargetState;
 use planner::dependency::place_of;
 use planner::view;
 
-use super::Library;
+use super::Queries;
 
-impl Library<'_> {
+impl Queries<'_> {
     /// One dependency pod, copied from memory: nobody waits for an update of it.
     pub(in crate::core) fn dependency(&self, name: &GroupName) -> Option<DependencyView> {
         let entry = self.state.dependencies.entries.get(name).filter(|entry| !entry.is_removing())?;
         let mut pods: BTreeMap<String, Vec<PodView>> = BTreeMap::new();
         for pair in &entry.pairs {
             let Ok(id) = place_of(pair).pod_id(name, pair.version) else { continue };
-            let host = self.state.hosts.get(&pair.node);
+            let host = self.state.nodes.get(&pair.node);
             let slot = Slot { node: Some(pair.node.clone()), version: pair.version, ..Slot::default() };
-            let facts = view::pod_facts(&slot, self.ears.pod(&pair.node, &id), host);
+            let facts = view::pod_facts(&slot, self.reports.pod(&pair.node, &id), host);
             let addresses = facts.containers.iter().map(|container| container.ip.clone()).collect();
             let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
             let node = Some(pair.node.clone());

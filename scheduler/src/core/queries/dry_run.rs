@@ -26,14 +26,14 @@ use planner::placement::{Candidate, Standings, Tenants};
 use planner::rollout::controller::Release;
 
 use crate::core::commands::admission::{Admission, malformed};
-use crate::core::commands::spec::Respec;
+use crate::core::commands::spec::SpecChange;
 use crate::core::commands::strategy::past_new_gates;
-use crate::core::reconcile::input::{ALL, Scene, Sight, Surplus, counted};
+use crate::core::reconcile::input::{ALL, GroupInput, ReportedPods, Terminating, counted};
 use crate::core::state::{Group, pods_of};
 
-use super::Library;
+use super::Queries;
 
-impl Library<'_> {
+impl Queries<'_> {
     /// What to compute the plan of a spec from, or why the spec would be refused.
     pub(in crate::core) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
@@ -78,8 +78,8 @@ impl Library<'_> {
         let is_new = !group.record.spec.pod.patched(spec.pod.clone(), self.now).asks_the_same(&group.record.spec.pod);
         if is_new {
             group = match admission.patched(name, &group, spec.pod)? {
-                Respec::Next(record) => group.with_record(*record, cores),
-                Respec::Not(reason) => return Err(Refusal::Unfit { reason }),
+                SpecChange::Next(record) => group.with_record(*record, cores),
+                SpecChange::Not(reason) => return Err(Refusal::Unfit { reason }),
             };
         }
         Ok(group)
@@ -92,11 +92,11 @@ impl Library<'_> {
         group: &Group,
         look: impl FnOnce(&GroupFacts<'_>) -> T,
     ) -> T {
-        let surplus = self.surplus(name, group);
-        let scene = Scene {
+        let surplus = self.terminating(name, group);
+        let scene = GroupInput {
             state: self.state,
             settings: self.settings,
-            sight: Sight::of(self.ears, name, group),
+            sight: ReportedPods::of(self.reports, name, group),
             surplus: &surplus,
             vacated: group.slots().iter().map(|slot| slot.leaves.is_none()).collect(),
             lingers: false,
@@ -236,10 +236,10 @@ fn seen_by_affinity(spec: &PodSpec) -> PodSpec {
     }
 }
 
-impl Library<'_> {
+impl Queries<'_> {
     /// The pods of a conducted group that are to go, as far as reports tell.
-    pub(in crate::core) fn surplus(&self, name: &GroupName, group: &Group) -> Surplus {
-        let pods = |node| self.ears.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
-        counted(name, group, self.ears.sightings(name).flat_map(pods))
+    pub(in crate::core) fn terminating(&self, name: &GroupName, group: &Group) -> Terminating {
+        let pods = |node| self.reports.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
+        counted(name, group, self.reports.sightings(name).flat_map(pods))
     }
 }

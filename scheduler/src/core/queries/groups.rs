@@ -14,14 +14,14 @@ use planner::view::{self, Standing};
 
 use crate::core::state::{Group, pod_id};
 
-use super::Library;
+use super::Queries;
 
 /// Lines of one list at most: an asker with more patience asks again after the last name.
 const MOST_LINES: u32 = 1_000;
 /// Nodes that the reason of one wait names.
 const MOST_NODES_SHOWN: usize = 3;
 
-impl Library<'_> {
+impl Queries<'_> {
     pub(super) fn group(&self, name: &GroupName) -> Option<GroupView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let pods = self.pods(name, group);
@@ -64,8 +64,8 @@ impl Library<'_> {
 
     fn pod(&self, name: &GroupName, index: usize, slot: &Slot) -> PodView {
         let id = pod_id(name, index, slot);
-        let host = slot.node.as_ref().and_then(|node| self.state.hosts.get(node));
-        let seen = slot.node.as_ref().and_then(|node| self.ears.pod(node, &id));
+        let host = slot.node.as_ref().and_then(|node| self.state.nodes.get(node));
+        let seen = slot.node.as_ref().and_then(|node| self.reports.pod(node, &id));
         let node_ip = host.map(|host| host.facts.ip.clone()).unwrap_or_default();
         let facts = view::pod_facts(slot, seen, host);
         let addresses = addresses(slot, &facts);
@@ -153,7 +153,7 @@ fn standing(group: &Group, pods: &[PodView]) -> Standing {
 /// What a group that is being removed waits for.
 fn waits_of_removal(group: &Group) -> Option<String> {
     let named = group.slots().iter().filter_map(|slot| slot.leaves.as_ref());
-    let nodes: BTreeSet<&str> = named.chain(&group.draining).map(NodeName::as_str).collect();
+    let nodes: BTreeSet<&str> = named.chain(&group.unconfirmed_nodes).map(NodeName::as_str).collect();
     if !group.is_removing() || nodes.is_empty() {
         return None;
     }

@@ -13,17 +13,17 @@ use contract::query::{Answer, ClusterView, Liveness, Query};
 use contract::time::Timestamp;
 
 use crate::core::io::Settings;
-use crate::core::observe::reports::Ears;
+use crate::core::observe::reports::ReportCache;
 use crate::core::state::State;
 
 use self::dry_run::DryRun;
 
 /// What questions are answered from.
-pub(in crate::core) struct Library<'a> {
+pub(in crate::core) struct Queries<'a> {
     pub(in crate::core) settings: &'a Settings,
     pub(in crate::core) term: Option<Term>,
     pub(in crate::core) state: &'a State,
-    pub(in crate::core) ears: &'a Ears,
+    pub(in crate::core) reports: &'a ReportCache,
     pub(in crate::core) now: Timestamp,
 }
 
@@ -35,7 +35,7 @@ pub(in crate::core) enum Answered {
     Later(Box<DryRun>),
 }
 
-impl Library<'_> {
+impl Queries<'_> {
     /// Answers one question, or says what is to be computed for it.
     pub(in crate::core) fn answer(&self, query: Query) -> Answered {
         Answered::Now(match query {
@@ -69,9 +69,10 @@ impl Library<'_> {
         let (count, instances) = groups.fold((0, 0), |(count, sum), group| {
             (count + 1, sum + u64::try_from(group.record.spec.num_instances).unwrap_or(0))
         });
-        let hosts = self.state.hosts.iter();
+        let hosts = self.state.nodes.iter();
         let heard = hosts.clone().filter(|(_, host)| host.liveness != Liveness::Lost);
-        let running = heard.filter_map(|(name, _)| self.ears.get(name)).map(|ear| u64::from(ear.running)).sum();
+        let running =
+            heard.filter_map(|(name, _)| self.reports.get(name)).map(|observed| u64::from(observed.running)).sum();
         ClusterView {
             scheduler: self.settings.name.clone(),
             term: self.term,

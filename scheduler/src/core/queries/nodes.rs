@@ -9,11 +9,11 @@ use planner::placement::Candidate;
 
 use crate::core::reconcile::waits;
 
-use super::Library;
+use super::Queries;
 
-impl Library<'_> {
+impl Queries<'_> {
     pub(in crate::core) fn nodes(&self) -> Vec<NodeView> {
-        self.state.hosts.iter().map(|(name, host)| self.node(name, host)).collect()
+        self.state.nodes.iter().map(|(name, host)| self.node(name, host)).collect()
     }
 
     fn node(&self, name: &NodeName, host: &Candidate) -> NodeView {
@@ -38,9 +38,9 @@ impl Library<'_> {
 
     /// Everything about one node.
     pub(in crate::core) fn node_page(&self, name: &NodeName) -> Option<NodePage> {
-        let host = self.state.hosts.get(name)?;
-        let ear = self.ears.get(name);
-        let reported = ear.and_then(|ear| ear.report.as_ref()).map(|report| &report.pods);
+        let host = self.state.nodes.get(name)?;
+        let observed = self.reports.get(name);
+        let reported = observed.and_then(|observed| observed.report.as_ref()).map(|report| &report.pods);
         let placed = self.state.assigned.get(name);
         let mut pods: Vec<NodePod> = placed.into_iter().flatten().map(|(pod, _)| self.placed_on(name, pod)).collect();
         // What the node still has of others is on its way out; dependency pods go with those who need them.
@@ -51,16 +51,16 @@ impl Library<'_> {
         Some(NodePage {
             node: self.node(name, host),
             said: intent.map(|intent| intent.labels.clone()).unwrap_or_default(),
-            identity: self.ears.identity(name).to_owned(),
-            heard_at: ear.and_then(|ear| ear.heard_at),
+            identity: self.reports.identity(name).to_owned(),
+            heard_at: observed.and_then(|observed| observed.heard_at),
             removing: intent.is_some_and(|intent| intent.removing),
             pods,
-            duplicate_agent: self.ears.duplicate_agents.of(name, self.now, self.settings.lost_after).cloned(),
+            duplicate_agent: self.reports.duplicate_agents.of(name, self.now, self.settings.lost_after).cloned(),
         })
     }
 
     fn placed_on(&self, node: &NodeName, pod: &PodId) -> NodePod {
-        self.line_of(node, pod, self.ears.pod(node, pod), false)
+        self.line_of(node, pod, self.reports.pod(node, pod), false)
     }
 
     fn line_of(&self, node: &NodeName, pod: &PodId, seen: Option<&PodFacts>, leaving: bool) -> NodePod {
@@ -70,7 +70,7 @@ impl Library<'_> {
         let exit = || seen.and_then(PodFacts::present_exit).map(|exit| exit.describe(self.now));
         let wanted = group.map(|group| group.record.last_error.clone());
         let leaves = group.filter(|group| group.record.drifts.iter().any(|drift| drift.from == *node));
-        let waits = leaves.and_then(|group| waits::of_moves(self.state, self.ears, &pod.group, group));
+        let waits = leaves.and_then(|group| waits::of_moves(self.state, self.reports, &pod.group, group));
         let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
         let slot = group.zip(index).and_then(|(group, index)| group.slots().get(index));
         let unplaced = slot.map(|slot| slot.why.clone()).filter(|why| !why.is_empty());

@@ -8,9 +8,9 @@ use contract::rollout_view::{RevisionView, RevisionsView};
 use crate::core::state::Group;
 use crate::core::state::revisions::present_known;
 
-use super::Library;
+use super::Queries;
 
-impl Library<'_> {
+impl Queries<'_> {
     /// The revisions of a group.
     pub(in crate::core) fn revisions(&self, name: &GroupName) -> Answer {
         let group = self.state.groups.get(name).filter(|group| group.is_present());

@@ -30,10 +30,10 @@ use planner::rollout::moment::Moment;
 use planner::rollout::release::Phase;
 
 use crate::core::events::rollout::kind_word;
-use crate::core::reconcile::input::Sight;
+use crate::core::reconcile::input::ReportedPods;
 use crate::core::state::{Group, pod_id};
 
-use super::Library;
+use super::Queries;
 use super::rollout_message::why;
 
 /// A release as it is looked at.
@@ -51,7 +51,7 @@ pub(super) struct RolloutSnapshot<'a> {
     pub(super) can_undo: bool,
 }
 
-impl Library<'_> {
+impl Queries<'_> {
     /// Where the release of a group stands.
     pub(in crate::core) fn rollout(&self, name: &GroupName) -> Option<RolloutView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
@@ -68,13 +68,13 @@ impl Library<'_> {
             instances: &instances,
             budget: self.with_facts(name, group, |facts| limits(facts, self.now)),
             is_running: self.state.engine.running,
-            can_undo: self.admission().way_back(name, None).is_ok_and(|back| !back.is_present),
+            can_undo: self.admission().rollback_target(name, None).is_ok_and(|back| !back.is_present),
         };
         Some(RolloutView { name: name.to_string(), ..look.view(instances.clone()) })
     }
 
     fn instances(&self, name: &GroupName, group: &Group, facts: &GroupFacts<'_>) -> Vec<RolloutInstance> {
-        let sight = Sight::of(self.ears, name, group);
+        let sight = ReportedPods::of(self.reports, name, group);
         let spec = &group.record.spec;
         let min_ready = spec.min_ready();
         let pod = |slot: &Slot, seen: Option<&PodFacts>| {

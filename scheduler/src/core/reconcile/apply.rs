@@ -15,11 +15,11 @@ use crate::core::{events, state};
 
 pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: GroupPlan) {
     if plan.waiting {
-        leading.lead.waiting.insert(name.clone())
+        leading.lead.unschedulable.insert(name.clone())
     } else {
-        leading.lead.waiting.remove(name)
+        leading.lead.unschedulable.remove(name)
     };
-    let effects = events::incident::plan_told(leading, name, &plan);
+    let effects = events::incident::events_of_plan(leading, name, &plan);
     let mut bundle = Bundle { effects, ..Bundle::default() };
     let is_news = plan.record.is_some() || plan.release.is_some();
     let group = leading.state.groups.get(name).filter(|_| is_news);
@@ -35,13 +35,13 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         if let Some(record) = plan.record {
             if record.operation.is_none() && !record.drifts.is_empty() {
                 // The lock is free for who waited for it.
-                leading.lead.dirty.insert(name.clone());
+                leading.lead.to_reconcile.insert(name.clone());
             }
             bundle.writes.push(set_record(leading, name, record));
         }
         if plan.store {
             bundle.put_slots(name, &plan.slots);
-            leading.room_appeared();
+            leading.retry_unschedulable();
         }
         leading.state.set_slots(name, plan.slots);
         bundle.changes = before.map(|before| before.changes_to(&leading.state.assignments(name))).unwrap_or_default();

@@ -15,7 +15,7 @@ use contract::state::RunState;
 use crate::core::leader::Leading;
 use crate::core::observe::reports::PodChange;
 use crate::core::state::Group;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 
 /// A group that is coming up is looked at so often if it does not get on.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
@@ -23,39 +23,39 @@ const LOOK_EVERY: Duration = Duration::from_secs(20);
 const PARTS: usize = 10;
 
 /// How many instances of a group had come to something when it was last to be looked at.
-pub(in crate::core) type ComingUp = BTreeMap<GroupName, usize>;
+pub(in crate::core) type Coalesced = BTreeMap<GroupName, usize>;
 
 /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
 /// them is there.
 pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChange) {
     let name = change.pod.group.clone();
     match leading.state.groups.get(&name) {
-        Some(group) if is_coming_up(group) && is_expected(change) => {
-            if leading.ears.arrived(&name) < group.slots().len() {
-                return leading.lead.alarms.set_once(Alarm::ComingUp(name), leading.now + LOOK_EVERY);
+        Some(group) if is_starting(group) && is_expected(change) => {
+            if leading.reports.arrived(&name) < group.slots().len() {
+                return leading.lead.timers.set_once(Timer::Coalesced(name), leading.now + LOOK_EVERY);
             }
         }
         Some(_) | None => {}
     }
-    leading.reported(name);
+    leading.reconcile_soon(name);
 }
 
 /// The time has come to look at a group that was coming up.
-pub(in crate::core) fn look_at_coming(leading: &mut Leading<'_>, name: GroupName) {
-    let Some(group) = leading.state.groups.get(&name).filter(|group| is_coming_up(group)) else {
-        leading.lead.coming_up.remove(&name);
+pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupName) {
+    let Some(group) = leading.state.groups.get(&name).filter(|group| is_starting(group)) else {
+        leading.lead.coalesced.remove(&name);
         return;
     };
-    let (arrived, instances) = (leading.ears.arrived(&name), group.slots().len());
-    let before = leading.lead.coming_up.insert(name.clone(), arrived).unwrap_or(0);
-    leading.lead.alarms.set_once(Alarm::ComingUp(name.clone()), leading.now + LOOK_EVERY);
+    let (arrived, instances) = (leading.reports.arrived(&name), group.slots().len());
+    let before = leading.lead.coalesced.insert(name.clone(), arrived).unwrap_or(0);
+    leading.lead.timers.set_once(Timer::Coalesced(name.clone()), leading.now + LOOK_EVERY);
     if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
-        leading.lead.dirty.insert(name);
+        leading.lead.to_reconcile.insert(name);
     }
 }
 
 /// All its instances are made or scaled at once, and nothing of it waits for one of them.
-fn is_coming_up(group: &Group) -> bool {
+fn is_starting(group: &Group) -> bool {
     let at_once = match group.record.operation.as_ref().map(|operation| operation.kind) {
         Some(Operation::Deploying | Operation::Scheduling) => true,
         Some(

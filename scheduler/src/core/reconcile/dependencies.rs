@@ -21,7 +21,7 @@ use crate::core::io::{Effect, Mutant};
 use crate::core::leader::Leading;
 use crate::core::state::dependencies::{Dependency, order_changes, record_writes};
 use crate::core::state::quarantine::{Object, attempt};
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 use crate::core::{commands, events};
 
 use super::input;
@@ -36,7 +36,7 @@ const LARGE_EVERY: Duration = Duration::from_millis(200);
 const POLLS: u32 = 5;
 
 /// A leadership begins: what is stored goes to the desks before any order leaves.
-pub(in crate::core) fn seat_dependencies(leading: &mut Leading<'_>) {
+pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
     let forgets = leading.has_mutant(Mutant::ForgetsPairs);
     if forgets {
         return;
@@ -45,20 +45,20 @@ pub(in crate::core) fn seat_dependencies(leading: &mut Leading<'_>) {
         let seated = attempt(|| {
             let entry = leading.state.dependencies.entries.get(&name);
             for change in entry.into_iter().flat_map(|entry| order_changes(&name, &[], entry)) {
-                leading.lead.put_on_desk(&change);
+                leading.lead.dispatch.change(&change);
             }
         });
         if let Err(panic) = seated {
-            leading.set_aside(&Object::Dependency(name), &panic);
+            leading.quarantine_at_start(&Object::Dependency(name), &panic);
         }
     }
 }
 
 /// A leadership begins: everything is looked at.
 pub(in crate::core) fn begin_dependencies(leading: &mut Leading<'_>) {
-    let nodes: BTreeSet<NodeName> = leading.state.hosts.keys().cloned().collect();
+    let nodes: BTreeSet<NodeName> = leading.state.nodes.keys().cloned().collect();
     for (name, entry) in &mut leading.state.dependencies.entries {
-        leading.state.dependencies.dirty.insert(name.clone());
+        leading.state.dependencies.to_reconcile.insert(name.clone());
         if entry.is_removing() {
             // Which nodes had it is not stored: every node must say that it obeys.
             entry.waits_for.clone_from(&nodes);
@@ -67,19 +67,19 @@ pub(in crate::core) fn begin_dependencies(leading: &mut Leading<'_>) {
 }
 
 /// Plans what is marked, a bounded number of them.
-pub(in crate::core) fn plan_dependencies(leading: &mut Leading<'_>) {
-    if commands::cluster::is_held_back(leading) {
+pub(in crate::core) fn reconcile_dependencies(leading: &mut Leading<'_>) {
+    if commands::cluster::is_paused(leading) {
         return;
     }
     for _ in 0..MOST_PLANS {
-        let Some(name) = leading.state.dependencies.dirty.pop_first() else { return };
+        let Some(name) = leading.state.dependencies.to_reconcile.pop_first() else { return };
         leading.reconcile(&Object::Dependency(name.clone()), |leading| reconcile_dependency(leading, &name));
     }
 }
 
 /// Marks one.
-pub(in crate::core) fn wake_dependency(leading: &mut Leading<'_>, name: GroupName) {
-    leading.state.dependencies.dirty.insert(name);
+pub(in crate::core) fn mark_dependency(leading: &mut Leading<'_>, name: GroupName) {
+    leading.state.dependencies.to_reconcile.insert(name);
 }
 
 /// Marks the next one of the slow sweep.
@@ -88,7 +88,7 @@ pub(in crate::core) fn sweep_dependencies(leading: &mut Leading<'_>) {
     let after = known.swept.take().map_or(Bound::Unbounded, Bound::Excluded);
     let next = known.entries.range((after, Bound::Unbounded)).next().or_else(|| known.entries.iter().next());
     known.swept = next.map(|(name, _)| name.clone());
-    known.dirty.extend(known.swept.clone());
+    known.to_reconcile.extend(known.swept.clone());
 }
 
 /// A node reported something about a pod that may be a dependency's.
@@ -99,35 +99,35 @@ pub(in crate::core) fn dependency_reported(leading: &mut Leading<'_>, node: &Nod
     let Some(entry) = known.entries.get(&name).filter(|entry| entry.is_outdated()) else { return };
     let not_before = entry.planned_at + LARGE_EVERY;
     if entry.pairs.len() > LARGE && leading.now < not_before {
-        leading.lead.alarms.set_earlier(Alarm::Dependency(name), not_before);
+        leading.lead.timers.set_earlier(Timer::Dependency(name), not_before);
     } else {
-        wake_dependency(leading, name);
+        mark_dependency(leading, name);
     }
 }
 
 /// The node told something or took its order: removals that wait for it look again.
-pub(in crate::core) fn look_at_removals(leading: &mut Leading<'_>, node: &NodeName) {
+pub(in crate::core) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
     let waits = |name: &&GroupName| known.entries.get(*name).is_some_and(|entry| entry.waits_for.contains(node));
-    known.dirty.extend(known.removing.iter().filter(waits).cloned());
+    known.to_reconcile.extend(known.removing.iter().filter(waits).cloned());
 }
 
 /// Whether a node is heard changed: updates and removals that wait for it look again.
-pub(in crate::core) fn wake_dependencies_on(leading: &mut Leading<'_>, node: &NodeName) {
+pub(in crate::core) fn recheck_dependencies_on(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
     let guests = known.guests.get(node).into_iter().flat_map(BTreeMap::values);
-    known.dirty.extend(guests.map(|guest| guest.dependency.clone()));
-    known.dirty.extend(known.removing.iter().cloned());
+    known.to_reconcile.extend(guests.map(|guest| guest.dependency.clone()));
+    known.to_reconcile.extend(known.removing.iter().cloned());
 }
 
 fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(entry) = leading.state.dependencies.entries.get(name) else {
-        return leading.lead.alarms.set(Alarm::Dependency(name.clone()), None);
+        return leading.lead.timers.set(Timer::Dependency(name.clone()), None);
     };
     leading.panic_on_purpose_for(&entry.record.spec, entry.is_removing());
     let (needed, refused) = needed(leading, name, entry);
     let seen: Vec<Option<&PodFacts>> = (entry.pairs.iter())
-        .map(|pair| leading.ears.pod(&pair.node, &place_of(pair).pod_id(name, pair.version).ok()?))
+        .map(|pair| leading.reports.pod(&pair.node, &place_of(pair).pod_id(name, pair.version).ok()?))
         .collect();
     let settings = leading.settings;
     let facts = DependencyFacts {
@@ -135,7 +135,7 @@ fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
         pairs: &entry.pairs,
         needed: &needed,
         seen: &seen,
-        hosts: &leading.state.hosts,
+        hosts: &leading.state.nodes,
         lingers: dependency_lingers(leading, name, entry),
         patience: Patience {
             idle: settings.dependency_grace,
@@ -144,9 +144,9 @@ fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
         },
     };
     let plan = plan_dependency(&facts, leading.now);
-    leading.lead.alarms.set(Alarm::Dependency(name.clone()), plan.wake_at);
-    let effects = tell_refused(leading, name, refused);
-    conclude_dependency(leading, name, plan, effects);
+    leading.lead.timers.set(Timer::Dependency(name.clone()), plan.wake_at);
+    let effects = report_refused_places(leading, name, refused);
+    apply_plan(leading, name, plan, effects);
 }
 
 /// The places where instances need it, and those it cannot have with the reason.
@@ -191,7 +191,7 @@ fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(
 }
 
 /// Says once why a place cannot be had.
-fn tell_refused(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place, String)>) -> Vec<Effect> {
+fn report_refused_places(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place, String)>) -> Vec<Effect> {
     let Some(entry) = leading.state.dependencies.entries.get_mut(name) else { return Vec::new() };
     let told = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
     let fresh = refused.into_iter().filter(|(place, _)| !told.contains(place));
@@ -205,17 +205,17 @@ fn tell_refused(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place
 /// Whether a node that is not lost still has, or may still get, pods of it.
 fn dependency_lingers(leading: &Leading<'_>, name: &GroupName, entry: &Dependency) -> bool {
     let goes = entry.is_removing() || entry.record.delete_when_unused;
-    let mut sightings = leading.ears.sightings_beside(name);
+    let mut sightings = leading.reports.sightings_beside(name);
     goes && (entry.waits_for.iter().any(|node| is_awaited(leading, node))
         || sightings.any(|node| !input::is_lost(leading, node)))
 }
 
 /// Whether a node that must let go of something may not have heard of it.
 fn is_awaited(leading: &Leading<'_>, node: &NodeName) -> bool {
-    !input::is_lost(leading, node) && !input::obeys(leading, node)
+    !input::is_lost(leading, node) && !input::has_applied_order(leading, node)
 }
 
-fn conclude_dependency(leading: &mut Leading<'_>, name: &GroupName, plan: DependencyPlan, effects: Vec<Effect>) {
+fn apply_plan(leading: &mut Leading<'_>, name: &GroupName, plan: DependencyPlan, effects: Vec<Effect>) {
     let Some(before) = leading.state.dependencies.entries.get(name).cloned() else { return };
     let mut bundle = Bundle { effects, ..Bundle::default() };
     let mut after = Dependency { pairs: plan.pairs, planned_at: leading.now, ..before.clone() };
@@ -237,10 +237,10 @@ fn conclude_dependency(leading: &mut Leading<'_>, name: &GroupName, plan: Depend
         bundle.complete = vec![keys::all_pairs(name)];
         leading.state.drop_dependency(name);
     } else if moved || changed {
-        leading.state.seat(name, after, leading.settings.quota_cores);
+        leading.state.set_dependency(name, after, leading.settings.quota_cores);
         // What it is now was just decided: there is nothing new to plan.
-        leading.state.dependencies.dirty.remove(name);
-        leading.room_appeared();
+        leading.state.dependencies.to_reconcile.remove(name);
+        leading.retry_unschedulable();
     } else {
         leading.state.dependencies.entries.insert(name.clone(), after);
     }

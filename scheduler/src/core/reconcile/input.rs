@@ -31,17 +31,17 @@ use planner::rollout::controller::Release;
 
 use crate::core::io::{Mutant, Settings};
 use crate::core::leader::Leading;
-use crate::core::observe::reports::Ears;
+use crate::core::observe::reports::ReportCache;
 use crate::core::state::{Group, State, pod_id, pods_of};
 
 use super::dependencies;
 
 /// What is known around a group. A leader knows more than who only hears reports.
-pub(in crate::core) struct Scene<'a> {
+pub(in crate::core) struct GroupInput<'a> {
     pub(in crate::core) state: &'a State,
     pub(in crate::core) settings: &'a Settings,
-    pub(in crate::core) sight: Sight<'a>,
-    pub(in crate::core) surplus: &'a Surplus,
+    pub(in crate::core) sight: ReportedPods<'a>,
+    pub(in crate::core) surplus: &'a Terminating,
     /// Whether the node each slot leaves has let go of it.
     pub(in crate::core) vacated: Vec<bool>,
     /// Something of the group that must go is still there.
@@ -52,7 +52,7 @@ pub(in crate::core) struct Scene<'a> {
     pub(in crate::core) standings: Option<&'a Standings>,
 }
 
-impl Scene<'_> {
+impl GroupInput<'_> {
     /// Looks at a group with this record as the planner does.
     pub(in crate::core) fn look<T>(
         &self,
@@ -76,7 +76,7 @@ impl Scene<'_> {
             release: group.release.as_ref(),
             guarding: self.state.engine.guarding,
             constraints: &constraints,
-            hosts: &self.state.hosts,
+            hosts: &self.state.nodes,
             standings: self.standings,
             tenants: self.state,
         })
@@ -88,7 +88,7 @@ pub(in crate::core) const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 
 /// Pods that are to go.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Surplus {
+pub(in crate::core) struct Terminating {
     /// By slot.
     pub(in crate::core) leaving: Vec<u32>,
     /// Of numbers that stand for no instance.
@@ -98,19 +98,21 @@ pub(in crate::core) struct Surplus {
 }
 
 /// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
-pub(in crate::core) fn surplus(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Surplus {
+pub(in crate::core) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Terminating {
     if !group.record.spec.has_strategy() {
-        return Surplus { leaving: predecessors(leading, name, group), ..Surplus::default() };
+        return Terminating { leaving: predecessors(leading, name, group), ..Terminating::default() };
     }
     let all = || pods_of(name, ALL);
-    let ordered = leading.lead.desks.iter().flat_map(|(node, desk)| {
-        let withdrawn = desk.withdrawn(all()).filter(|_| !obeys(leading, node));
-        desk.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
+    let ordered = leading.lead.dispatch.queues().flat_map(|(node, queue)| {
+        let withdrawn = queue.withdrawn(all()).filter(|_| !has_applied_order(leading, node));
+        queue.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
     });
-    let told =
-        leading.ears.sightings(name).flat_map(|node| leading.ears.pods(node, all()).map(move |(pod, _)| (node, pod)));
+    let told = leading
+        .reports
+        .sightings(name)
+        .flat_map(|node| leading.reports.pods(node, all()).map(move |(pod, _)| (node, pod)));
     let is_counted =
-        |(node, _): &(&NodeName, &PodId)| leading.state.hosts.contains_key(*node) && !is_lost(leading, node);
+        |(node, _): &(&NodeName, &PodId)| leading.state.nodes.contains_key(*node) && !is_lost(leading, node);
     let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
     surplus.nodes.extend(unheard(leading, group));
     surplus
@@ -126,7 +128,7 @@ fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u
         let node = slot.node.as_ref().filter(|_| slot.since.happened() && slot.leaves.is_none())?;
         let own = pod_id(name, index, slot);
         let others =
-            leading.ears.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
+            leading.reports.pods(node, pods_of(name, own.instance..=own.instance)).filter(|(pod, _)| **pod != own);
         u32::try_from(others.filter(|(_, facts)| facts.state == RunState::Success).count()).ok()
     };
     group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
@@ -136,7 +138,7 @@ fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u
 /// that node is heard. One is enough, since the next is asked for then.
 fn unheard(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
     let is_done = |release: &Release| release.is_completed(group.record.spec.version);
-    let mut hosts = leading.state.hosts.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
+    let mut hosts = leading.state.nodes.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
     hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
 }
 
@@ -144,11 +146,11 @@ pub(in crate::core) fn counted<'a>(
     name: &GroupName,
     group: &Group,
     found: impl Iterator<Item = (&'a NodeName, &'a PodId)>,
-) -> Surplus {
+) -> Terminating {
     let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
     let wanted: BTreeSet<(&NodeName, PodId)> = settled.map(|(node, pod, _)| (node, pod)).collect();
     let going: BTreeSet<(&NodeName, PodId)> = found.map(|(node, pod)| (node, pod.clone())).collect();
-    let mut surplus = Surplus { leaving: vec![0; group.slots().len()], ..Surplus::default() };
+    let mut surplus = Terminating { leaving: vec![0; group.slots().len()], ..Terminating::default() };
     for (node, pod) in going.difference(&wanted) {
         surplus.nodes.insert((*node).clone());
         let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
@@ -163,83 +165,85 @@ pub(in crate::core) fn counted<'a>(
 }
 
 /// For each slot, whether the node it leaves has let go of it.
-pub(in crate::core) fn vacated(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
-    (1..).zip(slots).map(|(instance, slot)| has_vacated(leading, name, instance, slot)).collect()
+pub(in crate::core) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
+    (1..).zip(slots).map(|(instance, slot)| is_confirmed_gone(leading, name, instance, slot)).collect()
 }
 
-fn has_vacated(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
+fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
     let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
     // An engine that does not answer says nothing about its containers, and a node that is lost says nothing at all:
     // who need not wait for it is for the plan to say.
-    let blind = |node| leading.state.hosts.get(node).is_some_and(|host| host.engine != EngineState::Up);
+    let blind = |node| leading.state.nodes.get(node).is_some_and(|host| host.engine != EngineState::Up);
     // The pod beside it may well run where its own one leaves.
     let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
     let beside =
         beside.map(|next| PodId { group: name.clone(), instance, version: next.named_version(), drift: next.drift });
-    has_let_go(leading, node, pods_of(name, instance..=instance), beside.as_ref())
+    has_none_of(leading, node, pods_of(name, instance..=instance), beside.as_ref())
         && !blind(node)
         && !is_lost(leading, node)
 }
 
 /// Whether the node runs none of these pods and was ordered none of them, but for one.
-fn has_let_go(leading: &Leading<'_>, node: &NodeName, pods: RangeInclusive<PodId>, but: Option<&PodId>) -> bool {
+fn has_none_of(leading: &Leading<'_>, node: &NodeName, pods: RangeInclusive<PodId>, but: Option<&PodId>) -> bool {
     let is_other = |pod: &PodId| Some(pod) != but;
-    let ordered = leading.lead.desks.get(node).is_some_and(|desk| desk.ordered(pods.clone()).any(is_other));
-    obeys(leading, node) && !ordered && !leading.ears.pods(node, pods).any(|(pod, _)| is_other(pod))
+    let ordered = leading.lead.dispatch.orders_any(node, pods.clone(), but);
+    has_applied_order(leading, node) && !ordered && !leading.reports.pods(node, pods).any(|(pod, _)| is_other(pod))
 }
 
 /// Whether the node says that it obeys its newest order, and no newer one is on its way.
-pub(in crate::core) fn obeys(leading: &Leading<'_>, node: &NodeName) -> bool {
-    let Some(desk) = leading.lead.desks.get(node).filter(|_| !leading.lead.undelivered.contains_key(node)) else {
-        return false;
-    };
-    let report = leading.ears.get(node).and_then(|ear| ear.report.as_ref());
-    report.is_some_and(|report| desk.is_obeyed_in(&report.head))
+pub(in crate::core) fn has_applied_order(leading: &Leading<'_>, node: &NodeName) -> bool {
+    let report = leading.reports.get(node).and_then(|observed| observed.report.as_ref());
+    report.is_some_and(|report| leading.lead.dispatch.is_applied(node, &report.head))
 }
 
 pub(in crate::core) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
-    leading.state.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
+    leading.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
 }
 
 /// Sees to it that the group is planned again when a node it waits for has news.
-pub(in crate::core) fn expect_vacancies(leading: &mut Leading<'_>, name: &GroupName, left_before: &[Option<NodeName>]) {
+pub(in crate::core) fn await_confirmations(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    left_before: &[Option<NodeName>],
+) {
     let Some(group) = leading.state.groups.get(name) else { return };
     let leaving = |slot: &Slot| slot.leaves.clone();
-    let nodes: Vec<NodeName> = group.slots().iter().filter_map(leaving).chain(group.draining.clone()).collect();
+    let nodes: Vec<NodeName> =
+        group.slots().iter().filter_map(leaving).chain(group.unconfirmed_nodes.clone()).collect();
     // A node that had nothing to let go of will have no news.
     let before = left_before.iter().map(Option::as_ref).chain(std::iter::repeat(None));
     let at_once = (1..).zip(group.slots()).zip(before).any(|((instance, slot), before)| {
-        slot.leaves.is_some() && slot.leaves.as_ref() != before && has_vacated(leading, name, instance, slot)
+        slot.leaves.is_some() && slot.leaves.as_ref() != before && is_confirmed_gone(leading, name, instance, slot)
     });
     for node in nodes {
-        leading.lead.draining.entry(node).or_default().insert(name.clone());
+        leading.lead.waiting_on_node.entry(node).or_default().insert(name.clone());
     }
     if at_once {
-        leading.lead.dirty.insert(name.clone());
+        leading.lead.to_reconcile.insert(name.clone());
     }
 }
 
 /// The node told something or took its order: whoever waits for it looks again.
-pub(in crate::core) fn look_at_vacancies(leading: &mut Leading<'_>, node: &NodeName) {
-    dependencies::look_at_removals(leading, node);
-    for group in leading.lead.draining.remove(node).unwrap_or_default() {
-        leading.reported(group);
+pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeName) {
+    dependencies::recheck_removals(leading, node);
+    for group in leading.lead.waiting_on_node.remove(node).unwrap_or_default() {
+        leading.reconcile_soon(group);
     }
 }
 
 /// The nodes that have let go of a group that is being removed are not waited for any longer.
-pub(in crate::core) fn note_drained(leading: &mut Leading<'_>, name: &GroupName) {
+pub(in crate::core) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name) else { return };
-    let drains = |node: &&NodeName| !is_lost(leading, node) && !has_let_go(leading, node, pods_of(name, ALL), None);
-    let draining = group.draining.iter().filter(drains).cloned().collect();
+    let drains = |node: &&NodeName| !is_lost(leading, node) && !has_none_of(leading, node, pods_of(name, ALL), None);
+    let draining = group.unconfirmed_nodes.iter().filter(drains).cloned().collect();
     if let Some(group) = leading.state.groups.get_mut(name) {
-        group.draining = draining;
+        group.unconfirmed_nodes = draining;
     }
 }
 
 /// Whether a node that is not lost still has, or may still get, pods of the group that must go. Only a group that loses
 /// instances waits for that: nobody else's nodes are all looked at.
-pub(in crate::core) fn lingers(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
+pub(in crate::core) fn is_lingering(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
     match group.record.operation.as_ref().map(|operation| operation.kind) {
         Some(Operation::Scheduling | Operation::Removing) => {}
         Some(
@@ -253,26 +257,26 @@ pub(in crate::core) fn lingers(leading: &Leading<'_>, name: &GroupName, group: &
         | None => return false,
     }
     let wanted = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
-    let known = |node: &&NodeName| leading.state.hosts.contains_key(*node) && !is_lost(leading, node);
-    let mut nodes = leading.ears.sightings(name).filter(known);
+    let known = |node: &&NodeName| leading.state.nodes.contains_key(*node) && !is_lost(leading, node);
+    let mut nodes = leading.reports.sightings(name).filter(known);
     if group.is_removing() {
-        return nodes.next().is_some() || !group.draining.is_empty();
+        return nodes.next().is_some() || !group.unconfirmed_nodes.is_empty();
     }
-    nodes.any(|node| leading.ears.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
+    nodes.any(|node| leading.reports.pods(node, pods_of(name, wanted.saturating_add(1)..=u32::MAX)).next().is_some())
 }
 
 /// What is reported of exactly the pods of a group's slots.
-pub(in crate::core) struct Sight<'a> {
+pub(in crate::core) struct ReportedPods<'a> {
     pub(in crate::core) seen: Vec<Option<&'a PodFacts>>,
     /// Of those beside them.
     pub(in crate::core) beside: Vec<Option<&'a PodFacts>>,
 }
 
-impl<'a> Sight<'a> {
-    pub(in crate::core) fn of(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+impl<'a> ReportedPods<'a> {
+    pub(in crate::core) fn of(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
         let look = |index: usize, pod: Option<&Slot>| {
             let pod = pod.filter(|pod| pod.filling == Filling::Pod)?;
-            ears.pod(pod.node.as_ref()?, &pod_id(name, index, pod))
+            reports.pod(pod.node.as_ref()?, &pod_id(name, index, pod))
         };
         let slots = || group.slots().iter().enumerate();
         Self {
@@ -282,10 +286,10 @@ impl<'a> Sight<'a> {
     }
 
     /// Whatever pod of an instance its node reports, for the simulator.
-    pub(in crate::core) fn by_name(ears: &'a Ears, name: &GroupName, group: &Group) -> Self {
+    pub(in crate::core) fn by_name(reports: &'a ReportCache, name: &GroupName, group: &Group) -> Self {
         let look = |number: u32, pod: Option<&Slot>| {
             let node = pod?.node.as_ref()?;
-            ears.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
+            reports.pods(node, pods_of(name, number..=number)).map(|(_, facts)| facts).next()
         };
         Self {
             seen: (1..).zip(group.slots()).map(|(number, slot)| look(number, Some(slot))).collect(),

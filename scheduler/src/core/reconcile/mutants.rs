@@ -11,36 +11,36 @@ use crate::core::io::Mutant;
 use crate::core::leader::Leading;
 
 /// The record without what one of the planner's guards goes by, for the simulator.
-pub(super) fn misread<'r>(leading: &Leading<'_>, record: &'r GroupRecord) -> Cow<'r, GroupRecord> {
-    let mut misread = Cow::Borrowed(record);
+pub(super) fn falsify_record<'r>(leading: &Leading<'_>, record: &'r GroupRecord) -> Cow<'r, GroupRecord> {
+    let mut falsify_record = Cow::Borrowed(record);
     if leading.has_mutant(Mutant::ConfirmsItself)
-        && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        && let Some(strategy) = falsify_record.to_mut().spec.strategy.as_mut()
     {
         strategy.need_waiting_for_confirm = false;
     }
     if leading.has_mutant(Mutant::SurgesMore)
-        && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        && let Some(strategy) = falsify_record.to_mut().spec.strategy.as_mut()
     {
         let surge = strategy.max_surge.unwrap_or(Amount::Count(0));
         strategy.max_surge = Some(Amount::Count(surge.rounded_up(record.spec.num_instances) + 2));
     }
     if leading.has_mutant(Mutant::TakesMore)
-        && let Some(strategy) = misread.to_mut().spec.strategy.as_mut()
+        && let Some(strategy) = falsify_record.to_mut().spec.strategy.as_mut()
     {
         let missing = strategy.max_unavailable.unwrap_or(Amount::Count(0));
         strategy.max_unavailable = Some(Amount::Count(missing.rounded_down(record.spec.num_instances) + 2));
     }
     if leading.has_mutant(Mutant::SkipsDrains) {
-        misread.to_mut().spec.drain = None;
+        falsify_record.to_mut().spec.drain = None;
     }
     if leading.has_mutant(Mutant::SparesNobody) {
-        misread.to_mut().equals.clear();
+        falsify_record.to_mut().equals.clear();
     }
-    misread
+    falsify_record
 }
 
 /// The plan without one of the planner's guards, for the simulator.
-pub(super) fn spoiled(leading: &Leading<'_>, before: &GroupRecord, mut plan: GroupPlan) -> GroupPlan {
+pub(super) fn falsify_plan(leading: &Leading<'_>, before: &GroupRecord, mut plan: GroupPlan) -> GroupPlan {
     if leading.has_mutant(Mutant::ForgetsStops) {
         let upgraded = plan.slots.iter_mut().filter(|slot| slot.version > 0 && slot.version == before.spec.version);
         upgraded.for_each(|slot| slot.target = TargetState::Run);

@@ -58,6 +58,6 @@ fn grant_ports_of(leading: &mut Leading<'_>, name: GroupName) {
     let operation = (!group.record.spec.has_strategy()).then_some(operation);
     let record = GroupRecord { operation, updated_at: leading.now, taken_ports: Vec::new(), ..group.record.clone() };
     let writes = vec![apply::set_record(leading, &name, record)];
-    leading.lead.dirty.insert(name);
+    leading.lead.to_reconcile.insert(name);
     leading.decide(Bundle { writes, ..Bundle::default() });
 }

@@ -18,29 +18,29 @@ const LONGEST: Duration = Duration::from_secs(10);
 
 /// What was planned lately.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Pace {
+pub(in crate::core) struct RateLimit {
     debt: Duration,
     at: Timestamp,
 }
 
-impl Pace {
+impl RateLimit {
     /// A group of so many instances was planned.
     pub(in crate::core) fn planned(&mut self, instances: usize, now: Timestamp) {
-        self.pay(now);
+        self.decay(now);
         let cost = EACH.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
         self.debt = (self.debt + cost).min(AT_ONCE + LONGEST);
     }
 
     /// Until when what is reported now gathers; none when it is planned for at once.
-    pub(in crate::core) fn gathers_until(&mut self, now: Timestamp) -> Option<Timestamp> {
-        self.pay(now);
+    pub(in crate::core) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
+        self.decay(now);
         // Times are whole milliseconds: less than one is none.
         let wait = self.debt.saturating_sub(AT_ONCE).as_millis();
         let wait = Duration::from_millis(u64::try_from(wait).unwrap_or(u64::MAX));
         (!wait.is_zero()).then(|| now + wait)
     }
 
-    fn pay(&mut self, now: Timestamp) {
+    fn decay(&mut self, now: Timestamp) {
         self.debt = self.debt.saturating_sub(now.since(self.at));
         self.at = self.at.max(now);
     }
@@ -54,28 +54,32 @@ mod tests {
 
     #[test]
     fn who_has_planned_little_plans_at_once() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.gathers_until(NOW), None);
-        pace.planned(100, NOW);
-        assert_eq!(pace.gathers_until(NOW), None);
+        let mut rate_limit = RateLimit::default();
+        assert_eq!(rate_limit.delayed_until(NOW), None);
+        rate_limit.planned(100, NOW);
+        assert_eq!(rate_limit.delayed_until(NOW), None);
     }
 
     #[test]
     fn a_large_plan_makes_reports_gather_and_time_pays_it_off() {
-        let mut pace = Pace::default();
-        pace.planned(10_000, NOW);
-        let until = pace.gathers_until(NOW).expect("a debt");
+        let mut rate_limit = RateLimit::default();
+        rate_limit.planned(10_000, NOW);
+        let until = rate_limit.delayed_until(NOW).expect("a debt");
         assert_eq!(until, NOW + EACH * 10_000 - AT_ONCE);
-        assert_eq!(pace.gathers_until(NOW + Duration::from_millis(10)), Some(until), "waiting does not put it off");
-        assert_eq!(pace.gathers_until(until), None);
+        assert_eq!(
+            rate_limit.delayed_until(NOW + Duration::from_millis(10)),
+            Some(until),
+            "waiting does not put it off"
+        );
+        assert_eq!(rate_limit.delayed_until(until), None);
     }
 
     #[test]
     fn however_much_is_planned_nobody_waits_for_ever() {
-        let mut pace = Pace::default();
+        let mut rate_limit = RateLimit::default();
         for _ in 0..1_000 {
-            pace.planned(1_000_000, NOW);
+            rate_limit.planned(1_000_000, NOW);
         }
-        assert_eq!(pace.gathers_until(NOW), Some(NOW + LONGEST));
+        assert_eq!(rate_limit.delayed_until(NOW), Some(NOW + LONGEST));
     }
 }

@@ -25,7 +25,7 @@ use crate::core::leader::Leading;
 use crate::core::observe;
 use crate::core::state::Group;
 use crate::core::state::quarantine::Object;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 
 use super::input;
 
@@ -60,7 +60,7 @@ pub(in crate::core) fn remove_group(
     };
     let was_orphan = record.removal == Removal::Orphan;
     let before = if was_orphan { pods_withdrawn(leading, name) } else { Vec::new() };
-    leading.lead.waiting.remove(name);
+    leading.lead.unschedulable.remove(name);
     let operation = match removal {
         Removal::Foreground | Removal::Background => Some(OperationRecord::new(Operation::Removing, leading.now)),
         Removal::Orphan => None,
@@ -84,23 +84,23 @@ fn pods_withdrawn(leading: &Leading<'_>, name: &GroupName) -> Vec<OrderChange> {
 }
 
 /// The instances of a group that is being removed leave their nodes.
-pub(in crate::core) fn vacate(leading: &mut Leading<'_>, name: &GroupName) {
+pub(in crate::core) fn evict(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name).filter(|group| group.is_removing()) else { return };
     if group.slots().iter().any(|slot| slot.filling != Filling::Nothing) {
-        let bundle = vacated_bundle(leading, name, Keep::Tombstones);
+        let bundle = evict_all(leading, name, Keep::Tombstones);
         return leading.decide(bundle);
     }
     drop_tombstones(leading, name);
-    input::note_drained(leading, name);
+    input::note_confirmed(leading, name);
 }
 
 /// Takes every instance of a group from its node.
-pub(in crate::core) fn vacated_bundle(leading: &mut Leading<'_>, name: &GroupName, keep: Keep) -> Bundle {
+pub(in crate::core) fn evict_all(leading: &mut Leading<'_>, name: &GroupName, keep: Keep) -> Bundle {
     let Some(group) = leading.state.groups.get_mut(name) else { return Bundle::default() };
     let placed = group.slots().iter().flat_map(Slot::pods).filter_map(|pod| pod.node.clone());
     let left = group.slots().iter().filter_map(|slot| slot.leaves.clone());
     let nodes: Vec<NodeName> = placed.chain(left).collect();
-    group.draining.extend(nodes);
+    group.unconfirmed_nodes.extend(nodes);
     let effects = moves(name, group.slots(), &[], leading.now);
     let is_stateful = |version| group.pod(version).is_some_and(|pod| pod.is_stateful());
     let tombstones = group.slots().iter().map(|slot| match keep {
@@ -114,7 +114,7 @@ pub(in crate::core) fn vacated_bundle(leading: &mut Leading<'_>, name: &GroupNam
     let before = leading.state.assignments(name);
     leading.state.set_slots(name, tombstones);
     bundle.changes = before.changes_to(&leading.state.assignments(name));
-    leading.room_appeared();
+    leading.retry_unschedulable();
     bundle
 }
 
@@ -122,11 +122,11 @@ pub(in crate::core) fn vacated_bundle(leading: &mut Leading<'_>, name: &GroupNam
 fn drop_tombstones(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name).filter(|group| !group.slots().is_empty()) else { return };
     let is_waited_for = |slot: &Slot| {
-        let host = slot.leaves.as_ref().and_then(|node| leading.state.hosts.get(node));
+        let host = slot.leaves.as_ref().and_then(|node| leading.state.nodes.get(node));
         let is_stateful = || group.pod(slot.version).is_some_and(|pod| pod.is_stateful());
         host.is_some_and(|host| host.liveness != Liveness::Lost || (!host.decommissioned && is_stateful()))
     };
-    let confirmed = input::vacated(leading, name, group.slots());
+    let confirmed = input::confirmed_gone(leading, name, group.slots());
     let left = group.slots().iter().zip(confirmed);
     let left = left.map(|(slot, is_confirmed)| (!is_confirmed && is_waited_for(slot)).then(|| slot.clone()));
     let left = tombstones::trimmed(left);
@@ -139,13 +139,13 @@ fn drop_tombstones(leading: &mut Leading<'_>, name: &GroupName) {
 }
 
 /// Forgets a group whose last container is gone.
-pub(in crate::core) fn conclude_removal(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) {
+pub(in crate::core) fn finish_removal(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) {
     if !plan.gone {
         return;
     }
     leading.note_specs(name);
     leading.state.drop_group(name);
-    leading.lead.alarms.set(Alarm::Group(name.clone()), None);
+    leading.lead.timers.set(Timer::Group(name.clone()), None);
     let mut writes = observe::history::forget_history(leading, name);
     writes.extend([keys::group(name), keys::release(name)].map(|key| Write::Delete { key }));
     let complete = vec![keys::placements(name), keys::revisions(name), keys::group_specs(name)];

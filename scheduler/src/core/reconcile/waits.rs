@@ -10,7 +10,7 @@ use contract::record::{Filling, Slot};
 use contract::report::EngineState;
 use contract::state::{HealthState, RunState, TargetState};
 
-use crate::core::observe::reports::Ears;
+use crate::core::observe::reports::ReportCache;
 use crate::core::state::{Group, State, pod_id};
 
 /// What the move of a group's instances waits for.
@@ -23,7 +23,7 @@ pub(in crate::core) struct Wait {
 }
 
 /// What the first pending move of the group waits for; none when no move is pending or it waits for nothing.
-pub(in crate::core) fn of_moves(state: &State, ears: &Ears, name: &GroupName, group: &Group) -> Option<Wait> {
+pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &GroupName, group: &Group) -> Option<Wait> {
     group.record.drifts.first()?;
     if let Some(operation) = group.record.operation.as_ref().filter(|it| it.kind != Operation::Drifting) {
         let reason = format!("waits until the operation {} of PodGroup {name} is over", operation.kind.word());
@@ -42,14 +42,14 @@ pub(in crate::core) fn of_moves(state: &State, ears: &Ears, name: &GroupName, gr
         return Some(Wait { reason, is_stalled: true });
     }
     let moving = kept().find_map(|(index, slot)| {
-        Some(format!("waits for instance {} {}", index + 1, unfinished(ears, name, index, slot)?))
+        Some(format!("waits for instance {} {}", index + 1, unfinished(reports, name, index, slot)?))
     });
     moving.map(|reason| Wait { reason, is_stalled: false })
 }
 
 /// Why nothing is concluded from what a node reports.
 fn ails(state: &State, node: &NodeName) -> Option<&'static str> {
-    let host = state.hosts.get(node)?;
+    let host = state.nodes.get(node)?;
     match (host.liveness, host.engine) {
         (Liveness::Suspect, _) => Some("which is suspect: it must be heard again or be declared lost"),
         (Liveness::Unknown, _) => Some("which has not been heard by this leader yet"),
@@ -60,12 +60,12 @@ fn ails(state: &State, node: &NodeName) -> Option<&'static str> {
 }
 
 /// What an instance has yet to do before the next one moves.
-fn unfinished(ears: &Ears, name: &GroupName, index: usize, slot: &Slot) -> Option<String> {
+fn unfinished(reports: &ReportCache, name: &GroupName, index: usize, slot: &Slot) -> Option<String> {
     let Some(node) = &slot.node else { return Some("to find a place".to_owned()) };
     if let Some(left) = &slot.leaves {
         return Some(format!("to leave {left}"));
     }
-    let seen = ears.pod(node, &pod_id(name, index, slot));
+    let seen = reports.pod(node, &pod_id(name, index, slot));
     match seen.map(|seen| (seen.state, seen.health)) {
         Some((RunState::Success, HealthState::None | HealthState::Healthy)) => None,
         Some((RunState::Success, HealthState::Starting | HealthState::Unhealthy)) => {

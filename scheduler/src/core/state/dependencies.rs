@@ -42,7 +42,7 @@ pub(in crate::core) struct Dependencies {
     /// Those being removed.
     pub(in crate::core) removing: BTreeSet<GroupName>,
     /// Those to plan.
-    pub(in crate::core) dirty: BTreeSet<GroupName>,
+    pub(in crate::core) to_reconcile: BTreeSet<GroupName>,
     /// The one the slow sweep looked at last.
     pub(in crate::core) swept: Option<GroupName>,
 }
@@ -160,7 +160,7 @@ impl Dependencies {
             self.uses.insert(name.clone(), after.clone()).unwrap_or_default()
         };
         for (dependency, place) in before.difference(&after) {
-            self.dirty.insert(dependency.clone());
+            self.to_reconcile.insert(dependency.clone());
             let Some(places) = self.users.get_mut(dependency) else { continue };
             if let Some(groups) = places.get_mut(place) {
                 groups.remove(name);
@@ -173,7 +173,7 @@ impl Dependencies {
             }
         }
         for (dependency, place) in after.difference(&before) {
-            self.dirty.insert(dependency.clone());
+            self.to_reconcile.insert(dependency.clone());
             let places = self.users.entry(dependency.clone()).or_default();
             places.entry(place.clone()).or_default().insert(name.clone());
         }
@@ -185,7 +185,7 @@ impl Dependencies {
         for (dependency, places) in &mut self.users {
             for groups in places.values_mut() {
                 if groups.remove(name) {
-                    self.dirty.insert(dependency.clone());
+                    self.to_reconcile.insert(dependency.clone());
                 }
             }
             places.retain(|_, groups| !groups.is_empty());
@@ -215,7 +215,7 @@ impl Dependencies {
 
     /// Nothing waits to be planned.
     pub(in crate::core) fn is_settled(&self) -> bool {
-        self.dirty.is_empty()
+        self.to_reconcile.is_empty()
     }
 
     /// What dependency pods take of a node.
@@ -240,26 +240,26 @@ impl State {
         pairs: Vec<Pair>,
         cores: u32,
     ) {
-        self.seat(name, Dependency::new(record, pairs), cores);
+        self.set_dependency(name, Dependency::new(record, pairs), cores);
     }
 
     /// Forgets a dependency pod and gives back what it used.
     pub(in crate::core) fn drop_dependency(&mut self, name: &GroupName) {
-        self.unseat(name);
+        self.clear_dependency(name);
         self.dependencies.entries.remove(name);
         self.dependencies.removing.remove(name);
     }
 
     /// Changes what is known of a dependency pod, and every index with it.
-    pub(in crate::core) fn seat(&mut self, name: &GroupName, entry: Dependency, quota_cores: u32) {
-        self.unseat(name);
+    pub(in crate::core) fn set_dependency(&mut self, name: &GroupName, entry: Dependency, quota_cores: u32) {
+        self.clear_dependency(name);
         for pair in &entry.pairs {
             let Ok(pod) = place_of(pair).pod_name(name) else { continue };
             let spec = entry.spec(pair.version);
             let need = Need::of(spec, quota_cores);
             let guest = Guest { dependency: name.clone(), need, containers: spec.containers.len() };
             self.dependencies.guests.entry(pair.node.clone()).or_default().insert(pod, guest);
-            if let Some(host) = self.hosts.get_mut(&pair.node) {
+            if let Some(host) = self.nodes.get_mut(&pair.node) {
                 host.used = host.used.plus(need);
             }
         }
@@ -269,15 +269,15 @@ impl State {
             self.dependencies.removing.remove(name)
         };
         self.dependencies.entries.insert(name.clone(), entry);
-        self.dependencies.dirty.insert(name.clone());
+        self.dependencies.to_reconcile.insert(name.clone());
     }
 
-    fn unseat(&mut self, name: &GroupName) {
+    fn clear_dependency(&mut self, name: &GroupName) {
         let pairs = self.dependencies.entries.get(name).map(|entry| entry.pairs.as_slice()).unwrap_or_default();
         for pair in pairs {
             let Ok(pod) = place_of(pair).pod_name(name) else { continue };
             let Some(guests) = self.dependencies.guests.get_mut(&pair.node) else { continue };
-            if let (Some(guest), Some(host)) = (guests.remove(&pod), self.hosts.get_mut(&pair.node)) {
+            if let (Some(guest), Some(host)) = (guests.remove(&pod), self.nodes.get_mut(&pair.node)) {
                 host.used = host.used.minus(guest.need);
             }
             if guests.is_empty() {

@@ -27,7 +27,7 @@ pub(in crate::core) struct Group {
     /// What the last plan of this leader said about its release.
     pub(in crate::core) report: Option<Report>,
     /// Nodes that had pods of a group that is being removed and have not let go of them yet.
-    pub(in crate::core) draining: BTreeSet<NodeName>,
+    pub(in crate::core) unconfirmed_nodes: BTreeSet<NodeName>,
 }
 
 impl Group {
@@ -44,7 +44,7 @@ impl Group {
             release: None,
             past: RevisionsRecord::default(),
             report: None,
-            draining: BTreeSet::new(),
+            unconfirmed_nodes: BTreeSet::new(),
         }
     }
     /// Every pod spec that its record and its revisions refer to.
@@ -54,8 +54,8 @@ impl Group {
     }
     /// The same group with another record.
     pub(in crate::core) fn with_record(&self, record: GroupRecord, quota_cores: u32) -> Self {
-        let Self { slots, release, past, report, draining, .. } = self.clone();
-        Self { slots, release, past, report, draining, ..Self::new(record, quota_cores) }
+        let Self { slots, release, past, report, unconfirmed_nodes, .. } = self.clone();
+        Self { slots, release, past, report, unconfirmed_nodes, ..Self::new(record, quota_cores) }
     }
     /// The same group with its instances elsewhere.
     pub(in crate::core) fn with_slots(&self, slots: Vec<Slot>) -> Self {

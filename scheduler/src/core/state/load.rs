@@ -99,13 +99,13 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         },
         Key::Node(name) => match read::<NodeRecord>(key, stored)? {
             Some(record) => {
-                let engine = state.hosts.get(&name).map_or(EngineState::Up, |host| host.engine);
-                state.put_host(&name, &record.facts, engine);
+                let engine = state.nodes.get(&name).map_or(EngineState::Up, |host| host.engine);
+                state.put_node(&name, &record.facts, engine);
                 state.records.insert(name, record);
             }
             None => {
                 state.records.remove(&name);
-                state.hosts.remove(&name);
+                state.nodes.remove(&name);
             }
         },
         Key::NodeIntent(name) => {

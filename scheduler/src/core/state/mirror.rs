@@ -94,9 +94,9 @@ impl Core {
         self.unreadable += u64::from(result.is_err());
         self.note_removed(key);
         if let keys::Key::Node(node) | keys::Key::NodeIntent(node) = keys::parse(key)
-            && let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref())
+            && let Some(report) = self.reports.get(&node).and_then(|observed| observed.report.as_ref())
         {
-            self.state.put_host(&node, &report.head.facts, report.head.engine);
+            self.state.put_node(&node, &report.head.facts, report.head.engine);
         }
     }
 

@@ -35,7 +35,7 @@ use crate::core::reconcile::ports;
 
 use self::dependencies::Dependencies;
 use self::group::is_as_placed;
-use self::nodes::Hosts;
+use self::nodes::Nodes;
 use self::outcomes::Outcomes;
 use self::quarantine::Quarantine;
 
@@ -44,7 +44,7 @@ use self::quarantine::Quarantine;
 pub(in crate::core) struct State {
     pub(in crate::core) groups: BTreeMap<GroupName, Group>,
     /// Every node known from the store or from its reports.
-    pub(in crate::core) hosts: Hosts,
+    pub(in crate::core) nodes: Nodes,
     /// What operators say of nodes; nothing is said of the others.
     pub(in crate::core) intents: BTreeMap<NodeName, NodeIntent>,
     /// Nodes that are forgotten once nothing is placed there.
@@ -161,14 +161,14 @@ impl State {
                 if let Some(pods) = self.assigned.get_mut(node) {
                     pods.remove(&pod_id(name, index, pod));
                 }
-                if let Some(host) = self.hosts.get_mut(node) {
+                if let Some(host) = self.nodes.get_mut(node) {
                     host.used = host.used.minus(group.need(pod.version));
                 }
             }
             for pod in new.into_iter().flat_map(Slot::pods) {
                 let Some(node) = &pod.node else { continue };
                 self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, pod), pod.version);
-                if let Some(host) = self.hosts.get_mut(node) {
+                if let Some(host) = self.nodes.get_mut(node) {
                     host.used = host.used.plus(group.need(pod.version));
                 }
             }
@@ -179,21 +179,21 @@ impl State {
     }
 
     /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
-    pub(in crate::core) fn put_host(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
+    pub(in crate::core) fn put_node(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
         let facts = self.labelled(name, facts);
-        if self.hosts.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
+        if self.nodes.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
             // As with nearly every report: the order of the nodes is not touched.
             return false;
         }
         let facts = facts.into_owned();
-        if let Some(host) = self.hosts.get_mut(name) {
+        if let Some(host) = self.nodes.get_mut(name) {
             (host.facts, host.engine) = (facts, engine);
             return true;
         }
         let (cordon, decommissioned) = self.standing_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
         let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
-        self.hosts.insert(name.clone(), host);
+        self.nodes.insert(name.clone(), host);
         true
     }
 

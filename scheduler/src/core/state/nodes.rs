@@ -21,12 +21,12 @@ use super::State;
 
 /// The nodes.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Hosts {
+pub(in crate::core) struct Nodes {
     by_name: BTreeMap<NodeName, Candidate>,
     pub(in crate::core) standings: Standings,
 }
 
-impl Hosts {
+impl Nodes {
     /// A node, to change anything about it.
     pub(in crate::core) fn get_mut(&mut self, name: &NodeName) -> Option<&mut Candidate> {
         self.standings.touch(name);
@@ -52,7 +52,7 @@ impl Hosts {
     }
 }
 
-impl Deref for Hosts {
+impl Deref for Nodes {
     type Target = BTreeMap<NodeName, Candidate>;
     fn deref(&self) -> &Self::Target {
         &self.by_name
@@ -88,11 +88,11 @@ impl State {
             self.intents.insert(name.clone(), intent);
         }
         let (cordon, decommissioned) = self.standing_of(name);
-        let Some(host) = self.hosts.get_mut(name) else { return };
+        let Some(host) = self.nodes.get_mut(name) else { return };
         (host.cordon, host.decommissioned) = (cordon, decommissioned);
         let engine = host.engine;
         if let Some(own) = own {
-            self.put_host(name, own, engine);
+            self.put_node(name, own, engine);
         }
     }
 }

@@ -26,11 +26,11 @@ use contract::time::Timestamp;
 
 use crate::core::commit::Bundle;
 use crate::core::events;
-use crate::core::events::conditions::Concern;
+use crate::core::events::conditions::ConditionKey;
 use crate::core::io::{Effect, Mutant, Write};
 use crate::core::leader::Leading;
 use crate::core::reconcile::removal::nodes_of_removed;
-use crate::core::timers::Alarm;
+use crate::core::timers::Timer;
 
 use super::load::{self, Stored};
 use super::{State, is_removal};
@@ -82,16 +82,18 @@ impl Object {
         }
     }
     /// The object that an alarm is about.
-    fn of_alarm(alarm: &Alarm) -> Option<Self> {
-        match alarm {
-            Alarm::Group(name) | Alarm::ComingUp(name) | Alarm::Condition(Concern::Instance(name, ..)) => {
+    fn of_alarm(timer: &Timer) -> Option<Self> {
+        match timer {
+            Timer::Group(name) | Timer::Coalesced(name) | Timer::Condition(ConditionKey::Instance(name, ..)) => {
                 Some(Self::Group(name.clone()))
             }
-            Alarm::Dependency(name) => Some(Self::Dependency(name.clone())),
-            Alarm::Node(node) | Alarm::Order(node) | Alarm::Condition(Concern::Engine(node)) => {
+            Timer::Dependency(name) => Some(Self::Dependency(name.clone())),
+            Timer::Node(node) | Timer::Order(node) | Timer::Condition(ConditionKey::Engine(node)) => {
                 Some(Self::Node(node.clone()))
             }
-            Alarm::Line | Alarm::Losses | Alarm::Waiting | Alarm::Sweep | Alarm::History | Alarm::Commit => None,
+            Timer::Window | Timer::Losses | Timer::Unschedulable | Timer::Sweep | Timer::History | Timer::Commit => {
+                None
+            }
         }
     }
     pub(in crate::core) fn kind(&self) -> QuarantinedKind {
@@ -278,17 +280,17 @@ impl Leading<'_> {
 
     fn retry_at(&mut self, object: &Object, at: Timestamp) {
         match object {
-            Object::Group(name) => self.lead.alarms.set(Alarm::Group(name.clone()), Some(at)),
-            Object::Dependency(name) => self.lead.alarms.set(Alarm::Dependency(name.clone()), Some(at)),
+            Object::Group(name) => self.lead.timers.set(Timer::Group(name.clone()), Some(at)),
+            Object::Dependency(name) => self.lead.timers.set(Timer::Dependency(name.clone()), Some(at)),
             Object::Node(_) => {}
         }
     }
 
     /// Handles an alarm; a panic quarantines the object that the alarm is about.
-    pub(in crate::core) fn ring_guarded(&mut self, alarm: Alarm) {
-        match Object::of_alarm(&alarm) {
-            Some(object) => drop(self.guarded(&object, |leading| leading.ring(alarm))),
-            None => self.ring(alarm),
+    pub(in crate::core) fn fire_guarded(&mut self, timer: Timer) {
+        match Object::of_alarm(&timer) {
+            Some(object) => drop(self.guarded(&object, |leading| leading.fire(timer))),
+            None => self.fire(timer),
         }
     }
 
@@ -315,7 +317,7 @@ impl Leading<'_> {
         }
         let ended_at = told.and_then(|told| told.ended_at);
         reported.insert(object.clone(), Reported { reason: reason.clone(), at: now, ended_at, is_over: false });
-        self.tell(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
+        self.emit(vec![self.quarantine_event(object, format!("quarantined: {reason}"))]);
     }
 
     /// The cause of a quarantine is gone: the object is reconciled again.
@@ -330,7 +332,7 @@ impl Leading<'_> {
             }
             (told.ended_at, told.is_over) = (Some(now), true);
         }
-        self.tell(vec![self.quarantine_event(object, format!("no longer quarantined: {why}"))]);
+        self.emit(vec![self.quarantine_event(object, format!("no longer quarantined: {why}"))]);
     }
 
     fn quarantine_event(&self, object: &Object, message: String) -> Effect {
@@ -369,7 +371,7 @@ impl Leading<'_> {
         }
         // Not even its stored state can be worked with: its containers are left alone as if its record could not be read.
         self.purge(object);
-        self.spare_now();
+        self.spare_after_commit();
     }
 
     fn purge(&mut self, object: &Object) {
@@ -388,23 +390,23 @@ impl Leading<'_> {
 
     /// Quarantines an object whose part of the orders cannot be made when a leadership begins. Without that part, nodes would
     /// remove its containers: the leader tells them to spare it.
-    pub(in crate::core) fn set_aside(&mut self, object: &Object, panic: &str) {
+    pub(in crate::core) fn quarantine_at_start(&mut self, object: &Object, panic: &str) {
         self.purge(object);
         self.note_quarantined(object, format!("its orders cannot be made, reading them panicked: {panic}"));
-        self.spare(Arc::new(self.state.untouchable()));
+        self.lead.dispatch.set_spared(Arc::new(self.state.untouchable()));
     }
 
     fn restore_group(&mut self, name: &GroupName, stored: &Stored) {
         self.lead.respecified.remove(name);
         self.state.reload_group(name, stored, self.settings.quota_cores);
-        let nodes: Vec<NodeName> = self.state.hosts.keys().cloned().collect();
+        let nodes: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         if let Some(group) = self.state.groups.get_mut(name).filter(|group| group.is_removing()) {
-            group.draining = nodes_of_removed(group, &nodes);
+            group.unconfirmed_nodes = nodes_of_removed(group, &nodes);
         }
     }
 
     fn restore_node(&mut self, node: &NodeName, stored: &Stored) {
-        self.ears.discard(node);
+        self.reports.discard(node);
         for key in stored.keys() {
             drop(load::refresh(self.state, key, stored, self.settings.quota_cores));
         }
@@ -473,9 +475,9 @@ impl State {
 
     /// Counts what is used on every node from what is placed there.
     fn count_used(&mut self) {
-        for node in self.hosts.keys().cloned().collect::<Vec<_>>() {
+        for node in self.nodes.keys().cloned().collect::<Vec<_>>() {
             let used = self.used_on(&node);
-            if let Some(host) = self.hosts.get_mut(&node) {
+            if let Some(host) = self.nodes.get_mut(&node) {
                 host.used = used;
             }
         }
