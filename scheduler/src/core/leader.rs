@@ -1,7 +1,7 @@
-//! What only a leader has, and the order in which it works: input, alarms, plans, commits, orders.
+//! The leader's loop: observe → commands → reconcile → commit → dispatch.
 //!
-//! [`Leading`] is the leader at work on one input. Its methods live in the files that answer their questions: commands,
-//! planning, nodes; here is what binds them.
+//! [`Leader`] is the state that only a leader has, [`Leading`] the leader at work on one input. An input is observed or applied
+//! as a command (`Core::on`); [`Leading::work`] does what follows from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ use super::state::quarantine::{Object, attempt};
 use super::timers::{Timer, Timers};
 use super::{commands, events, observe, reconcile};
 
-/// One group of the slow sweep is planned so often, whatever happens.
+/// The interval of the slow sweep, which reconciles one group each time.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
 
 /// What only a leader has.
@@ -42,30 +42,28 @@ pub(super) struct Leader {
     pub(super) term: Term,
     /// Since when it listens without a break.
     pub(super) listening_since: Timestamp,
-    /// When anybody was heard last.
+    /// When the last report of any node arrived.
     pub(super) last_heard_at: Timestamp,
     pub(super) dispatch: Dispatcher,
-    /// Groups that wait for a node to let go of something.
+    /// For each node, the groups that are reconciled again when it reports or acknowledges an order.
     pub(super) waiting_on_node: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
     pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
-    /// Groups whose pod specs an older version stored under other digests: they are stored anew with the next record.
+    /// Groups whose pod specs an older version stored under other digests: the next write of the record stores them again.
     pub(super) redigested: BTreeSet<GroupName>,
     pub(super) timers: Timers,
-    /// Groups to plan.
     pub(super) to_reconcile: BTreeSet<GroupName>,
-    /// How soon they are planned for reports.
+    /// Delays reconciliation that reports request.
     pub(super) rate_limit: RateLimit,
-    /// Groups that were coming up when they were last to be looked at.
+    /// Groups whose reports are coalesced.
     pub(super) coalesced: Coalesced,
     /// Groups with an instance that found no place.
     pub(super) unschedulable: BTreeSet<GroupName>,
-    /// The group the slow sweep looked at last.
+    /// The group that the slow sweep marked last.
     pub(super) swept: Option<GroupName>,
-    /// A group gave its stream ports back, or nobody has looked yet.
+    /// A group returned stream ports since ports were last granted. True at the start of a leadership.
     pub(super) ports_freed: bool,
-    /// What was told to people.
     pub(super) event_dedup: EventDedup,
     /// What goes wrong and stays so.
     pub(super) conditions: Conditions,
@@ -75,13 +73,13 @@ pub(super) struct Leader {
     pub(super) commit_times: CommitTimes,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
-    /// Why it leads no longer than this: what it said stands, unlike that of one who resigned.
+    /// Why it steps down after the last commit. Its effects are performed, unlike those of a leader that resigned.
     pub(super) step_down: Option<String>,
-    /// It only puts a backup in place.
+    /// This leader only puts a backup in place.
     pub(super) restoring: bool,
-    /// The highest term above its own that nodes were heard to obey.
+    /// The highest term above its own that a node's answer named.
     pub(super) overtaken: Term,
-    /// The store came back with an older state: nothing is planned until a backup is restored.
+    /// The store came back with an older state: nothing is reconciled until a backup is restored.
     pub(super) store_is_behind: bool,
 }
 
@@ -163,7 +161,7 @@ impl Leading<'_> {
             Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
             Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
             Timer::Order(node) => self.check_queue(&node),
-            // Whoever waits for others' answers is told by what follows every input.
+            // The order leaves in `send_orders`, which follows every input.
             Timer::Window => {}
             Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
             Timer::Condition(concern) => events::conditions::check(self, concern),
@@ -178,20 +176,20 @@ impl Leading<'_> {
 }
 
 impl Leading<'_> {
-    /// Puts the stored instances of a group on the desks of their nodes.
+    /// Puts the stored instances of a group into the queues of their nodes.
     fn queue_orders_of(&mut self, name: &GroupName) {
         let Some(group) = self.state.groups.get(name) else { return };
         for change in assignments(name, group).all() {
             self.lead.dispatch.change(&change);
         }
         for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
-            // A node that must let go of something must report that it did.
+            // A node that an instance leaves must confirm it, so it needs an order although no pod is placed there.
             self.lead.dispatch.queue(node);
         }
     }
 
-    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
-    /// process has known of before.
+    /// Starts a leadership: every node gets its order and every group is reconciled. `known` are the commits that this process
+    /// knew of before.
     pub(super) fn begin(&mut self, known: &Progress) {
         observe::older_store::compare_progress(self, known);
         let reported: Vec<_> = self.reports.all().map(|(_, report)| report.head.progress.clone()).collect();

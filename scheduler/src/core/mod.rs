@@ -1,7 +1,10 @@
-//! The scheduler's decisions: a value that is fed inputs and answers with effects.
+//! The scheduler's decisions: a value that takes inputs and returns effects.
 //!
-//! A follower folds the stored state and every report; a leader also decides. `Elected` brings everything stored,
-//! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
+//! A follower folds the stored state and every report; a leader also decides. `Elected` carries everything that is stored,
+//! including the outcomes (`contract::keys::STATE` and `contract::keys::OUTCOMES`), by which a repeated command is recognised.
+//!
+//! The leader's loop runs through the folders: `observe` folds a report, `commands` changes records, `reconcile` plans, `commit`
+//! stores and `dispatch` sends orders. `state` holds what they share, `events` explains, `queries` answers.
 
 mod commands;
 mod commit;
@@ -45,14 +48,14 @@ pub struct Core {
     settings: Settings,
     role: Role,
     state: State,
-    /// What is stored, as far as this process was told.
+    /// What is stored, as far as this process knows.
     stored: Stored,
     /// What the watch reported while this process leads and that differs from what it stored: it counts once it follows.
     mirrored: BTreeMap<String, Option<Vec<u8>>>,
     /// Keys of `stored` that were converted from schema 1 and are not stored themselves.
     converted: BTreeSet<String>,
     reports: ReportCache,
-    /// The latest time seen: time does not go back in here, whatever a clock says.
+    /// The latest time seen. It never decreases, even if the clock does.
     now: Timestamp,
     /// Since when this process listens.
     listening_since: Option<Timestamp>,
@@ -60,7 +63,7 @@ pub struct Core {
     bus_since: Option<Timestamp>,
     /// The last term led and how far its orders were counted: a fence is never used twice.
     counted: (Term, u64),
-    /// The highest term above its own that a leadership of this process heard of and ended for.
+    /// The highest term above its own that ended a leadership of this process.
     overtaken: Term,
     /// The commits that the last leadership of this process knew to be stored.
     progress: Progress,
@@ -105,7 +108,7 @@ impl Core {
         }
     }
 
-    /// Takes an input and says what to do, in the order to do it.
+    /// Takes an input and returns the effects to perform, in this order.
     pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.listening_since.get_or_insert(self.now);
@@ -140,8 +143,8 @@ impl Core {
         Vec::new()
     }
 
-    /// Takes one of many inputs that are at hand. What follows from it, plans, commits and orders, is left to the
-    /// [`Core::on`] of the last: a leader that is behind with hearing plans once for all of them.
+    /// Takes one of several inputs that are available. Plans, commits and orders are left to the [`Core::on`] of the last one,
+    /// so that a leader with a backlog of reports plans once for all of them.
     pub fn on_one_of_many(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
         self.is_batching = true;
         let effects = self.on(input, now);
@@ -178,11 +181,11 @@ impl Core {
     pub fn disagreements(&self) -> u64 {
         self.disagreements
     }
-    /// Nodes that obey another store than this one.
+    /// Nodes that belong to another store.
     pub fn foreign_store(&self) -> usize {
         self.state.foreign_store.len()
     }
-    /// Stored values nobody could read.
+    /// Stored values that cannot be read.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
@@ -227,7 +230,7 @@ impl Core {
         vec![Effect::StepDown { reason }]
     }
 
-    /// Makes the state anew from what is stored and reported; the values that cannot be read.
+    /// Builds the state from what is stored and reported. Returns the values that cannot be read.
     fn rebuild(&mut self) -> Vec<DeadLetter> {
         let (state, unread) = state::load::load(&self.stored, self.settings.quota_cores, self.now);
         let before = std::mem::replace(&mut self.state, state);
@@ -243,14 +246,14 @@ impl Core {
         for (node, report) in self.reports.all() {
             let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
             let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
-            // Who has no record and is not heard was removed.
+            // A node without a record that does not report was removed.
             if is_heard || self.state.records.contains_key(node) {
                 self.state.put_node(node, &report.head.facts, report.head.engine);
             }
         }
     }
 
-    /// Leads no more: whatever was not stored is forgotten.
+    /// Stops leading and forgets every decision that was not committed.
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
             self.counted = (lead.term, lead.dispatch.highest_generation());
@@ -346,7 +349,7 @@ impl Core {
             self.failed_queries += 1;
             return Vec::new();
         };
-        // What a full store does not take may have to be decided anew.
+        // A full store refuses writes, so a decision in memory may be lost and made again.
         let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
         let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
@@ -372,7 +375,7 @@ impl Core {
         is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
     }
 
-    /// A standby has no alarms: it judges the nodes when it is asked.
+    /// A standby has no timers: it judges liveness when a query arrives.
     fn judge_all(&mut self) {
         let limits = Limits {
             suspect_after: self.settings.suspect_after,

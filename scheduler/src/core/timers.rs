@@ -1,4 +1,4 @@
-//! When to look at what again: one time per subject, the earliest first.
+//! Timers of the leader: one time per subject, the earliest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,22 +7,22 @@ use contract::time::Timestamp;
 
 use super::events::conditions::ConditionKey;
 
-/// What to look at.
+/// What to check when the time has come.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Timer {
-    /// Whether a node is still heard.
+    /// Whether a node still reports.
     Node(NodeName),
-    /// A group whose plan waits for a time.
+    /// A group whose plan has a `wake_at`.
     Group(GroupName),
     /// A group that is coming up, and may not get on.
     Coalesced(GroupName),
-    /// A dependency pod whose plan waits for a time.
+    /// A dependency pod whose plan has a `wake_at`.
     Dependency(GroupName),
     /// A node's order that was not answered.
     Order(NodeName),
     /// The orders that wait for others to be answered.
     Window,
-    /// Something that stands and may have to be told.
+    /// A condition that may have to be reported.
     Condition(ConditionKey),
     /// The nodes that went silent.
     Losses,
@@ -36,7 +36,6 @@ pub(super) enum Timer {
     Commit,
 }
 
-/// The alarms that are set.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     by_time: BTreeSet<(Timestamp, Timer)>,
@@ -44,7 +43,7 @@ pub(super) struct Timers {
 }
 
 impl Timers {
-    /// Sets, moves or clears the alarm of a subject.
+    /// Sets, moves or clears the timer of a subject.
     pub(super) fn set(&mut self, timer: Timer, at: Option<Timestamp>) {
         if let Some(before) = self.by_subject.remove(&timer) {
             self.by_time.remove(&(before, timer.clone()));
@@ -54,20 +53,20 @@ impl Timers {
             self.by_subject.insert(timer, at);
         }
     }
-    /// Sets the alarm unless it is set already.
+    /// Sets the timer unless it is set already.
     pub(super) fn set_once(&mut self, timer: Timer, at: Timestamp) {
         if !self.by_subject.contains_key(&timer) {
             self.set(timer, Some(at));
         }
     }
-    /// Sets the alarm to `at` unless it is set to an earlier time.
+    /// Sets the timer to `at` unless it is set to an earlier time.
     pub(super) fn set_earlier(&mut self, timer: Timer, at: Timestamp) {
         if self.by_subject.get(&timer).is_none_or(|before| *before > at) {
             self.set(timer, Some(at));
         }
     }
-    /// Takes the alarms whose time has come. What is set while they ring waits for the next look, even when it is due: a
-    /// subject that is always due must not keep the leader from everything else.
+    /// Takes the timers that are due. A timer that is set while they fire waits for the next input even if it is due, so a
+    /// subject that is always due cannot starve the others.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<Timer> {
         let due = self.by_time.iter().take_while(|(at, _)| *at <= now);
         let due: Vec<Timer> = due.map(|(_, timer)| timer.clone()).collect();

@@ -1,9 +1,8 @@
-//! Decides whether a group may be made, resized or told otherwise how to change, and what its record is then.
+//! Decides whether a command on a group is allowed and what its record becomes; changes nothing.
 //!
-//! Nothing is changed here: a command puts the record in place, and a question about what a spec would do asks the same way.
-//! The surprise: a name may be taken by a group users do not see. One that goes away in the background leaves its name at
-//! once, and the next group counts versions on from it so that no container's name comes twice; one whose containers were
-//! left behind is adopted.
+//! The handlers of commands use it, and so does a dry run. A name may be taken by a group that users do not see: a group removed
+//! in the background frees its name immediately, and the next group continues its revision numbers so that no container name
+//! repeats; an orphan is adopted.
 
 use contract::command::{Operation, Refusal};
 use contract::name::GroupName;
@@ -31,7 +30,7 @@ impl<'a> Admission<'a> {
         self.unlocked_record(self.present(name)?)
     }
 
-    /// A group that may be removed. Its first deployment does not stand in the way, as it did not in the original.
+    /// A group that may be removed, also during its first deployment, as in the original.
     pub(in crate::core) fn removable(&self, name: &GroupName) -> Result<GroupRecord, Refusal> {
         match self.unlocked(name) {
             Err(Refusal::Locked { operation: Operation::Deploying }) => Ok(self.present(name)?.record.clone()),

@@ -1,7 +1,7 @@
-//! Decides what becomes of a command: refused with a reason, or in effect.
+//! Reads the command stream: refuses a command with a reason, or applies it.
 //!
-//! The effect, the outcome and the cursor are one bundle and so one transaction: a command takes effect exactly once
-//! whoever leads, and a command seen again is answered with what became of it the first time.
+//! The effect, the outcome and the cursor are one bundle and therefore one transaction. So a command takes effect exactly once,
+//! also after a failover, and a repeated command gets the outcome of the first.
 
 use contract::backup::Step;
 use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
@@ -42,7 +42,8 @@ impl Leading<'_> {
             return self.answer_again(command.ok().map(|command| command.id), reply);
         }
         if observe::older_store::waits_for_recovery(self, stored_at) {
-            // It waits in the stream, and the cursor stays before it: whatever ends this runs it. Only what may end it runs now.
+            // The command waits in the stream and the cursor stays before it: the leader after the restore runs it. Only a
+            // restore runs now.
             match command {
                 Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.execute(command, reply),
                 Ok(_) | Err(_) => {}
@@ -56,7 +57,7 @@ impl Leading<'_> {
         }
     }
 
-    /// A message that was in effect before: whoever waits is told the outcome again if it is known.
+    /// A message that was applied before: repeats the outcome if it is still known.
     fn answer_again(&mut self, id: Option<CommandId>, reply: Option<Inbox>) {
         let outcome = id.and_then(|id| self.state.outcomes.get(&id).cloned());
         self.emit(resolve(reply, outcome));
@@ -65,7 +66,7 @@ impl Leading<'_> {
     fn refuse_unreadable(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
         let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
         let named = id_of(&letter);
-        // What was decided under this id stands, whatever else is sent under it.
+        // The outcome of this id stays, even if another message uses the id.
         let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
         let is_new = named.is_some() && known.is_none();
         let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
@@ -187,7 +188,7 @@ impl Leading<'_> {
     }
 }
 
-/// The id of a command that cannot be read. Whoever writes one puts it first, so it is there also where a long one was cut off.
+/// The id of a command that cannot be read. It is the first field, so it survives truncation.
 fn id_of(letter: &DeadLetter) -> Option<CommandId> {
     letter.payload.strip_prefix("{\"id\":\"")?.split('"').next()?.parse().ok()
 }
@@ -208,7 +209,7 @@ impl Leading<'_> {
         Admission { state: self.state, settings: self.settings, now: self.now }
     }
 
-    /// Puts a record in place and marks its group; nodes learn of what changes for what they run.
+    /// Changes a record and marks its group. The orders change for pods that already run.
     pub(in crate::core) fn change_record(&mut self, name: &GroupName, record: GroupRecord) -> Bundle {
         self.end_quarantine(&Object::Group(name.clone()), "a command changed it");
         let before = self.state.assignments(name);

@@ -1,8 +1,8 @@
-//! Applies what holds the whole cluster back: the engine's switches and the constraints of every placement.
+//! The switches of the cluster and the constraints of every placement.
 //!
-//! A stopped engine plans nothing; marks and commands pile up and are worked on when it starts. What nodes must know of
-//! the switches leaves with the orders, and only once it is stored. The surprise: a restart policy is no plan, so a change
-//! of it reaches the nodes even while the engine is stopped.
+//! While the engine is stopped nothing is reconciled; marks and commands collect until it starts. Agents get the switches with
+//! their orders, after they are committed. A restart policy is not part of a plan, so a change of it reaches agents even while
+//! the engine is stopped.
 
 use contract::command::Refusal;
 use contract::keys;
@@ -15,7 +15,7 @@ use crate::core::io::Mutant;
 use crate::core::leader::Leading;
 use crate::core::state::{State, Warning};
 
-/// Constraints at most: every placement looks at each of them.
+/// Limit, because every placement evaluates each of them.
 const MOST_CONSTRAINTS: usize = 64;
 /// Longest type or value of a constraint: a label and a regular expression fit.
 const LONGEST_TEXT: usize = 512;
@@ -25,7 +25,7 @@ const CALLBACKS_UNREAD: &str = "the record of the callbacks cannot be read: noti
      replaces the record; the dead letters hold its text";
 
 impl State {
-    /// Whether nothing may be planned: the engine is stopped, or which nodes are kept out of placement is not known.
+    /// Whether nothing is reconciled: the engine is stopped, or the constraints on placement cannot be read.
     pub(in crate::core) fn is_paused(&self) -> bool {
         !self.engine.running || self.constraints_unread
     }
@@ -48,7 +48,7 @@ pub(in crate::core) fn configure(
     )
 }
 
-/// Starts or stops the making of plans.
+/// Starts or stops reconciliation.
 pub(in crate::core) fn run_engine(leading: &mut Leading<'_>, running: bool) -> Bundle {
     switch(leading, EngineRecord { running, ..leading.state.engine })
 }
@@ -73,8 +73,7 @@ fn switch(leading: &mut Leading<'_>, engine: EngineRecord) -> Bundle {
     Bundle { writes, effects, switches: Some(engine.switches()), ..Bundle::default() }
 }
 
-/// Puts a constraint in the place of the one of its type.
-/// Whether nothing is planned.
+/// Whether nothing is reconciled.
 pub(in crate::core) fn is_paused(leading: &Leading<'_>) -> bool {
     leading.state.is_paused() && !leading.has_mutant(Mutant::NoBrakes)
 }

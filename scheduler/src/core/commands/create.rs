@@ -1,4 +1,4 @@
-//! Creates groups.
+//! Creates groups: as a new group, in place of one that is being removed, or by adopting the containers of an orphan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -54,8 +54,8 @@ impl Admission<'_> {
         Ok(Created { name, record, adopts })
     }
 
-    /// The name of a group that is being removed: free at once after a removal in the background, but never while one of its
-    /// nodes may still run an instance with data.
+    /// The name of a group that is being removed is free immediately after a removal in the background, but not while a node may
+    /// still run one of its stateful instances.
     fn must_be_free(&self, name: &GroupName, removed: &Group) -> Result<(), Refusal> {
         let is_lost = |node: &NodeName| self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let held = data_of(removed);
@@ -79,7 +79,8 @@ impl Admission<'_> {
         GroupRecord { spec, operation, updated_at: self.now, taken_ports, ..GroupRecord::default() }
     }
 
-    /// The instances go on as they are and come to the new spec as to any other; those that run just that are left alone.
+    /// The adopted instances keep running and are updated to the new spec like any others. Instances with the same content stay
+    /// as they are.
     fn adopting(&self, name: &GroupName, mut spec: PodGroupSpec, orphan: &Group) -> Result<GroupRecord, Refusal> {
         let version = orphan.record.spec.version.saturating_add(1);
         if !orphan.record.taken_ports.is_empty() {
@@ -101,7 +102,7 @@ impl Admission<'_> {
     }
 }
 
-/// The numbers of instances with data, and the nodes that have it. A tombstone has the version of the instance that it stands for.
+/// The numbers of stateful instances and the nodes that hold their data. A tombstone has the revision of its instance.
 fn data_of(group: &Group) -> Vec<(u32, &NodeName)> {
     let is_stateful = |pod: &&Slot| group.pod(pod.version).is_some_and(|pod| pod.is_stateful());
     let numbered = (1..).zip(group.slots());

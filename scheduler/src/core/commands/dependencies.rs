@@ -1,7 +1,7 @@
-//! Decides what becomes of commands about dependency pods.
+//! Commands about dependency pods.
 //!
-//! They only change what is wanted; what follows is planned, at once or when the engine starts. The surprise: a removal
-//! that is not forced keeps a pod that is in use, and changing its spec takes the removal back.
+//! They change only the record; `reconcile` does the rest. A removal without force keeps a pod that is in use, and an update of
+//! the spec cancels the removal.
 
 use contract::command::Refusal;
 use contract::name::GroupName;
@@ -44,7 +44,7 @@ pub(in crate::core) fn update_dependency(leading: &mut Leading<'_>, pod: PodSpec
     Ok(want(leading, &name, record))
 }
 
-/// Forgets a dependency pod: at once, or once nothing needs it any more.
+/// Removes a dependency pod: now, or when no group needs it any more.
 pub(in crate::core) fn remove_dependency(
     leading: &mut Leading<'_>,
     name: &GroupName,

@@ -1,9 +1,8 @@
-//! Decides which groups a drift or an evacuation concerns, and puts it into their records.
+//! Moves instances away from a node: decides which groups a drift or an evacuation concerns, and writes it into their records.
 //!
-//! A drift waits in the record for the group's lock, so it is neither lost nor in the way of what runs. The surprise: a node
-//! with more groups than fit one transaction is drifted in several, and the outcome stands in the last. A leader that
-//! dies in between leaves a command without outcome, which takes effect again; that is sound because a drift says where
-//! nothing may stay: groups that have it already or are gone from the node are left out the second time.
+//! A drift waits in the record for the group's lock. A node with more groups than one transaction holds needs several, and the
+//! last one contains the outcome. If the leader fails in between, the command has no outcome and is applied again. That is safe:
+//! groups that have the drift already or left the node are skipped.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +42,7 @@ pub(in crate::core) fn drift(
     Ok(record_drifts(leading, records, Vec::new()))
 }
 
-/// Everything leaves a node, and new work is kept away from it if possible.
+/// Every instance leaves the node, and a soft constraint keeps new ones away.
 pub(in crate::core) fn evacuate(leading: &mut Leading<'_>, node: NodeName) -> Result<Bundle, Refusal> {
     let value = node.to_string();
     let drift = Drift { from: node, to: None, force: true, instance: None };
@@ -68,8 +67,8 @@ pub(in crate::core) fn drain(
     Ok(Bundle { effects: cordon.effects, ..bundle })
 }
 
-/// A group nobody knows is no mistake: the original takes any name. Neither is a locked one: lainctl waits for the moved
-/// container whatever the answer is, so the drift waits for its turn.
+/// An unknown group is no error: the original accepts any name. Neither is a locked one: lainctl waits for the moved container
+/// in any case, so the drift waits for the lock.
 fn drifting_group(
     leading: &Leading<'_>,
     drift: &Drift,
@@ -99,7 +98,7 @@ fn drifting_groups(leading: &Leading<'_>, drift: &Drift) -> Result<Vec<(GroupNam
     Ok(records)
 }
 
-/// Puts the records in place. All but the last portion of the writes are decided here; the outcome goes with the last.
+/// Writes the records. All portions but the last are committed on their own; the outcome joins the last.
 fn record_drifts(leading: &mut Leading<'_>, records: Vec<(GroupName, GroupRecord)>, mut writes: Vec<Write>) -> Bundle {
     for (name, mut record) in records {
         record.operation.take_if(|_| leading.has_mutant(Mutant::NoLock));

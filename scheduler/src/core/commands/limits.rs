@@ -1,17 +1,16 @@
-//! Refuses commands that would store more while etcd is nearly full.
+//! Size limits: how full etcd may be, and how large a spec may be.
 //!
-//! etcd that reaches its quota refuses every write, also the leader's own. So at 70 % of the quota the leader refuses what makes
-//! the cluster larger: creates, larger specs and scale-out. Everything that makes it smaller or repairs it passes: delete,
-//! scale-in, stop, abort, undo and the leader's own decisions. At 85 % it refuses every new spec: etcd keeps former values for
-//! minutes, so a client that sends one large spec after the other would fill what is left.
+//! When etcd reaches its quota it refuses every write, also the leader's own. So at 70 % of the quota the leader refuses
+//! commands that make the cluster larger: create, a larger spec, scale-out. Commands that make it smaller or repair it pass:
+//! delete, scale-in, stop, abort, undo, and the leader's own decisions. At 85 % it refuses every new spec, because etcd keeps
+//! old values for minutes and a client that sends one large spec after the other would fill the rest.
 //!
-//! etcd compares the size of its file with the quota. The file is reused inside and never shrinks by itself, so its own limits
-//! are higher.
-//!
-//! Judges whether the spec of a group fits one stored value.
+//! etcd compares the size of its file with the quota. The file does not shrink by itself, so the limits for the file are higher:
+//! 90 % and 95 %.
 //!
 //! etcd refuses requests above 1.5 MiB. Instances, revisions and specs have keys of their own (`contract::layout`), so the spec
-//! is the one value of a group that a user makes large. The specs that instances run at the same time are bounded together.
+//! is the only large value that a user controls. The specs that instances of one group run at the same time are bounded
+//! together.
 
 use contract::command::{Refusal, Verb};
 use contract::event::Kind;
@@ -23,7 +22,7 @@ use crate::core::io::Effect;
 use crate::core::leader::Leading;
 use crate::core::{Core, events};
 
-/// What `deployctl status` says of an etcd that refuses every write.
+/// Shown by `deployctl status` when etcd refuses every write.
 pub(in crate::core) const NO_SPACE: &str = "etcd reached its quota and refuses every write: nothing is decided until there is room. Run \
      `etcdctl defrag` and then `etcdctl timer disarm`, or raise --quota-backend-bytes; see docs/operations.md";
 

@@ -1,8 +1,8 @@
-//! Decides what becomes of what operators ask about a node: cordon, drain, labels, removal.
+//! Commands about nodes: cordon, drain, labels, removal.
 //!
-//! A cordon is a word about new work and moves nothing. The surprise is removal: it is a mark first, and the node is forgotten
-//! once nothing is placed there any more. Without force nothing is, so that is at once; with force whatever is bound to the
-//! node is let go and finds its place as after any other loss. Who is heard again before that stays.
+//! A cordon only keeps new instances away. A removal marks the node first, and the leader forgets it when nothing is placed
+//! there any more. Without force the command requires that nothing is placed there, so that is immediately; with force the
+//! instances are rescheduled as after any other loss. A node that reports again before that stays.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,6 @@ use super::evacuate;
 /// PodGroups named in a refusal.
 const MOST_NAMED: usize = 3;
 
-/// Something is asked about a node.
 pub(in crate::core) fn change_node(
     leading: &mut Leading<'_>,
     node: &NodeName,
@@ -62,7 +61,7 @@ fn cordon(leading: &mut Leading<'_>, node: &NodeName, why: String, by: &str) -> 
     cordoned(leading, node, Cordon { by: by.to_owned(), why, at: leading.now })
 }
 
-/// A cordon that stands stays as it is, unless another reason is given.
+/// Cordons a node. An existing cordon stays, unless the reason differs.
 pub(in crate::core) fn cordoned(leading: &mut Leading<'_>, node: &NodeName, cordon: Cordon) -> Bundle {
     let intent = intent_of(leading, node);
     let statuses = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
@@ -85,14 +84,14 @@ fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
     leading.state.intents.get(node).cloned().unwrap_or_default()
 }
 
-/// What the agent says of its node, as far as anybody knows.
+/// The facts that the agent reported, or else the stored ones.
 fn own_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
     let reported =
         leading.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
     reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
 }
 
-/// Puts what is said of a node in place.
+/// Stores the operator's settings of a node.
 fn intend(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, message: &str) -> Bundle {
     if intent_of(leading, node) == intent {
         return Bundle::default();
@@ -101,7 +100,7 @@ fn intend(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, messag
     let write = if intent.is_empty() { Write::Delete { key } } else { commit::put(key, &intent) };
     let own = own_facts(leading, node);
     leading.state.set_intent(node, intent, Some(&own));
-    // Another label is another unit, and another place for who waits.
+    // A label may change the unit of an instance, or make room for an unschedulable one.
     leading.lead.to_reconcile.extend(leading.state.groups_on(node));
     leading.retry_unschedulable();
     let effects = vec![events::of_node(node, message, leading.now)];
@@ -135,7 +134,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
     Ok(bundle)
 }
 
-/// Only a node nobody hears can be removed: one that is heard would be back with its next report.
+/// Only a silent node can be removed: a node that reports would be back with its next report.
 fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal> {
     let silence = leading.settings.suspect_after;
     let heard_at = leading.reports.get(node).and_then(|observed| observed.heard_at);
@@ -154,7 +153,7 @@ fn must_be_silent(leading: &Leading<'_>, node: &NodeName) -> Result<(), Refusal>
     Err(Refusal::NodeBusy { reason })
 }
 
-/// The groups with an instance that is placed on the node, or waits for it to let go.
+/// The groups with an instance that is placed on the node, or that waits for the node to confirm its removal.
 fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName> {
     let waits = |slot: &Slot| slot.leaves.as_ref() == Some(node);
     let any = |slot: &Slot| waits(slot) || slot.next.as_deref().is_some_and(waits);
@@ -162,7 +161,7 @@ fn groups_bound_to(leading: &Leading<'_>, node: &NodeName) -> BTreeSet<GroupName
     leading.state.groups_on(node).into_iter().chain(waiting.map(|(name, _)| name.clone())).collect()
 }
 
-/// A node that is being removed is heard again: somebody was wrong about it.
+/// A node that is being removed reports again: the removal was a mistake.
 pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName) {
     if !leading.state.removing.contains(node) {
         return;
@@ -186,7 +185,7 @@ pub(in crate::core) fn forget_removed_nodes(leading: &mut Leading<'_>) {
     }
 }
 
-/// Its desk stays: should the node come back while this leader leads, no fence is used twice.
+/// The node's queue stays: if the node comes back under this leader, no fence is used twice.
 fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
     leading.state.set_intent(node, NodeIntent::default(), None);
     leading.state.records.remove(node);

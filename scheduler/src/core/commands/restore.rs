@@ -1,15 +1,13 @@
-//! Brings a backup back, first half: keeps its parts aside and judges the whole.
+//! Restores a backup in two steps.
 //!
-//! The parts are stored beside everything else and change nothing: a restore that is cut off costs only their room, and is
-//! thrown away by the next one. When all are there and read as one backup, a record says so and the leader steps down. The
-//! next one finds the record before it does anything else and puts the backup in place (`swap`).
+//! Step 1, as commands: the parts of the backup are stored under keys of their own and change nothing. An interrupted restore
+//! costs only space, and the next one deletes its parts. When all parts are there and form a valid backup, the leader writes the
+//! restore record and steps down.
 //!
-//! Brings a backup back, second half: puts it in the place of everything stored.
-//!
-//! A leader that finds the record of a restore does only this. It plans nothing, sends no order and takes no command: those
-//! wait in the stream for the next leader. What it writes follows from what is stored, so whoever is cut off in the middle is
-//! followed by one that writes the rest. The last write raises the terms above all that any node is known to obey and makes
-//! this leader step down; the next one loads everything by the way it always does. There is no second way of taking over.
+//! Step 2, [`put_in_place`]: a leader that finds the record does nothing else. It plans nothing, sends no orders and reads no
+//! commands; they wait in the stream. Its writes follow from what is stored, so if it fails the next leader writes the rest. The
+//! last write raises the terms above every term that a node may know, and the leader steps down; the next leader loads the store
+//! as usual.
 
 use contract::backup::{self, Backup, LARGEST_PART, MOST_PARTS, RestoreRecord, Step};
 use contract::command::Refusal;
@@ -78,7 +76,7 @@ fn abort(leading: &mut Leading<'_>) -> Bundle {
     Bundle { writes, ..Bundle::default() }
 }
 
-/// What the last restore kept aside is in place and can go.
+/// Deletes the parts of the last restore, which is complete.
 pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
     let Some(restored) = leading.state.store.restored.clone() else { return };
     let parts = staged(leading.stored).filter(|(restore, _)| *restore == restored);
@@ -88,7 +86,7 @@ pub(in crate::core) fn drop_restored_parts(leading: &mut Leading<'_>) {
     }
 }
 
-/// Every part that is kept aside: of which restore, and where.
+/// The stored parts of restores: the restore and the key of each.
 pub(in crate::core) fn staged(stored: &Stored) -> impl Iterator<Item = (CommandId, String)> {
     let parts = stored.range(keys::RESTORE_PARTS.to_owned()..);
     parts.map_while(|(key, _)| match keys::parse(key) {
@@ -110,7 +108,7 @@ pub(in crate::core) fn assemble(stored: &Stored, restore: &CommandId, parts: u32
     backup::read(&text).map_err(|error| error.to_string())
 }
 
-/// Puts the backup in place that `record` speaks of.
+/// Replaces everything stored by the backup of this restore.
 pub(in crate::core) fn put_in_place(leading: &mut Leading<'_>, record: &RestoreRecord) {
     let backup = match assemble(leading.stored, &record.restore, record.parts) {
         Ok(backup) => backup,
@@ -138,7 +136,7 @@ pub(in crate::core) fn put_in_place(leading: &mut Leading<'_>, record: &RestoreR
     end_restore(leading, writes, message, "a backup is in place");
 }
 
-/// The record stands, and the parts do not make a backup: nothing was touched, and nothing is.
+/// The parts do not form a backup: deletes the record and changes nothing else.
 fn give_up(leading: &mut Leading<'_>, record: &RestoreRecord, reason: &str) {
     let message = format!("restore {} is given up: {reason}", record.restore);
     end_restore(leading, vec![Write::Delete { key: keys::RESTORE.to_owned() }], message, "a restore was given up");
@@ -166,8 +164,8 @@ fn replacing(leading: &Leading<'_>, backup: &Backup) -> Vec<Write> {
     writes
 }
 
-/// Above every term that anybody is known to have had. The time is above those of nodes nobody hears: a store is written
-/// less than once in a millisecond.
+/// Above every known term. The current time in milliseconds is above the terms of silent nodes, because a store is written less
+/// than once per millisecond.
 fn highest_term(leading: &Leading<'_>) -> u64 {
     let obeyed = leading.reports.all().map(|(_, report)| report.head.applied.term.0).max().unwrap_or(0);
     let time = u64::try_from(leading.now.as_millis()).unwrap_or(0);

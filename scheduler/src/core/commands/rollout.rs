@@ -1,7 +1,7 @@
-//! Does what people say to a release: pause, confirm, skip, abort, undo and freeze it, set gates, and say what is drained.
+//! Commands about a rollout: pause, resume, confirm, skip, abort, undo, freeze; readiness gates; drained instances.
 //!
-//! Saying a thing twice is saying it once: the second time is accepted and changes nothing. A pause is kept in the group's
-//! spec, where it outlives the release; everything else is kept in the release or in the slots.
+//! A repeated command is accepted and changes nothing. A pause is stored in the group's spec and outlives the rollout;
+//! everything else is stored with the rollout or the instances.
 
 use contract::command::{Refusal, RolloutAction};
 use contract::keys;
@@ -17,10 +17,10 @@ use crate::core::state::revisions::Origin;
 
 use super::spec;
 
-/// Where the release of a group leads that was never planned: not to any of its revisions.
+/// Target of a rollout that was never planned: no revision.
 const NOWHERE: u32 = u32::MAX;
 
-/// A gate somebody sets.
+/// A change of a readiness gate.
 #[derive(Debug)]
 pub(in crate::core) struct Gate {
     pub(in crate::core) instance: u32,
@@ -30,7 +30,7 @@ pub(in crate::core) struct Gate {
     pub(in crate::core) version: Option<u32>,
 }
 
-/// Somebody says something to the release of a group.
+/// Controls the rollout of a group.
 pub(in crate::core) fn rollout(
     leading: &mut Leading<'_>,
     name: &GroupName,
@@ -128,8 +128,8 @@ pub(in crate::core) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gat
     Ok(change_pods(leading, name, gate.instance, set))
 }
 
-/// Somebody says that an instance is drained. Said of one that is not being taken out, it changes nothing: it may be
-/// the second time, and the pod it was said of may be gone.
+/// An instance is drained. For an instance that is not being drained this changes nothing: the command may be a repetition, and
+/// the pod may be gone.
 pub(in crate::core) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
     slot_of(leading.admission().present(name)?, instance)?;
     let answer = |pod: &mut Slot| {
@@ -140,7 +140,7 @@ pub(in crate::core) fn drained(leading: &mut Leading<'_>, name: &GroupName, inst
     Ok(change_pods(leading, name, instance, answer))
 }
 
-/// Changes what is kept with the pods of one instance.
+/// Changes the stored fields of the pods of one instance.
 fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, change: impl Fn(&mut Slot)) -> Bundle {
     let Some(group) = leading.state.groups.get(name) else { return Bundle::default() };
     let mut slots = group.slots().to_vec();
@@ -160,8 +160,8 @@ fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, chang
     bundle
 }
 
-/// What something is said to. A pause and a freeze are the group's, and are handed on from release to release; the rest is
-/// said to the release toward the present revision, which before its first plan is one nothing was done for.
+/// The rollout that a command addresses. A pause and a freeze belong to the group and pass from rollout to rollout; everything
+/// else addresses the rollout to the current revision, which before its first plan is an empty one.
 fn addressed(group: &Group, control: Control) -> Release {
     let target = group.record.spec.version;
     let known = group.release.as_ref();

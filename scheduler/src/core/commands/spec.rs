@@ -1,7 +1,7 @@
-//! Decides whether a group may have another pod spec, asked for or gone back to, and what its record is then.
+//! Decides whether a group may get another pod spec, by a patch or an undo, and what its record becomes.
 //!
-//! The surprise: a spec that finds no room or no free port is accepted and changes nothing but the group's last error,
-//! because that is where the original's clients look for it.
+//! A spec without capacity or with a taken port is accepted but changes only the group's last error, where clients of the
+//! original look for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,14 +23,14 @@ use crate::core::state::{self, Group};
 use super::admission::{Admission, malformed};
 use super::limits;
 
-/// What users are told when a patch does not fit; the words are the original's.
+/// Shown when a patch does not fit; the text of the original.
 const NO_RESOURCES: &str = "No resources available to scheduler container";
 /// What becomes of a request for another pod spec.
 #[derive(Debug)]
 pub(in crate::core) enum SpecChange {
     /// The group's next version.
     Next(Box<GroupRecord>),
-    /// It cannot be now, and the group says why.
+    /// Not possible now; the group shows the reason.
     Not(String),
 }
 
@@ -38,7 +38,7 @@ pub(in crate::core) enum SpecChange {
 #[derive(Debug)]
 pub(in crate::core) struct RollbackTarget {
     pub(in crate::core) number: u32,
-    /// Its content is what the group asks for already.
+    /// The group has this content already.
     pub(in crate::core) is_present: bool,
 }
 
@@ -62,7 +62,7 @@ impl Admission<'_> {
         Ok(respec)
     }
 
-    /// The revision an undo goes back to: the one asked for, or the newest before the present one that completed.
+    /// The revision of an undo: the requested one, or the newest completed one before the current.
     pub(in crate::core) fn rollback_target(
         &self,
         name: &GroupName,
@@ -108,7 +108,7 @@ impl Admission<'_> {
         Ok(respec)
     }
 
-    /// A group's spec may change now. A release, like an upgrade, is replaced by the next.
+    /// Whether the spec may change now. A new spec replaces a running rollout or upgrade.
     fn is_changeable(&self, group: &Group) -> Result<(), Refusal> {
         match self.lock(group) {
             Some(operation) if operation != Operation::Upgrading => Err(Refusal::Locked { operation }),
@@ -118,8 +118,8 @@ impl Admission<'_> {
 
     fn respec(&self, name: &GroupName, group: &Group, pod: PodSpec) -> Result<SpecChange, Refusal> {
         pod.validate().map_err(|flaws| malformed(&flaws))?;
-        // A release takes nobody out before there is a place for its successor, and says what is missing where: it needs no
-        // guess beforehand, which would also stand in the way of going back.
+        // A rollout stops no instance before its replacement has a place, and reports what is missing where. So it needs no
+        // capacity check in advance, which would also block a rollback.
         if !group.record.spec.has_strategy() && !self.fits(group, &pod) {
             return Ok(SpecChange::Not(NO_RESOURCES.to_owned()));
         }
@@ -144,7 +144,7 @@ impl Admission<'_> {
         Ok(SpecChange::Next(Box::new(next)))
     }
 
-    /// The next version, while instances of others run. A conducted group needs no lock for it.
+    /// The next revision, while instances of others run. A group with a strategy needs no lock for it.
     fn upgraded(&self, record: GroupRecord, pod: PodSpec) -> GroupRecord {
         let operation = OperationRecord::new(Operation::Upgrading, self.now);
         let operation = (!record.spec.has_strategy()).then_some(operation);
@@ -165,7 +165,7 @@ impl Admission<'_> {
         GroupRecord { operation, taken_ports, former: BTreeMap::new(), ..self.upgraded(record, pod) }
     }
 
-    /// Whether the nodes have room for every instance of the group made anew from `pod`.
+    /// Whether the nodes have capacity for every instance with the spec `pod`.
     fn fits(&self, group: &Group, pod: &PodSpec) -> bool {
         let pods = group.slots().iter().flat_map(Slot::pods);
         let present = pods.filter_map(|pod| Some((pod.node.as_ref()?, group.need(pod.version))));
@@ -174,7 +174,7 @@ impl Admission<'_> {
     }
 }
 
-/// Another pod spec; admitted during an upgrade or a release, whose rest it replaces.
+/// Patches the pod spec. Allowed during an upgrade or a rollout, which it replaces.
 pub(in crate::core) fn patch_spec(
     leading: &mut Leading<'_>,
     name: &GroupName,
@@ -188,7 +188,7 @@ pub(in crate::core) fn patch_spec(
     Ok(bundle)
 }
 
-/// Puts another pod spec in place, or notes why not.
+/// Changes the pod spec, or stores why it cannot.
 pub(in crate::core) fn change_spec(
     leading: &mut Leading<'_>,
     name: &GroupName,

@@ -1,8 +1,8 @@
-//! Decides what becomes of a request to change how a group is changed.
+//! Decides whether a patch of the rollout fields (strategy, gates, drain) is allowed and what the record becomes.
 //!
-//! What is named is merged into what was said before, `null` makes it unsaid, and no version is raised: instances stay what
-//! they are. So does whether they serve: a readiness gate counts for pods that are made with it. The serial upgrade and the conductor keep their progress in different places, so a group
-//! goes from one to the other only while nothing of it is under way.
+//! Named fields are merged into the spec, `null` removes a field, and the revision stays, so no instance changes. Readiness
+//! gates apply only to pods that are created with them. A serial upgrade and a rollout with a strategy store their progress in
+//! different places, so a group can switch between them only while nothing is in progress.
 
 use contract::command::{Operation, Refusal};
 use contract::keys;
@@ -31,7 +31,7 @@ impl Admission<'_> {
         self.with_strategy(group, spec)
     }
 
-    /// The group with the release fields of another spec; none when they are the same.
+    /// The group with the rollout fields of another spec; none when they are equal.
     pub(in crate::core) fn with_strategy_of(
         &self,
         group: &Group,
@@ -57,9 +57,8 @@ fn unfit(flaws: &[Flaw]) -> Refusal {
     Refusal::Unfit { reason: sentence(flaws) }
 }
 
-/// The slots when gates are added that were not there before; none when that changes none of them. A pod that is there was
-/// made without them, and would be out of service for want of somebody who says otherwise: for it they are true from the
-/// start, until they are made false.
+/// The instances after gates were added; none when nothing changes. Existing pods were created without these gates and would be
+/// unready until a client sets them, so for existing pods the new gates are true until a client sets them to false.
 pub(in crate::core) fn past_new_gates(group: &Group, before: &PodGroupSpec) -> Option<Vec<Slot>> {
     let gates = group.record.spec.readiness_gates.iter();
     let added: Vec<&String> = gates.filter(|gate| !before.readiness_gates.contains(*gate)).collect();
@@ -78,7 +77,7 @@ fn pass(pod: &mut Slot, gates: &[&String]) {
     }
 }
 
-/// Why a group cannot go from the serial upgrade to the conductor or back now, and what would help.
+/// Why a group cannot switch between Serial and another strategy now, and the remedy.
 fn busy(group: &Group) -> Option<String> {
     let record = &group.record;
     let present = record.spec.version;
@@ -132,7 +131,7 @@ pub(in crate::core) fn patch_strategy(
     Ok(bundle)
 }
 
-/// Whoever is there already does not wait for gates that were added.
+/// Existing pods do not wait for gates that were added.
 pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before: &PodGroupSpec) -> Bundle {
     let mut bundle = Bundle::default();
     let Some(slots) = leading.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
@@ -143,7 +142,7 @@ pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before
     bundle
 }
 
-/// The serial upgrade has no use for a release, and whoever conducts again starts from the slots.
+/// A serial upgrade does not use the rollout record, and a later rollout starts from the instances.
 pub(super) fn drop_unused_rollout(leading: &mut Leading<'_>, name: &GroupName) -> Option<Write> {
     let group = leading.state.groups.get_mut(name).filter(|group| !group.record.spec.has_strategy())?;
     group.release.take().map(|_| Write::Delete { key: keys::release(name) })

@@ -1,9 +1,8 @@
-//! Remembers since when decisions that time is counted from are known to be stored: drains, and turns of instances.
+//! Records when each decision was committed.
 //!
-//! The grace of a drain is for whoever watches the gates from outside, who sees nothing before the decision is stored; the time
-//! an instance has to come up begins when its node can hear of it. A commit may take longer than either; counted from the
-//! decision, a drain and what it was for, or two instances of which one was to wait for the other, would be stored together.
-//! A new leader cannot know when its predecessor's decisions were stored, so they count from its own beginning.
+//! Timers of drains and of instances that start count from the commit, not from the decision. Otherwise a slow commit could
+//! contain both a drain and the replacement that has to wait for it, and clients that watch the gates would never see the drain.
+//! A new leader does not know when its predecessor committed, so these timers count from its start.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +47,7 @@ impl CommitTimes {
     }
 }
 
-/// What a bundle made now tells of a group, beyond what is known.
+/// The decisions about a group in a bundle made now that are not known to be committed.
 pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<TimedDecisions> {
     if let Some(known) = leading.lead.commit_times.groups.get_mut(name) {
         // A bundle of the same moment may be stored already: the later one counts for both.
@@ -60,8 +59,8 @@ pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) 
     (!decisions.is_empty()).then(|| TimedDecisions { group: name.clone(), at: leading.now, decisions })
 }
 
-/// Decisions are stored, and their time begins. A group with a drain among them is planned for when that ends; who waits
-/// for an instance looks at it again anyway.
+/// Decisions are committed and their timers start. A group with a drain is reconciled again to learn when the drain ends; other
+/// waits are checked anyway.
 pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
     if leading.lead.outbox.has_later_decision(&decided) {
         // Decided in the same moment: the later one counts for both.

@@ -1,4 +1,4 @@
-//! What follows when a commit ends.
+//! Passes decisions to the outbox, and does what follows when a commit ends.
 
 use contract::layout::{Owner, SpecRef};
 use contract::name::GroupName;
@@ -14,7 +14,7 @@ use crate::core::timers::Timer;
 use super::{Bundle, Released, durability, unstorable};
 
 impl Leading<'_> {
-    /// A decision was made: it is told once it is stored.
+    /// Makes a decision: its effects leave when it is committed.
     pub(in crate::core) fn decide(&mut self, mut bundle: Bundle) {
         for change in &bundle.changes {
             self.lead.dispatch.expect(change);
@@ -29,7 +29,7 @@ impl Leading<'_> {
         self.lead.outbox.push(bundle);
     }
 
-    /// Something to tell that is true as soon as everything decided so far is stored.
+    /// Performs effects when everything decided so far is committed.
     pub(in crate::core) fn emit(&mut self, effects: Vec<Effect>) {
         if !effects.is_empty() && !self.lead.outbox.is_full() {
             self.decide(Bundle { effects, ..Bundle::default() });
@@ -52,7 +52,7 @@ impl Leading<'_> {
         self.lead.redigested = redigested.map(|(name, _)| name.clone()).collect();
     }
 
-    /// The writes that store the pod specs of the groups that were noted, and delete those that are not used any more.
+    /// The writes that store the pod specs of the noted groups and delete unused ones.
     fn spec_writes(&mut self) -> Vec<Write> {
         let mut writes = Vec::new();
         for (name, before) in std::mem::take(&mut self.lead.respecified) {

@@ -1,8 +1,8 @@
-//! Holds back everything the outside may learn of a decision until the decision is stored.
+//! Holds back every effect of a decision until the decision is committed.
 //!
-//! A decision is a bundle: its writes, the effects that tell of it, and what it changes in orders. Bundles leave in the
-//! order they were made; several share a commit, one commit is in flight at a time, and a bundle is never split. When the
-//! commit is fenced everything still in here vanishes: nobody was told, so nobody must be corrected.
+//! A decision is a bundle: writes, effects and order changes. Bundles are committed in the order in which they were made.
+//! Several share a transaction, one transaction is in flight at a time, and a bundle is never split. When a transaction is
+//! fenced everything in here is dropped: no effect has left, so nothing must be corrected.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -26,13 +26,13 @@ use crate::core::io::{Commit, Effect, Inbox, Write};
 use super::durability::TimedDecisions;
 use super::staging;
 
-/// A commit whose end is not known is sent again after so long.
+/// A commit with unknown result is sent again after this time.
 pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// A store that is full stays so until an operator repaired it.
 pub(in crate::core) const FULL_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Bytes of one transaction: etcd refuses requests above 1.5 MiB. A single value stays below 1 MiB.
 pub(in crate::core) const MOST_BYTES: usize = 1024 * 1024;
-/// Writes of one decision at most, so that others find room beside it.
+/// Writes of one portion, so that an outcome and a cursor fit as well.
 const MOST_TOGETHER: usize = 100;
 /// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
 /// does not answer, which also ends the leadership within seconds.
@@ -42,7 +42,7 @@ const MOST_HELD: usize = 10_000;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Bundle {
     pub(in crate::core) writes: Vec<Write>,
-    /// Prefixes of which the writes hold every key: whatever else is stored there is deleted.
+    /// Prefixes that this bundle replaces as a whole: other keys under them are deleted.
     pub(in crate::core) complete: Vec<String>,
     pub(in crate::core) effects: Vec<Effect>,
     pub(in crate::core) changes: Vec<OrderChange>,
@@ -58,7 +58,7 @@ pub(in crate::core) struct Bundle {
     pub(in crate::core) command: Option<(CommandId, Option<Inbox>)>,
 }
 
-/// A pod that a node must run from now on, or not any more.
+/// A pod that a node must run, or must stop running.
 #[derive(Debug, Clone)]
 pub(in crate::core) struct OrderChange {
     pub(in crate::core) node: NodeName,
@@ -193,7 +193,7 @@ pub(in crate::core) fn put_entry((key, value): layout::Entry) -> Write {
     Write::Put { key, value, expires: false }
 }
 
-/// The writes that store the pod specs that are new and delete those that are not used any more.
+/// The writes that store new pod specs and delete unused ones.
 pub(in crate::core) fn spec_writes(
     owner: Owner<'_>,
     before: &[&PodSpec],
@@ -210,7 +210,7 @@ pub(in crate::core) fn put<T: Serialize>(key: String, value: &T) -> Write {
     Write::Put { key, value, expires: false }
 }
 
-/// The writes in portions that each fit one transaction with an outcome and a cursor beside them; at least one.
+/// The writes in portions that each fit one transaction together with an outcome and a cursor; at least one.
 pub(in crate::core) fn portions(writes: Vec<Write>) -> Vec<Vec<Write>> {
     let mut portions = vec![Vec::new()];
     let mut bytes = 0;
@@ -258,7 +258,8 @@ impl Outbox {
         self.waiting.push_back(bundle);
     }
 
-    /// Starts the next commit if none is in flight; bundles without writes leave at once when nothing is before them.
+    /// Starts the next commit if none is in flight. Bundles without writes are released immediately when no earlier bundle
+    /// waits.
     pub(in crate::core) fn start(&mut self, term: Term) -> (Vec<Released>, Option<Commit>) {
         let mut released = Vec::new();
         if self.in_flight.is_some() {
@@ -287,7 +288,7 @@ impl Outbox {
                 return (released, commit);
             }
             bytes += size;
-            // A key may be written once in a transaction: the later decision stands.
+            // A transaction may write a key once: the later decision wins.
             writes.extend(changes.into_iter().map(|write| (key(&write).to_owned(), write)));
             if writes.is_empty() {
                 released.push(bundle.released());
@@ -353,7 +354,7 @@ impl Outbox {
     pub(in crate::core) fn take_waiting(&mut self) -> VecDeque<Bundle> {
         std::mem::take(&mut self.waiting)
     }
-    /// Puts bundles back that were taken, with nothing decided meanwhile.
+    /// Puts the bundles back. Nothing may be decided in between.
     pub(in crate::core) fn put_back(&mut self, waiting: VecDeque<Bundle>) {
         self.waiting = waiting;
     }

@@ -1,8 +1,8 @@
-//! Stores a decision that is too large for one transaction, all of it or nothing.
+//! Commits a decision that is too large for one transaction, all of it or nothing.
 //!
-//! etcd refuses requests above 1.5 MiB and 128 operations, and a decision about 5,000 instances may need more. Its writes are
-//! first stored aside in parts, then a record says that all parts are there, then the writes are made, and at last the parts
-//! go. A leader that is cut off before the record has decided nothing; after the record, the next leader makes the writes.
+//! etcd refuses requests above 1.5 MiB or 128 operations, and a decision about 5,000 instances may need more. The leader first
+//! stores the writes as parts, then a record that all parts are there, then makes the writes, and finally deletes the parts. If
+//! a leader fails before the record, nothing was decided; after the record, the next leader makes the writes.
 
 use contract::keys;
 use contract::layout::{Stored, under};
@@ -19,7 +19,7 @@ struct Ready {
     parts: usize,
 }
 
-/// A write as it is kept aside. Every value is JSON, so it is kept as it is.
+/// A write in a part. Every value is JSON and is embedded as it is.
 #[derive(Debug, Serialize, Deserialize)]
 struct Kept {
     key: String,

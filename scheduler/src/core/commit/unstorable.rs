@@ -1,7 +1,7 @@
-//! Gives up a decision that the store refuses for what is in it, so that the decisions behind it are stored.
+//! Drops a decision that the store refuses because of its content, so that later decisions can be committed.
 //!
-//! The objects of the decision are quarantined. Later decisions about the same objects were made on top of it and are given up
-//! too; a command among them is refused, because a client must never take for stored what is not.
+//! The objects of the decision are quarantined. Later decisions about the same objects build on it and are dropped too. A
+//! command among them is refused, because a client must not believe that it was stored.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
-//! What a group's placement means for the orders of its nodes, and what a change of it changes there.
+//! The desired state of nodes: the assignments that follow from the placement of a group, and the difference between two
+//! placements.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,14 +19,14 @@ pub(in crate::core) struct Assignments {
     pods: BTreeMap<(NodeName, PodId), (Assignment, Arc<PodSpec>)>,
 }
 
-/// The assignments of a group as it stands; none of one whose containers nobody owns.
+/// The assignments of a group; none for an orphan.
 pub(in crate::core) fn assignments(name: &GroupName, group: &Group) -> Assignments {
     if group.is_orphan() {
         return Assignments::default();
     }
     let present = &group.record.spec;
     let restart_policy = present.restart_policy;
-    // Who leaves a node starts nowhere else before that node has let go of it.
+    // An instance that leaves a node is ordered elsewhere only after that node confirmed that the pod is gone.
     let settled = group.placed(name).filter(|(_, _, slot)| slot.leaves.is_none());
     let images = || present.pod.images().map(str::to_owned).collect();
     let placed = settled.filter_map(|(node, pod, slot)| {
@@ -45,7 +46,7 @@ pub(in crate::core) fn assignments(name: &GroupName, group: &Group) -> Assignmen
 }
 
 impl State {
-    /// The assignments of a group; none when there is no such group.
+    /// The assignments of a group; none when the group does not exist.
     pub(in crate::core) fn assignments(&self, name: &GroupName) -> Assignments {
         self.groups.get(name).map(|group| assignments(name, group)).unwrap_or_default()
     }
@@ -64,7 +65,7 @@ impl Assignments {
         gone.chain(puts).collect()
     }
 
-    /// Every assignment, for a desk that starts from nothing.
+    /// Every assignment, for queues that are empty.
     pub(in crate::core) fn all(&self) -> Vec<OrderChange> {
         Self::default().changes_to(self)
     }

@@ -75,7 +75,7 @@ impl Dispatcher {
     pub(in crate::core) fn expect(&mut self, change: &OrderChange) {
         *self.uncommitted.entry(change.node.clone()).or_default() += 1;
     }
-    /// A decision that was expected is committed, or was given up.
+    /// An expected decision is committed, or the leader abandoned it.
     pub(in crate::core) fn expect_no_more(&mut self, change: &OrderChange) {
         if let Entry::Occupied(mut count) = self.uncommitted.entry(change.node.clone()) {
             *count.get_mut() -= 1;

@@ -1,7 +1,10 @@
-//! Keeps what each node must run, and gets it there: one order under way per node, as small as can be trusted.
+//! The order of one node: what it has to run, and how to bring the agent there with one unanswered message at a time.
 //!
-//! A desk only knows stored decisions. It sends a change against what the node last acknowledged, and the whole whenever
-//! there is doubt: no answer, an answer that does not fit, or a report of another order than the one acknowledged.
+//! The queue knows only committed decisions. It sends a delta against the order that the agent last acknowledged, and the whole
+//! order when that is uncertain: no answer, an unexpected answer, or a report that names another order.
+//!
+//! Example: the agent acknowledged {term 3, generation 7}. Two pods change, so the next message is a delta from generation 7 to
+//! 8. The answer does not come within the timeout: generation 9 is the whole order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -27,14 +30,14 @@ use crate::core::commit::OrderChange;
 pub(in crate::core) const AGAIN_AFTER: Duration = Duration::from_secs(5);
 /// Between two attempts when the node answers and something is wrong: no tight loop with a node that disagrees.
 const SOON: Duration = Duration::from_millis(500);
-/// An order nobody answered for, not even with "no answer", is given up after so long.
+/// An order without an answer, not even "no answer", counts as unanswered after this time.
 pub(in crate::core) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two attempts with a node that obeys another store: nothing but a restore changes that.
+/// Interval of attempts with a node of a foreign store: only a restore changes that.
 const FOREIGN_RETRY_AFTER: Duration = Duration::from_secs(30);
-/// Reports sent before the node took its order may arrive after its answer for so long.
+/// A report that the agent sent before it applied its order may arrive up to this time after its answer.
 const QUIET: Duration = Duration::from_secs(2);
-/// As long as the agent has not started anew since it took its order it cannot have forgotten it: a report of an earlier one is
-/// old, and a leader that is behind with hearing may be so for long. It is believed after all after so long.
+/// An agent that has not restarted since it acknowledged an order cannot have lost it, so a report that names an earlier order
+/// is late, and a leader with a backlog may read it late. After this time the report counts after all.
 const LATE: Duration = Duration::from_secs(30);
 
 /// The orders of one node.
@@ -49,13 +52,13 @@ pub(in crate::core) struct NodeQueue {
     /// What changed since `base`.
     touched_pods: BTreeSet<PodId>,
     touched_specs: BTreeSet<SpecKey>,
-    /// Pods taken from the order since the node last said that it obeys the newest one.
+    /// Pods that were removed from the order since the agent last reported the newest order as applied.
     withdrawn: BTreeSet<PodId>,
     /// The order the node is known to have.
     base: Option<(Fence, Digest)>,
     generation: u64,
     in_flight: Option<(Fence, Digest, Timestamp)>,
-    /// The last order, if its answer did not come in time: the node may have it all the same, and says so in its report.
+    /// The last order, if its answer did not come in time. The agent may have applied it; its report shows that.
     unanswered: Option<Unanswered>,
     /// The node does not have the newest order, as far as known.
     due: bool,
@@ -63,7 +66,7 @@ pub(in crate::core) struct NodeQueue {
     acknowledged_at: Timestamp,
     /// The store the orders come from.
     stores: Arc<Stores>,
-    /// The node obeys another store.
+    /// The node belongs to another store.
     foreign_store: bool,
 }
 
@@ -71,7 +74,7 @@ pub(in crate::core) struct NodeQueue {
 #[derive(Debug)]
 struct Unanswered {
     order: (Fence, Digest),
-    /// What changed since is to be told.
+    /// The order changed since.
     due: bool,
 }
 
@@ -116,9 +119,9 @@ pub(in crate::core) enum ReplyResult {
     RetryAt(Timestamp),
     /// Same fence, other content: a bug; try again at this time.
     Conflict(Timestamp),
-    /// The node obeys a later leader.
+    /// The node follows a later leader.
     Deposed(Fence),
-    /// The node obeys this order, of another store; try again at this time.
+    /// The node has this order of a foreign store; try again at this time.
     ForeignStore(Fence, Timestamp),
     /// An answer to something else.
     Ignored,
@@ -131,7 +134,6 @@ impl NodeQueue {
         let (spared, stores) = (Arc::clone(spared), Arc::clone(stores));
         Self { generation: floor, spared, switches, stores, digest, ..Self::default() }
     }
-    /// The node shall know of these brakes.
     pub(in crate::core) fn set_switches(&mut self, switches: Switches) {
         let before = std::mem::replace(&mut self.switches, switches);
         self.digest = self.digest.without(Order::digest_of_brakes(before)).with(Order::digest_of_brakes(switches));
@@ -144,7 +146,7 @@ impl NodeQueue {
         self.digest = digest.with(Order::digest_of_spared(spared));
         self.mark_changed();
     }
-    /// There is something to tell the node.
+    /// The order has changed: it must be sent.
     fn mark_changed(&mut self) {
         self.due = true;
         if let Some(unanswered) = &mut self.unanswered {
@@ -181,7 +183,7 @@ impl NodeQueue {
         }
     }
 
-    /// What was ordered of the pod is not any more.
+    /// Removes the pod's assignment from the digest and from the reference count of its spec.
     fn uncount(&mut self, pod: &PodId, before: &Assignment) {
         self.digest = self.digest.without(Digest::of(&(pod, before)));
         let key = before.spec_key(pod);
@@ -206,7 +208,7 @@ impl NodeQueue {
                 reference.pods += 1;
                 return;
             }
-            // A group made anew under an old name: the number is the same, the spec is not.
+            // A group that was created again under an old name: the revision number is the same, the spec is not.
             pods += reference.pods;
             self.drop_spec(&key);
         }
@@ -216,7 +218,7 @@ impl NodeQueue {
         self.specs.insert(key, Reference { spec: Arc::clone(spec), digest, pods });
     }
 
-    /// A new leader begins: what the node reports to obey is a base if it is what we would send.
+    /// Starts a leadership: the order that the node reports is the base of the next delta if it equals this one.
     pub(in crate::core) fn begin(&mut self, head: Option<&ReportHead>) {
         let known = head.filter(|head| head.order_digest == self.digest);
         self.base = known.map(|head| (head.applied, head.order_digest));
@@ -230,7 +232,7 @@ impl NodeQueue {
         !self.due && self.in_flight.is_none()
     }
 
-    /// The node says that it obeys the newest order, and there is nothing more to tell it.
+    /// The agent reports the newest order as applied, and nothing waits to be sent.
     pub(in crate::core) fn is_applied_in(&self, head: &ReportHead) -> bool {
         self.is_settled() && self.base == Some((head.applied, head.order_digest))
     }
@@ -238,11 +240,11 @@ impl NodeQueue {
     pub(in crate::core) fn ordered(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
         self.pods.range(pods).map(|(pod, _)| pod)
     }
-    /// Those of these pods that the node must not run any more, and may not have heard of it.
+    /// Pods of the range that were removed from the order and that the agent may still run.
     pub(in crate::core) fn withdrawn(&self, pods: RangeInclusive<PodId>) -> impl Iterator<Item = &PodId> {
         self.withdrawn.range(pods)
     }
-    /// The node says what it obeys: if that is the newest order, it has heard of everything.
+    /// If the agent reports the newest order as applied, it knows of every removed pod.
     pub(in crate::core) fn note_applied(&mut self, head: &ReportHead) {
         if self.is_applied_in(head) {
             self.withdrawn.clear();
@@ -322,7 +324,7 @@ impl NodeQueue {
                 ReplyResult::Deposed(*have)
             }
             Some(OrderReply::Foreign { have, .. }) => ReplyResult::ForeignStore(*have, self.mark_foreign(now)),
-            // It says what it misses: the whole can leave at once, above whatever it obeys of this term.
+            // The agent asks for the whole order: it can leave immediately, with a generation above the agent's.
             Some(OrderReply::NeedWhole { have }) => {
                 self.raise_generation(*have, fence.term);
                 self.require_whole(now)
@@ -343,7 +345,7 @@ impl NodeQueue {
         }
     }
 
-    /// The node obeys another store, or a later state of this one. When to ask it again.
+    /// The node belongs to another store, or to a later state of this one. Returns when to try again.
     pub(in crate::core) fn mark_foreign(&mut self, now: Timestamp) -> Timestamp {
         self.foreign_store = true;
         self.require_whole(now + FOREIGN_RETRY_AFTER);
@@ -365,16 +367,16 @@ impl NodeQueue {
         ReplyResult::RetryAt(not_before)
     }
 
-    /// The node is heard: whoever did not answer before may answer now.
+    /// The node reports: it may answer now even if it did not before.
     pub(in crate::core) fn heard(&mut self, now: Timestamp) {
-        // Not earlier than the shorter wait, or a node that refuses would be asked with every report.
+        // Not earlier than the shorter wait, or a node that refuses would get an order with every report.
         if !self.foreign_store {
             self.not_before = self.not_before.min(now + SOON);
         }
     }
 
-    /// The node says which order it obeys: that is an answer too, and under load it comes before the other. True when it
-    /// settled what was open.
+    /// A report that names the order in flight is an answer too, and under load it arrives before the answer. True when it
+    /// acknowledges the order.
     pub(in crate::core) fn answered_by(&mut self, head: &ReportHead, now: Timestamp) -> bool {
         let told = (head.applied, head.order_digest);
         if self.in_flight.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
@@ -388,8 +390,8 @@ impl NodeQueue {
         true
     }
 
-    /// Compares what the node said at `told_at` to obey with what it acknowledged; its agent started anew at `renewed_at`, if
-    /// it did. True when its order must go again.
+    /// Compares the order that the agent reported at `reported_at` with the acknowledged one; `renewed_at` is when the agent
+    /// last restarted. True when the order must be sent again.
     pub(in crate::core) fn check(
         &mut self,
         head: &ReportHead,
@@ -402,7 +404,7 @@ impl NodeQueue {
         let is_earlier = head.applied.term == fence.term && head.applied < fence;
         let is_same_run = renewed_at.is_none_or(|at| at <= self.acknowledged_at);
         let quiet = if is_earlier && is_same_run { LATE } else { QUIET };
-        // What it said before it took the order proves nothing, and neither does what was under way at that moment.
+        // A report from before the acknowledgement proves nothing, nor does one that was in flight at that moment.
         if same || reported_at <= self.acknowledged_at || now < self.acknowledged_at + quiet {
             return false;
         }
@@ -410,7 +412,7 @@ impl NodeQueue {
         true
     }
 
-    /// The order under way, if it left so long ago that nobody will answer any more.
+    /// The order in flight, if its answer is overdue.
     pub(in crate::core) fn timed_out(&self, now: Timestamp) -> Option<Fence> {
         self.in_flight.filter(|(_, _, sent_at)| now >= *sent_at + REPLY_TIMEOUT).map(|(fence, _, _)| fence)
     }

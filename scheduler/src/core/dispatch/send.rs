@@ -55,7 +55,7 @@ impl Leading<'_> {
                 *self.disagreements += 1;
                 self.lead.timers.set(Timer::Order(node.clone()), Some(at));
             }
-            // Whoever was elected after such an order was heard of leads a store that was set back.
+            // A leader that was elected after a node named that order leads a store that was set back.
             ReplyResult::Deposed(have) if have.term <= self.lead.overtaken => {
                 let at = self.lead.dispatch.queue(node).mark_foreign(self.now);
                 self.foreign_store(node, have, at);
@@ -81,7 +81,7 @@ impl Leading<'_> {
         reconcile::input::recheck_waiting(self, node);
     }
 
-    /// The time has come to look at the queue of a node.
+    /// The timer of a node's order fired.
     pub(in crate::core) fn check_queue(&mut self, node: &NodeName) {
         let now = self.now;
         let Some(queue) = self.lead.dispatch.get_mut(node) else { return };
@@ -101,7 +101,7 @@ impl Leading<'_> {
         self.decide(Bundle { spared, ..Bundle::default() });
     }
 
-    /// The node refused its order: it obeys `have`, of another store or of a later state of this one.
+    /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
     pub(in crate::core) fn foreign_store(&mut self, node: &NodeName, have: Fence, again_at: Timestamp) {
         self.lead.timers.set(Timer::Order(node.clone()), Some(again_at));
         if !self.state.foreign_store.insert(node.clone()) {

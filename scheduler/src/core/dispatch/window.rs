@@ -1,8 +1,8 @@
-//! Who is told next: a bounded number of orders is under way at a time, and whoever waits is told of everything at once.
+//! The send window: at most `orders_at_once` nodes have an unanswered order.
 //!
-//! While fewer are under way an order leaves the moment it is stored. A cluster that is made all at once has changes for every
-//! node all the time: there a desk collects until it is its turn, so nodes get few large orders instead of many small ones, and no
-//! order waits somewhere else while the time for its answer runs.
+//! Below that limit an order leaves as soon as it is committed. Above it, changes collect in the queue of a node until it is the
+//! node's turn, so a cluster that starts everywhere gets few large orders instead of many small ones, and the time for an answer
+//! starts when the order really leaves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -11,22 +11,22 @@ use std::time::Duration;
 use contract::name::NodeName;
 use contract::time::Timestamp;
 
-/// Whoever has not answered after so long holds up nobody else: a hundred nodes may go silent at once, and the others' orders
-/// do not wait until it is certain that none of them answers.
+/// A node that has not answered after this time does not occupy the window: a hundred nodes may fail together, and the others
+/// must not wait until every answer is overdue.
 const HOLDS_UP: Duration = Duration::from_secs(1);
 
-/// The nodes that may have something to be told.
+/// The nodes whose order may have something to send.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Window {
     due: BTreeSet<NodeName>,
-    /// Who was told last: everybody else comes before it.
+    /// The node that was sent to last; it comes last in the next round.
     last: Option<NodeName>,
     /// Whose answer is open, and since when.
     unanswered: BTreeMap<NodeName, Timestamp>,
 }
 
 impl Window {
-    /// The desk of the node may have something to send.
+    /// The order of the node may have something to send.
     pub(in crate::core) fn insert(&mut self, node: NodeName) {
         self.due.insert(node);
     }
@@ -35,7 +35,7 @@ impl Window {
         self.due.remove(node);
         self.unanswered.remove(node);
     }
-    /// Who may be told now, with at most so many unanswered.
+    /// The next node to send to, with at most `most` orders unanswered.
     pub(super) fn next(&mut self, most: usize, now: Timestamp) -> Option<NodeName> {
         if self.unanswered.len() >= most {
             self.unanswered.retain(|_, sent_at| now < *sent_at + HOLDS_UP);
@@ -62,7 +62,7 @@ impl Window {
     pub(super) fn start_over(&mut self) {
         self.last = None;
     }
-    /// When the next may be told though nobody answers.
+    /// When the next order may leave although no node answers.
     pub(super) fn free_at(&self) -> Option<Timestamp> {
         let first = self.unanswered.values().min().filter(|_| !self.due.is_empty());
         first.map(|sent_at| *sent_at + HOLDS_UP)

@@ -72,7 +72,7 @@ fn pod_of(verb: &Verb) -> Option<&PodSpec> {
     }
 }
 
-/// Whom a command is about, and what it asks for.
+/// The object of a command and a short text of the request.
 fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
     let named = |name: &GroupName| Some(name.clone());
     match verb {

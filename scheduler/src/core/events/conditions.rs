@@ -1,8 +1,9 @@
-//! Decides when a condition that persists is reported: once, again after `tell_again_after`, and anew when it came back.
+//! Decides when a condition that persists is reported: once, again after `tell_again_after`, and again when it ended and came
+//! back.
 //!
-//! Each condition has one alarm, so nothing is scanned; what rings is looked at afresh. Facts of a node that is not heard,
-//! or whose engine does not answer, say nothing: a condition there neither ends nor is reported. When each condition was last
-//! reported is stored with the report, so a new leader does not repeat it.
+//! Each condition has one timer, so nothing is scanned. Facts of a node that is silent or whose Docker does not answer prove
+//! nothing: a condition there neither ends nor is reported. The time of the last report is stored with the report, so a new
+//! leader does not repeat it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -31,12 +32,12 @@ use crate::core::{events, observe};
 
 use super::incident;
 
-/// A condition that comes and goes is told at most so often.
+/// Shortest interval of reports of a condition that flaps.
 const FLAPS_WITHIN: Duration = Duration::from_secs(60);
 /// What receivers know a node's engine by.
 const CLUSTER_MANAGER: &str = "Cluster-Manager";
 
-/// What may stand for long.
+/// A condition of an instance or of a node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::core) enum ConditionKey {
     /// Something is wrong with an instance.
@@ -45,11 +46,11 @@ pub(in crate::core) enum ConditionKey {
     Engine(NodeName),
 }
 
-/// The conditions that stand, or ended a moment ago.
+/// The conditions that persist, or ended a moment ago.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Conditions {
     known: BTreeMap<ConditionKey, Tracked>,
-    /// When callbacks last heard of an engine; they are not told which, so one notice is enough for all of one moment.
+    /// When callbacks were last notified about an engine. The notice does not name the node, so one is enough for several nodes.
     engine_told_at: Option<Timestamp>,
     /// Reports to send with the page that stores when they were made, by group and page: one write for all of one moment.
     unsent: BTreeMap<(GroupName, u32), Vec<Effect>>,
@@ -64,18 +65,17 @@ struct Tracked {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Stands and is to be told.
+    /// Persists and is not reported yet.
     Waiting,
-    /// Stands and was told.
+    /// Persists and was reported.
     Told,
-    /// Was told and ended; remembered for a moment, in case it comes back.
+    /// Was reported and ended; kept for a moment, in case it comes back.
     Ended,
 }
 
-/// Whether a condition stands.
 enum Standing {
     No,
-    /// Nobody can say now.
+    /// Unknown now: the node is silent, or its Docker does not answer.
     Unheard,
     /// Worth telling from then on.
     Due(Timestamp),
@@ -107,7 +107,7 @@ pub(in crate::core) fn note_condition(leading: &mut Leading<'_>, node: &NodeName
     }
 }
 
-/// The first look of a leadership: at what earlier leaders reported, and at what is wrong now.
+/// Starts a leadership: checks the conditions that earlier leaders reported, and what is wrong now.
 pub(in crate::core) fn note_all_conditions(leading: &mut Leading<'_>) {
     let instances = leading.state.histories.reported();
     let instances =
@@ -190,7 +190,7 @@ fn standing(leading: &Leading<'_>, concern: &ConditionKey, seen_at: Timestamp) -
     }
 }
 
-/// Looks at one condition: tells it when its time has come, and sets when to look again.
+/// Checks one condition: reports it when it is due, and sets its timer.
 pub(in crate::core) fn check(leading: &mut Leading<'_>, concern: ConditionKey) {
     let known = leading.lead.conditions.known.get(&concern).copied();
     let stood = known.filter(|known| known.phase != Phase::Ended);
@@ -225,7 +225,7 @@ fn keep(leading: &mut Leading<'_>, concern: ConditionKey, condition: Tracked, lo
     leading.lead.timers.set(Timer::Condition(concern), Some(look_at));
 }
 
-/// It does not stand, or not any more.
+/// The condition does not hold, or ended.
 fn ended(leading: &mut Leading<'_>, concern: ConditionKey, known: Option<Tracked>) {
     let Some(condition) = known else { return };
     match condition.reported_at.map(|reported_at| reported_at + FLAPS_WITHIN).filter(|until| leading.now < *until) {
@@ -238,7 +238,7 @@ fn ended(leading: &mut Leading<'_>, concern: ConditionKey, known: Option<Tracked
     }
 }
 
-/// The condition ended: when it comes back it is reported at once, also by another leader.
+/// The condition ended: if it comes back, any leader reports it immediately.
 fn forget_report(leading: &mut Leading<'_>, concern: &ConditionKey) {
     match concern {
         ConditionKey::Instance(group, instance, condition) => {
@@ -270,7 +270,7 @@ fn report_condition(leading: &mut Leading<'_>, concern: &ConditionKey) {
     }
 }
 
-/// Sends what was reported since the last commit, each with the page that says when.
+/// Sends the reports of this input, each with the history page that stores its time.
 pub(in crate::core) fn send_reports(leading: &mut Leading<'_>) {
     for ((name, page), effects) in std::mem::take(&mut leading.lead.conditions.unsent) {
         let record = leading.state.histories.page(&name, page);

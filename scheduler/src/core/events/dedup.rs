@@ -1,8 +1,8 @@
-//! Remembers what was told as an event, so that each thing is told once.
+//! Remembers the events that were emitted, so that each is emitted once.
 //!
-//! The surprise: nobody who changes a group's record says that an operation began or ended. Every decision passes here
-//! before it is stored, and the records it writes are compared with what was told before. The memory is not stored: a new
-//! leader takes the operations it finds as told, and tells once more why an instance has no place.
+//! Code that changes a record does not report the start or the end of an operation. Instead every decision passes here before it
+//! is committed, and the records it writes are compared with the known operations. The memory is not stored: a new leader takes
+//! the operations that it finds as known, and reports once more why an instance is unschedulable.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,13 +20,12 @@ use crate::core::io::{Effect, Write};
 use crate::core::reconcile::waits::Wait;
 use crate::core::state::State;
 
-/// Why a group's instance has no place is told at most once in so long: reasons change with every byte of free memory.
+/// Interval of events about an unschedulable group: the reasons change with every byte of free memory.
 const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
 
-/// What was told.
 #[derive(Debug, Default)]
 pub(in crate::core) struct EventDedup {
-    /// Operations under way whose beginning is known.
+    /// Operations whose start was reported.
     under_way: BTreeMap<GroupName, (Operation, Timestamp)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
     /// What stalled moves wait for.

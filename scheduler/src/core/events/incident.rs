@@ -1,6 +1,6 @@
-//! Tells the outside what goes wrong: an event always, and a notice for every callback.
+//! Reports incidents of instances and of the cluster: always an event, and a notice to every callback.
 //!
-//! None about dependency pods: they are nobody's instances.
+//! Dependency pods are not instances and have no incidents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(in crate::core) fn note_happenings(leading: &mut Leading<'_>, node: &NodeNam
     leading.emit(effects);
 }
 
-/// Reports restarts that nodes told of when there was no leader: all of them at the begin of a leadership.
+/// Starts a leadership: reports restarts that happened while there was no leader.
 pub(in crate::core) fn note_all_missed(leading: &mut Leading<'_>) {
     let reports = leading.reports.all().flat_map(|(node, report)| report.pods.iter().map(move |it| (node, it)));
     let pods = reports.map(|(node, (pod, facts))| (node, pod, facts));
@@ -45,7 +45,7 @@ pub(in crate::core) fn note_all_missed(leading: &mut Leading<'_>) {
     leading.emit(effects);
 }
 
-/// The same for pods that this leader hears of for the first time.
+/// The same for pods that this leader sees for the first time.
 pub(in crate::core) fn note_missed(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
     let new = changes.iter().filter(|change| change.before.is_none());
     let effects = missed(leading, new.filter_map(|change| Some((node, &change.pod, change.after.as_ref()?))));
@@ -73,14 +73,14 @@ fn missed<'p>(
     effects
 }
 
-/// Whether a user may have asked for the last restart: it happened before the last operation on the group was over.
+/// Whether a user may have requested the last restart: it happened before the last operation on the group ended.
 fn may_be_requested(leading: &Leading<'_>, pod: &PodId, facts: &PodFacts) -> bool {
     let Some(record) = leading.state.groups.get(&pod.group).map(|group| &group.record) else { return false };
     let is_answered = facts.starts_done > 0 || facts.restarts_done > 0;
     is_answered && (record.operation.is_some() || facts.restarted_at <= record.updated_at)
 }
 
-/// What a plan means for people: where instances go, why one has no place, what went wrong.
+/// The events of a plan: where instances go, why one is unschedulable, what failed.
 pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
     let mut told = if plan.store { moves(name, group.slots(), &plan.slots, leading.now) } else { Vec::new() };
@@ -135,7 +135,7 @@ fn explained(leading: &Leading<'_>, pod: &PodId, incident: Incident) -> String {
     }
 }
 
-/// Something went wrong with the cluster; `who` is what receivers know it by.
+/// A notice about the cluster; `who` is the name under which receivers know the part.
 pub(in crate::core) fn cluster_notice(leading: &Leading<'_>, who: &str, incident: Incident) -> Option<Effect> {
     let body = NoticeBody {
         level: notices::LEVEL.to_owned(),

@@ -1,6 +1,9 @@
-//! Words for what happened: one event each, never longer than a stream takes.
+//! Events explain what happened: one text each, short enough for the event stream.
 //!
-//! Nothing here remembers or decides; `journal` knows what was told before.
+//! Every folder calls the functions here to build an event; the effect `Record` leaves with the commit of the decision.
+//! [`dedup`] remembers what was reported, [`conditions`] reports what persists, [`incident`] notifies callbacks.
+//!
+//! Example: a plan moves instance 2 of `web`. [`placement`] builds the event "moves from node-1 to node-2, drift 1".
 
 pub(in crate::core) mod command;
 pub(in crate::core) mod conditions;
@@ -19,14 +22,14 @@ use contract::time::Timestamp;
 
 use crate::core::io::Effect;
 
-/// Longest sentence kept, in bytes.
+/// Longest text, in bytes.
 const LONGEST_MESSAGE: usize = 4096;
-/// Nodes whose reasons are kept.
+/// Nodes with reasons in one event, at most.
 const MOST_NODES: usize = 200;
-/// Bytes of reasons kept: with the sentence and the rest an event stays below 64 KiB.
+/// Bytes of reasons, at most: with the text and the rest an event stays below 64 KiB.
 const MOST_REASONS: usize = 48 * 1024;
 
-/// An event about nothing in particular; the callers say what it is about.
+/// An event without an object; callers add it.
 pub(in crate::core) fn event(kind: Kind, message: impl Into<String>, now: Timestamp) -> Event {
     let mut message = message.into();
     if message.len() > LONGEST_MESSAGE {

@@ -1,7 +1,7 @@
-//! Tells where instances went: one event each, one per node when there are many, and one in all when the nodes are many too.
+//! Events about placement: one per instance, one per node if many instances changed, and one in all if many nodes changed.
 //!
-//! An event is stored with an fsync of its own. Where each instance is can be asked at any time; a thousand events of one
-//! deployment would only push out what explains something.
+//! Storing an event costs an fsync, and queries show where each instance is. A thousand events of one deployment would only
+//! displace useful ones.
 
 use std::collections::BTreeMap;
 
@@ -14,18 +14,18 @@ use crate::core::io::Effect;
 
 use super::of_group;
 
-/// More changed places of one group than this are told node by node.
+/// Above this many changes in one group there is one event per node.
 const MOST_MOVES: usize = 50;
-/// Changed places on more nodes than this are told as a sum.
+/// Above this many nodes there is one event in all.
 const MOST_NODES: usize = 50;
 
 /// Which pod of an instance.
 #[derive(PartialEq, Eq)]
 enum Which {
     Own,
-    /// The one beside it, which is to take its place.
+    /// Its surge pod.
     Second,
-    /// The one that was beside it.
+    /// The surge pod became the current pod.
     TookOver,
 }
 
@@ -46,7 +46,7 @@ struct Traffic {
 }
 
 impl<'a> Move<'a> {
-    /// What changed about one instance: its own pod, and the one beside it.
+    /// The changes of one instance: its current pod and its surge pod.
     fn of(instance: u32, before: Option<&'a Slot>, after: Option<&'a Slot>) -> Vec<Self> {
         let main = |slot: Option<&'a Slot>| slot.filter(|slot| slot.filling == Filling::Pod);
         let beside = |slot: Option<&'a Slot>| slot.and_then(|slot| slot.next.as_deref());

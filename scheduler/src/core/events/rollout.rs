@@ -1,6 +1,6 @@
-//! Tells where a release came to: one event for each step between two stored states of it.
+//! Events about a rollout: one for each step between two stored states of it.
 //!
-//! Both states are stored ones, so each step is told once, whoever leads.
+//! Both states are stored, so each step is reported once, also after a failover.
 
 use contract::event::{Event, Kind};
 use contract::name::GroupName;
@@ -14,7 +14,7 @@ use crate::core::io::Effect;
 
 use super::of_group;
 
-/// What lies between two states of a group's release.
+/// The events between two states of a group's rollout.
 pub(in crate::core) fn told(
     name: &GroupName,
     before: Option<&Release>,
@@ -29,7 +29,7 @@ pub(in crate::core) fn told(
     said.map(|message| Effect::Record(of_group(Kind::Release, name, message, now))).collect()
 }
 
-/// A pause and a freeze are the group's: they outlive its releases.
+/// A pause and a freeze belong to the group and outlive its rollouts.
 fn switches(before: &Release, after: &Release) -> Vec<String> {
     let switches = [
         (before.is_paused, after.is_paused, ["resumed", "paused: nothing new starts"]),
@@ -80,7 +80,7 @@ fn steps(before: &Release, after: &Release) -> Vec<String> {
     said
 }
 
-/// What a group of a release is called.
+/// The name of a kind of batch.
 pub(in crate::core) fn kind_word(kind: groups::Kind) -> &'static str {
     match kind {
         groups::Kind::Beta => "Beta",
@@ -88,7 +88,7 @@ pub(in crate::core) fn kind_word(kind: groups::Kind) -> &'static str {
     }
 }
 
-/// Instances that are taken out of service, or were said to be drained.
+/// Instances that start draining, or that a client declared drained.
 pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
     let nothing = Slot::default();
     let told = (1..).zip(after).filter_map(|(instance, slot)| {
@@ -104,7 +104,7 @@ pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot]
     told.collect()
 }
 
-/// Instances that go although nobody said that they are drained.
+/// Instances that stop although no client declared them drained.
 pub(in crate::core) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
     let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
     let told =

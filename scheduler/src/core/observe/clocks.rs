@@ -1,7 +1,7 @@
 //! Compares the leader's clock with that of NATS, which stamps every command.
 //!
-//! Nothing is decided by the comparison: times in records come from leaders, and after a failover between clocks that differ all
-//! waits are too long or too short by the difference. An operator must know.
+//! No decision depends on it. But the times in records come from leaders, so after a failover between two clocks that differ
+//! every wait is wrong by the difference, and an operator must know.
 
 use contract::event::Kind;
 

@@ -1,9 +1,9 @@
-//! Two agents under one name: decides whom to listen to.
+//! Two agents under one node name: decides which of them to accept.
 //!
-//! Whoever is listened to keeps the name until it is silent for as long as makes a node suspect; what another agent says
-//! meanwhile is counted, told to people and otherwise ignored, on the leader and on standbys alike. So a machine that was
-//! installed anew is taken in once its predecessor is suspect, and an agent that is restarted is the same one at once. Agents
-//! that do not say who they are were there before anybody asked, and are listened to.
+//! The accepted agent keeps the name until it has been silent for `suspect_after`. Reports of another agent are counted,
+//! explained in an event and otherwise ignored, on the leader and on standbys alike. So a reinstalled machine is accepted once
+//! its predecessor is suspect, and a restarted agent, which keeps its identity, immediately. Agents without an identity are
+//! older than this rule and always accepted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use contract::time::Timestamp;
 
 use crate::core::Core;
 
-/// People are told of a second agent again after so long, while it goes on.
+/// Interval of events about a duplicate agent that keeps reporting.
 const TELL_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 /// Agents that are not listened to, by the name they use.
@@ -28,7 +28,7 @@ pub(in crate::core) struct DuplicateAgents {
 }
 
 impl DuplicateAgents {
-    /// The second agent of a node, if one was heard lately.
+    /// The duplicate agent of a node, if it reported within `lately`.
     pub(in crate::core) fn of(&self, node: &NodeName, now: Timestamp, lately: Duration) -> Option<&DuplicateAgent> {
         self.by_node
             .get(node)
@@ -39,7 +39,7 @@ impl DuplicateAgents {
         self.by_node.remove(node);
     }
 
-    /// Notes a message of a second agent. True when people should be told.
+    /// Notes a message of a duplicate agent. True when an event is due.
     fn note(&mut self, message: &ReportMessage, now: Timestamp) -> bool {
         self.ignored += 1;
         let stamp = message.stamp();
@@ -74,14 +74,14 @@ impl Core {
         self.reports.duplicate_agents.ignored
     }
 
-    /// Whether the message is of a second agent and is not listened to; with what people are to be told, if anything.
+    /// Whether the message comes from a duplicate agent and is ignored; with the text of the event, if one is due.
     pub(in crate::core) fn is_from_duplicate_agent(&mut self, message: &ReportMessage) -> Option<Option<String>> {
         let stamp = message.stamp();
         let heard =
             self.reports.get(&stamp.node).and_then(|observed| Some((observed.identity.as_str(), observed.heard_at?)));
         let (known, since) = match heard {
             Some(heard) => heard,
-            // Who has not been heard by this process may be about to be: it is given the same time.
+            // The accepted agent may not have reported to this process yet: it gets the same time.
             None => {
                 let record = self.state.records.get(&stamp.node).filter(|record| !record.lost)?;
                 (record.identity.as_str(), self.listening_since?)
@@ -104,7 +104,7 @@ impl Core {
         )))
     }
 
-    /// On a standby: a node whose record was deleted was removed, and what it said is forgotten with it.
+    /// On a standby: the deletion of a node's record means that the node was removed, so its report is dropped.
     pub(in crate::core) fn note_removed(&mut self, key: &str) {
         if let Key::Node(node) = keys::parse(key)
             && !self.stored.contains_key(key)

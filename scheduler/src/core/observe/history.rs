@@ -1,8 +1,8 @@
-//! Keeps when containers started and stopped, from what nodes report.
+//! Keeps when containers started and stopped, from the reports of agents.
 //!
-//! Every scheduler takes in what it hears; the leader stores it late and in passing, a page at most once in
-//! [`STORED_AFTER`], whatever happens on it. Taking in is a union, so a standby that takes over adds what the leader before
-//! did not come to store. What was taken in is shown before it is stored: it is a fact, not a decision.
+//! Every scheduler folds what it receives; the leader stores a page at most once in [`STORED_AFTER`]. Folding is a union, so a
+//! standby that takes over adds what its predecessor did not store. Queries show events before they are stored, because they are
+//! facts and not decisions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::core::timers::Timer;
 
 use super::reports::PodChange;
 
-/// A page that changed is stored so long after.
+/// A changed page is stored after this time.
 const STORED_AFTER: Duration = Duration::from_secs(5);
 /// Pages stored at a time; the rest follow a moment later, so that a thousand starts do not delay commands.
 const MOST_PAGES: usize = 64;
@@ -59,7 +59,7 @@ impl Histories {
         }
     }
 
-    /// The conditions that were reported and stand, each with when it was last reported.
+    /// The conditions that were reported and persist, each with the time of its last report.
     pub(in crate::core) fn reported(&self) -> impl Iterator<Item = (&GroupName, u32, Condition, Timestamp)> {
         let pages = self.groups.iter().flat_map(|(name, pages)| pages.values().map(move |page| (name, page)));
         let instances =
@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// Takes in what changed pods tell by themselves, as a standby does.
+    /// Folds the starts and stops in changed pods.
     pub(in crate::core) fn note_reported_history(&mut self, node: &NodeName, changes: &[PodChange]) {
         for (change, after) in changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))) {
             self.note(node, &change.pod, &history::told(after));
@@ -183,7 +183,7 @@ pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, 
     schedule_store(leading);
 }
 
-/// Takes in everything that was heard before this process knew the groups.
+/// Folds every report that arrived before this process knew the groups.
 pub(in crate::core) fn note_all_history(leading: &mut Leading<'_>) {
     for (node, report) in leading.reports.all() {
         for (pod, facts) in &report.pods {

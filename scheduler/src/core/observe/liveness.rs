@@ -1,7 +1,7 @@
-//! What follows from hearing a node, and from not hearing it.
+//! Handles reports and decides which nodes are alive, suspect or lost.
 //!
-//! The surprise: when nobody at all is heard it is the leader who is cut off, so nobody is called lost meanwhile, and the
-//! silence of each node counts from the first report after that.
+//! If no node reports at all, the leader itself is cut off. It then declares no node lost, and the silence of each node counts
+//! from the first report afterwards.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,7 +24,7 @@ use crate::core::{commands, events, reconcile};
 
 use super::{history, losses, older_store};
 
-/// While nobody is heard, nodes that would be lost are looked at again so often.
+/// Interval of liveness checks while no node reports.
 const DEAF_CHECK: Duration = Duration::from_secs(5);
 
 impl Leading<'_> {
@@ -111,7 +111,7 @@ impl Leading<'_> {
         }
     }
 
-    /// Somebody wants the group looked at: it is planned, and its nodes tell everything they have.
+    /// A user requests fresh data of a group: it is reconciled, and its nodes send whole reports.
     pub(in crate::core) fn refresh_group_view(&mut self, name: GroupName) {
         let Some(group) = self.state.groups.get(&name).filter(|group| group.is_present()) else { return };
         let nodes: BTreeSet<NodeName> = group.placed(&name).map(|(node, _, _)| node.clone()).collect();
@@ -127,7 +127,8 @@ impl Leading<'_> {
     pub(in crate::core) fn judge_node(&mut self, node: &NodeName) {
         let judgement = self.judgement(node);
         match judgement.again_at {
-            // With each report it is later; whoever looks at the earlier time finds that, and nothing is moved before.
+            // Every report moves the deadline. Moving the timer each time is expensive, so it fires early and finds the new
+            // deadline.
             Some(at) => self.lead.timers.set_earlier(Timer::Node(node.clone()), at),
             None => self.lead.timers.set(Timer::Node(node.clone()), None),
         }
@@ -155,14 +156,14 @@ impl Leading<'_> {
         let message = match before {
             Liveness::Suspect => "heard again",
             Liveness::Lost => "came back; it was lost",
-            // Found by a new leader, or new: that is told when it registers.
+            // Found by a new leader, or new: `register` reports that.
             Liveness::Alive | Liveness::Unknown => return,
         };
         self.emit(vec![events::of_node(node, message, self.now)]);
     }
 
     fn suspect(&mut self, node: &NodeName, before: Liveness) {
-        // Whom this leader has not heard itself may have been silent for long.
+        // A node that never reported to this leader may have been silent for long.
         if before == Liveness::Alive {
             let silence = events::shown(self.settings.suspect_after);
             self.emit(vec![events::of_node(node, format!("not heard for {silence}: suspect"), self.now)]);
@@ -202,14 +203,14 @@ impl Leading<'_> {
         let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {
-            // It is there, and nobody knows yet what it has: that is not the same as having nothing.
+            // The node is there but has not reported its pods yet, which does not mean that it has none.
             let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
             return Judgement { liveness, ..judgement };
         }
         let is_outdated = self.reports.get(node).is_some_and(|observed| observed.is_outdated);
         let was_suspect = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
         if judgement.liveness == Liveness::Alive && was_suspect && is_outdated {
-            // It is back and something happened there meanwhile: nobody acts on what it said before, its answer is under way.
+            // The node is back but its last report is outdated: wait for the whole report, which is requested already.
             return Judgement { liveness: Liveness::Suspect, ..judgement };
         }
         if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
@@ -251,7 +252,7 @@ impl Leading<'_> {
         self.decide(Bundle { writes, effects, ..Bundle::default() });
     }
 
-    /// The node is heard: it gets an order it did not answer for, or its order again if it obeys another one.
+    /// The node reports: sends an unanswered order again, or the whole order if the agent has applied another one.
     fn check_order(&mut self, node: &NodeName) {
         let Some(observed) = self.reports.get(node) else { return };
         let Some(report) = &observed.report else { return };

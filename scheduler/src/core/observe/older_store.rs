@@ -1,9 +1,9 @@
-//! A store that came back with an older state, for example from an older copy of etcd's files.
+//! Detects a store that came back with an older state, for example from an older copy of etcd's files.
 //!
-//! Nodes know commits that such a store lacks (`contract::progress`). They refuse its orders; the leader decides nothing, because
-//! whatever it decides could stop or duplicate what those commits started. Commands of the last
-//! minutes are in the stream, behind the older cursor: they are taken, and bring back what they asked for once a restore ends
-//! this. New commands wait in the stream, because whatever ends this replaces everything that is stored.
+//! Agents know commits that the older store lacks (`contract::progress`) and refuse its orders. The leader then decides nothing,
+//! because a decision could stop or duplicate what those commits started. Commands from before this leadership are behind the
+//! older cursor in the stream; the leader applies them, so their effect returns after a restore. New commands wait in the
+//! stream, because the restore replaces everything that is stored.
 
 use contract::event::Kind;
 use contract::progress::Progress;
@@ -13,7 +13,7 @@ use crate::core::leader::Leading;
 use crate::core::state::Warning;
 use crate::core::{Core, events};
 
-/// What `deployctl status` and the event say.
+/// Shown by `deployctl status` and in the event.
 const WARNING: &str = "etcd came back with an older state than the nodes know: nothing is stopped and nothing is decided until \
      a backup is restored (deployctl restore); see \"etcd was restored from an older copy\" in docs/operations.md";
 
@@ -28,8 +28,8 @@ pub(in crate::core) fn compare_progress(leading: &mut Leading<'_>, known: &Progr
     leading.emit(vec![Effect::Record(events::event(Kind::Leader, WARNING.to_owned(), leading.now))]);
 }
 
-/// The store holds these commits: if this leader over an older state knows nothing of one of them, another state was put in
-/// place, and the next leader loads that. This one need not notice otherwise, as its election key may be in both.
+/// `stored` are the commits in the store. If this leader over an older state does not know all of them, the store was replaced
+/// again, and the next leader loads it. The election key may be in both states, so this leader may not notice otherwise.
 pub(in crate::core) fn resign_if_replaced(leading: &mut Leading<'_>, stored: &Progress) {
     if leading.lead.store_is_behind && !leading.lead.outbox.begun(leading.lead.term).covers(stored) {
         leading.lead.resigned = Some("etcd holds another state than this leader has loaded".to_owned());

@@ -1,7 +1,8 @@
-//! Folds what nodes report, on the leader and on standbys alike, so that a takeover starts with full facts.
+//! The cache of reports, on the leader and on standbys alike, so that a new leader starts with full facts.
 //!
-//! A report travels whole, as a change, or as a sum to compare; whatever does not fit what is known makes the scheduler ask
-//! for the whole. Messages may come late or twice: an old one changes nothing, not even when the node was last heard.
+//! A report arrives whole, as a delta, or as a digest to compare (heartbeat). If it does not fit the cached report, the
+//! scheduler requests the whole. Messages may arrive late or twice: an old message changes nothing, not even the time of the
+//! last report.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -17,13 +18,13 @@ use contract::time::Timestamp;
 
 use super::duplicate_agents::DuplicateAgents;
 
-/// A node is asked for its whole report at most once in so long.
+/// Shortest interval of requests to one node for its whole report.
 const ASK_EVERY: Duration = Duration::from_secs(2);
 
 /// A message of a replaced agent arrives at most so late; less than it takes to become suspect.
 const LATE: Duration = Duration::from_secs(10);
 
-/// Everything that is heard.
+/// The last report of every node.
 #[derive(Debug, Default)]
 pub(in crate::core) struct ReportCache {
     nodes: BTreeMap<NodeName, ObservedNode>,
@@ -31,32 +32,32 @@ pub(in crate::core) struct ReportCache {
     pub(in crate::core) duplicate_agents: DuplicateAgents,
     /// How many pods of which group which node reports.
     sightings: Sightings,
-    /// When any node was last heard.
+    /// When any node last reported.
     last_heard_at: Option<Timestamp>,
-    /// When somebody was heard again after nobody was for long enough to suspect oneself.
+    /// When the first report arrived after a silence of all nodes that was long enough to suspect the scheduler itself.
     pub(in crate::core) deaf_until: Timestamp,
-    /// How many of a group's pods have come to something, whatever that is.
+    /// For each group, the number of reported pods that are neither pending nor leaving.
     arrived: BTreeMap<GroupName, usize>,
 }
 
 type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
 
-/// What is heard from one node.
+/// What is known of one node from its reports.
 #[derive(Debug, Default)]
 pub(in crate::core) struct ObservedNode {
     pub(in crate::core) report: Option<Report>,
-    /// The agent that is listened to; empty for one that does not say.
+    /// Identity of the accepted agent; empty for an agent without one.
     pub(in crate::core) identity: String,
-    /// Sum of the report's pods, kept up to date entry by entry.
+    /// Digest of the report's pods, updated entry by entry.
     digest: Digest,
     pub(in crate::core) heard_at: Option<Timestamp>,
-    /// What it last said does not fit what is known of it: its whole report is asked for.
+    /// The last message did not fit the cached report: the whole report is requested.
     pub(in crate::core) is_outdated: bool,
-    /// When the node last told about itself, and not only that it is there.
+    /// When the node last reported its pods, and not only a heartbeat.
     pub(in crate::core) reported_at: Timestamp,
     asked_at: Option<Timestamp>,
-    /// The incarnation before the present one and when it was replaced: its late messages are old, whatever their number.
-    /// Not for ever: which of two came first is a guess when one of them was delayed, and a wrong guess must heal.
+    /// The previous incarnation of the agent and when it was replaced. Its late messages are ignored for a while. Not forever:
+    /// which of two incarnations came first is a guess if a message was delayed, and a wrong guess must heal.
     retired: Option<(String, Timestamp)>,
     /// Instances that run and are not leaving.
     pub(in crate::core) running: u32,
@@ -65,9 +66,9 @@ pub(in crate::core) struct ObservedNode {
 /// What a message changed.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Folded {
-    /// It tells about the present.
+    /// The message is not old.
     pub(in crate::core) heard: bool,
-    /// The node should be asked for its whole report.
+    /// The scheduler should request the whole report.
     pub(in crate::core) ask: bool,
     /// Pods that changed, before and after.
     pub(in crate::core) pods: Vec<PodChange>,
@@ -92,7 +93,7 @@ impl ReportCache {
     pub(in crate::core) fn get(&self, node: &NodeName) -> Option<&ObservedNode> {
         self.nodes.get(node)
     }
-    /// The agent that speaks for the node; empty for one that does not say.
+    /// Identity of the accepted agent; empty for an agent without one.
     pub(in crate::core) fn identity(&self, node: &NodeName) -> &str {
         self.nodes.get(node).map_or("", |observed| &observed.identity)
     }
@@ -100,7 +101,7 @@ impl ReportCache {
     pub(in crate::core) fn all(&self) -> impl Iterator<Item = (&NodeName, &Report)> {
         self.nodes.iter().filter_map(|(name, observed)| Some((name, observed.report.as_ref()?)))
     }
-    /// What `node` says about `pod`.
+    /// What `node` reports about `pod`.
     pub(in crate::core) fn pod(&self, node: &NodeName, pod: &PodId) -> Option<&PodFacts> {
         self.nodes.get(node)?.report.as_ref()?.pods.get(pod)
     }
@@ -128,7 +129,7 @@ impl ReportCache {
         let report = self.nodes.get(node).and_then(|observed| observed.report.as_ref());
         report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
     }
-    /// Whether `node` may be asked for its whole report now; it counts as asked.
+    /// Whether the whole report of `node` may be requested now. If so, the request counts as made.
     pub(in crate::core) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
         let Some(observed) = self.nodes.get_mut(node) else { return false };
         let may = observed.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
@@ -138,7 +139,7 @@ impl ReportCache {
         may
     }
 
-    /// Somebody is heard; who heard nobody for `pause` was deaf.
+    /// A node reports. A silence of all nodes for `pause` means that this scheduler was cut off until now.
     pub(in crate::core) fn listen(&mut self, now: Timestamp, pause: Duration) {
         let before = self.last_heard_at.replace(now);
         if before.is_some_and(|before| now.since(before) >= pause) {
@@ -146,7 +147,7 @@ impl ReportCache {
         }
     }
 
-    /// Whatever the node said is forgotten.
+    /// Drops everything that the node reported.
     pub(in crate::core) fn forget(&mut self, node: &NodeName) {
         let observed = self.nodes.remove(node);
         for (pod, facts) in observed.and_then(|observed| observed.report).into_iter().flat_map(|report| report.pods) {
@@ -155,12 +156,12 @@ impl ReportCache {
         self.duplicate_agents.forget(node);
     }
 
-    /// The node was heard, whatever it reported.
+    /// Notes that the node is there, without its report.
     pub(in crate::core) fn hear(&mut self, node: &NodeName, now: Timestamp) {
         self.nodes.entry(node.clone()).or_default().heard_at = Some(now);
     }
 
-    /// Forgets what the node reported, but not that it was heard, without relying on counts that a panic may have left wrong.
+    /// Drops the report of the node, but not when it last reported, without relying on counts that a panic may have left wrong.
     pub(in crate::core) fn discard(&mut self, node: &NodeName) {
         if let Some(observed) = self.nodes.get_mut(node) {
             let ObservedNode { identity, heard_at, retired, .. } = std::mem::take(observed);
@@ -248,7 +249,7 @@ impl ReportCache {
 }
 
 impl ObservedNode {
-    /// When the agent was last heard to have started anew.
+    /// When the agent last restarted, as far as its reports show.
     pub(in crate::core) fn renewed_at(&self) -> Option<Timestamp> {
         self.retired.as_ref().map(|(_, at)| *at)
     }
@@ -310,8 +311,8 @@ impl ObservedNode {
         }
     }
 
-    /// Makes the changes, keeps the sums, and says what was before. A group's name is in memory once, however many pods are
-    /// reported of it: every plan of the group looks all of them up, and names that are apart are slow to compare.
+    /// Applies the changes, updates the digest and returns the previous values. All pods of a group share one copy of its name,
+    /// because every plan looks all of them up and comparing separate copies is slow.
     fn apply(
         &mut self,
         pods: &mut BTreeMap<PodId, PodFacts>,
@@ -325,7 +326,7 @@ impl ObservedNode {
             if let Some((name, _)) = names.get_key_value(&pod.group) {
                 pod.group = name.clone();
             }
-            // What was read has room for more, and is kept for long.
+            // Deserialised vectors have spare capacity, and they live long.
             after.iter_mut().for_each(|facts| facts.containers.shrink_to_fit());
             let before = match &after {
                 Some(facts) => pods.insert(pod.clone(), facts.clone()),
@@ -345,12 +346,12 @@ impl ObservedNode {
     }
 }
 
-/// It has come to something: it runs, or it failed, or it ended.
+/// The pod runs, failed or exited.
 fn has_arrived(facts: &PodFacts) -> bool {
     facts.state != RunState::Pending && !facts.leaving
 }
 
-/// Dependency pods are nobody's instance and not counted.
+/// Dependency pods are not instances and not counted.
 fn runs(pod: &PodId, facts: &PodFacts) -> bool {
     pod.instance > 0 && facts.state == RunState::Success && !facts.leaving
 }

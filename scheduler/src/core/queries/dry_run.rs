@@ -1,12 +1,9 @@
-//! Prepares the plan of a spec: the record it would lead to, made as the commands make it, and the facts of its group.
+//! The dry run: what a spec would do, without changing anything.
 //!
-//! Nothing is changed. A spec that names a group that is there stands for what its author would ask: the strategy first,
-//! then the number of instances, then the pod.
-//!
-//! Computes a plan apart from the decisions: an immutable copy of what the plan needs, and nothing else of the state.
-//!
-//! The core copies one group, what is reported of its pods, and the nodes; a worker computes the plan from that. So a plan
-//! that takes a second delays no decision and no other answer.
+//! [`Queries::dry_run`] computes the record as the commands would. For an existing group the spec stands for three commands: the
+//! strategy, then the number of instances, then the pod spec. [`DryRun`] is a copy of everything that the plan needs: one group,
+//! the reports of its pods, and the nodes. A worker thread computes the plan from it, so a plan that takes a second delays no
+//! decision and no other answer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +31,7 @@ use crate::core::state::{Group, pods_of};
 use super::Queries;
 
 impl Queries<'_> {
-    /// What to compute the plan of a spec from, or why the spec would be refused.
+    /// The input of a dry run, or why the spec would be refused.
     pub(in crate::core) fn dry_run(&self, spec: PodGroupSpec) -> Result<DryRun, Refusal> {
         let unnamed = |error: contract::name::Error| Refusal::Malformed { reason: format!("Name: {error}") };
         let name: GroupName = spec.name.parse().map_err(unnamed)?;
@@ -85,7 +82,7 @@ impl Queries<'_> {
         Ok(group)
     }
 
-    /// Looks at a group as the planner does, with what anybody knows who hears reports.
+    /// Calls `look` with the planner's input for a group, as far as reports show it.
     pub(in crate::core) fn with_facts<T>(
         &self,
         name: &GroupName,
@@ -107,7 +104,6 @@ impl Queries<'_> {
     }
 }
 
-/// A plan that is to be computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DryRun {
     is_new: bool,
@@ -139,7 +135,7 @@ impl Tenants for Neighbours {
 }
 
 impl DryRun {
-    /// Copies what the plan of a group is computed from.
+    /// Copies the input of a plan.
     pub(in crate::core) fn of(facts: &GroupFacts<'_>, now: Timestamp, is_new: bool) -> Self {
         let owned = |pods: &[Option<&PodFacts>]| pods.iter().map(|pod| pod.cloned()).collect();
         Self {
@@ -162,7 +158,7 @@ impl DryRun {
         }
     }
 
-    /// Computes the plan. None when the client does not wait for it any longer, which `is_expired` says.
+    /// Computes the plan. None when the client has stopped waiting, which `is_expired` tells.
     pub fn answer(&self, is_expired: &dyn Fn() -> bool) -> Option<Answer> {
         let planned = match self.compute(Budget::new(is_expired)) {
             Ok(view) => Ok(Box::new(view)),
@@ -206,7 +202,7 @@ impl DryRun {
 const TOO_COSTLY: &str = "the plan takes too many steps to compute; choose a larger BatchSize, MaxSurge or MaxUnavailable, \
                           or plan fewer instances or units";
 
-/// The pods on every node, if a filter asks for them: most groups have no affinity.
+/// The pods on every node, if a filter needs them: most groups have no affinity.
 fn neighbours(facts: &GroupFacts<'_>) -> Neighbours {
     let own = facts.revisions.values().flat_map(|revision| &revision.pod.filters);
     if !own.chain(facts.constraints).any(|filter| filter.contains("affinity:")) {
@@ -237,7 +233,7 @@ fn seen_by_affinity(spec: &PodSpec) -> PodSpec {
 }
 
 impl Queries<'_> {
-    /// The pods of a conducted group that are to go, as far as reports tell.
+    /// The terminating pods of a group with a strategy, as far as reports show them.
     pub(in crate::core) fn terminating(&self, name: &GroupName, group: &Group) -> Terminating {
         let pods = |node| self.reports.pods(node, pods_of(name, ALL)).map(move |(pod, _)| (node, pod));
         counted(name, group, self.reports.sightings(name).flat_map(pods))

@@ -16,7 +16,7 @@ use crate::core::state::{Group, pod_id};
 
 use super::Queries;
 
-/// Lines of one list at most: an asker with more patience asks again after the last name.
+/// Lines of one list, at most; a client continues after the last name.
 const MOST_LINES: u32 = 1_000;
 /// Nodes that the reason of one wait names.
 const MOST_NODES_SHOWN: usize = 3;
@@ -37,11 +37,12 @@ impl Queries<'_> {
         })
     }
 
-    /// One pod for each instance wanted: the one beside it is the release's business.
+    /// One pod for each desired instance, without surge pods.
     fn pods(&self, name: &GroupName, group: &Group) -> Vec<PodView> {
         let wanted = usize::try_from(group.record.spec.num_instances).unwrap_or(0);
         let pending = Slot { version: group.record.spec.version, ..Slot::default() };
-        // Instances wanted but not planned yet are pending: a reader of its own write counts them. Holes are filled first.
+        // Instances that are not planned yet are shown as pending, so a client that scaled a group sees its own write. Gaps are
+        // filled first.
         let held = group.slots().iter().filter(|slot| slot.filling != Filling::Nothing).count();
         let mut missing = wanted.saturating_sub(held);
         let mut pods = Vec::with_capacity(wanted);
@@ -135,9 +136,9 @@ fn addresses(slot: &Slot, facts: &PodFacts) -> Vec<String> {
     if seen.iter().all(String::is_empty) { slot.addresses.clone() } else { seen }
 }
 
-/// The whole made of its instances; a group that waits for stream ports has failed, and says so until it has them.
+/// The state of a group from its instances. A group that waits for stream ports has failed until it gets them.
 ///
-/// What the last operation ran into is more than what its instances say, and is shown until the next one.
+/// The error of the last operation hides the errors of instances until the next operation.
 fn standing(group: &Group, pods: &[PodView]) -> Standing {
     let mut standing = view::standing(pods.iter().map(|pod| &pod.facts));
     if !group.record.taken_ports.is_empty() {

@@ -1,4 +1,9 @@
-//! Answers questions from memory, the same way on the leader and on a standby.
+//! Queries: answers from memory, the same way on the leader and on a standby.
+//!
+//! Owns nothing: [`Queries`] borrows the state and the report cache. `Core::query` calls [`Queries::answer`] with a query and
+//! sends the answer; on the leader the answer leaves after the commits that it depends on.
+//!
+//! Example: `Query::Group { name: "web" }` returns the spec of `web`, its state, and one pod for each desired instance.
 
 mod dependencies;
 pub mod dry_run;
@@ -31,12 +36,12 @@ pub(in crate::core) struct Queries<'a> {
 pub(in crate::core) enum Answered {
     /// Its answer.
     Now(Answer),
-    /// A plan that is computed beside the decisions.
+    /// A plan that a worker thread computes.
     Later(Box<DryRun>),
 }
 
 impl Queries<'_> {
-    /// Answers one question, or says what is to be computed for it.
+    /// Answers one query, or returns the dry run to compute for it.
     pub(in crate::core) fn answer(&self, query: Query) -> Answered {
         Answered::Now(match query {
             Query::Group { name, refresh: _ } => Answer::Group(self.group(&name).map(Box::new)),

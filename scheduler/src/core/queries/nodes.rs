@@ -1,4 +1,4 @@
-//! Answers what nodes there are, and everything about one of them.
+//! Answers queries about nodes: the list, and everything about one of them.
 
 use contract::name::NodeName;
 use contract::node::{NodePage, NodePod};
@@ -43,7 +43,7 @@ impl Queries<'_> {
         let reported = observed.and_then(|observed| observed.report.as_ref()).map(|report| &report.pods);
         let placed = self.state.assigned.get(name);
         let mut pods: Vec<NodePod> = placed.into_iter().flatten().map(|(pod, _)| self.placed_on(name, pod)).collect();
-        // What the node still has of others is on its way out; dependency pods go with those who need them.
+        // Other reported pods are on their way out; dependency pods are not listed.
         let is_placed = |pod: &PodId| placed.is_some_and(|placed| placed.contains_key(pod));
         let others = reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !is_placed(pod));
         pods.extend(others.map(|(pod, facts)| self.line_of(name, pod, Some(facts), true)));

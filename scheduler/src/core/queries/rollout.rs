@@ -1,13 +1,8 @@
-//! Answers where the release of a group stands: what is done, what is under way, what it waits for and what would help.
+//! Answers how far the rollout of a group is: done, in progress, waiting, and what would help.
 //!
-//! A group without a strategy is answered for as well: its serial upgrade is a release of one unit without groups.
-//!
-//! Says what a release keeps to: instances that stay available and pods there may be.
-//!
-//! Says which groups a release by groups has: done, under way and to come.
-//!
-//! What earlier groups were is not stored. When the plan from the start leads exactly to what is committed now, it is what
-//! happened; otherwise something changed on the way, and only their numbers are told.
+//! A group without a strategy gets an answer too: its serial upgrade is a rollout of one unit without batches. Earlier batches
+//! are not stored. If replaying the plan from the start leads exactly to what is committed now, these were the batches;
+//! otherwise something changed on the way, and the answer shows only their numbers.
 
 use std::collections::BTreeMap;
 
@@ -36,10 +31,10 @@ use crate::core::state::{Group, pod_id};
 use super::Queries;
 use super::rollout_message::why;
 
-/// A release as it is looked at.
+/// The rollout of one group, as an answer needs it.
 pub(super) struct RolloutSnapshot<'a> {
     pub(super) group: &'a Group,
-    /// None where there is no conductor.
+    /// None for a group without a strategy.
     pub(super) report: Option<&'a Report>,
     pub(super) release: Option<&'a Release>,
     pub(super) units: Vec<String>,
@@ -52,11 +47,10 @@ pub(super) struct RolloutSnapshot<'a> {
 }
 
 impl Queries<'_> {
-    /// Where the release of a group stands.
     pub(in crate::core) fn rollout(&self, name: &GroupName) -> Option<RolloutView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let instances = self.with_facts(name, group, |facts| self.instances(name, group, facts));
-        // A standby has made no plan, and an engine that is stopped makes none: asking the planner changes nothing.
+        // A standby has made no plan, and neither does a stopped engine. Calling the planner changes nothing.
         let report = || self.with_facts(name, group, |facts| plan_group(facts, self.now).report);
         let report = group.report.clone().or_else(report);
         let target = group.record.spec.version;
@@ -111,7 +105,7 @@ impl Queries<'_> {
     }
 }
 
-/// The names of a group's units, in the order its release counts them.
+/// The names of a group's units, in the order of its rollout.
 fn units(group: &Group) -> Vec<String> {
     let allotted = group.release.as_ref().map(|release| release.allotment.units.clone()).unwrap_or_default();
     if !allotted.is_empty() {
@@ -255,7 +249,7 @@ impl RolloutSnapshot<'_> {
         self.unavailable()
     }
 
-    /// Instances without an available pod at the target revision, except stopped ones and those that the rollout skipped.
+    /// Instances without an available pod at the target revision, except stopped and skipped ones.
     pub(in crate::core) fn unavailable(&self) -> Vec<u32> {
         let is_stopped = |number: u32| {
             let index = usize::try_from(number).unwrap_or(0).saturating_sub(1);
@@ -298,7 +292,7 @@ fn in_turns(replicas: i64, count: i64) -> Limits {
     Limits { replicas, surge: 0, unavailable, min_available: replicas.saturating_sub(unavailable), max_total: replicas }
 }
 
-/// Groups told at most: a release of a thousand instances one by one has as many.
+/// Batches shown, at most: 1,000 instances one by one are as many batches.
 const MOST: usize = 1_000;
 
 impl RolloutSnapshot<'_> {
@@ -327,7 +321,7 @@ impl RolloutSnapshot<'_> {
         past.chain(coming).take(MOST).collect()
     }
 
-    /// Pods of the largest group that is under way or to come.
+    /// Pods of the largest batch that is in progress or to come.
     pub(in crate::core) fn largest_batch(&self) -> i64 {
         let Some(grouping) = self.grouping() else { return 0 };
         let committed = self.release.map(|release| release.committed.as_slice()).unwrap_or_default();
@@ -335,7 +329,7 @@ impl RolloutSnapshot<'_> {
         coming.unwrap_or(0).max(if self.release.is_some_and(Release::is_open) { grouping.batch_size } else { 0 })
     }
 
-    /// How the release is cut; none when it does not go by groups. A rollback has no beta.
+    /// How the rollout is divided into batches; none when it is not. A rollback has no beta.
     fn grouping(&self) -> Option<Grouping> {
         let record = &self.group.record;
         let beta = match self.strategy() {
@@ -348,7 +342,7 @@ impl RolloutSnapshot<'_> {
         Some(Grouping { batch_size: batch_size(size, record.spec.num_instances), beta, spread })
     }
 
-    /// The groups that follow when so many pods of each unit are committed. A rollback goes through the units in reverse.
+    /// The batches that follow when these pods of each unit are committed. A rollback visits the units in reverse.
     fn planned(&self, grouping: Grouping, committed: &[i64]) -> Vec<Batch> {
         let targets = self.report.map(|report| report.units.iter().map(|unit| unit.target)).into_iter().flatten();
         let committed = committed.iter().copied().chain(std::iter::repeat(0));

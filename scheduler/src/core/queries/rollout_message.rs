@@ -1,4 +1,4 @@
-//! Says in plain words what a release waits for, and what would help.
+//! The texts of a rollout: what it waits for, and what would help.
 
 use contract::record::Slot;
 use contract::report::PodFacts;
@@ -11,7 +11,6 @@ use planner::rollout::controller::instances;
 use super::rollout::RolloutSnapshot;
 
 impl RolloutSnapshot<'_> {
-    /// What the release waits for and what would help.
     pub(in crate::core) fn message(&self, status: RolloutStatus) -> String {
         let record = &self.group.record;
         if !record.taken_ports.is_empty() {
@@ -68,7 +67,7 @@ impl RolloutSnapshot<'_> {
         }
     }
 
-    /// What is said of `undo`, where there is something to go back to.
+    /// `words` if there is a revision to undo to, else nothing.
     fn or_undo(&self, words: &'static str) -> &'static str {
         if self.can_undo { words } else { "" }
     }
@@ -105,7 +104,7 @@ impl RolloutSnapshot<'_> {
         format!("waits for {} to be available at revision {}{why}", instances(&waits), self.group.record.spec.version)
     }
 
-    /// Which instances somebody outside is to say are drained; none when nobody is asked.
+    /// The instances that a client must declare drained; none when the group does not require it.
     fn draining_words(&self) -> Option<String> {
         let is_asked = self.group.record.spec.drain.as_ref().is_some_and(|drain| drain.needs_answer);
         let is_unanswered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| !draining.is_answered);

@@ -1,4 +1,7 @@
 //! Turns the plan of a group into one bundle: writes, order changes and events.
+//!
+//! `conclude` is called once per plan. It changes the state in memory at once; the writes, the orders and the events leave when
+//! the bundle is committed.
 
 use contract::command::Operation;
 use contract::name::GroupName;
@@ -34,7 +37,7 @@ pub(super) fn conclude(leading: &mut Leading<'_>, name: &GroupName, mut plan: Gr
         let before = may_differ.then(|| leading.state.assignments(name));
         if let Some(record) = plan.record {
             if record.operation.is_none() && !record.drifts.is_empty() {
-                // The lock is free for who waited for it.
+                // The lock is free for a move that waits in the record.
                 leading.lead.to_reconcile.insert(name.clone());
             }
             bundle.writes.push(set_record(leading, name, record));
@@ -91,7 +94,7 @@ pub(in crate::core) fn set_record(leading: &mut Leading<'_>, name: &GroupName, r
     write
 }
 
-/// Where the revision a plan leads to comes from: it takes one back that failed.
+/// The origin of the revision that a plan creates by itself: the rollback of a failed one.
 fn taken_back(before: Option<&GroupRecord>, after: Option<&GroupRecord>) -> Origin {
     let is_next = |after: &&GroupRecord| before.is_some_and(|before| before.spec.version != after.spec.version);
     let Some(after) = after.filter(is_next) else { return Origin::default() };

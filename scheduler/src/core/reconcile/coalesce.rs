@@ -1,8 +1,11 @@
-//! Decides which reports of a group that comes up lead to a plan: the last one, and whatever was not expected.
+//! Coalesces the reports of a group that starts: only the last one, and an unexpected one, lead to a plan.
 //!
-//! A plan looks at every instance, so a thousand of them are not all looked at for each one that runs. A look in between is for
-//! whoever is missing. The surprise: it is put off while the group gets on, because a cluster that is made all at once has
-//! thousands of groups that are neither there nor stuck, and looking at all of them again and again would be most of its work.
+//! A plan reads every instance, so 1,000 starting instances must not cause 1,000 plans. In between, the group is checked every
+//! [`LOOK_EVERY`], in case an instance is missing. The plan is skipped while the group makes progress, because a cluster that
+//! starts everywhere has thousands of groups in that state and planning them again and again would be most of the leader's work.
+//!
+//! Example: of 100 instances 30 run at one check and 45 at the next. 15 is more than a tenth of 100, so the group makes progress
+//! and is not planned.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,12 +20,13 @@ use crate::core::observe::reports::PodChange;
 use crate::core::state::Group;
 use crate::core::timers::Timer;
 
-/// A group that is coming up is looked at so often if it does not get on.
+/// Interval of the checks of a group that starts.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
-/// It gets on when this part of its instances came to something since the last look, so a look is put off as often at most.
+/// A group makes progress if at least a tenth of its instances changed state since the last check, so at most ten plans are
+/// skipped.
 const PARTS: usize = 10;
 
-/// How many instances of a group had come to something when it was last to be looked at.
+/// For each starting group, how many of its instances were not pending at the last check.
 pub(in crate::core) type Coalesced = BTreeMap<GroupName, usize>;
 
 /// A node reported a pod. One more of a group that is coming up, as was expected, leads to nothing before the last of
@@ -40,7 +44,7 @@ pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChang
     leading.reconcile_soon(name);
 }
 
-/// The time has come to look at a group that was coming up.
+/// The timer of a group whose reports are coalesced fired.
 pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupName) {
     let Some(group) = leading.state.groups.get(&name).filter(|group| is_starting(group)) else {
         leading.lead.coalesced.remove(&name);
@@ -54,7 +58,7 @@ pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupNam
     }
 }
 
-/// All its instances are made or scaled at once, and nothing of it waits for one of them.
+/// The group starts all its instances together, and no step of it waits for one of them.
 fn is_starting(group: &Group) -> bool {
     let at_once = match group.record.operation.as_ref().map(|operation| operation.kind) {
         Some(Operation::Deploying | Operation::Scheduling) => true,
@@ -71,7 +75,7 @@ fn is_starting(group: &Group) -> bool {
     at_once && !group.record.spec.has_strategy()
 }
 
-/// A pod is to be made, or runs for the first time: no plan was waiting for that alone.
+/// A pod is created, or runs for the first time. No plan waits for that alone.
 fn is_expected(change: &PodChange) -> bool {
     let is_new = change.before.as_ref().is_none_or(|before| before.state == RunState::Pending);
     let is_well = |after: &PodFacts| matches!(after.state, RunState::Pending | RunState::Success);

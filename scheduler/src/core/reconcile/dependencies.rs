@@ -1,7 +1,7 @@
-//! Plans dependency pods that something happened to, and turns plans into decisions.
+//! Reconciles dependency pods.
 //!
-//! Reports about a pod matter only while a version goes round or a removal waits: what ended or vanished its agent brings
-//! back by itself. While a group cannot be read nobody knows what it needs, so nothing is taken away for want of use.
+//! Reports about a dependency pod matter only during an update or a removal: its agent restarts a pod that exited. While the
+//! record of a group cannot be read, its needs are unknown, so no dependency pod is removed as unused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -26,16 +26,16 @@ use crate::core::{commands, events};
 
 use super::input;
 
-/// Dependency pods planned per input.
+/// Dependency pods reconciled per input.
 const MOST_PLANS: usize = 64;
-/// One with more pairs is planned for reports at most once in [`LARGE_EVERY`].
+/// A dependency pod with more pairs is reconciled for reports at most once in [`LARGE_EVERY`].
 const LARGE: usize = 200;
 /// See [`LARGE`].
 const LARGE_EVERY: Duration = Duration::from_millis(200);
-/// A pair gets so many times the health poll to come up.
+/// A pair has this many health polls to start.
 const POLLS: u32 = 5;
 
-/// A leadership begins: what is stored goes to the desks before any order leaves.
+/// Starts a leadership: puts the stored pairs into the queues before any order leaves.
 pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
     let forgets = leading.has_mutant(Mutant::ForgetsPairs);
     if forgets {
@@ -54,13 +54,13 @@ pub(in crate::core) fn queue_orders(leading: &mut Leading<'_>) {
     }
 }
 
-/// A leadership begins: everything is looked at.
+/// Starts a leadership: every dependency pod is reconciled.
 pub(in crate::core) fn begin_dependencies(leading: &mut Leading<'_>) {
     let nodes: BTreeSet<NodeName> = leading.state.nodes.keys().cloned().collect();
     for (name, entry) in &mut leading.state.dependencies.entries {
         leading.state.dependencies.to_reconcile.insert(name.clone());
         if entry.is_removing() {
-            // Which nodes had it is not stored: every node must say that it obeys.
+            // The nodes that had it are not stored: every node must confirm its newest order.
             entry.waits_for.clone_from(&nodes);
         }
     }
@@ -105,14 +105,14 @@ pub(in crate::core) fn dependency_reported(leading: &mut Leading<'_>, node: &Nod
     }
 }
 
-/// The node told something or took its order: removals that wait for it look again.
+/// The node reported or acknowledged an order: removals that wait for it are reconciled.
 pub(in crate::core) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
     let waits = |name: &&GroupName| known.entries.get(*name).is_some_and(|entry| entry.waits_for.contains(node));
     known.to_reconcile.extend(known.removing.iter().filter(waits).cloned());
 }
 
-/// Whether a node is heard changed: updates and removals that wait for it look again.
+/// The liveness of the node changed: updates and removals that wait for it are reconciled.
 pub(in crate::core) fn recheck_dependencies_on(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
     let guests = known.guests.get(node).into_iter().flat_map(BTreeMap::values);
@@ -210,7 +210,7 @@ fn dependency_lingers(leading: &Leading<'_>, name: &GroupName, entry: &Dependenc
         || sightings.any(|node| !input::is_lost(leading, node)))
 }
 
-/// Whether a node that must let go of something may not have heard of it.
+/// Whether the node may still run a pod that was removed from its order.
 fn is_awaited(leading: &Leading<'_>, node: &NodeName) -> bool {
     !input::is_lost(leading, node) && !input::has_applied_order(leading, node)
 }
@@ -238,7 +238,7 @@ fn apply_plan(leading: &mut Leading<'_>, name: &GroupName, plan: DependencyPlan,
         leading.state.drop_dependency(name);
     } else if moved || changed {
         leading.state.set_dependency(name, after, leading.settings.quota_cores);
-        // What it is now was just decided: there is nothing new to plan.
+        // The new state was just decided: there is nothing left to reconcile.
         leading.state.dependencies.to_reconcile.remove(name);
         leading.retry_unschedulable();
     } else {

@@ -1,17 +1,12 @@
-//! Puts together what one group is planned from: once, for the leader who decides and for whoever only looks.
+//! The input of the planner for one group: used by the leader to decide, and by queries to explain.
 //!
-//! Counts the pods of a group that are to go and are still there, or may be.
+//! [`Terminating`] counts the pods that must go and may still run. A pod counts while a node that is not lost reports it, or
+//! while an agent may still create it: its removal is not committed, or the agent has not reported the order without it. A
+//! rollout waits for them where its rules say so.
 //!
-//! A release waits for them where its rules say so. A pod counts while a node that is not lost reports it, and while a node
-//! may still make it: it is ordered there until the decision that drops it is stored, and may be made until the node says
-//! that it obeys the order without it. What a node has that was not heard yet nobody knows; whoever waits for it looks again
-//! when it is.
-//!
-//! Knows when a node has let go of what it must not run any more.
-//!
-//! An answer to an order is not enough: the node must obey, in its own report, the newest order there is, and report nothing
-//! of the instance. The surprise: a desk only knows stored decisions, so a decision that is still on its way into the store
-//! counts as one the node has not heard.
+//! [`confirmed_gone`] decides whether a node has confirmed that an instance is gone. The answer to an order is not enough: the
+//! agent must report the newest order as applied and no pod of the instance. A removal that is decided but not committed yet
+//! counts as an order that the agent does not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -36,19 +31,19 @@ use crate::core::state::{Group, State, pod_id, pods_of};
 
 use super::dependencies;
 
-/// What is known around a group. A leader knows more than who only hears reports.
+/// Everything around one group that the planner reads. The leader knows more than a standby, which has only reports.
 pub(in crate::core) struct GroupInput<'a> {
     pub(in crate::core) state: &'a State,
     pub(in crate::core) settings: &'a Settings,
     pub(in crate::core) sight: ReportedPods<'a>,
     pub(in crate::core) surplus: &'a Terminating,
-    /// Whether the node each slot leaves has let go of it.
+    /// For each instance that leaves a node, whether the node confirmed that the pod is gone.
     pub(in crate::core) vacated: Vec<bool>,
     /// Something of the group that must go is still there.
     pub(in crate::core) lingers: bool,
     /// Since when decisions are known to be stored.
     pub(in crate::core) known: &'a BTreeMap<Timestamp, Timestamp>,
-    /// The nodes' order, if one is kept.
+    /// The nodes sorted for placement, if the caller has them.
     pub(in crate::core) standings: Option<&'a Standings>,
 }
 
@@ -91,13 +86,13 @@ pub(in crate::core) const ALL: RangeInclusive<u32> = 0..=u32::MAX;
 pub(in crate::core) struct Terminating {
     /// By slot.
     pub(in crate::core) leaving: Vec<u32>,
-    /// Of numbers that stand for no instance.
+    /// Pods with a number that is no instance of the group.
     pub(in crate::core) strays: u32,
     /// Where they are.
     pub(in crate::core) nodes: BTreeSet<NodeName>,
 }
 
-/// The pods of a group that are to go. Of a group without a strategy, only those that a replacement waits for.
+/// The pods of a group that terminate. For a group without a strategy, only those that a replacement waits for.
 pub(in crate::core) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Terminating {
     if !group.record.spec.has_strategy() {
         return Terminating { leaving: predecessors(leading, name, group), ..Terminating::default() };
@@ -134,8 +129,8 @@ fn predecessors(leading: &Leading<'_>, name: &GroupName, group: &Group) -> Vec<u
     group.slots().iter().enumerate().map(|it| replaced(it).unwrap_or(0)).collect()
 }
 
-/// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when
-/// that node is heard. One is enough, since the next is asked for then.
+/// For a group with an open rollout: a node that has not reported to this leader yet. The group is reconciled again when it
+/// does. One is enough, because that plan finds the next one.
 fn unheard(leading: &Leading<'_>, group: &Group) -> Option<NodeName> {
     let is_done = |release: &Release| release.is_completed(group.record.spec.version);
     let mut hosts = leading.state.nodes.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
@@ -164,17 +159,17 @@ pub(in crate::core) fn counted<'a>(
     surplus
 }
 
-/// For each slot, whether the node it leaves has let go of it.
+/// For each instance, whether the node that it leaves confirmed that its pod is gone.
 pub(in crate::core) fn confirmed_gone(leading: &Leading<'_>, name: &GroupName, slots: &[Slot]) -> Vec<bool> {
     (1..).zip(slots).map(|(instance, slot)| is_confirmed_gone(leading, name, instance, slot)).collect()
 }
 
 fn is_confirmed_gone(leading: &Leading<'_>, name: &GroupName, instance: u32, slot: &Slot) -> bool {
     let Some(node) = slot.leaves.as_ref().filter(|_| !leading.has_mutant(Mutant::NoLettingGo)) else { return true };
-    // An engine that does not answer says nothing about its containers, and a node that is lost says nothing at all:
-    // who need not wait for it is for the plan to say.
+    // Docker that does not answer proves nothing about containers, nor does a lost node. The planner decides which instances
+    // need not wait.
     let blind = |node| leading.state.nodes.get(node).is_some_and(|host| host.engine != EngineState::Up);
-    // The pod beside it may well run where its own one leaves.
+    // The surge pod may run on the node that the current pod leaves.
     let beside = slot.next.as_deref().filter(|next| next.node.as_ref() == Some(node));
     let beside =
         beside.map(|next| PodId { group: name.clone(), instance, version: next.named_version(), drift: next.drift });
@@ -190,7 +185,7 @@ fn has_none_of(leading: &Leading<'_>, node: &NodeName, pods: RangeInclusive<PodI
     has_applied_order(leading, node) && !ordered && !leading.reports.pods(node, pods).any(|(pod, _)| is_other(pod))
 }
 
-/// Whether the node says that it obeys its newest order, and no newer one is on its way.
+/// Whether the agent reports its newest order as applied, and no newer one is on its way.
 pub(in crate::core) fn has_applied_order(leading: &Leading<'_>, node: &NodeName) -> bool {
     let report = leading.reports.get(node).and_then(|observed| observed.report.as_ref());
     report.is_some_and(|report| leading.lead.dispatch.is_applied(node, &report.head))
@@ -200,7 +195,7 @@ pub(in crate::core) fn is_lost(leading: &Leading<'_>, node: &NodeName) -> bool {
     leading.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost)
 }
 
-/// Sees to it that the group is planned again when a node it waits for has news.
+/// Makes sure that the group is reconciled again when a node that it waits for reports.
 pub(in crate::core) fn await_confirmations(
     leading: &mut Leading<'_>,
     name: &GroupName,
@@ -210,7 +205,7 @@ pub(in crate::core) fn await_confirmations(
     let leaving = |slot: &Slot| slot.leaves.clone();
     let nodes: Vec<NodeName> =
         group.slots().iter().filter_map(leaving).chain(group.unconfirmed_nodes.clone()).collect();
-    // A node that had nothing to let go of will have no news.
+    // A node that had nothing to remove will not report a change.
     let before = left_before.iter().map(Option::as_ref).chain(std::iter::repeat(None));
     let at_once = (1..).zip(group.slots()).zip(before).any(|((instance, slot), before)| {
         slot.leaves.is_some() && slot.leaves.as_ref() != before && is_confirmed_gone(leading, name, instance, slot)
@@ -223,7 +218,7 @@ pub(in crate::core) fn await_confirmations(
     }
 }
 
-/// The node told something or took its order: whoever waits for it looks again.
+/// The node reported or acknowledged an order: the groups that wait for it are reconciled.
 pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeName) {
     dependencies::recheck_removals(leading, node);
     for group in leading.lead.waiting_on_node.remove(node).unwrap_or_default() {
@@ -231,7 +226,7 @@ pub(in crate::core) fn recheck_waiting(leading: &mut Leading<'_>, node: &NodeNam
     }
 }
 
-/// The nodes that have let go of a group that is being removed are not waited for any longer.
+/// Stops waiting for nodes that confirmed that nothing of a removed group is left.
 pub(in crate::core) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupName) {
     let Some(group) = leading.state.groups.get(name) else { return };
     let drains = |node: &&NodeName| !is_lost(leading, node) && !has_none_of(leading, node, pods_of(name, ALL), None);
@@ -241,8 +236,8 @@ pub(in crate::core) fn note_confirmed(leading: &mut Leading<'_>, name: &GroupNam
     }
 }
 
-/// Whether a node that is not lost still has, or may still get, pods of the group that must go. Only a group that loses
-/// instances waits for that: nobody else's nodes are all looked at.
+/// Whether a node that is not lost still runs, or may still start, pods of the group that must go. Only a removal or a scale-in
+/// waits for that, so the nodes of other groups are not searched.
 pub(in crate::core) fn is_lingering(leading: &Leading<'_>, name: &GroupName, group: &Group) -> bool {
     match group.record.operation.as_ref().map(|operation| operation.kind) {
         Some(Operation::Scheduling | Operation::Removing) => {}
@@ -268,7 +263,7 @@ pub(in crate::core) fn is_lingering(leading: &Leading<'_>, name: &GroupName, gro
 /// What is reported of exactly the pods of a group's slots.
 pub(in crate::core) struct ReportedPods<'a> {
     pub(in crate::core) seen: Vec<Option<&'a PodFacts>>,
-    /// Of those beside them.
+    /// The surge pods of the same instances.
     pub(in crate::core) beside: Vec<Option<&'a PodFacts>>,
 }
 

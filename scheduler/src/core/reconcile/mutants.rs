@@ -39,7 +39,7 @@ pub(super) fn falsify_record<'r>(leading: &Leading<'_>, record: &'r GroupRecord)
     falsify_record
 }
 
-/// The plan without one of the planner's guards, for the simulator.
+/// The plan without one of the planner's rules, for the simulator.
 pub(super) fn falsify_plan(leading: &Leading<'_>, before: &GroupRecord, mut plan: GroupPlan) -> GroupPlan {
     if leading.has_mutant(Mutant::ForgetsStops) {
         let upgraded = plan.slots.iter_mut().filter(|slot| slot.version > 0 && slot.version == before.spec.version);

@@ -1,8 +1,8 @@
-//! Gives stream ports to groups that waited for them.
+//! Grants stream ports to groups that wait for them.
 //!
-//! Taking a claim away needs no write of its own: it goes with the group's record. A waiting group that gets its ports is
-//! deployed as if it had just been created. The surprise: a group also has the ports of the versions it is leaving, until
-//! none of its instances may go back to them.
+//! A claim is part of the group's record, so returning it needs no write of its own. A group that gets its ports is deployed as
+//! if it had just been created. A group also keeps the ports of the revisions that it leaves, until no instance can return to
+//! them.
 
 use contract::command::Operation;
 use contract::name::GroupName;
@@ -18,11 +18,11 @@ use crate::core::state::{State, is_removal};
 
 use super::apply;
 
-/// What a record says about ports; none when the group goes away and has given them back.
+/// The ports that a record claims; none when the group is being removed and has returned them.
 pub(in crate::core) fn claim(record: &GroupRecord) -> Option<Claim> {
     let mut ports = ports::declared(&record.spec.pod.annotation);
     for port in record.former.values().rev().flat_map(|pod| ports::declared(&pod.annotation)) {
-        // An instance may still use it, and who goes back to that version must find it.
+        // An instance may still use the port, and a rollback to that revision needs it.
         if ports.iter().all(|own| (own.srcport, &own.proto) != (port.srcport, &port.proto)) {
             ports.push(port);
         }
@@ -42,7 +42,7 @@ impl State {
     }
 }
 
-/// Ports may have become free: who waited for them is deployed.
+/// Ports may be free now: deploys the groups that wait for them.
 pub(in crate::core) fn grant_ports(leading: &mut Leading<'_>) {
     if !std::mem::take(&mut leading.lead.ports_freed) {
         return;

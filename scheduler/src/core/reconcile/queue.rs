@@ -1,7 +1,7 @@
-//! Plans groups that something happened to, and turns plans into decisions.
+//! The queue of groups to reconcile.
 //!
-//! Only groups marked dirty are planned, a bounded number of instances per input so that a takeover of ten thousand groups does not keep
-//! reports and questions waiting; behind that a slow sweep visits every group, so that a lost mark costs time, not truth.
+//! Only marked groups are reconciled, a bounded number of instances per input, so that a takeover of 10,000 groups does not
+//! delay reports and queries. A slow sweep marks one group after the other, so a lost mark costs time but not correctness.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -19,11 +19,11 @@ use crate::core::timers::Timer;
 use super::input::{self, GroupInput, ReportedPods};
 use super::{apply, dependencies, mutants, removal};
 
-/// Groups without a place are tried again so long after room may have appeared: many changes, one try.
+/// Unschedulable groups are tried again this long after capacity may have appeared: many changes, one attempt.
 const RETRY_UNSCHEDULABLE_AFTER: Duration = Duration::from_millis(500);
-/// Instances planned per input, but for those of the last group.
+/// Instances planned per input. The last group may exceed it.
 const MOST_PLANNED: usize = 8192;
-/// A group without instances takes a look, too.
+/// A group without instances counts as this many.
 const LEAST: usize = 16;
 
 impl Leading<'_> {
@@ -41,7 +41,7 @@ impl Leading<'_> {
         }
     }
 
-    /// A node reported something about the group: it is planned, now or together with what is reported next.
+    /// A node reported something about the group: it is reconciled now, or later together with the next reports.
     pub(in crate::core) fn reconcile_soon(&mut self, name: GroupName) {
         if !self.state.groups.contains_key(&name) {
             return;
@@ -116,7 +116,7 @@ fn nodes_left(slots: &[Slot]) -> Vec<Option<NodeName>> {
 }
 
 impl Leading<'_> {
-    /// Room may have appeared: whoever waits for a place is tried again soon.
+    /// Capacity may have appeared: unschedulable groups are tried again soon.
     pub(in crate::core) fn retry_unschedulable(&mut self) {
         if !self.lead.unschedulable.is_empty() {
             self.lead.timers.set_once(Timer::Unschedulable, self.now + RETRY_UNSCHEDULABLE_AFTER);

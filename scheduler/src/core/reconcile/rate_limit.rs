@@ -1,9 +1,11 @@
-//! How soon a group is planned for what its nodes report.
+//! Limits how often reports lead to plans.
 //!
-//! Instances report one by one and a plan looks at all of them, so a thousand reports must not lead to a thousand plans. Every
-//! plan is a debt that time pays off; while there is none a report is planned for at once, and while there is one reports
-//! gather. So one large group among idle ones is followed closely, and a cluster that starts everywhere at once still has most
-//! of its leader's time for hearing what it says. Counted in instances and not in time spent: the same history, the same plans.
+//! Instances report one by one and a plan reads all of them, so 1,000 reports must not lead to 1,000 plans. Every plan adds a
+//! debt that decays with time. Without debt a report is planned for immediately; with debt reports wait and share one plan. So
+//! one large group is followed closely, and in a cluster that starts everywhere the leader still has most of its time for
+//! reports. The debt counts instances and not time spent, so the same inputs lead to the same plans.
+//!
+//! Example: planning 10,000 instances adds 150 ms of debt. A report right afterwards waits 146 ms, because 4 ms are free.
 
 use std::time::Duration;
 
@@ -13,10 +15,9 @@ use contract::time::Timestamp;
 const EACH: Duration = Duration::from_micros(15);
 /// A debt up to this is none.
 const AT_ONCE: Duration = Duration::from_millis(4);
-/// Nobody waits longer, however much was planned.
+/// The longest delay.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// What was planned lately.
 #[derive(Debug, Default)]
 pub(in crate::core) struct RateLimit {
     debt: Duration,
@@ -24,14 +25,14 @@ pub(in crate::core) struct RateLimit {
 }
 
 impl RateLimit {
-    /// A group of so many instances was planned.
+    /// A group of this many instances was planned.
     pub(in crate::core) fn planned(&mut self, instances: usize, now: Timestamp) {
         self.decay(now);
         let cost = EACH.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
         self.debt = (self.debt + cost).min(AT_ONCE + LONGEST);
     }
 
-    /// Until when what is reported now gathers; none when it is planned for at once.
+    /// Until when a report waits; none when the group is planned now.
     pub(in crate::core) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.decay(now);
         // Times are whole milliseconds: less than one is none.

@@ -1,12 +1,12 @@
-//! Removes groups: what becomes of their containers and when their name is free.
+//! Removes groups.
 //!
-//! In the foreground a name is free when the last container is gone, in the background at once. An orphan's containers stay
-//! as they are: its record and slots are parked, users do not see it, and nodes are told to leave it alone, which reaches
-//! them in the same order that takes its pods away. Whoever creates a group of that name adopts them.
+//! After a removal in the foreground the name is free when the last container is gone, in the background immediately. The
+//! containers of an orphan keep running: its record and instances stay stored, users do not see it, and agents spare it, which
+//! reaches them in the same order that removes its pods. Creating a group of that name adopts the containers.
 //!
-//! Stateful instances leave tombstones, as in a scale-in: the name is not free until each of their nodes confirmed that they
-//! are gone, or was removed from the cluster. Otherwise the next group of that name would start a second copy of an instance
-//! that a silent node still runs.
+//! Stateful instances leave tombstones, as in a scale-in: the name is not free until each of their nodes confirmed that they are
+//! gone or was removed from the cluster. Otherwise the next group of that name would start a second copy of an instance that a
+//! silent node still runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(in crate::core) enum Keep {
     Nothing,
 }
 
-/// The group goes; its instances leave their nodes with its next plan, or stay without it.
+/// Marks the group as removed. Its next plan removes the instances, unless it is an orphan.
 pub(in crate::core) fn remove_group(
     leading: &mut Leading<'_>,
     name: &GroupName,
@@ -45,7 +45,7 @@ pub(in crate::core) fn remove_group(
 ) -> Result<Bundle, Refusal> {
     let unread = Object::Group(name.clone());
     if leading.is_unread(&unread) {
-        // What is not known cannot be kept for a later group.
+        // Containers of an unknown record cannot be adopted later.
         let reason = "its record cannot be read, so its containers cannot be adopted later: remove it without orphan";
         return match removal {
             Removal::Orphan => Err(Refusal::Unfit { reason: reason.to_owned() }),
@@ -53,7 +53,7 @@ pub(in crate::core) fn remove_group(
         };
     }
     let record = match leading.state.groups.get(name).filter(|group| group.is_orphan()) {
-        // To users it is gone; to who knows that its containers are not, it can be removed for good.
+        // Users do not see an orphan, but may remove its containers.
         Some(_) if removal == Removal::Orphan => return Err(Refusal::GroupUnknown),
         Some(orphan) => orphan.record.clone(),
         None => leading.admission().removable(name)?,
@@ -76,7 +76,7 @@ pub(in crate::core) fn remove_group(
     Ok(bundle)
 }
 
-/// Says once more that a group's pods are to go, for nodes that were told to leave them alone.
+/// Removes a group's pods from orders that spared them.
 fn pods_withdrawn(leading: &Leading<'_>, name: &GroupName) -> Vec<OrderChange> {
     let group = leading.state.groups.get(name);
     let placed = group.into_iter().flat_map(|group| group.placed(name));
@@ -152,8 +152,8 @@ pub(in crate::core) fn finish_removal(leading: &mut Leading<'_>, name: &GroupNam
     leading.decide(Bundle { writes, complete, ..Bundle::default() });
 }
 
-/// The nodes that have to confirm that they have nothing of a group that is being removed. Its tombstones name them; without any,
-/// an older version removed it, and every node must say that it obeys.
+/// The nodes that must confirm that nothing of a removed group is left. Its tombstones name them. Without tombstones an older
+/// version removed the group, and every node must confirm its newest order.
 pub(in crate::core) fn nodes_of_removed(group: &Group, all: &[NodeName]) -> BTreeSet<NodeName> {
     let named = group.slots().iter().flat_map(|slot| slot.leaves.iter().chain(&slot.node)).cloned();
     let named: BTreeSet<NodeName> = named.collect();

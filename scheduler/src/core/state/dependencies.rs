@@ -1,8 +1,8 @@
-//! Dependency pods: what is wanted of them, which instances need them where, and where they run.
+//! Dependency pods: their records, the instances that need them, and where they run.
 //!
-//! Who needs what follows from the groups' slots and is kept as sets, changed with the slots in one place
-//! ([`State::set_slots`] calls [`Dependencies::set_uses`]), so no count can drift. A pod beside instances has a name made of
-//! three names; two triples may give the same one, so a place is refused when its name is taken.
+//! The needs follow from the instances of groups and change together with them ([`State::set_slots`] calls
+//! [`Dependencies::set_uses`]), so they cannot diverge. The name of a dependency pod on a node is composed of three names, and
+//! two different triples may give the same name; a place whose name is taken is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ type Uses = BTreeSet<(GroupName, Place)>;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Dependencies {
     pub(in crate::core) entries: BTreeMap<GroupName, Dependency>,
-    /// Those whose record or pairs cannot be read: nobody touches what they have.
+    /// Dependency pods whose record or pairs cannot be read: agents spare them.
     pub(in crate::core) spared: BTreeSet<GroupName>,
     /// What each group needs.
     uses: BTreeMap<GroupName, Uses>,
@@ -41,9 +41,9 @@ pub(in crate::core) struct Dependencies {
     pub(in crate::core) guests: BTreeMap<NodeName, BTreeMap<GroupName, Guest>>,
     /// Those being removed.
     pub(in crate::core) removing: BTreeSet<GroupName>,
-    /// Those to plan.
+    /// Dependency pods to reconcile.
     pub(in crate::core) to_reconcile: BTreeSet<GroupName>,
-    /// The one the slow sweep looked at last.
+    /// The dependency pod that the slow sweep marked last.
     pub(in crate::core) swept: Option<GroupName>,
 }
 
@@ -53,15 +53,15 @@ pub(in crate::core) struct Dependency {
     pub(in crate::core) record: DependencyRecord,
     /// Where it runs, in the order of places.
     pub(in crate::core) pairs: Vec<Pair>,
-    /// When it was last planned by this leader.
+    /// When this leader last planned it.
     pub(in crate::core) planned_at: Timestamp,
-    /// Nodes that had it when its removal began: until each says that it obeys, its pods may still come.
+    /// Nodes that had it when its removal began. Until each of them applied its newest order, pods may still start there.
     pub(in crate::core) waits_for: BTreeSet<NodeName>,
-    /// Places it cannot have, told already.
+    /// Refused places that were reported.
     pub(in crate::core) refused: BTreeSet<Place>,
 }
 
-/// A pod beside instances on a node.
+/// A dependency pod on a node.
 #[derive(Debug, Clone)]
 pub(in crate::core) struct Guest {
     pub(in crate::core) dependency: GroupName,
@@ -129,7 +129,7 @@ pub(in crate::core) fn order_changes(name: &GroupName, before: &[Pair], after: &
     gone.chain(puts).collect()
 }
 
-/// Which dependency pods the instances of a group need where: beside every instance that has a node.
+/// The dependency pods that a group needs and where: on the node of every placed instance.
 fn uses_of(group: &Group) -> Uses {
     let mut uses = Uses::new();
     if group.revisions.values().all(|revision| revision.pod.dependencies.is_empty()) {
@@ -151,7 +151,7 @@ fn uses_of(group: &Group) -> Uses {
 }
 
 impl Dependencies {
-    /// The slots of a group changed: whatever it needs now and did not before, or the other way round, is planned.
+    /// The instances of a group changed: marks the dependency pods that it needs now and did not before, or the reverse.
     pub(in crate::core) fn set_uses(&mut self, name: &GroupName, group: &Group) {
         let after = uses_of(group);
         let before = if after.is_empty() {
@@ -203,7 +203,7 @@ impl Dependencies {
         self.guests.retain(|_, guests| !guests.is_empty());
     }
 
-    /// Whether a dependency pod beside instances has this name: no group may have it too.
+    /// Whether a dependency pod on some node has this name. A group must not have it too.
     pub(in crate::core) fn is_derived(&self, name: &GroupName) -> bool {
         self.guests.values().any(|guests| guests.contains_key(name))
     }
@@ -213,7 +213,7 @@ impl Dependencies {
         self.entries.get(name).map(|entry| &entry.record.spec)
     }
 
-    /// Nothing waits to be planned.
+    /// Nothing is left to reconcile.
     pub(in crate::core) fn is_settled(&self) -> bool {
         self.to_reconcile.is_empty()
     }
@@ -232,7 +232,7 @@ impl Dependencies {
 }
 
 impl State {
-    /// Puts a dependency pod in place as it is stored.
+    /// Adds a dependency pod as it is stored.
     pub(in crate::core) fn put_dependency(
         &mut self,
         name: &GroupName,

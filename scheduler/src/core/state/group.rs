@@ -20,13 +20,13 @@ pub(in crate::core) struct Group {
     /// The record's pod specs by version, shared with the orders that carry them.
     pub(in crate::core) revisions: BTreeMap<u32, Revision>,
     pub(super) slots: Vec<Slot>,
-    /// How far its release is.
+    /// The progress of its rollout.
     pub(in crate::core) release: Option<Release>,
     /// Its revisions as stored, or about to be.
     pub(in crate::core) past: RevisionsRecord,
-    /// What the last plan of this leader said about its release.
+    /// The report of the last plan of this leader about the rollout.
     pub(in crate::core) report: Option<Report>,
-    /// Nodes that had pods of a group that is being removed and have not let go of them yet.
+    /// Nodes that have not confirmed yet that the pods of this removed group are gone.
     pub(in crate::core) unconfirmed_nodes: BTreeSet<NodeName>,
 }
 
@@ -86,7 +86,7 @@ impl Group {
     pub(in crate::core) fn highest_number(&self) -> u32 {
         let wanted = u32::try_from(self.record.spec.num_instances).unwrap_or(0);
         let slots = u32::try_from(self.slots.len()).unwrap_or(u32::MAX);
-        // Numbers of a conducted group may have holes; slots of a serial one beyond the wanted are about to go.
+        // The numbers of a group with a strategy may have gaps; surplus instances of a serial group are about to be removed.
         if self.record.spec.has_strategy() { wanted.max(slots) } else { wanted }
     }
     /// Its pods that have a place, with where that is.
@@ -101,11 +101,11 @@ impl Group {
     pub(in crate::core) fn is_removing(&self) -> bool {
         is_removal(&self.record)
     }
-    /// It was removed and its containers stay until somebody adopts them; to users it does not exist.
+    /// It was removed and its containers keep running until a new group adopts them; users do not see it.
     pub(in crate::core) fn is_orphan(&self) -> bool {
         self.record.removal == Removal::Orphan && !self.is_removing()
     }
-    /// It stands in lists: also while it goes, as long as that keeps its name from others.
+    /// It appears in lists, also during a removal that keeps its name.
     pub(in crate::core) fn is_listed(&self) -> bool {
         self.is_present() || (self.is_removing() && self.record.removal == Removal::Foreground)
     }

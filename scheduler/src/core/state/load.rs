@@ -1,7 +1,7 @@
-//! Turns stored keys and values into state: all of them for a new leader, one at a time for a standby.
+//! Reads the state from stored keys: all of them for a new leader, one at a time for a standby.
 //!
-//! A group is made of several keys that may arrive in any order: a known one is changed by each, an unknown one is made of
-//! all. A value that cannot be read is set aside with its reason; the group it belongs to is spared: unknown is not unwanted.
+//! A group consists of several keys that may arrive in any order. A key of a known group updates its part; an unknown group is
+//! read from all its keys. A value that cannot be read becomes a dead letter, and its group is spared.
 
 use contract::backup::RestoreRecord;
 use contract::keys::{self, Key};
@@ -23,7 +23,7 @@ use super::{Group, State};
 
 pub(in crate::core) use contract::layout::Stored;
 
-/// The state all stored values make, and the values nobody can read.
+/// The state of all stored values, and the values that cannot be read.
 pub(in crate::core) fn load(stored: &Stored, quota_cores: u32, now: Timestamp) -> (State, Vec<DeadLetter>) {
     let mut state = State::default();
     let mut unread = Vec::new();
@@ -146,7 +146,7 @@ fn refresh_key(state: &mut State, key: &str, stored: &Stored, quota_cores: u32) 
         Key::Engine => {
             let engine = read::<EngineRecord>(key, stored);
             state.engine_unread = engine.is_err();
-            // Nobody knows what was held back: nothing is planned until somebody says so.
+            // The switches are unknown: nothing is reconciled until a user starts the engine.
             let unread = EngineRecord { running: false, ..EngineRecord::default() };
             state.engine = engine.as_ref().map_or(unread, |engine| engine.unwrap_or_default());
             engine?;
@@ -213,7 +213,7 @@ fn refresh_group(
     Ok(())
 }
 
-/// None of these keys of schema 1 is left: the migration leaves only those that cannot be read.
+/// Fails if one of these keys of schema 1 is left: the migration leaves only values that it cannot read.
 fn converted(former: &[String], stored: &Stored) -> Result<(), Flaw> {
     match former.iter().find(|key| stored.contains_key(*key)) {
         Some(key) => Err(Flaw { key: key.clone(), reason: "a value of schema 1 that cannot be read".to_owned() }),
@@ -230,7 +230,7 @@ struct Parts {
     revisions: Option<RevisionsRecord>,
 }
 
-/// The record of a group. One that asks for more instances than any group may have was not written by a scheduler.
+/// The record of a group. A record with too many instances was not written by a scheduler.
 fn read_record(name: &GroupName, stored: &Stored) -> Result<Option<GroupRecord>, Flaw> {
     let record = layout::read_group(name, stored)?;
     match record.as_ref().map(|record| record.spec.num_instances) {

@@ -1,4 +1,4 @@
-//! Follows what is stored: etcd's watch tells a standby of every change, and a leader of what others change.
+//! Follows the store: etcd's watch delivers every change to a standby, and changes by other writers to a leader.
 
 use std::time::Duration;
 

@@ -1,7 +1,11 @@
-//! What the scheduler knows of intents and placements, with the indexes that keep its work small.
+//! The state that all folders share: groups, nodes, dependency pods, outcomes, switches, quarantine. Nothing here decides.
 //!
-//! Slots are changed in one place, [`State::set_slots`], because three things must change together: the slots, what each
-//! node has given away, and which pods are placed where. Nothing here decides.
+//! `load` and `mirror` fill it from the store, `commands` and `reconcile` change it together with the bundle that stores the
+//! change. [`State::set_slots`] is the only place that changes instances, because the instances, the used capacity of nodes and
+//! the index of assigned pods must change together.
+//!
+//! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
+//! node-1, adds it to node-2, and moves the pod in `assigned`.
 
 pub(in crate::core) mod dependencies;
 mod group;
@@ -45,7 +49,7 @@ pub(in crate::core) struct State {
     pub(in crate::core) groups: BTreeMap<GroupName, Group>,
     /// Every node known from the store or from its reports.
     pub(in crate::core) nodes: Nodes,
-    /// What operators say of nodes; nothing is said of the others.
+    /// Settings of operators for nodes: cordon, labels, removal.
     pub(in crate::core) intents: BTreeMap<NodeName, NodeIntent>,
     /// Nodes that are forgotten once nothing is placed there.
     pub(in crate::core) removing: BTreeSet<NodeName>,
@@ -60,30 +64,29 @@ pub(in crate::core) struct State {
     pub(in crate::core) store: StoreRecord,
     /// The commits it holds; none when only older schedulers have led over it.
     pub(in crate::core) progress: Option<Progress>,
-    /// A backup that is to be put in place.
+    /// A backup that is to replace everything stored.
     pub(in crate::core) restore: Option<RestoreRecord>,
-    /// Why nobody may lead over what is stored: which store it is, or whether half a backup is in it, cannot be read.
+    /// Why no scheduler may lead over this store: its identity, or the record of a restore, cannot be read.
     pub(in crate::core) unsound: Option<String>,
-    /// What is wrong with the control plane itself, as `deployctl status` says it.
+    /// Problems of the control plane itself, for `deployctl status`.
     pub(in crate::core) warnings: BTreeMap<Warning, String>,
-    /// Nodes that obey another store.
+    /// Nodes that belong to another store.
     pub(in crate::core) foreign_store: BTreeSet<NodeName>,
-    /// Groups whose record or placement cannot be read: they exist, and nobody touches what they have.
+    /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
     pub(in crate::core) spared: BTreeSet<GroupName>,
-    /// Dependency pods, and who needs them.
     pub(in crate::core) dependencies: Dependencies,
     pub(in crate::core) callbacks: BTreeSet<String>,
-    /// The record of the constraints cannot be read: nothing is placed until it is written anew.
+    /// The record of the constraints cannot be read: nothing is placed until a command replaces it.
     pub(in crate::core) constraints_unread: bool,
     /// The record of the callbacks cannot be read.
     pub(in crate::core) callbacks_unread: bool,
     /// The engine's switches.
     pub(in crate::core) engine: EngineRecord,
-    /// The stored switches cannot be read: the next change writes them anew.
+    /// The stored switches cannot be read: the next change replaces them.
     pub(in crate::core) engine_unread: bool,
     /// Constraints of every placement, by type.
     pub(in crate::core) constraints: BTreeMap<String, Constraint>,
-    /// Who has and who waits for stream ports; follows from the groups' records.
+    /// Which groups own stream ports and which wait for them; follows from the records.
     pub(in crate::core) claims: Claims,
     /// When containers started and stopped.
     pub(in crate::core) histories: Histories,
@@ -108,7 +111,7 @@ pub(in crate::core) enum Warning {
 }
 
 impl State {
-    /// Puts a group in place; what else is known of one of that name is kept.
+    /// Adds a group, or gives the group of that name another record.
     pub(in crate::core) fn put_group(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
         let before = self.groups.get(name).cloned();
         self.drop_group(name);
@@ -124,7 +127,7 @@ impl State {
         self.set_slots(name, slots);
     }
 
-    /// Changes the record of a group; what follows from its specs and claims is worked out anew only if they changed.
+    /// Changes the record of a group. Specs and port claims are derived again only if they changed.
     pub(in crate::core) fn set_record(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
         let same = |group: &Group| {
             let before = &group.record;
@@ -149,7 +152,7 @@ impl State {
         let Some(group) = self.groups.get_mut(name) else { return };
         let before = std::mem::replace(&mut group.slots, slots);
         let mut moved = false;
-        // A plan changes a few slots of many: only those are taken out and put in again.
+        // A plan changes few of many instances: only those are updated in the indexes.
         for index in 0..before.len().max(group.slots.len()) {
             let (old, new) = (before.get(index), group.slots.get(index));
             if old.zip(new).is_some_and(|(old, new)| is_as_placed(old, new)) {
@@ -208,7 +211,7 @@ impl State {
         self.assigned.get(node).into_iter().flatten().map(|(pod, _)| pod.group.clone()).collect()
     }
 
-    /// Groups nodes must leave alone: those whose record cannot be read, and those whose containers nobody owns.
+    /// Groups that agents spare: unreadable ones and orphans.
     pub(in crate::core) fn untouchable(&self) -> BTreeSet<GroupName> {
         let orphans = self.groups.iter().filter(|(_, group)| group.is_orphan()).map(|(name, _)| name);
         self.spared.iter().chain(&self.dependencies.spared).chain(orphans).cloned().collect()

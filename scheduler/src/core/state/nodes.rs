@@ -1,12 +1,10 @@
-//! Every node as a place to run, with the order placement takes them in.
+//! Every node as a candidate for placement, sorted for it.
 //!
-//! Whoever may change what a node has or has given away goes through [`Hosts::get_mut`], so the order cannot miss it. That a
-//! node is alive is not part of the order: placement asks for it when the node's turn comes.
+//! Code that changes the capacity or the use of a node goes through [`Nodes::get_mut`], so the sorted order stays correct.
+//! Liveness is not part of the order: placement checks it for each candidate.
 //!
-//! Lays what operators say of a node over what its agent says.
-//!
-//! Hosts carry the result, so placement, constraints, releases and views all see the same labels and the same cordon. Nothing
-//! here decides.
+//! The facts of a node are those that its agent reports, with the labels and the cordon that operators set on top, so placement,
+//! constraints, rollouts and views see the same.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,7 +30,7 @@ impl Nodes {
         self.standings.touch(name);
         self.by_name.get_mut(name)
     }
-    /// A node, to change whether it is heard.
+    /// The liveness of a node, to change it.
     pub(in crate::core) fn hear(&mut self, name: &NodeName) -> Option<&mut contract::query::Liveness> {
         self.by_name.get_mut(name).map(|host| &mut host.liveness)
     }
@@ -75,7 +73,7 @@ impl State {
         (intent.cordon.as_ref().map(contract::node::Cordon::reason), intent.removing)
     }
 
-    /// Something else is said of a node whose agent says `own`.
+    /// Changes the operator's settings of a node; `own` are the facts that its agent reports.
     pub(in crate::core) fn set_intent(&mut self, name: &NodeName, intent: NodeIntent, own: Option<&NodeFacts>) {
         if intent.removing {
             self.removing.insert(name.clone());

@@ -23,7 +23,7 @@ pub(in crate::core) struct Outcomes {
 }
 
 impl Outcomes {
-    /// Forgets a few of the oldest while there are more than `most`: those that are forgotten.
+    /// Drops a few of the oldest outcomes while there are more than `most`. Returns them.
     pub(in crate::core) fn forget_surplus(&mut self, most: usize) -> Vec<CommandId> {
         let mut forgotten = Vec::new();
         while self.by_id.len() > most && forgotten.len() < FORGOTTEN_AT_ONCE {
@@ -38,7 +38,7 @@ impl Outcomes {
         forgotten
     }
 
-    /// All outcomes are looked at, so it is done once for many that are forgotten.
+    /// Reads all outcomes, so one call finds many.
     fn find_oldest(&mut self) {
         let mut by_age: Vec<(Timestamp, &CommandId)> =
             self.by_id.values().map(|outcome| (outcome.at, &outcome.id)).collect();

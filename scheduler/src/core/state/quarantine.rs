@@ -1,10 +1,8 @@
 //! Quarantines one object when work on it panics or the store refuses its records; everything else is reconciled as usual.
 //!
-//! A quarantined object is as it is stored, and its nodes keep the order they have: containers are restarted by their policy,
-//! and nothing is moved, updated or removed. The quarantine is not stored. The next leader meets the same error, once, and
-//! quarantines the object again. It ends when the cause is gone: a command changes the object, or a retry succeeds.
-//!
-//! Bounds texts that are stored: an engine's error may be as long as it likes, a record may not.
+//! A quarantined object stays as it is stored, and its nodes keep their order: agents restart containers by their policy, and
+//! nothing is moved, updated or removed. The quarantine is not stored. The next leader meets the same error once and quarantines
+//! the object again. It ends when the cause is gone: a command changes the object, or a retry succeeds.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -81,7 +79,7 @@ impl Object {
             | Key::Unknown => None,
         }
     }
-    /// The object that an alarm is about.
+    /// The object of a timer.
     fn of_alarm(timer: &Timer) -> Option<Self> {
         match timer {
             Timer::Group(name) | Timer::Coalesced(name) | Timer::Condition(ConditionKey::Instance(name, ..)) => {
@@ -115,11 +113,11 @@ impl Object {
 #[derive(Debug, Default)]
 pub(in crate::core) struct Quarantine {
     objects: BTreeMap<Object, Quarantined>,
-    /// What was last reported of an object; kept for a while after the quarantine ends.
+    /// The last event about an object; kept for a while after the quarantine ends.
     reported: BTreeMap<Object, Reported>,
 }
 
-/// The events about one object. One that is quarantined and released again and again is reported once in
+/// The events about one object. An object that enters and leaves quarantine repeatedly is reported once in
 /// [`REPORT_AGAIN_AFTER`], and the last event says that it is quarantined.
 #[derive(Debug)]
 struct Reported {
@@ -148,7 +146,7 @@ impl Quarantine {
     }
     /// Why the group is not reconciled.
     pub(in crate::core) fn reason_of_group(&self, name: &GroupName) -> Option<String> {
-        // Nearly always empty: a list of groups asks for each of them.
+        // Nearly always empty, and a list of groups calls this for each of them.
         let quarantined = if self.objects.is_empty() { None } else { self.objects.get(&Object::Group(name.clone())) };
         quarantined.map(|quarantined| format!("quarantined: {}", quarantined.reason))
     }
@@ -286,7 +284,7 @@ impl Leading<'_> {
         }
     }
 
-    /// Handles an alarm; a panic quarantines the object that the alarm is about.
+    /// Handles a timer; a panic quarantines the object of the timer.
     pub(in crate::core) fn fire_guarded(&mut self, timer: Timer) {
         match Object::of_alarm(&timer) {
             Some(object) => drop(self.guarded(&object, |leading| leading.fire(timer))),
@@ -388,8 +386,8 @@ impl Leading<'_> {
         }
     }
 
-    /// Quarantines an object whose part of the orders cannot be made when a leadership begins. Without that part, nodes would
-    /// remove its containers: the leader tells them to spare it.
+    /// Quarantines an object whose orders cannot be computed at the start of a leadership. Without them agents would remove its
+    /// containers, so agents are told to spare it.
     pub(in crate::core) fn quarantine_at_start(&mut self, object: &Object, panic: &str) {
         self.purge(object);
         self.note_quarantined(object, format!("its orders cannot be made, reading them panicked: {panic}"));
@@ -429,7 +427,7 @@ impl Leading<'_> {
         latest
     }
 
-    /// Panics for tests of the quarantine, where a setting that only tests have says so.
+    /// Panics for tests of the quarantine; enabled by a mutant.
     pub(in crate::core) fn panic_on_purpose(&self, record: &GroupRecord) {
         self.panic_on_purpose_for(&record.spec.pod, is_removal(record));
     }
@@ -437,7 +435,7 @@ impl Leading<'_> {
         let asked = self.has_mutant(Mutant::PanicsOnPurpose) && !is_removing;
         assert!(!(asked && pod.images().any(|image| image.starts_with("panic"))), "on purpose");
     }
-    /// Panics while a command is applied or a report is taken, where `text` asks for it.
+    /// Panics while a command is applied or a report is folded, if `text` requests it.
     pub(in crate::core) fn panic_on_purpose_in(&self, step: &str, text: &str) {
         let asked = self.has_mutant(Mutant::PanicsOnPurpose) && text.strip_prefix("panic-in-") == Some(step);
         assert!(!asked, "on purpose");
@@ -445,7 +443,7 @@ impl Leading<'_> {
 }
 
 impl State {
-    /// Reads a group again from its stored keys, whatever state it was left in.
+    /// Reads a group again from its stored keys.
     fn reload_group(&mut self, name: &GroupName, stored: &Stored, quota_cores: u32) {
         self.purge_group(name);
         drop(load::refresh(self, &keys::group(name), stored, quota_cores));

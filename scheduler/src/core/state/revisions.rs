@@ -1,8 +1,7 @@
-//! Keeps a group's revisions: who asked for which, what became of it, and which are forgotten.
+//! Records the revisions of a group: the author, the cause and the outcome of each, and which are dropped.
 //!
-//! Nobody reports what becomes of a release: it is read off the group's record and its release whenever one of them is
-//! written, so the revisions are stored with what they tell of. The surprise: a revision the present one needs to go back to
-//! outlives every limit, and so does one that instances still run.
+//! The outcome of a revision is derived from the group's record and rollout whenever one of them is written, so all are stored
+//! together. The revision that a rollback needs is kept beyond every limit, and so is one that instances still run.
 
 use contract::name::GroupName;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
@@ -16,7 +15,7 @@ use crate::core::commit;
 use crate::core::io::Write;
 use crate::core::leader::Leading;
 
-/// Former revisions kept unless the group says otherwise.
+/// Old revisions kept by default.
 const USUAL_LIMIT: i64 = 10;
 /// Bytes of a group's revisions at most, but for those it needs: ten of the largest specs.
 const MOST_BYTES: usize = 2560 * 1024;
@@ -24,9 +23,9 @@ const MOST_BYTES: usize = 2560 * 1024;
 /// Why there is a revision.
 #[derive(Debug, Default)]
 pub(in crate::core) struct Origin {
-    /// Who asked; empty when a failure did.
+    /// The author; empty when a failure caused a rollback.
     pub(in crate::core) by: String,
-    /// Why, in the asker's words.
+    /// The reason that the author gave.
     pub(in crate::core) cause: String,
     /// The revision it is a copy of.
     pub(in crate::core) copies: Option<u32>,
@@ -43,7 +42,7 @@ pub(in crate::core) struct Standing<'a> {
 }
 
 impl Standing<'_> {
-    /// The revisions as they are now that the group stands so. `origin` is that of the present one, if it is new.
+    /// The revisions after this change. `origin` describes the current revision, if it is new.
     pub(in crate::core) fn noted(
         &self,
         before: Option<&GroupRecord>,
@@ -132,7 +131,7 @@ impl Standing<'_> {
     }
 }
 
-/// A group that was stored before there were revisions has one all the same: what it asks for now.
+/// A group that was stored before there were revisions has one: its current spec.
 pub(in crate::core) fn present_known(past: &mut RevisionsRecord, record: &GroupRecord) {
     let spec = &record.spec;
     if !past.revisions.is_empty() {
@@ -163,7 +162,7 @@ fn bytes(past: &RevisionsRecord) -> usize {
     serde_json::to_vec(past).map_or(0, |text| text.len())
 }
 
-/// Reads what became of a group's revisions off how it stands now; the writes that store what changed.
+/// Updates a group's revisions from its current state. Returns the writes that store what changed.
 pub(in crate::core) fn note_revisions(
     leading: &mut Leading<'_>,
     name: &GroupName,
