@@ -114,7 +114,7 @@ impl Leading<'_> {
         let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
         bundle.writes.extend(self.keep_outcome(&outcome));
         bundle.writes.push(self.cursor_write());
-        bundle.effects.extend(has_event.then(|| asked.became(&outcome.verdict)));
+        bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.verdict)));
         bundle.effects.extend(resolve(reply, Some(outcome)));
         self.decide(bundle);
     }

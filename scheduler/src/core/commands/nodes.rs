@@ -46,12 +46,17 @@ pub(in crate::core) fn change_node(
         }
         NodeChange::Label { labels } => {
             let mut intent = intent_of(leading, node);
-            intent.set_labels(&labels, &own_facts(leading, node).labels);
+            intent.set_labels(&labels, &agent_facts(leading, node).labels);
             if intent.labels.len() > MOST_LABELS {
                 let what = format!("labels said of node {node}");
                 return Err(Refusal::Limit { what, limit: MOST_LABELS as u64 });
             }
-            Ok(intend(leading, node, intent, &format!("labels changed: {}", events::command::label_words(&labels))))
+            Ok(set_node_intent(
+                leading,
+                node,
+                intent,
+                &format!("labels changed: {}", events::command::label_text(&labels)),
+            ))
         }
         NodeChange::Remove { force } => remove_node(leading, node, force),
     }
@@ -64,12 +69,12 @@ fn cordon(leading: &mut Leading<'_>, node: &NodeName, why: String, by: &str) -> 
 /// Cordons a node. An existing cordon stays, unless the reason differs.
 pub(in crate::core) fn cordoned(leading: &mut Leading<'_>, node: &NodeName, cordon: Cordon) -> Bundle {
     let intent = intent_of(leading, node);
-    let statuses = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
-    if intent.cordon.as_ref().is_some_and(statuses) {
+    let is_same_reason = |known: &Cordon| cordon.why.is_empty() || known.why == cordon.why;
+    if intent.cordon.as_ref().is_some_and(is_same_reason) {
         return Bundle::default();
     }
     let message = format!("{}: nothing new is placed here", cordon.reason());
-    intend(leading, node, NodeIntent { cordon: Some(cordon), ..intent }, &message)
+    set_node_intent(leading, node, NodeIntent { cordon: Some(cordon), ..intent }, &message)
 }
 
 fn uncordon(leading: &mut Leading<'_>, node: &NodeName) -> Bundle {
@@ -77,7 +82,12 @@ fn uncordon(leading: &mut Leading<'_>, node: &NodeName) -> Bundle {
     if intent.cordon.is_none() {
         return Bundle::default();
     }
-    intend(leading, node, NodeIntent { cordon: None, ..intent }, "uncordoned: new work may be placed here again")
+    set_node_intent(
+        leading,
+        node,
+        NodeIntent { cordon: None, ..intent },
+        "uncordoned: new work may be placed here again",
+    )
 }
 
 fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
@@ -85,20 +95,20 @@ fn intent_of(leading: &Leading<'_>, node: &NodeName) -> NodeIntent {
 }
 
 /// The facts that the agent reported, or else the stored ones.
-fn own_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
+fn agent_facts(leading: &Leading<'_>, node: &NodeName) -> NodeFacts {
     let reported =
         leading.reports.get(node).and_then(|observed| observed.report.as_ref()).map(|report| &report.head.facts);
     reported.or_else(|| leading.state.records.get(node).map(|record| &record.facts)).cloned().unwrap_or_default()
 }
 
 /// Stores the operator's settings of a node.
-fn intend(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, message: &str) -> Bundle {
+fn set_node_intent(leading: &mut Leading<'_>, node: &NodeName, intent: NodeIntent, message: &str) -> Bundle {
     if intent_of(leading, node) == intent {
         return Bundle::default();
     }
     let key = keys::node_intent(node);
     let write = if intent.is_empty() { Write::Delete { key } } else { commit::put(key, &intent) };
-    let own = own_facts(leading, node);
+    let own = agent_facts(leading, node);
     leading.state.set_intent(node, intent, Some(&own));
     // A label may change the unit of an instance, or make room for an unschedulable one.
     leading.lead.to_reconcile.extend(leading.state.groups_on(node));
@@ -122,7 +132,7 @@ fn remove_node(leading: &mut Leading<'_>, node: &NodeName, force: bool) -> Resul
         return Err(Refusal::NodeBusy { reason });
     }
     let intent = NodeIntent { removing: true, ..intent_of(leading, node) };
-    let mut bundle = intend(leading, node, intent, "is being removed: nothing waits for it any longer");
+    let mut bundle = set_node_intent(leading, node, intent, "is being removed: nothing waits for it any longer");
     if let Some(record) = leading.state.records.get_mut(node).filter(|record| !record.lost) {
         record.lost = true;
         bundle.writes.push(commit::put(keys::node(node), &*record));
@@ -167,7 +177,7 @@ pub(in crate::core) fn cancel_removal(leading: &mut Leading<'_>, node: &NodeName
         return;
     }
     let intent = NodeIntent { removing: false, ..intent_of(leading, node) };
-    let bundle = intend(leading, node, intent, "heard again while it was being removed: it stays");
+    let bundle = set_node_intent(leading, node, intent, "heard again while it was being removed: it stays");
     leading.decide(bundle);
 }
 

@@ -26,7 +26,7 @@ use crate::core::leader::Leading;
 use crate::core::state::load::Stored;
 
 /// Parts of other restores thrown away with each step at most: a transaction takes few writes.
-const THROWN_AWAY: usize = 50;
+const DELETED_PER_STEP: usize = 50;
 
 /// One step of a restore.
 pub(in crate::core) fn restore(leading: &mut Leading<'_>, step: Step) -> Result<Bundle, Refusal> {
@@ -46,7 +46,7 @@ fn stage(leading: &Leading<'_>, restore: &CommandId, part: u32, text: String) ->
     }
     let put = Write::Put { key: keys::restore_part(restore, part), value: text.into_bytes(), expires: false };
     let others = staged(leading.stored).filter(|(other, _)| other != restore).map(|(_, key)| key);
-    let mut writes: Vec<Write> = others.take(THROWN_AWAY).map(|key| Write::Delete { key }).collect();
+    let mut writes: Vec<Write> = others.take(DELETED_PER_STEP).map(|key| Write::Delete { key }).collect();
     writes.push(put);
     Ok(Bundle { writes, ..Bundle::default() })
 }
@@ -68,7 +68,7 @@ fn finish(leading: &Leading<'_>, restore: CommandId, parts: u32, replace: bool) 
 
 fn abort(leading: &mut Leading<'_>) -> Bundle {
     let mut deletes = staged(leading.stored).map(|(_, key)| Write::Delete { key });
-    let writes = deletes.by_ref().take(THROWN_AWAY).collect();
+    let writes = deletes.by_ref().take(DELETED_PER_STEP).collect();
     let rest: Vec<Write> = deletes.collect();
     for writes in commit::portions(rest).into_iter().filter(|writes| !writes.is_empty()) {
         leading.decide(Bundle { writes, ..Bundle::default() });

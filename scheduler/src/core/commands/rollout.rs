@@ -90,7 +90,7 @@ fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Res
     let mut record = group.record.clone();
     record.spec.paused = paused;
     record.updated_at = leading.now;
-    let told = events::rollout::told(name, Some(&before), &after, leading.now);
+    let told = events::rollout::between(name, Some(&before), &after, leading.now);
     let mut bundle = leading.change_record(name, record);
     bundle.effects.extend(told);
     bundle.writes.push(commit::put(keys::release(name), &after));

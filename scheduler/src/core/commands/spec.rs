@@ -31,7 +31,7 @@ pub(in crate::core) enum SpecChange {
     /// The group's next version.
     Next(Box<GroupRecord>),
     /// Not possible now; the group shows the reason.
-    Not(String),
+    Rejected(String),
 }
 
 /// A revision to go back to.
@@ -121,12 +121,12 @@ impl Admission<'_> {
         // A rollout stops no instance before its replacement has a place, and reports what is missing where. So it needs no
         // capacity check in advance, which would also block a rollback.
         if !group.record.spec.has_strategy() && !self.fits(group, &pod) {
-            return Ok(SpecChange::Not(NO_RESOURCES.to_owned()));
+            return Ok(SpecChange::Rejected(NO_RESOURCES.to_owned()));
         }
         let taken = self.taken_ports(name, &pod);
         let waits = !group.record.taken_ports.is_empty();
         if !taken.is_empty() && !waits {
-            return Ok(SpecChange::Not(ports::sentence(name.as_str(), &taken)));
+            return Ok(SpecChange::Rejected(ports::sentence(name.as_str(), &taken)));
         }
         let record = group.record.clone();
         let next = if waits { self.reclaimed(record, pod, taken) } else { self.upgraded(record, pod) };
@@ -204,7 +204,7 @@ pub(in crate::core) fn change_spec(
             bundle.writes.extend(state::revisions::note_revisions(leading, name, Some(&before), origin));
             bundle
         }
-        SpecChange::Not(last_error) => {
+        SpecChange::Rejected(last_error) => {
             let record = GroupRecord { last_error, updated_at: leading.now, ..before };
             Bundle { writes: vec![reconcile::apply::set_record(leading, name, record)], ..Bundle::default() }
         }

@@ -21,7 +21,7 @@ struct Ready {
 
 /// A write in a part. Every value is JSON and is embedded as it is.
 #[derive(Debug, Serialize, Deserialize)]
-struct Kept {
+struct StagedWrite {
     key: String,
     /// None deletes the key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,7 +30,7 @@ struct Kept {
     expires: bool,
 }
 
-impl Kept {
+impl StagedWrite {
     fn of(write: &Write) -> Option<Self> {
         Some(match write {
             Write::Put { key, value, expires } => {
@@ -53,7 +53,7 @@ impl Kept {
 /// The transactions that make these writes.
 pub(in crate::core) fn transactions(writes: Vec<Write>) -> Vec<Vec<Write>> {
     let portions = portions(writes);
-    let part = |portion: &Vec<Write>| portion.iter().map(Kept::of).collect::<Option<Vec<Kept>>>();
+    let part = |portion: &Vec<Write>| portion.iter().map(StagedWrite::of).collect::<Option<Vec<StagedWrite>>>();
     // Only the parts of a restore are no JSON, and each of them is stored alone.
     let Some(parts) = portions.iter().map(part).collect::<Option<Vec<_>>>() else { return portions };
     let ready = Ready { parts: parts.len() };
@@ -86,8 +86,8 @@ fn unfinished(stored: &Stored) -> Option<Vec<Write>> {
     let ready: Ready = serde_json::from_slice(stored.get(keys::STAGED_READY)?).ok()?;
     let mut writes = Vec::new();
     for part in 0..ready.parts {
-        let part: Vec<Kept> = serde_json::from_slice(stored.get(&keys::staged(part))?).ok()?;
-        writes.extend(part.into_iter().map(Kept::write));
+        let part: Vec<StagedWrite> = serde_json::from_slice(stored.get(&keys::staged(part))?).ok()?;
+        writes.extend(part.into_iter().map(StagedWrite::write));
     }
     Some(writes)
 }

@@ -378,12 +378,14 @@ impl NodeQueue {
     /// A report that names the order in flight is an answer too, and under load it arrives before the answer. True when it
     /// acknowledges the order.
     pub(in crate::core) fn answered_by(&mut self, head: &ReportHead, now: Timestamp) -> bool {
-        let told = (head.applied, head.order_digest);
-        if self.in_flight.take_if(|(fence, digest, _)| (*fence, *digest) == told).is_none() {
-            let Some(unanswered) = self.unanswered.take_if(|unanswered| unanswered.order == told) else { return false };
+        let reported = (head.applied, head.order_digest);
+        if self.in_flight.take_if(|(fence, digest, _)| (*fence, *digest) == reported).is_none() {
+            let Some(unanswered) = self.unanswered.take_if(|unanswered| unanswered.order == reported) else {
+                return false;
+            };
             self.due = unanswered.due;
         }
-        self.base = Some(told);
+        self.base = Some(reported);
         self.acknowledged_at = now;
         self.not_before = now;
         self.foreign_store = false;

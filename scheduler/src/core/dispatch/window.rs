@@ -13,7 +13,7 @@ use contract::time::Timestamp;
 
 /// A node that has not answered after this time does not occupy the window: a hundred nodes may fail together, and the others
 /// must not wait until every answer is overdue.
-const HOLDS_UP: Duration = Duration::from_secs(1);
+const OCCUPIES_WINDOW: Duration = Duration::from_secs(1);
 
 /// The nodes whose order may have something to send.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Window {
     /// The next node to send to, with at most `most` orders unanswered.
     pub(super) fn next(&mut self, most: usize, now: Timestamp) -> Option<NodeName> {
         if self.unanswered.len() >= most {
-            self.unanswered.retain(|_, sent_at| now < *sent_at + HOLDS_UP);
+            self.unanswered.retain(|_, sent_at| now < *sent_at + OCCUPIES_WINDOW);
         }
         if self.unanswered.len() >= most {
             return None;
@@ -65,7 +65,7 @@ impl Window {
     /// When the next order may leave although no node answers.
     pub(super) fn free_at(&self) -> Option<Timestamp> {
         let first = self.unanswered.values().min().filter(|_| !self.due.is_empty());
-        first.map(|sent_at| *sent_at + HOLDS_UP)
+        first.map(|sent_at| *sent_at + OCCUPIES_WINDOW)
     }
 }
 
@@ -105,8 +105,8 @@ mod tests {
         ["a", "b", "c"].into_iter().for_each(|name| line.insert(node(name)));
         assert_eq!(line.free_at(), None);
         assert_eq!(tell(&mut line, 2, NOW), ["a", "b"]);
-        assert_eq!(line.free_at(), Some(NOW + HOLDS_UP));
-        assert_eq!(tell(&mut line, 2, NOW + HOLDS_UP), ["c"]);
+        assert_eq!(line.free_at(), Some(NOW + OCCUPIES_WINDOW));
+        assert_eq!(tell(&mut line, 2, NOW + OCCUPIES_WINDOW), ["c"]);
         assert_eq!(line.free_at(), None, "nobody waits");
     }
 }

@@ -33,7 +33,7 @@ impl CommandEvent {
     }
 
     /// The event, once the verdict is known.
-    pub(in crate::core) fn became(self, verdict: &Verdict) -> Effect {
+    pub(in crate::core) fn with_outcome(self, verdict: &Verdict) -> Effect {
         let Self { event: asked, by, clamps } = self;
         let (kind, word) = match verdict {
             Verdict::Accepted if clamps.is_empty() => (Kind::Accepted, "accepted".to_owned()),
@@ -79,7 +79,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         Verb::CreateGroup { spec } => {
             (spec.name.parse().ok(), None, format!("create with {} instances", spec.num_instances))
         }
-        Verb::RemoveGroup { name, removal } => (named(name), None, removal_words(*removal).to_owned()),
+        Verb::RemoveGroup { name, removal } => (named(name), None, removal_text(*removal).to_owned()),
         Verb::Replica { name, num_instances, restart_policy } => {
             let policy = restart_policy.map(|policy| format!(", restart policy {policy:?}")).unwrap_or_default();
             (named(name), None, format!("replica {num_instances}{policy}"))
@@ -89,7 +89,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
             let fields: Vec<&str> = fields.keys().map(String::as_str).collect();
             (named(name), None, format!("strategy {}", fields.join(", ")))
         }
-        Verb::Rollout { name, action, .. } => (named(name), None, action_words(action)),
+        Verb::Rollout { name, action, .. } => (named(name), None, action_text(action)),
         Verb::SetGate { name, instance, gate, is_true, .. } => {
             (named(name), None, format!("gate {gate} of instance {instance} is {is_true}"))
         }
@@ -103,7 +103,7 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
             (group.clone(), Some(&drift.from), format!("drift{which} from {}{to}{force}", drift.from))
         }
         Verb::Evacuate { node } => (None, Some(node), format!("evacuate {node}")),
-        Verb::Node { node, change } => (None, Some(node), change_words(node, change)),
+        Verb::Node { node, change } => (None, Some(node), node_change_text(node, change)),
         Verb::CreateDependency { pod } => (pod.name.parse().ok(), None, "create dependency".to_owned()),
         Verb::UpdateDependency { pod } => (pod.name.parse().ok(), None, "update dependency".to_owned()),
         Verb::RemoveDependency { name, force } => {
@@ -116,11 +116,11 @@ fn about(verb: &Verb) -> (Option<GroupName>, Option<&NodeName>, String) {
         | Verb::Guard { .. }
         | Verb::SetConstraint { .. }
         | Verb::RemoveConstraint { .. }
-        | Verb::Restore { .. } => (None, None, about_cluster(verb)),
+        | Verb::Restore { .. } => (None, None, cluster_text(verb)),
     }
 }
 
-fn removal_words(removal: Removal) -> &'static str {
+fn removal_text(removal: Removal) -> &'static str {
     match removal {
         Removal::Foreground => "remove",
         Removal::Background => "remove in the background",
@@ -128,7 +128,7 @@ fn removal_words(removal: Removal) -> &'static str {
     }
 }
 
-fn action_words(action: &RolloutAction) -> String {
+fn action_text(action: &RolloutAction) -> String {
     match action {
         RolloutAction::Pause => "pause".to_owned(),
         RolloutAction::Resume => "resume".to_owned(),
@@ -144,20 +144,20 @@ fn action_words(action: &RolloutAction) -> String {
     }
 }
 
-fn change_words(node: &NodeName, change: &NodeChange) -> String {
+fn node_change_text(node: &NodeName, change: &NodeChange) -> String {
     match change {
         NodeChange::Cordon { why } => format!("cordon {node}{}", because(why)),
         NodeChange::Uncordon => format!("uncordon {node}"),
         NodeChange::Drain { why, force } => {
             format!("drain {node}{}{}", if *force { " by force" } else { "" }, because(why))
         }
-        NodeChange::Label { labels } => format!("label {node} {}", label_words(labels)),
+        NodeChange::Label { labels } => format!("label {node} {}", label_text(labels)),
         NodeChange::Remove { force } => format!("remove {node}{}", if *force { " by force" } else { "" }),
     }
 }
 
 /// Labels as people write them: `key=value` for one that is set, `key-` for one that is taken away.
-pub(in crate::core) fn label_words(labels: &BTreeMap<String, Option<String>>) -> String {
+pub(in crate::core) fn label_text(labels: &BTreeMap<String, Option<String>>) -> String {
     let word = |(key, value): (&String, &Option<String>)| match value {
         Some(value) => format!("{key}={value}"),
         None => format!("{key}-"),
@@ -169,7 +169,7 @@ fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(", because {cause:?}") }
 }
 
-fn about_cluster(verb: &Verb) -> String {
+fn cluster_text(verb: &Verb) -> String {
     let shown = |word: &str, value: &Option<bool>| value.map(|on| format!(" {word}={on}")).unwrap_or_default();
     match verb {
         Verb::AddCallback { url } => format!("add callback {url}"),

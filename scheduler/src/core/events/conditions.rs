@@ -51,7 +51,7 @@ pub(in crate::core) enum ConditionKey {
 pub(in crate::core) struct Conditions {
     known: BTreeMap<ConditionKey, Tracked>,
     /// When callbacks were last notified about an engine. The notice does not name the node, so one is enough for several nodes.
-    engine_told_at: Option<Timestamp>,
+    engine_notified_at: Option<Timestamp>,
     /// Reports to send with the page that stores when they were made, by group and page: one write for all of one moment.
     unsent: BTreeMap<(GroupName, u32), Vec<Effect>>,
 }
@@ -60,35 +60,37 @@ pub(in crate::core) struct Conditions {
 struct Tracked {
     seen_at: Timestamp,
     reported_at: Option<Timestamp>,
-    phase: Phase,
+    phase: ReportPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum ReportPhase {
     /// Persists and is not reported yet.
-    Waiting,
+    Unreported,
     /// Persists and was reported.
-    Told,
+    Reported,
     /// Was reported and ended; kept for a moment, in case it comes back.
     Ended,
 }
 
-enum Standing {
-    No,
+enum ConditionState {
+    Absent,
     /// Unknown now: the node is silent, or its Docker does not answer.
-    Unheard,
+    Unknown,
     /// Worth telling from then on.
     Due(Timestamp),
 }
 
-impl Standing {
+impl ConditionState {
     /// Of two pods of an instance, the one that is ill speaks.
     fn or(self, other: Self) -> Self {
         match (self, other) {
             (Self::Due(one), Self::Due(other)) => Self::Due(one.min(other)),
-            (Self::Due(due), Self::No | Self::Unheard) | (Self::No | Self::Unheard, Self::Due(due)) => Self::Due(due),
-            (Self::Unheard, Self::No | Self::Unheard) | (Self::No, Self::Unheard) => Self::Unheard,
-            (Self::No, Self::No) => Self::No,
+            (Self::Due(due), Self::Absent | Self::Unknown) | (Self::Absent | Self::Unknown, Self::Due(due)) => {
+                Self::Due(due)
+            }
+            (Self::Unknown, Self::Absent | Self::Unknown) | (Self::Absent, Self::Unknown) => Self::Unknown,
+            (Self::Absent, Self::Absent) => Self::Absent,
         }
     }
 }
@@ -115,10 +117,10 @@ pub(in crate::core) fn note_all_conditions(leading: &mut Leading<'_>) {
     let engines = leading.state.records.iter().filter(|(_, record)| record.engine_reported_at.happened());
     let engines = engines.map(|(node, record)| (ConditionKey::Engine(node.clone()), record.engine_reported_at));
     let reported: Vec<(ConditionKey, Timestamp)> = instances.chain(engines).collect();
-    for (concern, at) in reported {
-        let tracked = Tracked { seen_at: at, reported_at: Some(at), phase: Phase::Told };
-        leading.lead.conditions.known.insert(concern.clone(), tracked);
-        leading.fire_guarded(Timer::Condition(concern));
+    for (key, at) in reported {
+        let tracked = Tracked { seen_at: at, reported_at: Some(at), phase: ReportPhase::Reported };
+        leading.lead.conditions.known.insert(key.clone(), tracked);
+        leading.fire_guarded(Timer::Condition(key));
     }
     let ill = |report: &Report| {
         report.pods.iter().filter(|(_, facts)| !is_well(facts)).map(|(pod, _)| pod.clone()).collect::<Vec<_>>()
@@ -166,81 +168,83 @@ pub(in crate::core) fn facts_of<'a>(
         .filter_map(|(node, pod, spec)| Some((node, leading.reports.pod(node, &pod)?, spec)))
 }
 
-fn standing(leading: &Leading<'_>, concern: &ConditionKey, seen_at: Timestamp) -> Standing {
+fn state_of(leading: &Leading<'_>, key: &ConditionKey, seen_at: Timestamp) -> ConditionState {
     let heard = |node: &NodeName| leading.state.nodes.get(node).filter(|host| host.liveness == Liveness::Alive);
-    match concern {
+    match key {
         ConditionKey::Engine(node) => match heard(node).map(|host| host.engine) {
-            None => Standing::Unheard,
-            Some(EngineState::Up) => Standing::No,
-            Some(EngineState::Hung | EngineState::Down) => Standing::Due(seen_at + leading.settings.engine_away_after),
+            None => ConditionState::Unknown,
+            Some(EngineState::Up) => ConditionState::Absent,
+            Some(EngineState::Hung | EngineState::Down) => {
+                ConditionState::Due(seen_at + leading.settings.engine_away_after)
+            }
         },
         ConditionKey::Instance(group, instance, condition) => {
             let pods = expected_pods(leading, group, *instance).map(|(node, pod, spec)| {
                 if heard(node).is_none_or(|host| host.engine != EngineState::Up) {
-                    return Standing::Unheard;
+                    return ConditionState::Unknown;
                 }
                 let facts = leading.reports.pod(node, &pod);
                 let due = facts.and_then(|facts| {
                     notices::statuses(*condition, facts, spec, leading.settings.health_poll, seen_at)
                 });
-                due.map_or(Standing::No, Standing::Due)
+                due.map_or(ConditionState::Absent, ConditionState::Due)
             });
-            pods.fold(Standing::No, Standing::or)
+            pods.fold(ConditionState::Absent, ConditionState::or)
         }
     }
 }
 
 /// Checks one condition: reports it when it is due, and sets its timer.
-pub(in crate::core) fn check(leading: &mut Leading<'_>, concern: ConditionKey) {
-    let known = leading.lead.conditions.known.get(&concern).copied();
-    let stood = known.filter(|known| known.phase != Phase::Ended);
-    let seen_at = stood.map_or(leading.now, |stood| stood.seen_at);
-    let mut condition = match (standing(leading, &concern, seen_at), stood) {
-        (Standing::Unheard, None) | (Standing::No, _) => return ended(leading, concern, known),
-        (Standing::Unheard, Some(stood)) => return keep(leading, concern, stood, leading.now + FLAPS_WITHIN),
-        (Standing::Due(_), Some(stood)) if stood.phase == Phase::Told => stood,
-        (Standing::Due(due), _) => {
+pub(in crate::core) fn check(leading: &mut Leading<'_>, key: ConditionKey) {
+    let known = leading.lead.conditions.known.get(&key).copied();
+    let persisted = known.filter(|known| known.phase != ReportPhase::Ended);
+    let seen_at = persisted.map_or(leading.now, |persisted| persisted.seen_at);
+    let mut condition = match (state_of(leading, &key, seen_at), persisted) {
+        (ConditionState::Unknown, None) | (ConditionState::Absent, _) => return ended(leading, key, known),
+        (ConditionState::Unknown, Some(persisted)) => return keep(leading, key, persisted, leading.now + FLAPS_WITHIN),
+        (ConditionState::Due(_), Some(persisted)) if persisted.phase == ReportPhase::Reported => persisted,
+        (ConditionState::Due(due), _) => {
             let reported_at = known.and_then(|known| known.reported_at);
-            let condition = Tracked { seen_at, reported_at, phase: Phase::Waiting };
+            let condition = Tracked { seen_at, reported_at, phase: ReportPhase::Unreported };
             let not_before = reported_at.map_or(due, |reported_at| due.max(reported_at + FLAPS_WITHIN));
             if leading.now < not_before {
-                return keep(leading, concern, condition, not_before);
+                return keep(leading, key, condition, not_before);
             }
             condition
         }
     };
     let again_at = |reported_at: Timestamp| reported_at + leading.settings.tell_again_after;
-    if condition.phase == Phase::Waiting
+    if condition.phase == ReportPhase::Unreported
         || condition.reported_at.is_none_or(|reported_at| leading.now >= again_at(reported_at))
     {
-        report_condition(leading, &concern);
-        condition = Tracked { reported_at: Some(leading.now), phase: Phase::Told, ..condition };
+        report_condition(leading, &key);
+        condition = Tracked { reported_at: Some(leading.now), phase: ReportPhase::Reported, ..condition };
     }
     let next = again_at(condition.reported_at.unwrap_or(leading.now));
-    keep(leading, concern, condition, next);
+    keep(leading, key, condition, next);
 }
 
-fn keep(leading: &mut Leading<'_>, concern: ConditionKey, condition: Tracked, look_at: Timestamp) {
-    leading.lead.conditions.known.insert(concern.clone(), condition);
-    leading.lead.timers.set(Timer::Condition(concern), Some(look_at));
+fn keep(leading: &mut Leading<'_>, key: ConditionKey, condition: Tracked, look_at: Timestamp) {
+    leading.lead.conditions.known.insert(key.clone(), condition);
+    leading.lead.timers.set(Timer::Condition(key), Some(look_at));
 }
 
 /// The condition does not hold, or ended.
-fn ended(leading: &mut Leading<'_>, concern: ConditionKey, known: Option<Tracked>) {
+fn ended(leading: &mut Leading<'_>, key: ConditionKey, known: Option<Tracked>) {
     let Some(condition) = known else { return };
     match condition.reported_at.map(|reported_at| reported_at + FLAPS_WITHIN).filter(|until| leading.now < *until) {
-        Some(until) => keep(leading, concern, Tracked { phase: Phase::Ended, ..condition }, until),
+        Some(until) => keep(leading, key, Tracked { phase: ReportPhase::Ended, ..condition }, until),
         None => {
-            leading.lead.conditions.known.remove(&concern);
-            leading.lead.timers.set(Timer::Condition(concern.clone()), None);
-            forget_report(leading, &concern);
+            leading.lead.conditions.known.remove(&key);
+            leading.lead.timers.set(Timer::Condition(key.clone()), None);
+            forget_report(leading, &key);
         }
     }
 }
 
 /// The condition ended: if it comes back, any leader reports it immediately.
-fn forget_report(leading: &mut Leading<'_>, concern: &ConditionKey) {
-    match concern {
+fn forget_report(leading: &mut Leading<'_>, key: &ConditionKey) {
+    match key {
         ConditionKey::Instance(group, instance, condition) => {
             observe::history::forget_reported(leading, group, *instance, *condition)
         }
@@ -248,8 +252,8 @@ fn forget_report(leading: &mut Leading<'_>, concern: &ConditionKey) {
     }
 }
 
-fn report_condition(leading: &mut Leading<'_>, concern: &ConditionKey) {
-    match concern {
+fn report_condition(leading: &mut Leading<'_>, key: &ConditionKey) {
+    match key {
         ConditionKey::Instance(group, instance, condition) => {
             let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
                 notices::statuses(*condition, facts, spec, leading.settings.health_poll, leading.now).is_some()
@@ -294,8 +298,8 @@ fn engine_reported(leading: &mut Leading<'_>, node: &NodeName, at: Timestamp, ef
 fn engine_events(leading: &mut Leading<'_>, node: &NodeName) -> Vec<Effect> {
     let event = events::event(Kind::Incident, Incident::EngineAway.text(), leading.now);
     let mut effects = vec![Effect::Record(Event { node: Some(node.clone()), ..event })];
-    if leading.lead.conditions.engine_told_at.is_none_or(|at| leading.now >= at + FLAPS_WITHIN) {
-        leading.lead.conditions.engine_told_at = Some(leading.now);
+    if leading.lead.conditions.engine_notified_at.is_none_or(|at| leading.now >= at + FLAPS_WITHIN) {
+        leading.lead.conditions.engine_notified_at = Some(leading.now);
         effects.extend(incident::cluster_notice(leading, CLUSTER_MANAGER, Incident::EngineAway));
     }
     effects

@@ -26,7 +26,7 @@ const UNPLACEABLE_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(in crate::core) struct EventDedup {
     /// Operations whose start was reported.
-    under_way: BTreeMap<GroupName, (Operation, Timestamp)>,
+    operations_known: BTreeMap<GroupName, (Operation, Timestamp)>,
     unplaced: BTreeMap<GroupName, Unplaced>,
     /// What stalled moves wait for.
     stalled: BTreeMap<GroupName, String>,
@@ -43,44 +43,44 @@ struct Unplaced {
 impl EventDedup {
     /// The journal of a leader that begins with this.
     pub(in crate::core) fn new(state: &State) -> Self {
-        let under_way = state.groups.iter().filter_map(|(name, group)| {
+        let operations_known = state.groups.iter().filter_map(|(name, group)| {
             let operation = group.record.operation.as_ref()?;
             Some((name.clone(), (operation.kind, operation.since)))
         });
-        Self { under_way: under_way.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
+        Self { operations_known: operations_known.collect(), unplaced: BTreeMap::new(), stalled: BTreeMap::new() }
     }
 
     /// What the decision with these writes means for operations; the state is the one after it.
     pub(in crate::core) fn operations(&mut self, state: &State, writes: &[Write], now: Timestamp) -> Vec<Effect> {
-        let mut told = Vec::new();
+        let mut events = Vec::new();
         for write in writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
             if let Key::Group(name) = keys::parse(key) {
-                self.operation(&name, state, now, &mut told);
+                self.operation(&name, state, now, &mut events);
             }
         }
-        told
+        events
     }
 
-    fn operation(&mut self, name: &GroupName, state: &State, now: Timestamp, told: &mut Vec<Effect>) {
+    fn operation(&mut self, name: &GroupName, state: &State, now: Timestamp, events: &mut Vec<Effect>) {
         let record = state.groups.get(name).map(|group| &group.record);
         let present = record.and_then(|record| record.operation.as_ref()).map(|o| (o.kind, o.since));
-        let before = self.under_way.get(name).copied();
+        let before = self.operations_known.get(name).copied();
         if before == present {
             return;
         }
-        let mut tell = |message| told.push(Effect::Record(events::of_group(Kind::Operation, name, message, now)));
+        let mut report = |message| events.push(Effect::Record(events::of_group(Kind::Operation, name, message, now)));
         if let Some((kind, since)) = before {
             let error = record.map(|record| record.last_error.as_str()).filter(|error| !error.is_empty());
             let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-            tell(format!("{} ended after {}{error}", kind.word(), events::shown(now.since(since))));
+            report(format!("{} ended after {}{error}", kind.word(), events::shown(now.since(since))));
         }
         match present {
             Some((kind, since)) => {
-                tell(format!("{} began", kind.word()));
-                self.under_way.insert(name.clone(), (kind, since));
+                report(format!("{} began", kind.word()));
+                self.operations_known.insert(name.clone(), (kind, since));
             }
-            None => drop(self.under_way.remove(name)),
+            None => drop(self.operations_known.remove(name)),
         }
         if record.is_none() {
             self.unplaced.remove(name);

@@ -83,29 +83,29 @@ fn may_be_requested(leading: &Leading<'_>, pod: &PodId, facts: &PodFacts) -> boo
 /// The events of a plan: where instances go, why one is unschedulable, what failed.
 pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupName, plan: &GroupPlan) -> Vec<Effect> {
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
-    let mut told = if plan.store { moves(name, group.slots(), &plan.slots, leading.now) } else { Vec::new() };
+    let mut events = if plan.store { moves(name, group.slots(), &plan.slots, leading.now) } else { Vec::new() };
     for (instance, incident) in &plan.incidents {
         let pod = PodId { group: name.clone(), instance: *instance, version: 0, drift: 0 };
         let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
         let node = group.slots().get(index).and_then(|slot| slot.node.as_ref());
-        told.extend(of_instance(leading, &pod, node, Happening { incident: *incident, at: leading.now }));
+        events.extend(of_instance(leading, &pod, node, Happening { incident: *incident, at: leading.now }));
         if let Incident::BadUpgrade { version } = incident {
             let why = plan.record.as_ref().map(|record| record.last_error.as_str()).unwrap_or_default();
             let message = format!("version {version} did not work and was rolled back: {why}");
-            told.push(Effect::Record(events::of_group(Kind::RolledBack, name, message, leading.now)));
+            events.push(Effect::Record(events::of_group(Kind::RolledBack, name, message, leading.now)));
         }
     }
     if plan.store {
-        told.extend(rollout::drained(name, group.slots(), &plan.slots, leading.now));
+        events.extend(rollout::drained(name, group.slots(), &plan.slots, leading.now));
     }
-    told.extend(rollout::undrained(name, &plan.undrained, leading.now));
+    events.extend(rollout::undrained(name, &plan.undrained, leading.now));
     if let Some(release) = &plan.release {
-        told.extend(rollout::told(name, group.release.as_ref(), release, leading.now));
+        events.extend(rollout::between(name, group.release.as_ref(), release, leading.now));
     }
-    told.extend(leading.lead.event_dedup.unplaceable(name, plan, leading.now));
+    events.extend(leading.lead.event_dedup.unplaceable(name, plan, leading.now));
     let wait = waits::of_moves(leading.state, leading.reports, name, group);
-    told.extend(leading.lead.event_dedup.stalled(name, wait, leading.now));
-    told
+    events.extend(leading.lead.event_dedup.stalled(name, wait, leading.now));
+    events
 }
 
 /// Something went wrong with an instance.

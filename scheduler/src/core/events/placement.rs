@@ -107,12 +107,12 @@ pub(in crate::core) fn moves(group: &GroupName, before: &[Slot], after: &[Slot],
     if moves.len() > MOST_MOVES {
         return by_node(group, &moves, now);
     }
-    let told = |change: &Move<'_>| {
+    let event_of = |change: &Move<'_>| {
         let node = change.came().or_else(|| change.left()).cloned();
         let event = of_group(Kind::Placed, group, change.sentence(), now);
         Effect::Record(Event { instance: change.instance, node, ..event })
     };
-    moves.iter().map(told).collect()
+    moves.iter().map(event_of).collect()
 }
 
 fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect> {
@@ -129,11 +129,11 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
     if nodes.len() > MOST_NODES {
         return vec![Effect::Record(of_group(Kind::Placed, group, sum(&nodes), now))];
     }
-    let told = nodes.iter().map(|(node, traffic)| {
+    let event_of = nodes.iter().map(|(node, traffic)| {
         let event = of_group(Kind::Placed, group, traffic.sentence(), now);
         Effect::Record(Event { node: Some((*node).clone()), ..event })
     });
-    told.collect()
+    event_of.collect()
 }
 
 /// What changed, and on how many nodes.

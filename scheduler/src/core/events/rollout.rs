@@ -15,7 +15,7 @@ use crate::core::io::Effect;
 use super::of_group;
 
 /// The events between two states of a group's rollout.
-pub(in crate::core) fn told(
+pub(in crate::core) fn between(
     name: &GroupName,
     before: Option<&Release>,
     after: &Release,
@@ -24,9 +24,9 @@ pub(in crate::core) fn told(
     let fresh = Release::toward(after.target);
     let same = before.filter(|before| before.target == after.target);
     let opened = same.is_none().then(|| format!("release {} opened", after.target));
-    let said = opened.into_iter().chain(steps(same.unwrap_or(&fresh), after));
-    let said = said.chain(switches(before.unwrap_or(&fresh), after));
-    said.map(|message| Effect::Record(of_group(Kind::Release, name, message, now))).collect()
+    let texts = opened.into_iter().chain(steps(same.unwrap_or(&fresh), after));
+    let texts = texts.chain(switches(before.unwrap_or(&fresh), after));
+    texts.map(|message| Effect::Record(of_group(Kind::Release, name, message, now))).collect()
 }
 
 /// A pause and a freeze belong to the group and outlive its rollouts.
@@ -41,23 +41,24 @@ fn switches(before: &Release, after: &Release) -> Vec<String> {
 
 fn steps(before: &Release, after: &Release) -> Vec<String> {
     let target = after.target;
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     let was_running = before.group > 0 && before.phase == Phase::Running;
     let moved_on = after.group > before.group || (after.phase != before.phase && after.phase != Phase::Aborted);
     if was_running && moved_on {
         let how = if after.skipped == before.group { "skipped" } else { "done" };
-        said.push(format!("group {} of release {target} is {how}", before.group));
+        texts.push(format!("group {} of release {target} is {how}", before.group));
     }
     if after.group > before.group {
-        let kind = after.kind.map(|kind| format!(", a {}", kind_word(kind))).unwrap_or_default();
+        let kind = after.kind.map(|kind| format!(", a {}", kind_name(kind))).unwrap_or_default();
         let pods: i64 = after.committed.iter().sum();
-        said.push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.group));
+        texts
+            .push(format!("group {} of release {target} started{kind}: {pods} instances are to be at it", after.group));
     }
     match (&before.failure, &after.failure) {
         (before, Some(failure)) if before.as_ref() != Some(failure) => {
-            said.push(format!("release {target} is held: {}", failure.words()));
+            texts.push(format!("release {target} is held: {}", failure.words()));
         }
-        (Some(_), None) if after.is_open() => said.push(format!("release {target} goes on after its failure")),
+        (Some(_), None) if after.is_open() => texts.push(format!("release {target} goes on after its failure")),
         (Some(_), None) | (_, Some(_)) | (None, None) => {}
     }
     let is_left = |(number, excuse): (&u32, &Excuse)| {
@@ -65,10 +66,10 @@ fn steps(before: &Release, after: &Release) -> Vec<String> {
     };
     let left: Vec<u32> = after.excused.iter().filter_map(is_left).collect();
     if !left.is_empty() {
-        said.push(format!("release {target} goes on without {}", instances(&left)));
+        texts.push(format!("release {target} goes on without {}", instances(&left)));
     }
     if after.phase != before.phase {
-        said.extend(match after.phase {
+        texts.extend(match after.phase {
             Phase::WaitingForConfirm => {
                 Some(format!("release {target} waits for group {} to be confirmed", after.group))
             }
@@ -77,11 +78,11 @@ fn steps(before: &Release, after: &Release) -> Vec<String> {
             Phase::Idle | Phase::Running => None,
         });
     }
-    said
+    texts
 }
 
 /// The name of a kind of batch.
-pub(in crate::core) fn kind_word(kind: groups::Kind) -> &'static str {
+pub(in crate::core) fn kind_name(kind: groups::Kind) -> &'static str {
     match kind {
         groups::Kind::Beta => "Beta",
         groups::Kind::Batch => "Batch",
@@ -91,7 +92,7 @@ pub(in crate::core) fn kind_word(kind: groups::Kind) -> &'static str {
 /// Instances that start draining, or that a client declared drained.
 pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot], now: Timestamp) -> Vec<Effect> {
     let nothing = Slot::default();
-    let told = (1..).zip(after).filter_map(|(instance, slot)| {
+    let events = (1..).zip(after).filter_map(|(instance, slot)| {
         let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
         let (was, is) = (before.get(index).unwrap_or(&nothing).draining.as_ref(), slot.draining.as_ref()?);
         let message = match was {
@@ -101,13 +102,13 @@ pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot]
         };
         Some(Effect::Record(Event { instance, ..of_group(Kind::Release, name, message, now) }))
     });
-    told.collect()
+    events.collect()
 }
 
 /// Instances that stop although no client declared them drained.
 pub(in crate::core) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
     let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
-    let told =
+    let events =
         |instance: &u32| Effect::Record(Event { instance: *instance, ..of_group(Kind::Release, name, message, now) });
-    instances.iter().map(told).collect()
+    instances.iter().map(events).collect()
 }

@@ -17,7 +17,7 @@ use contract::time::Timestamp;
 use crate::core::Core;
 
 /// Interval of events about a duplicate agent that keeps reporting.
-const TELL_AGAIN_AFTER: Duration = Duration::from_secs(300);
+const REPORT_AGAIN_AFTER: Duration = Duration::from_secs(300);
 
 /// Agents that are not listened to, by the name they use.
 #[derive(Debug, Default)]
@@ -52,7 +52,7 @@ impl DuplicateAgents {
         if let Some(address) = address_of(message) {
             address.clone_into(&mut duplicate_agent.address);
         }
-        let is_due = !reported_at.happened() || now.since(*reported_at) >= TELL_AGAIN_AFTER;
+        let is_due = !reported_at.happened() || now.since(*reported_at) >= REPORT_AGAIN_AFTER;
         if is_due {
             *reported_at = now;
         }

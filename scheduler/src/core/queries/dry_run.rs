@@ -76,7 +76,7 @@ impl Queries<'_> {
         if is_new {
             group = match admission.patched(name, &group, spec.pod)? {
                 SpecChange::Next(record) => group.with_record(*record, cores),
-                SpecChange::Not(reason) => return Err(Refusal::Unfit { reason }),
+                SpecChange::Rejected(reason) => return Err(Refusal::Unfit { reason }),
             };
         }
         Ok(group)

@@ -24,7 +24,7 @@ use planner::rollout::limits::Limits;
 use planner::rollout::moment::Moment;
 use planner::rollout::release::Phase;
 
-use crate::core::events::rollout::kind_word;
+use crate::core::events::rollout::kind_name;
 use crate::core::reconcile::input::ReportedPods;
 use crate::core::state::{Group, pod_id};
 
@@ -173,13 +173,13 @@ impl RolloutSnapshot<'_> {
 
     /// A rollout that completed and lost instances since is not shown as complete.
     fn status(&self) -> RolloutStatus {
-        match self.planned_stand() {
+        match self.planned_status() {
             RolloutStatus::Complete if !self.unavailable().is_empty() => RolloutStatus::Degraded,
             status => status,
         }
     }
 
-    fn planned_stand(&self) -> RolloutStatus {
+    fn planned_status(&self) -> RolloutStatus {
         let record = &self.group.record;
         match self.report.map(|report| report.status) {
             Some(controller::RolloutStatus::Progressing) => RolloutStatus::Progressing,
@@ -306,7 +306,7 @@ impl RolloutSnapshot<'_> {
             let kind = known.map(|group| group.kind).or_else(|| release.kind.filter(|_| ordinal == release.group));
             RolloutGroup {
                 ordinal,
-                kind: kind.map(kind_word).unwrap_or_default().to_owned(),
+                kind: kind.map(kind_name).unwrap_or_default().to_owned(),
                 state: if ordinal <= done { "Done" } else { "Current" }.to_owned(),
                 units: known.map(|group| self.by_unit(&group.add)).unwrap_or_default(),
             }
@@ -314,7 +314,7 @@ impl RolloutSnapshot<'_> {
         let coming = if release.is_open() { self.planned(grouping, &release.committed) } else { Vec::new() };
         let coming = (release.group + 1..).zip(coming).map(|(ordinal, group)| RolloutGroup {
             ordinal,
-            kind: kind_word(group.kind).to_owned(),
+            kind: kind_name(group.kind).to_owned(),
             state: "ToCome".to_owned(),
             units: self.by_unit(&group.add),
         });

@@ -19,7 +19,7 @@ impl RolloutSnapshot<'_> {
         if !self.is_running {
             return "the engine is stopped: nothing is planned until it is started".to_owned();
         }
-        let said = self.stand_words(status);
+        let said = self.status_text(status);
         match &record.operation {
             Some(operation) if self.has_strategy() => {
                 format!("{said}; {} holds the PodGroup, and the release goes on after it", operation.kind.word())
@@ -28,15 +28,15 @@ impl RolloutSnapshot<'_> {
         }
     }
 
-    fn stand_words(&self, status: RolloutStatus) -> String {
+    fn status_text(&self, status: RolloutStatus) -> String {
         let release = self.group.record.spec.version;
         let group = self.release.map_or(0, |release| release.group);
         match status {
-            RolloutStatus::Progressing => self.waiting_words(),
+            RolloutStatus::Progressing => self.waiting_text(),
             RolloutStatus::Complete => format!("every instance runs revision {release} and is available"),
-            RolloutStatus::Degraded => self.degraded_words(),
+            RolloutStatus::Degraded => self.degraded_text(),
             RolloutStatus::Stuck => {
-                let waits = self.waiting_words();
+                let waits = self.waiting_text();
                 let undo = self.or_undo(", or undo");
                 format!("no progress for longer than ProgressDeadlineSeconds: {waits}; mend them{undo}")
             }
@@ -73,22 +73,22 @@ impl RolloutSnapshot<'_> {
     }
 
     /// For example "degraded: revision 4 completed, but 1 of 4 instances is not available (instance 3: …)".
-    fn degraded_words(&self) -> String {
+    fn degraded_text(&self) -> String {
         let (unavailable, release) = (self.unavailable(), self.group.record.spec.version);
         let are = if unavailable.len() == 1 { "is" } else { "are" };
         let (count, total) = (unavailable.len(), self.instances.len());
-        let why = unavailable.first().map(|first| self.ailment_of(*first)).unwrap_or_default();
+        let why = unavailable.first().map(|first| self.problem_of(*first)).unwrap_or_default();
         format!("degraded: revision {release} completed, but {count} of {total} instances {are} not available{why}")
     }
 
     /// Why an instance is not available, in brackets, if that is known.
-    fn ailment_of(&self, number: u32) -> String {
-        let why = self.instances.iter().find(|it| it.instance == number).and_then(|it| self.ailment(it));
+    fn problem_of(&self, number: u32) -> String {
+        let why = self.instances.iter().find(|it| it.instance == number).and_then(|it| self.problem(it));
         why.map(|why| format!(" (instance {number}: {why})")).unwrap_or_default()
     }
 
-    fn waiting_words(&self) -> String {
-        if let Some(words) = self.draining_words() {
+    fn waiting_text(&self) -> String {
+        if let Some(words) = self.draining_text() {
             return words;
         }
         let waits = self.waits_for();
@@ -100,12 +100,12 @@ impl RolloutSnapshot<'_> {
                 _ => format!("{unplaced} instances find no room"),
             };
         };
-        let why = self.ailment_of(*first);
+        let why = self.problem_of(*first);
         format!("waits for {} to be available at revision {}{why}", instances(&waits), self.group.record.spec.version)
     }
 
     /// The instances that a client must declare drained; none when the group does not require it.
-    fn draining_words(&self) -> Option<String> {
+    fn draining_text(&self) -> Option<String> {
         let is_asked = self.group.record.spec.drain.as_ref().is_some_and(|drain| drain.needs_answer);
         let is_unanswered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| !draining.is_answered);
         let unanswered = (1..).zip(self.group.slots()).filter(|(_, slot)| slot.pods().any(is_unanswered));
@@ -116,7 +116,7 @@ impl RolloutSnapshot<'_> {
     }
 
     /// Why an instance is not available yet, if that is known.
-    fn ailment(&self, instance: &RolloutInstance) -> Option<String> {
+    fn problem(&self, instance: &RolloutInstance) -> Option<String> {
         let is_new = |pod: &&RolloutPod| self.is_updated(pod.revision);
         let pod = instance.pods.iter().find(is_new).or_else(|| instance.pods.first())?;
         if pod.ready && !pod.available {

@@ -21,7 +21,7 @@ use crate::core::state::Group;
 use crate::core::timers::Timer;
 
 /// Interval of the checks of a group that starts.
-const LOOK_EVERY: Duration = Duration::from_secs(20);
+const CHECK_EVERY: Duration = Duration::from_secs(20);
 /// A group makes progress if at least a tenth of its instances changed state since the last check, so at most ten plans are
 /// skipped.
 const PARTS: usize = 10;
@@ -36,7 +36,7 @@ pub(in crate::core) fn pod_reported(leading: &mut Leading<'_>, change: &PodChang
     match leading.state.groups.get(&name) {
         Some(group) if is_starting(group) && is_expected(change) => {
             if leading.reports.arrived(&name) < group.slots().len() {
-                return leading.lead.timers.set_once(Timer::Coalesced(name), leading.now + LOOK_EVERY);
+                return leading.lead.timers.set_once(Timer::Coalesced(name), leading.now + CHECK_EVERY);
             }
         }
         Some(_) | None => {}
@@ -52,7 +52,7 @@ pub(in crate::core) fn check_coalesced(leading: &mut Leading<'_>, name: GroupNam
     };
     let (arrived, instances) = (leading.reports.arrived(&name), group.slots().len());
     let before = leading.lead.coalesced.insert(name.clone(), arrived).unwrap_or(0);
-    leading.lead.timers.set_once(Timer::Coalesced(name.clone()), leading.now + LOOK_EVERY);
+    leading.lead.timers.set_once(Timer::Coalesced(name.clone()), leading.now + CHECK_EVERY);
     if arrived.saturating_sub(before).saturating_mul(PARTS) < instances {
         leading.lead.to_reconcile.insert(name);
     }

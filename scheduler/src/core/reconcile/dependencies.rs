@@ -27,7 +27,7 @@ use crate::core::{commands, events};
 use super::input;
 
 /// Dependency pods reconciled per input.
-const MOST_PLANS: usize = 64;
+const PER_INPUT: usize = 64;
 /// A dependency pod with more pairs is reconciled for reports at most once in [`LARGE_EVERY`].
 const LARGE: usize = 200;
 /// See [`LARGE`].
@@ -71,7 +71,7 @@ pub(in crate::core) fn reconcile_dependencies(leading: &mut Leading<'_>) {
     if commands::cluster::is_paused(leading) {
         return;
     }
-    for _ in 0..MOST_PLANS {
+    for _ in 0..PER_INPUT {
         let Some(name) = leading.state.dependencies.to_reconcile.pop_first() else { return };
         leading.reconcile(&Object::Dependency(name.clone()), |leading| reconcile_dependency(leading, &name));
     }
@@ -94,8 +94,8 @@ pub(in crate::core) fn sweep_dependencies(leading: &mut Leading<'_>) {
 /// A node reported something about a pod that may be a dependency's.
 pub(in crate::core) fn dependency_reported(leading: &mut Leading<'_>, node: &NodeName, pod: &PodId) {
     let known = &leading.state.dependencies;
-    let guest = known.guests.get(node).and_then(|guests| guests.get(&pod.group));
-    let Some(name) = guest.filter(|_| pod.instance == 0).map(|guest| guest.dependency.clone()) else { return };
+    let placed = known.pods_by_node.get(node).and_then(|pods_by_node| pods_by_node.get(&pod.group));
+    let Some(name) = placed.filter(|_| pod.instance == 0).map(|placed| placed.dependency.clone()) else { return };
     let Some(entry) = known.entries.get(&name).filter(|entry| entry.is_outdated()) else { return };
     let not_before = entry.planned_at + LARGE_EVERY;
     if entry.pairs.len() > LARGE && leading.now < not_before {
@@ -115,8 +115,8 @@ pub(in crate::core) fn recheck_removals(leading: &mut Leading<'_>, node: &NodeNa
 /// The liveness of the node changed: updates and removals that wait for it are reconciled.
 pub(in crate::core) fn recheck_dependencies_on(leading: &mut Leading<'_>, node: &NodeName) {
     let known = &mut leading.state.dependencies;
-    let guests = known.guests.get(node).into_iter().flat_map(BTreeMap::values);
-    known.to_reconcile.extend(guests.map(|guest| guest.dependency.clone()));
+    let pods_by_node = known.pods_by_node.get(node).into_iter().flat_map(BTreeMap::values);
+    known.to_reconcile.extend(pods_by_node.map(|placed| placed.dependency.clone()));
     known.to_reconcile.extend(known.removing.iter().cloned());
 }
 
@@ -180,7 +180,8 @@ fn count_as_users(leading: &Leading<'_>, groups: &BTreeSet<GroupName>) -> bool {
 fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(), String> {
     let text = || format!("dependency pod {name} cannot run beside {} on node {}", place.namespace, place.node);
     let pod = place.pod_name(name).map_err(|error| format!("{}: its name {error}", text()))?;
-    let others = leading.state.dependencies.guests.get(&place.node).and_then(|guests| guests.get(&pod));
+    let others =
+        leading.state.dependencies.pods_by_node.get(&place.node).and_then(|pods_by_node| pods_by_node.get(&pod));
     if leading.state.groups.contains_key(&pod) || leading.state.spared.contains(&pod) {
         return Err(format!("{}: a PodGroup is called {pod}", text()));
     }

@@ -22,9 +22,9 @@ use super::{apply, dependencies, mutants, removal};
 /// Unschedulable groups are tried again this long after capacity may have appeared: many changes, one attempt.
 const RETRY_UNSCHEDULABLE_AFTER: Duration = Duration::from_millis(500);
 /// Instances planned per input. The last group may exceed it.
-const MOST_PLANNED: usize = 8192;
+const INSTANCES_PER_INPUT: usize = 8192;
 /// A group without instances counts as this many.
-const LEAST: usize = 16;
+const SMALLEST_COST: usize = 16;
 
 impl Leading<'_> {
     /// Plans dirty groups, a bounded number of them.
@@ -33,11 +33,11 @@ impl Leading<'_> {
             return;
         }
         let mut planned = 0;
-        while planned < MOST_PLANNED {
+        while planned < INSTANCES_PER_INPUT {
             let Some(name) = self.lead.to_reconcile.pop_first() else { return };
             self.reconcile(&Object::Group(name.clone()), |leading| leading.reconcile_group(&name));
             let instances = self.state.groups.get(&name).map_or(0, |group| group.slots().len());
-            planned += instances.max(LEAST);
+            planned += instances.max(SMALLEST_COST);
         }
     }
 

@@ -35,8 +35,8 @@ pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &Gro
         let node = [slot.leaves.as_ref(), slot.node.as_ref()]
             .into_iter()
             .flatten()
-            .find(|node| ails(state, node).is_some())?;
-        Some(format!("waits for instance {} on {node}, {}", index + 1, ails(state, node)?))
+            .find(|node| node_problem(state, node).is_some())?;
+        Some(format!("waits for instance {} on {node}, {}", index + 1, node_problem(state, node)?))
     });
     if let Some(reason) = stalled {
         return Some(Wait { reason, is_stalled: true });
@@ -48,7 +48,7 @@ pub(in crate::core) fn of_moves(state: &State, reports: &ReportCache, name: &Gro
 }
 
 /// Why nothing is concluded from what a node reports.
-fn ails(state: &State, node: &NodeName) -> Option<&'static str> {
+fn node_problem(state: &State, node: &NodeName) -> Option<&'static str> {
     let host = state.nodes.get(node)?;
     match (host.liveness, host.engine) {
         (Liveness::Suspect, _) => Some("which is suspect: it must be heard again or be declared lost"),

@@ -38,7 +38,7 @@ pub(in crate::core) struct Dependencies {
     /// Who needs each of them where, whether it exists or not.
     pub(in crate::core) users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
     /// Their pods on each node, by the pods' names.
-    pub(in crate::core) guests: BTreeMap<NodeName, BTreeMap<GroupName, Guest>>,
+    pub(in crate::core) pods_by_node: BTreeMap<NodeName, BTreeMap<GroupName, DependencyPod>>,
     /// Those being removed.
     pub(in crate::core) removing: BTreeSet<GroupName>,
     /// Dependency pods to reconcile.
@@ -63,7 +63,7 @@ pub(in crate::core) struct Dependency {
 
 /// A dependency pod on a node.
 #[derive(Debug, Clone)]
-pub(in crate::core) struct Guest {
+pub(in crate::core) struct DependencyPod {
     pub(in crate::core) dependency: GroupName,
     need: Need,
     containers: usize,
@@ -197,15 +197,15 @@ impl Dependencies {
     pub(in crate::core) fn purge(&mut self, name: &GroupName) {
         self.entries.remove(name);
         self.removing.remove(name);
-        for guests in self.guests.values_mut() {
-            guests.retain(|_, guest| guest.dependency != *name);
+        for pods_by_node in self.pods_by_node.values_mut() {
+            pods_by_node.retain(|_, placed| placed.dependency != *name);
         }
-        self.guests.retain(|_, guests| !guests.is_empty());
+        self.pods_by_node.retain(|_, pods_by_node| !pods_by_node.is_empty());
     }
 
     /// Whether a dependency pod on some node has this name. A group must not have it too.
     pub(in crate::core) fn is_derived(&self, name: &GroupName) -> bool {
-        self.guests.values().any(|guests| guests.contains_key(name))
+        self.pods_by_node.values().any(|pods_by_node| pods_by_node.contains_key(name))
     }
 
     /// The spec of a dependency pod as it is now.
@@ -220,14 +220,14 @@ impl Dependencies {
 
     /// What dependency pods take of a node.
     pub(in crate::core) fn used_on(&self, node: &NodeName) -> Need {
-        self.guests_on(node).map(|guest| guest.need).fold(Need::default(), Need::plus)
+        self.pods_on(node).map(|placed| placed.need).fold(Need::default(), Need::plus)
     }
     /// How many of a node's containers are of dependency pods.
     pub(in crate::core) fn containers_on(&self, node: &NodeName) -> usize {
-        self.guests_on(node).map(|guest| guest.containers).sum()
+        self.pods_on(node).map(|placed| placed.containers).sum()
     }
-    fn guests_on(&self, node: &NodeName) -> impl Iterator<Item = &Guest> {
-        self.guests.get(node).into_iter().flat_map(BTreeMap::values)
+    fn pods_on(&self, node: &NodeName) -> impl Iterator<Item = &DependencyPod> {
+        self.pods_by_node.get(node).into_iter().flat_map(BTreeMap::values)
     }
 }
 
@@ -257,8 +257,8 @@ impl State {
             let Ok(pod) = place_of(pair).pod_name(name) else { continue };
             let spec = entry.spec(pair.version);
             let need = Need::of(spec, quota_cores);
-            let guest = Guest { dependency: name.clone(), need, containers: spec.containers.len() };
-            self.dependencies.guests.entry(pair.node.clone()).or_default().insert(pod, guest);
+            let placed = DependencyPod { dependency: name.clone(), need, containers: spec.containers.len() };
+            self.dependencies.pods_by_node.entry(pair.node.clone()).or_default().insert(pod, placed);
             if let Some(host) = self.nodes.get_mut(&pair.node) {
                 host.used = host.used.plus(need);
             }
@@ -276,12 +276,12 @@ impl State {
         let pairs = self.dependencies.entries.get(name).map(|entry| entry.pairs.as_slice()).unwrap_or_default();
         for pair in pairs {
             let Ok(pod) = place_of(pair).pod_name(name) else { continue };
-            let Some(guests) = self.dependencies.guests.get_mut(&pair.node) else { continue };
-            if let (Some(guest), Some(host)) = (guests.remove(&pod), self.nodes.get_mut(&pair.node)) {
-                host.used = host.used.minus(guest.need);
+            let Some(pods_by_node) = self.dependencies.pods_by_node.get_mut(&pair.node) else { continue };
+            if let (Some(placed), Some(host)) = (pods_by_node.remove(&pod), self.nodes.get_mut(&pair.node)) {
+                host.used = host.used.minus(placed.need);
             }
-            if guests.is_empty() {
-                self.dependencies.guests.remove(&pair.node);
+            if pods_by_node.is_empty() {
+                self.dependencies.pods_by_node.remove(&pair.node);
             }
         }
     }

@@ -193,7 +193,7 @@ impl State {
             (host.facts, host.engine) = (facts, engine);
             return true;
         }
-        let (cordon, decommissioned) = self.standing_of(name);
+        let (cordon, decommissioned) = self.cordon_of(name);
         let (used, liveness) = (self.used_on(name), Liveness::Unknown);
         let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
         self.nodes.insert(name.clone(), host);

@@ -68,7 +68,7 @@ impl State {
     }
 
     /// Why nothing new goes to the node, and whether it will not return.
-    pub(in crate::core) fn standing_of(&self, name: &NodeName) -> (Option<String>, bool) {
+    pub(in crate::core) fn cordon_of(&self, name: &NodeName) -> (Option<String>, bool) {
         let Some(intent) = self.intents.get(name) else { return (None, false) };
         (intent.cordon.as_ref().map(contract::node::Cordon::reason), intent.removing)
     }
@@ -85,7 +85,7 @@ impl State {
         } else {
             self.intents.insert(name.clone(), intent);
         }
-        let (cordon, decommissioned) = self.standing_of(name);
+        let (cordon, decommissioned) = self.cordon_of(name);
         let Some(host) = self.nodes.get_mut(name) else { return };
         (host.cordon, host.decommissioned) = (cordon, decommissioned);
         let engine = host.engine;

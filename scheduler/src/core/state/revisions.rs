@@ -34,16 +34,16 @@ pub(in crate::core) struct Origin {
 }
 
 /// What the revisions are read off.
-pub(in crate::core) struct Standing<'a> {
+pub(in crate::core) struct RevisionInput<'a> {
     pub(in crate::core) record: &'a GroupRecord,
     pub(in crate::core) release: Option<&'a Release>,
     pub(in crate::core) slots: &'a [Slot],
     pub(in crate::core) now: Timestamp,
 }
 
-impl Standing<'_> {
+impl RevisionInput<'_> {
     /// The revisions after this change. `origin` describes the current revision, if it is new.
-    pub(in crate::core) fn noted(
+    pub(in crate::core) fn updated(
         &self,
         before: Option<&GroupRecord>,
         past: &RevisionsRecord,
@@ -171,8 +171,8 @@ pub(in crate::core) fn note_revisions(
 ) -> Vec<Write> {
     let now = leading.now;
     let Some(group) = leading.state.groups.get(name) else { return Vec::new() };
-    let standing = Standing { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
-    let past = standing.noted(before, &group.past, origin);
+    let input = RevisionInput { record: &group.record, release: group.release.as_ref(), slots: group.slots(), now };
+    let past = input.updated(before, &group.past, origin);
     if past == group.past {
         return Vec::new();
     }
