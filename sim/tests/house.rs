@@ -164,7 +164,7 @@ fn a_file_has_at_most_800_lines_a_header_and_a_telling_name() {
     for source in sources() {
         let lines = source.text.lines().count();
         if lines > 800 {
-            places.push(format!("{}: {lines} lines, split it", source.path));
+            places.push(format!("{}: {lines} lines, look for the seam", source.path));
         }
         if !source.text.starts_with("//!") {
             places.push(format!("{}: no //! header", source.path));

@@ -1,7 +1,7 @@
-//! What goes into the scheduler's core and what comes out.
+//! The inputs and effects of the scheduler's core.
 //!
-//! The core is a value: `core.on(input, now) -> Vec<Effect>`. The shell, and the simulator in its place, feeds it
-//! and performs the effects in the order given. Nothing here waits; whatever takes time comes back as an input.
+//! The core is a value: `core.on(input, now) -> Vec<Effect>`. The shell, or the simulator in its place, passes inputs and
+//! performs the effects in the given order. Nothing here waits; the result of everything that takes time comes back as an input.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
 use planner::group::Patience;
 
-use super::dry_run::DryRun;
+use super::queries::dry_run::DryRun;
 
 /// Where an answer is awaited: a NATS inbox, opaque to the core.
 pub type Inbox = String;
@@ -41,7 +41,7 @@ pub enum Input {
     Command(Delivery),
     /// An agent reported.
     Report(ReportMessage),
-    /// Somebody asks.
+    /// A client asks a query.
     Query {
         /// What.
         query: Query,
@@ -57,18 +57,15 @@ pub enum Input {
     },
     /// An order was answered, or not.
     OrderReplied {
-        /// By whom.
         node: NodeName,
         /// The order's fence.
         fence: Fence,
         /// The answer; none when none came in time.
         reply: Option<OrderReply>,
     },
-    /// The connection to the bus came or went; told once at the beginning, and again even when it is back already.
-    Bus {
-        /// It stands.
-        connected: bool,
-    },
+    /// The connection to the bus was established or lost. Also sent at the start, and after a reconnect that was faster than its
+    /// loss was noticed.
+    Bus { connected: bool },
     /// The clock was compared with that of NATS.
     Clock {
         /// How far ahead ours is, in milliseconds; negative when it is behind.
@@ -83,14 +80,14 @@ pub enum Input {
     },
     /// The commits that the store holds; sampled every few seconds.
     StoredProgress(Progress),
-    /// The time the core asked to be woken at has come.
+    /// The time of [`super::Core::wake_at`] has come.
     Tick,
 }
 
 /// A change of the stored state as a standby sees it.
 #[derive(Debug, Clone)]
 pub enum Mirror {
-    /// Everything, anew: first read, or after a gap.
+    /// Everything: the first read, or the read after a gap.
     Reset(Vec<(String, Vec<u8>)>),
     /// One key was written.
     Put(String, Vec<u8>),
@@ -118,7 +115,7 @@ pub struct Delivery {
 pub enum CommitResult {
     /// All of it is stored.
     Stored,
-    /// The guard failed: somebody else leads. Nothing is stored.
+    /// The guard failed: another scheduler leads. Nothing is stored.
     Fenced,
     /// The store lacks commits of this leadership: etcd came back with an older state. Nothing is stored.
     WentBack,
@@ -132,7 +129,7 @@ pub enum CommitResult {
     /// The store refuses what is in it, and would refuse the same commit every time: too large, too many operations. Nothing
     /// is stored.
     Invalid {
-        /// What the store said.
+        /// The error of the store.
         reason: String,
     },
 }
@@ -140,21 +137,17 @@ pub enum CommitResult {
 /// What to do.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Store these writes in one transaction guarded by the term. At most one commit is under way at a time.
+    /// Store these writes in one transaction guarded by the term. At most one commit is in flight.
     Commit(Commit),
     /// Send an order; answer with `OrderReplied`.
     SendOrder {
-        /// To whom.
         node: NodeName,
         /// What.
         message: OrderMessage,
     },
     /// Ask a node to report whole.
-    AskWhole {
-        /// Whom.
-        node: NodeName,
-    },
-    /// Tell whoever waits what became of a command.
+    AskWhole { node: NodeName },
+    /// Send the outcome of a command to the client that waits for it.
     Resolve {
         /// Where.
         inbox: Inbox,
@@ -168,13 +161,12 @@ pub enum Effect {
         /// The answer.
         reply: Box<Reply>,
     },
-    /// Compute a plan beside the decisions, and answer with it.
+    /// Compute a plan in a worker thread, and answer with it.
     Plan {
         /// Where the answer goes.
         inbox: Inbox,
-        /// A standby answers: what the plan is computed from may be behind.
+        /// A standby answers: its state may be behind the leader's.
         stale: bool,
-        /// The plan, with everything it is computed from.
         dry_run: Box<DryRun>,
     },
     /// Tell every callback.
@@ -186,7 +178,7 @@ pub enum Effect {
     },
     /// Tell people what happened; losing it loses an explanation.
     Record(Event),
-    /// Keep a message nobody could read.
+    /// Store a message that cannot be read.
     Bury(DeadLetter),
     /// Give up leadership now: the election key goes, another leads.
     StepDown {
@@ -207,7 +199,7 @@ pub struct Commit {
 }
 
 impl Commit {
-    /// etcd takes 128 operations in a transaction; the guard and some room are kept free.
+    /// etcd accepts 128 operations in a transaction; some are reserved for the guard.
     pub const MOST_WRITES: usize = 120;
 }
 
@@ -238,20 +230,20 @@ pub const OUTCOME_KEPT: Duration = Duration::from_secs(3600);
 pub struct Settings {
     /// Name of this scheduler, for people.
     pub name: String,
-    /// A node silent for so long is suspect: nothing new is placed there.
+    /// A node that is silent for this time is suspect: nothing new is placed there.
     pub suspect_after: Duration,
-    /// A node silent for so long is lost: its stateless instances are placed elsewhere.
+    /// A node that is silent for this time is lost: its stateless instances are placed elsewhere.
     pub lost_after: Duration,
-    /// A fresh leader calls no node lost before it has listened for so long.
+    /// A new leader declares no node lost before it has listened for this time.
     pub failover_grace: Duration,
-    /// An operation gives its lock back after so long, done or not.
+    /// An operation returns its lock after this time, finished or not.
     pub operation_limit: Duration,
     /// An instance of an upgrade or a restart gets five times this, or five times its setup time if that is longer, to become
     /// well before the next one is touched.
     pub health_poll: Duration,
     /// An instance of a serial upgrade that exits with a non-zero code within this time of its start fails its version.
     pub early_exit: Duration,
-    /// A dependency pod nothing needs is removed after so long.
+    /// An unused dependency pod is removed after this time.
     pub dependency_grace: Duration,
     /// A condition that persists is reported to callbacks again after this time.
     pub tell_again_after: Duration,
@@ -259,15 +251,15 @@ pub struct Settings {
     pub losses_stop: u32,
     /// See `losses_stop`.
     pub losses_within: Duration,
-    /// An engine that does not answer for so long is told to callbacks.
+    /// Callbacks are notified when an engine has not answered for this time.
     pub engine_away_after: Duration,
     /// Cores a CPU level is a share of (deployd's `resources.cpu`).
     pub quota_cores: u32,
     /// Bytes that etcd accepts at most; 0 when etcd's quota is not known, which refuses nothing.
     pub store_quota: u64,
-    /// Outcomes of commands that are kept at most, also when they are less than an hour old.
+    /// Outcomes of commands that are stored, at most, also when they are less than an hour old.
     pub most_outcomes: usize,
-    /// Orders that are under way at once; whoever else has to be told waits for an answer to one of them.
+    /// Orders in flight, at most. Other nodes wait for an answer to one of them.
     pub orders_at_once: usize,
     /// Switches off one guard, to show that the simulator would notice. Never set outside it.
     pub mutant: Option<Mutant>,
@@ -284,23 +276,23 @@ impl Settings {
 /// A guard that can be switched off to prove that it is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// Effects are let go before their commit is stored.
+    /// Effects leave before their commit is stored.
     EffectsBeforeCommit,
     /// A command seen twice takes effect twice.
     NoDeduplication,
-    /// A fresh leader calls silent nodes lost at once.
+    /// A new leader declares silent nodes lost immediately.
     NoFailoverGrace,
     /// What is reported of one pod of an instance is taken for true of each.
     CountsByName,
-    /// A stopped engine plans, and a read-only one takes changes.
+    /// A stopped engine plans, and a read-only one accepts changes.
     NoBrakes,
-    /// A group takes its stream ports, whoever has them.
+    /// A group takes its stream ports even if another group owns them.
     NoPortClaims,
-    /// An instance is ordered elsewhere before the node it leaves has let go of it.
+    /// An instance is ordered elsewhere before the node it leaves confirmed that its pod is gone.
     NoLettingGo,
-    /// An upgraded instance runs, whatever was wanted of it.
+    /// An upgraded instance runs even if it was stopped.
     ForgetsStops,
-    /// A drift takes the lock from whoever has it.
+    /// A drift takes the lock from a running operation.
     NoLock,
     /// A patch gets the version its client sent.
     ClientsVersion,
@@ -310,19 +302,19 @@ pub enum Mutant {
     ForgetsPairs,
     /// Instances that do not run need no dependency pods.
     NeedsOfRunning,
-    /// A release goes on without being confirmed.
+    /// A rollout continues without being confirmed.
     ConfirmsItself,
-    /// How far a release is is not stored with the instances it changed.
+    /// The progress of a rollout is not stored with the instances it changed.
     ForgetsReleases,
-    /// A release surges by two more than it may.
+    /// A rollout surges by two pods more than allowed.
     SurgesMore,
-    /// A release takes two more out of service than it may.
+    /// A rollout makes two more instances unavailable than allowed.
     TakesMore,
     /// A pod is touched without being taken out of service.
     SkipsDrains,
-    /// A way back renews every instance, those that run what it goes back to too.
+    /// A rollback replaces every instance, also those with the target's content.
     SparesNobody,
-    /// Nodes are not told to spare orphans.
+    /// Agents do not spare orphans.
     SweepsOrphans,
     /// A new leader does not know which nodes are cordoned.
     ForgetsCordons,

@@ -1,41 +1,40 @@
-//! What only a leader has, and the order in which it works: input, alarms, plans, commits, orders.
+//! The leader's loop: observe → commands → reconcile → commit → dispatch.
 //!
-//! [`Leading`] is the leader at work on one input. Its methods live in the files that answer their questions: commands,
-//! planning, nodes; here is what binds them.
+//! [`Leader`] is the state that only a leader has, [`Leading`] the leader at work on one input. An input is observed or applied
+//! as a command (`Core::on`); [`Leading::work`] does what follows from it.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
+use contract::event::Kind;
 use contract::fence::Term;
-use contract::layout::{Owner, SpecRef};
 use contract::name::{GroupName, NodeName};
+use contract::progress::Progress;
+use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
-use contract::store::Stores;
-use contract::switches::Switches;
 use contract::time::Timestamp;
 
-use super::alarms::{Alarm, Alarms};
-use super::coming_up::ComingUp;
-use super::commit::{self, Bundle, OrderChange, Outbox, Released};
-use super::conditions::Conditions;
-use super::fullness::{self, StoreSize};
-use super::io::{CommitResult, Effect, Mutant, Settings, Write};
-use super::journal::Journal;
-use super::known::Known;
-use super::load::Stored;
-use super::losses::Losses;
-use super::orders::{Desk, SpecDigests};
-use super::pace::Pace;
-use super::reports::Ears;
-use super::sending::Line;
-use super::state::{State, Warning};
+use super::commands::limits::StoreSize;
+use super::commit::Outbox;
+use super::commit::durability::CommitTimes;
+use super::dispatch::desired::assignments;
+use super::dispatch::dispatcher::Dispatcher;
+use super::events::conditions::Conditions;
+use super::events::dedup::EventDedup;
+use super::io::{Effect, Mutant, Settings};
+use super::observe::losses::Losses;
+use super::observe::reports::ReportCache;
+use super::reconcile::coalesce::Coalesced;
+use super::reconcile::rate_limit::RateLimit;
+use super::reconcile::removal::nodes_of_removed;
+use super::state::State;
+use super::state::load::Stored;
+use super::state::quarantine::{Object, attempt};
+use super::timers::{Timer, Timers};
+use super::{commands, events, observe, reconcile};
 
-/// One group of the slow sweep is planned so often, whatever happens.
+/// The interval of the slow sweep, which reconciles one group each time.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_secs(2);
-/// Groups without a place are tried again so long after room may have appeared: many changes, one try.
-const TRY_WAITING_AFTER: Duration = Duration::from_millis(500);
 
 /// What only a leader has.
 #[derive(Debug)]
@@ -43,60 +42,45 @@ pub(super) struct Leader {
     pub(super) term: Term,
     /// Since when it listens without a break.
     pub(super) listening_since: Timestamp,
-    /// When anybody was heard last.
-    pub(super) anybody_heard_at: Timestamp,
-    pub(super) desks: BTreeMap<NodeName, Desk>,
-    spec_digests: SpecDigests,
-    /// Orders of this term have been counted up to here before: by this process, when it led in the same term already.
-    floor: u64,
-    /// Groups and dependency pods every node leaves as they are: their record cannot be read, or nobody owns them.
-    spared: Arc<BTreeSet<GroupName>>,
-    /// The stored brakes, as every order carries them.
-    pub(super) switches: Switches,
-    /// Nodes whose desk may have something to send.
-    pub(super) line: Line,
-    /// Groups that wait for a node to let go of something.
-    pub(super) draining: BTreeMap<NodeName, BTreeSet<GroupName>>,
+    /// When the last report of any node arrived.
+    pub(super) last_heard_at: Timestamp,
+    pub(super) dispatch: Dispatcher,
+    /// For each node, the groups that are reconciled again when it reports or acknowledges an order.
+    pub(super) waiting_on_node: BTreeMap<NodeName, BTreeSet<GroupName>>,
     pub(super) outbox: Outbox,
     /// Groups whose pod specs the next decision changes, with the specs that are stored of each.
     pub(super) respecified: BTreeMap<GroupName, Vec<PodSpec>>,
-    /// Groups whose pod specs an older version stored under other digests: they are stored anew with the next record.
+    /// Groups whose pod specs an older version stored under other digests: the next write of the record stores them again.
     pub(super) redigested: BTreeSet<GroupName>,
-    /// Changes of a node's order that are decided and not stored yet; no node has none.
-    pub(super) undelivered: BTreeMap<NodeName, usize>,
-    pub(super) alarms: Alarms,
-    /// Groups to plan.
-    pub(super) dirty: BTreeSet<GroupName>,
-    /// How soon they are planned for reports.
-    pub(super) pace: Pace,
-    /// Groups that were coming up when they were last to be looked at.
-    pub(super) coming_up: ComingUp,
+    pub(super) timers: Timers,
+    pub(super) to_reconcile: BTreeSet<GroupName>,
+    /// Delays reconciliation that reports request.
+    pub(super) rate_limit: RateLimit,
+    /// Groups whose reports are coalesced.
+    pub(super) coalesced: Coalesced,
     /// Groups with an instance that found no place.
-    pub(super) waiting: BTreeSet<GroupName>,
-    /// The group the slow sweep looked at last.
+    pub(super) unschedulable: BTreeSet<GroupName>,
+    /// The group that the slow sweep marked last.
     pub(super) swept: Option<GroupName>,
-    /// A group gave its stream ports back, or nobody has looked yet.
+    /// A group returned stream ports since ports were last granted. True at the start of a leadership.
     pub(super) ports_freed: bool,
-    /// What was told to people.
-    pub(super) journal: Journal,
+    pub(super) event_dedup: EventDedup,
     /// What goes wrong and stays so.
     pub(super) conditions: Conditions,
     /// Nodes that went silent.
     pub(super) losses: Losses,
     /// Since when decisions are known to be stored.
-    pub(super) known: Known,
+    pub(super) commit_times: CommitTimes,
     /// Why it will not lead any longer.
     pub(super) resigned: Option<String>,
-    /// Why it leads no longer than this: what it said stands, unlike that of one who resigned.
-    pub(super) leaves: Option<String>,
-    /// It only puts a backup in place.
-    pub(super) swaps: bool,
-    /// The highest term above its own that nodes were heard to obey.
+    /// Why it steps down after the last commit. Its effects are performed, unlike those of a leader that resigned.
+    pub(super) step_down: Option<String>,
+    /// This leader only puts a backup in place.
+    pub(super) restoring: bool,
+    /// The highest term above its own that a node's answer named.
     pub(super) overtaken: Term,
-    /// The store came back with an older state: nothing is planned until a backup is restored.
-    pub(super) behind: bool,
-    /// The names of its store, as every order carries them.
-    stores: Arc<Stores>,
+    /// The store came back with an older state: nothing is reconciled until a backup is restored.
+    pub(super) store_is_behind: bool,
 }
 
 impl Leader {
@@ -104,54 +88,29 @@ impl Leader {
         Self {
             term,
             listening_since: now,
-            anybody_heard_at: now,
-            desks: BTreeMap::new(),
-            spec_digests: SpecDigests::default(),
-            floor,
-            spared: Arc::new(state.untouchable()),
-            switches: state.engine.switches(),
-            line: Line::default(),
-            draining: BTreeMap::new(),
+            last_heard_at: now,
+            dispatch: Dispatcher::new(floor, state),
+            waiting_on_node: BTreeMap::new(),
             outbox,
             respecified: BTreeMap::new(),
             redigested: BTreeSet::new(),
-            undelivered: BTreeMap::new(),
-            alarms: Alarms::default(),
-            dirty: BTreeSet::new(),
-            pace: Pace::default(),
-            coming_up: ComingUp::new(),
-            waiting: BTreeSet::new(),
+            timers: Timers::default(),
+            to_reconcile: BTreeSet::new(),
+            rate_limit: RateLimit::default(),
+            coalesced: Coalesced::new(),
+            unschedulable: BTreeSet::new(),
             swept: None,
             ports_freed: true,
-            journal: Journal::new(state),
+            event_dedup: EventDedup::new(state),
             conditions: Conditions::default(),
             losses: Losses::default(),
-            known: Known::of_stored(state, now),
+            commit_times: CommitTimes::of_stored(state, now),
             resigned: None,
-            leaves: None,
-            swaps: state.restore.is_some(),
+            step_down: None,
+            restoring: state.restore.is_some(),
             overtaken: Term(0),
-            behind: false,
-            stores: Arc::new(state.store.stores.clone()),
+            store_is_behind: false,
         }
-    }
-
-    /// The desk of a node, a new one if there is none.
-    pub(super) fn desk(&mut self, node: &NodeName) -> &mut Desk {
-        self.desks
-            .entry(node.clone())
-            .or_insert_with(|| Desk::above(self.floor, &self.spared, self.switches).of(&self.stores))
-    }
-    /// Puts a stored decision on the desk of its node.
-    pub(super) fn put_on_desk(&mut self, change: &OrderChange) {
-        // Taken out for the moment: a desk and the digests are both of this leader.
-        let mut digests = std::mem::take(&mut self.spec_digests);
-        self.desk(&change.node).change(change, &mut digests);
-        self.spec_digests = digests;
-    }
-    /// The highest count any order of this term has.
-    pub(super) fn highest_generation(&self) -> u64 {
-        self.desks.values().map(Desk::generation).max().unwrap_or(0).max(self.floor)
     }
 }
 
@@ -161,7 +120,7 @@ pub(super) struct Leading<'a> {
     pub(super) state: &'a mut State,
     pub(super) stored: &'a mut Stored,
     pub(super) mirrored: &'a mut BTreeMap<String, Option<Vec<u8>>>,
-    pub(super) ears: &'a mut Ears,
+    pub(super) reports: &'a mut ReportCache,
     pub(super) lead: &'a mut Leader,
     pub(super) disagreements: &'a mut u64,
     /// Since when the bus is there without a break.
@@ -177,213 +136,111 @@ impl Leading<'_> {
         self.settings.mutant == Some(mutant)
     }
 
-    /// A decision was made: it is told once it is stored.
-    pub(super) fn decide(&mut self, mut bundle: Bundle) {
-        for change in &bundle.changes {
-            *self.lead.undelivered.entry(change.node.clone()).or_default() += 1;
-        }
-        bundle.writes.extend(self.spec_writes());
-        bundle.effects.extend(self.lead.journal.operations(self.state, &bundle.writes, self.now));
-        if self.has_mutant(Mutant::EffectsBeforeCommit) {
-            let (effects, changes) = (std::mem::take(&mut bundle.effects), std::mem::take(&mut bundle.changes));
-            let (switches, spared, decided) = (bundle.switches.take(), bundle.spared.take(), bundle.decided.take());
-            self.release(Released { effects, changes, switches, spared, decided, leaves: None });
-        }
-        self.lead.outbox.push(bundle);
-    }
-
-    /// The next decision changes the record or the revisions of a group: notes the pod specs that are stored of it.
-    pub(super) fn note_specs(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        let specs = || group.specs().cloned().collect();
-        self.lead.respecified.entry(name.clone()).or_insert_with(specs);
-    }
-
-    /// Finds the groups whose pod specs are stored under other digests than this version computes.
-    pub(super) fn note_redigested(&mut self) {
-        let stored = &*self.stored;
-        let is_stored = |name: &GroupName, pod| stored.contains_key(&Owner::Group(name).key(&SpecRef::to(pod).digest));
-        let redigested =
-            self.state.groups.iter().filter(|(name, group)| !group.specs().all(|pod| is_stored(name, pod)));
-        self.lead.redigested = redigested.map(|(name, _)| name.clone()).collect();
-    }
-
-    /// The writes that store the pod specs of the groups that were noted, and delete those that are not used any more.
-    fn spec_writes(&mut self) -> Vec<Write> {
-        let mut writes = Vec::new();
-        for (name, before) in std::mem::take(&mut self.lead.respecified) {
-            let after: Vec<&PodSpec> =
-                self.state.groups.get(&name).into_iter().flat_map(super::state::Group::specs).collect();
-            let before: Vec<&PodSpec> = before.iter().collect();
-            writes.extend(commit::spec_writes(Owner::Group(&name), &before, &after));
-        }
-        writes
-    }
-
-    /// Something to tell that is true as soon as everything decided so far is stored.
-    pub(super) fn tell(&mut self, effects: Vec<Effect>) {
-        if !effects.is_empty() && !self.lead.outbox.is_full() {
-            self.decide(Bundle { effects, ..Bundle::default() });
-        }
-    }
-
     /// Everything an input leaves to do.
     pub(super) fn work(&mut self) {
-        for alarm in self.lead.alarms.take_due(self.now) {
-            self.ring_guarded(alarm);
+        for timer in self.lead.timers.take_due(self.now) {
+            self.fire_guarded(timer);
         }
         // A node that obeyed a leader of an older state would refuse the newer one when that is put back.
-        if self.lead.swaps || self.lead.behind {
+        if self.lead.restoring || self.lead.store_is_behind {
             return self.commit();
         }
-        self.grant_ports();
-        self.plan_dirty();
-        self.plan_dependencies();
-        self.finish_removals();
-        self.send_conditions();
+        reconcile::ports::grant_ports(self);
+        self.reconcile_groups();
+        reconcile::dependencies::reconcile_dependencies(self);
+        commands::nodes::forget_removed_nodes(self);
+        events::conditions::send_reports(self);
         self.commit();
         self.send_orders();
     }
 
-    pub(super) fn ring(&mut self, alarm: Alarm) {
-        match alarm {
-            Alarm::Node(node) => self.judge_node(&node),
-            Alarm::Group(group) => drop(self.lead.dirty.insert(group)),
-            Alarm::ComingUp(group) => self.look_at_coming(group),
-            Alarm::Dependency(name) => self.wake_dependency(name),
-            Alarm::Order(node) => self.wake_desk(&node),
-            // Whoever waits for others' answers is told by what follows every input.
-            Alarm::Line => {}
-            Alarm::Waiting => self.lead.dirty.extend(self.lead.waiting.iter().cloned()),
-            Alarm::Condition(concern) => self.look(concern),
-            Alarm::Losses => self.judge_losses(),
-            Alarm::Sweep => self.sweep(),
-            Alarm::History => self.store_history(),
-            Alarm::Commit => {
+    pub(super) fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Node(node) => self.judge_node(&node),
+            Timer::Group(group) => drop(self.lead.to_reconcile.insert(group)),
+            Timer::Coalesced(group) => reconcile::coalesce::check_coalesced(self, group),
+            Timer::Dependency(name) => reconcile::dependencies::mark_dependency(self, name),
+            Timer::Order(node) => self.check_queue(&node),
+            // The order leaves in `send_orders`, which follows every input.
+            Timer::Window => {}
+            Timer::Unschedulable => self.lead.to_reconcile.extend(self.lead.unschedulable.iter().cloned()),
+            Timer::Condition(concern) => events::conditions::check(self, concern),
+            Timer::Losses => observe::losses::check_losses(self),
+            Timer::Sweep => self.sweep(),
+            Timer::History => observe::history::store_history(self),
+            Timer::Commit => {
                 self.effects.extend(self.lead.outbox.again().map(Effect::Commit));
             }
         }
     }
+}
 
-    /// Room may have appeared: whoever waits for a place is tried again soon.
-    pub(super) fn room_appeared(&mut self) {
-        if !self.lead.waiting.is_empty() {
-            self.lead.alarms.set_once(Alarm::Waiting, self.now + TRY_WAITING_AFTER);
+impl Leading<'_> {
+    /// Puts the stored instances of a group into the queues of their nodes.
+    fn queue_orders_of(&mut self, name: &GroupName) {
+        let Some(group) = self.state.groups.get(name) else { return };
+        for change in assignments(name, group).all() {
+            self.lead.dispatch.change(&change);
+        }
+        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
+            // A node that an instance leaves must confirm it, so it needs an order although no pod is placed there.
+            self.lead.dispatch.queue(node);
         }
     }
 
-    fn commit(&mut self) {
-        let (released, commit) = self.lead.outbox.start(self.lead.term);
-        for part in released {
-            self.release(part);
-        }
-        self.effects.extend(commit.map(Effect::Commit));
-    }
-
-    /// Folds own writes into the stored view, so that it is right the moment leadership ends. The watch may have reported them
-    /// already.
-    fn remember(&mut self, writes: Vec<Write>) {
-        for write in writes {
-            let key = commit::key(&write).to_owned();
-            let value = match write {
-                Write::Put { value, .. } => Some(value),
-                Write::Delete { .. } => None,
-            };
-            if self.mirrored.get(&key) == Some(&value) {
-                self.mirrored.remove(&key);
-            }
-            match value {
-                Some(value) => drop(self.stored.insert(key, value)),
-                None => drop(self.stored.remove(&key)),
+    /// Starts a leadership: every node gets its order and every group is reconciled. `known` are the commits that this process
+    /// knew of before.
+    pub(super) fn begin(&mut self, known: &Progress) {
+        observe::older_store::compare_progress(self, known);
+        let reported: Vec<_> = self.reports.all().map(|(_, report)| report.head.progress.clone()).collect();
+        reported.iter().for_each(|progress| observe::older_store::compare_progress(self, progress));
+        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
+            if let Err(panic) = attempt(|| self.queue_orders_of(&name)) {
+                self.quarantine_at_start(&Object::Group(name), &panic);
             }
         }
-    }
-
-    /// A commit ended.
-    pub(super) fn committed(&mut self, id: u64, result: CommitResult) {
-        if self.lead.outbox.in_flight() != Some(id) {
-            return;
+        reconcile::dependencies::queue_orders(self);
+        self.note_redigested();
+        for node in self
+            .lead
+            .dispatch
+            .queues()
+            .map(|(node, _)| node)
+            .filter(|node| !self.state.nodes.contains_key(*node))
+            .cloned()
+            .collect::<Vec<_>>()
+        {
+            // Its record could not be read: it is unknown until it reports, and lost if it never does.
+            self.state.put_node(&node, &NodeFacts::default(), EngineState::Up);
         }
-        match result {
-            CommitResult::Stored => {
-                let Some((writes, released)) = self.lead.outbox.stored(id) else { return };
-                self.lead.alarms.set(Alarm::Commit, None);
-                self.state.warnings.remove(&Warning::StoreFull);
-                self.remember(writes);
-                for part in released {
-                    self.release(part);
-                }
+        let nodes: Vec<_> = self.state.nodes.keys().cloned().collect();
+        for node in &nodes {
+            let report = self.reports.get(node).and_then(|observed| observed.report.as_ref());
+            self.lead.dispatch.queue(node).begin(report.map(|report| &report.head));
+            self.lead.dispatch.schedule(node.clone());
+            if report.is_none() {
+                self.effects.push(Effect::AskWhole { node: node.clone() });
             }
-            CommitResult::Full => {
-                self.state.warnings.insert(Warning::StoreFull, fullness::NO_SPACE.to_owned());
-                self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::FULL_AGAIN_AFTER));
-            }
-            CommitResult::Unknown => self.lead.alarms.set(Alarm::Commit, Some(self.now + commit::AGAIN_AFTER)),
-            CommitResult::Invalid { reason } => {
-                self.lead.alarms.set(Alarm::Commit, None);
-                if let Some(bundle) = self.lead.outbox.refused(id) {
-                    self.unstorable(bundle, &reason);
-                }
-            }
-            CommitResult::WentBack => {
-                let reason = "etcd came back with an older state and lacks commits of this leader";
-                self.lead.resigned = Some(reason.to_owned());
-            }
-            CommitResult::Denied => {
-                let reason = "etcd refuses the credentials of this scheduler (permission denied or not authenticated)";
-                self.lead.resigned = Some(reason.to_owned());
-            }
-            CommitResult::Fenced => self.lead.resigned = Some("a write was fenced: another scheduler leads".to_owned()),
-        }
-    }
-
-    fn release(&mut self, Released { effects, changes, switches, spared, decided, leaves }: Released) {
-        if leaves.is_some() {
-            self.lead.leaves = leaves;
-        }
-        if let Some(decided) = decided {
-            self.note_stored(decided);
-        }
-        self.effects.extend(effects);
-        for change in changes {
-            self.hand_over(&change);
-        }
-        if let Some(spared) = spared {
-            self.spare(spared);
-        }
-        if let Some(switches) = switches {
-            self.brake(switches);
-        }
-    }
-
-    fn hand_over(&mut self, change: &OrderChange) {
-        self.lead.put_on_desk(change);
-        self.lead.line.insert(change.node.clone());
-        self.note_delivered(change);
-    }
-
-    /// A change of a node's order was handed over, or given up.
-    pub(super) fn note_delivered(&mut self, change: &OrderChange) {
-        if let Entry::Occupied(mut count) = self.lead.undelivered.entry(change.node.clone()) {
-            *count.get_mut() -= 1;
-            if *count.get() == 0 {
-                count.remove();
+            self.judge_node(node);
+            if self.has_mutant(Mutant::ForgetsCordons)
+                && let Some(host) = self.state.nodes.get_mut(node)
+            {
+                host.cordon = None;
             }
         }
-    }
-
-    /// Tells every node which groups to leave alone, once every decision made so far is stored.
-    pub(super) fn spare_now(&mut self) {
-        let spared = Some(Arc::new(self.state.untouchable()));
-        self.decide(Bundle { spared, ..Bundle::default() });
-    }
-
-    /// Which groups are left alone is stored: every node hears of it.
-    pub(super) fn spare(&mut self, spared: Arc<BTreeSet<GroupName>>) {
-        for (node, desk) in &mut self.lead.desks {
-            desk.spare(&spared);
-            self.lead.line.insert(node.clone());
+        for (name, group) in &mut self.state.groups {
+            self.lead.to_reconcile.insert(name.clone());
+            if group.is_removing() {
+                group.unconfirmed_nodes = nodes_of_removed(group, &nodes);
+            }
         }
-        self.lead.spared = spared;
+        reconcile::dependencies::begin_dependencies(self);
+        commands::restore::drop_restored_parts(self);
+        observe::history::note_all_history(self);
+        events::incident::note_all_missed(self);
+        events::conditions::note_all_conditions(self);
+        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
+        self.emit(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
+        self.lead.timers.set(Timer::Sweep, Some(self.now + SWEEP_EVERY));
     }
 }

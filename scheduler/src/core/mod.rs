@@ -1,95 +1,45 @@
-//! The scheduler's decisions: a value that is fed inputs and answers with effects.
+//! The scheduler's decisions: a value that takes inputs and returns effects.
 //!
-//! A follower folds the stored state and every report; a leader also decides. `Elected` brings everything stored,
-//! outcomes included (`contract::keys::STATE` and `contract::keys::OUTCOMES`): a command seen again is recognised by them.
+//! A follower folds the stored state and every report; a leader also decides. `Elected` carries everything that is stored,
+//! including the outcomes (`contract::keys::STATE` and `contract::keys::OUTCOMES`), by which a repeated command is recognised.
+//!
+//! The leader's loop runs through the folders: `observe` folds a report, `commands` changes records, `reconcile` plans, `commit`
+//! stores and `dispatch` sends orders. `state` holds what they share, `events` explains, `queries` answers.
 
-mod admission;
-mod alarms;
-mod assignments;
-mod bulk;
-mod clocks;
-mod coming_up;
 mod commands;
 mod commit;
-mod conditions;
-mod dependencies;
-mod drifts;
-pub mod dry_run;
-mod duplicate_agents;
+mod dispatch;
 mod events;
-mod fleet;
-mod foreign_store;
-mod fullness;
-mod groups;
-mod history;
-mod hosts;
-mod intents;
 pub mod io;
-mod journal;
-mod known;
 mod leader;
-mod load;
-mod losses;
-mod milestones;
-mod mirror;
-mod moves;
-mod node_views;
-mod nodes;
-mod orders;
-mod pace;
-mod planning;
-mod ports;
-mod quarantine;
-mod queries;
-mod rehearsals;
-mod releases;
-mod removal;
-mod reports;
-mod respec;
-mod restores;
-mod revisions;
-mod rewound;
-mod rollouts;
-mod scene;
-mod sending;
-mod staging;
+mod observe;
+pub mod queries;
+mod reconcile;
 mod state;
-mod strategy;
-mod surplus;
-mod swap;
-mod switches;
 #[cfg(test)]
 mod tests;
-mod texts;
-mod told;
-mod unstorable;
-mod vacancy;
-mod waits;
+mod timers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use contract::event::Kind;
 use contract::fence::Term;
-use contract::name::{GroupName, NodeName};
+use contract::name::NodeName;
 use contract::notice::DeadLetter;
 use contract::progress::Progress;
 use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
-use contract::report::{EngineState, NodeFacts, ReportMessage};
+use contract::report::ReportMessage;
 use contract::time::Timestamp;
 use planner::liveness::{self, Hearing, Limits};
 
-use self::alarms::Alarm;
-use self::assignments::assignments;
+use self::commands::limits::StoreSize;
 use self::commit::Outbox;
-use self::fullness::StoreSize;
-use self::io::{Effect, Inbox, Input, Mutant, Settings};
+use self::io::{Effect, Inbox, Input, Settings};
 use self::leader::{Leader, Leading};
-use self::load::Stored;
-use self::quarantine::{Object, attempt};
-use self::queries::{Answered, Library};
-use self::removal::nodes_of_removed;
-use self::reports::Ears;
+use self::observe::reports::ReportCache;
+use self::queries::{Answered, Queries};
+use self::state::load::Stored;
+use self::state::quarantine::{Object, attempt};
 use self::state::{State, Warning};
 
 /// The core.
@@ -98,14 +48,14 @@ pub struct Core {
     settings: Settings,
     role: Role,
     state: State,
-    /// What is stored, as far as this process was told.
+    /// What is stored, as far as this process knows.
     stored: Stored,
     /// What the watch reported while this process leads and that differs from what it stored: it counts once it follows.
     mirrored: BTreeMap<String, Option<Vec<u8>>>,
     /// Keys of `stored` that were converted from schema 1 and are not stored themselves.
     converted: BTreeSet<String>,
-    ears: Ears,
-    /// The latest time seen: time does not go back in here, whatever a clock says.
+    reports: ReportCache,
+    /// The latest time seen. It never decreases, even if the clock does.
     now: Timestamp,
     /// Since when this process listens.
     listening_since: Option<Timestamp>,
@@ -113,7 +63,7 @@ pub struct Core {
     bus_since: Option<Timestamp>,
     /// The last term led and how far its orders were counted: a fence is never used twice.
     counted: (Term, u64),
-    /// The highest term above its own that a leadership of this process heard of and ended for.
+    /// The highest term above its own that ended a leadership of this process.
     overtaken: Term,
     /// The commits that the last leadership of this process knew to be stored.
     progress: Progress,
@@ -124,7 +74,7 @@ pub struct Core {
     /// Bytes of etcd's database in use when it was last sampled.
     store_size: StoreSize,
     /// More inputs are at hand: the work that follows from this one is done with theirs.
-    gathers: bool,
+    is_batching: bool,
 }
 
 #[derive(Debug)]
@@ -143,7 +93,7 @@ impl Core {
             stored: Stored::new(),
             mirrored: BTreeMap::new(),
             converted: BTreeSet::new(),
-            ears: Ears::default(),
+            reports: ReportCache::default(),
             now: Timestamp::NEVER,
             listening_since: None,
             bus_since: Some(Timestamp::NEVER),
@@ -154,11 +104,11 @@ impl Core {
             unreadable: 0,
             failed_queries: 0,
             store_size: StoreSize::default(),
-            gathers: false,
+            is_batching: false,
         }
     }
 
-    /// Takes an input and says what to do, in the order to do it.
+    /// Takes an input and returns the effects to perform, in this order.
     pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
         self.now = self.now.max(now);
         self.listening_since.get_or_insert(self.now);
@@ -181,9 +131,11 @@ impl Core {
                 self.bus_since = connected.then_some(self.now);
                 return self.lead(|leading| leading.lead.losses.forget());
             }
-            Input::Clock { ahead_millis } => return self.lead(|leading| leading.judge_clock(ahead_millis)),
+            Input::Clock { ahead_millis } => {
+                return self.lead(|leading| observe::clocks::check_clock(leading, ahead_millis));
+            }
             Input::StoredProgress(progress) => {
-                return self.lead(|leading| leading.resign_over_another_state(&progress));
+                return self.lead(|leading| observe::older_store::resign_if_replaced(leading, &progress));
             }
             Input::StoreSize { in_use, allocated } => return self.store_size(StoreSize { in_use, allocated }),
             Input::Tick => return self.lead(|_| {}),
@@ -191,24 +143,24 @@ impl Core {
         Vec::new()
     }
 
-    /// Takes one of many inputs that are at hand. What follows from it, plans, commits and orders, is left to the
-    /// [`Core::on`] of the last: a leader that is behind with hearing plans once for all of them.
+    /// Takes one of several inputs that are available. Plans, commits and orders are left to the [`Core::on`] of the last one,
+    /// so that a leader with a backlog of reports plans once for all of them.
     pub fn on_one_of_many(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
-        self.gathers = true;
+        self.is_batching = true;
         let effects = self.on(input, now);
-        self.gathers = false;
+        self.is_batching = false;
         effects
     }
 
     /// When the core wants [`Input::Tick`] if nothing else happens before.
     pub fn wake_at(&self) -> Option<Timestamp> {
         let Role::Leader(lead) = &self.role else { return None };
-        if lead.swaps {
-            return lead.alarms.next();
+        if lead.restoring {
+            return lead.timers.next();
         }
         // What a stopped engine has marked waits for its start, however long.
-        let idle = lead.dirty.is_empty() && self.state.dependencies.is_settled();
-        if idle || lead.behind || self.state.is_held_back() { lead.alarms.next() } else { Some(self.now) }
+        let idle = lead.to_reconcile.is_empty() && self.state.dependencies.is_settled();
+        if idle || lead.store_is_behind || self.state.is_paused() { lead.timers.next() } else { Some(self.now) }
     }
 
     /// The term while this process leads.
@@ -229,11 +181,11 @@ impl Core {
     pub fn disagreements(&self) -> u64 {
         self.disagreements
     }
-    /// Nodes that obey another store than this one.
+    /// Nodes that belong to another store.
     pub fn foreign_store(&self) -> usize {
         self.state.foreign_store.len()
     }
-    /// Stored values nobody could read.
+    /// Stored values that cannot be read.
     pub fn unreadable(&self) -> u64 {
         self.unreadable
     }
@@ -254,7 +206,7 @@ impl Core {
             state: &mut self.state,
             stored: &mut self.stored,
             mirrored: &mut self.mirrored,
-            ears: &mut self.ears,
+            reports: &mut self.reports,
             lead,
             disagreements: &mut self.disagreements,
             bus_since: self.bus_since,
@@ -263,12 +215,12 @@ impl Core {
             effects: Vec::new(),
         };
         act(&mut leading);
-        if leading.lead.resigned.is_none() && leading.lead.leaves.is_none() && !self.gathers {
+        if leading.lead.resigned.is_none() && leading.lead.step_down.is_none() && !self.is_batching {
             leading.work();
         }
         let mut effects = leading.effects;
         self.overtaken = self.overtaken.max(lead.overtaken);
-        if let Some(reason) = lead.leaves.take().filter(|_| lead.resigned.is_none()) {
+        if let Some(reason) = lead.step_down.take().filter(|_| lead.resigned.is_none()) {
             self.follow();
             effects.push(Effect::StepDown { reason });
             return effects;
@@ -278,35 +230,35 @@ impl Core {
         vec![Effect::StepDown { reason }]
     }
 
-    /// Makes the state anew from what is stored and reported; the values that cannot be read.
+    /// Builds the state from what is stored and reported. Returns the values that cannot be read.
     fn rebuild(&mut self) -> Vec<DeadLetter> {
-        let (state, unread) = load::load(&self.stored, self.settings.quota_cores, self.now);
+        let (state, unread) = state::load::load(&self.stored, self.settings.quota_cores, self.now);
         let before = std::mem::replace(&mut self.state, state);
         self.state.inherit_history(before);
         self.unreadable += unread.len() as u64;
-        self.hear_again();
+        self.refold_reports();
         unread
     }
 
     /// Reports know better than records what a node has.
-    fn hear_again(&mut self) {
+    fn refold_reports(&mut self) {
         let fresh = self.settings.suspect_after;
-        for (node, report) in self.ears.reports() {
-            let heard_at = self.ears.get(node).and_then(|ear| ear.heard_at);
+        for (node, report) in self.reports.all() {
+            let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
             let is_heard = heard_at.is_some_and(|at| self.now.since(at) < fresh);
-            // Who has no record and is not heard was removed.
+            // A node without a record that does not report was removed.
             if is_heard || self.state.records.contains_key(node) {
-                self.state.put_host(node, &report.head.facts, report.head.engine);
+                self.state.put_node(node, &report.head.facts, report.head.engine);
             }
         }
     }
 
-    /// Leads no more: whatever was not stored is forgotten.
+    /// Stops leading and forgets every decision that was not committed.
     fn follow(&mut self) {
         if let Role::Leader(lead) = &self.role {
-            self.counted = (lead.term, lead.highest_generation());
+            self.counted = (lead.term, lead.dispatch.highest_generation());
             // No node obeyed what was committed to an older state: the newer state lacks those commits when it is put back.
-            if !lead.behind {
+            if !lead.store_is_behind {
                 self.progress.clone_from(lead.outbox.progress());
             }
             self.role = Role::Follower;
@@ -324,7 +276,7 @@ impl Core {
         self.follow();
         self.stored = stored.into_iter().collect();
         self.converted.clear();
-        let unfinished = staging::recover(&mut self.stored);
+        let unfinished = commit::staging::recover(&mut self.stored);
         let unread = self.rebuild();
         let mut effects: Vec<Effect> = unread.iter().cloned().map(Effect::Bury).collect();
         let floor = if self.counted.0 == term { self.counted.1 } else { 0 };
@@ -347,38 +299,38 @@ impl Core {
         let restore = self.state.restore.clone();
         let known = self.progress.clone();
         effects.extend(self.lead(|leading| match &restore {
-            Some(restore) => leading.swap(restore),
+            Some(restore) => commands::restore::put_in_place(leading, restore),
             None => {
                 leading.begin(&known);
                 leading.quarantine_unread(unread);
-                leading.warn_of_unread();
+                commands::cluster::warn_of_unread(leading);
             }
         }));
         effects
     }
 
     fn report(&mut self, message: ReportMessage) -> Vec<Effect> {
-        if let Some(words) = self.turned_away(&message) {
+        if let Some(words) = self.is_from_duplicate_agent(&message) {
             let node = message.stamp().node.clone();
             let told: Vec<Effect> = words.map(|words| events::of_node(&node, words, self.now)).into_iter().collect();
-            return self.lead(|leading| leading.tell(told));
+            return self.lead(|leading| leading.emit(told));
         }
         if let Role::Leader(lead) = &self.role
-            && !lead.swaps
+            && !lead.restoring
         {
             return self.lead(|leading| leading.report(message));
         }
         let node = message.stamp().node.clone();
-        let Ok(folded) = attempt(|| self.ears.fold(message, self.now)) else {
-            self.ears.discard(&node);
+        let Ok(folded) = attempt(|| self.reports.fold(message, self.now)) else {
+            self.reports.discard(&node);
             return Vec::new();
         };
         if folded.heard {
-            self.ears.listen(self.now, self.settings.suspect_after);
+            self.reports.listen(self.now, self.settings.suspect_after);
         }
-        self.state.note_told(&node, &folded.pods);
-        if let Some(report) = self.ears.get(&node).and_then(|ear| ear.report.as_ref()) {
-            self.state.put_host(&node, &report.head.facts, report.head.engine);
+        self.state.note_reported_history(&node, &folded.pods);
+        if let Some(report) = self.reports.get(&node).and_then(|observed| observed.report.as_ref()) {
+            self.state.put_node(&node, &report.head.facts, report.head.engine);
         }
         if folded.ask { vec![Effect::AskWhole { node }] } else { Vec::new() }
     }
@@ -390,15 +342,16 @@ impl Core {
         }
         let asks_for_callbacks = matches!(query, Query::Callbacks);
         let refreshed = if let Query::Group { name, refresh: true } = &query { Some(name.clone()) } else { None };
-        let library = Library { settings: &self.settings, term, state: &self.state, ears: &self.ears, now: self.now };
+        let library =
+            Queries { settings: &self.settings, term, state: &self.state, reports: &self.reports, now: self.now };
         let Ok(answered) = attempt(|| library.answer(query)) else {
             // A query changes nothing: it is not answered, and the client gets an error at its deadline.
             self.failed_queries += 1;
             return Vec::new();
         };
-        // What a full store does not take may have to be decided anew.
+        // A full store refuses writes, so a decision in memory may be lost and made again.
         let is_stuck = self.state.warnings.contains_key(&Warning::StoreFull);
-        let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.is_doubtful());
+        let stale = term.is_none() || is_stuck || (asks_for_callbacks && self.may_be_incomplete());
         let answer = match answered {
             Answered::Now(answer) => Effect::Answer { inbox, reply: Box::new(Reply::new(stale, answer)) },
             Answered::Later(dry_run) => Effect::Plan { inbox, stale, dry_run },
@@ -408,21 +361,21 @@ impl Core {
             Role::Leader(_) if is_stuck => vec![answer],
             // What is known may not be stored yet: the answer leaves with the commit it depends on.
             Role::Leader(_) => self.lead(|leading| {
-                leading.tell(vec![answer]);
+                leading.emit(vec![answer]);
                 if let Some(name) = refreshed {
-                    leading.look_anew(name);
+                    leading.refresh_group_view(name);
                 }
             }),
         }
     }
 
     /// Whether the store may lack what it once held. A notifier drops the notices of callbacks that a leader does not know.
-    fn is_doubtful(&self) -> bool {
-        let is_replaced = self.leader().is_some_and(|lead| lead.behind || lead.swaps);
+    fn may_be_incomplete(&self) -> bool {
+        let is_replaced = self.leader().is_some_and(|lead| lead.store_is_behind || lead.restoring);
         is_replaced || !self.state.foreign_store.is_empty() || self.state.callbacks_unread
     }
 
-    /// A standby has no alarms: it judges the nodes when it is asked.
+    /// A standby has no timers: it judges liveness when a query arrives.
     fn judge_all(&mut self) {
         let limits = Limits {
             suspect_after: self.settings.suspect_after,
@@ -430,79 +383,15 @@ impl Core {
             grace: self.settings.failover_grace,
         };
         let listening_since = self.listening_since.unwrap_or(self.now);
-        let names: Vec<NodeName> = self.state.hosts.keys().cloned().collect();
+        let names: Vec<NodeName> = self.state.nodes.keys().cloned().collect();
         for name in names {
-            let heard_at = self.ears.get(&name).and_then(|ear| ear.heard_at);
+            let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
             let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
-            let deaf_until = self.ears.deaf_until;
+            let deaf_until = self.reports.deaf_until;
             let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
-            if let Some(liveness) = self.state.hosts.hear(&name) {
+            if let Some(liveness) = self.state.nodes.hear(&name) {
                 *liveness = liveness::judge(hearing, &limits, self.now).liveness;
             }
         }
-    }
-}
-
-impl Leading<'_> {
-    /// Puts the stored instances of a group on the desks of their nodes.
-    fn seat_group(&mut self, name: &GroupName) {
-        let Some(group) = self.state.groups.get(name) else { return };
-        for change in assignments(name, group).all() {
-            self.lead.put_on_desk(&change);
-        }
-        for node in group.slots().iter().filter_map(|slot| slot.leaves.as_ref()) {
-            // A node that must let go of something must report that it did.
-            self.lead.desk(node);
-        }
-    }
-
-    /// The first moment of a leadership: every node gets its order, every group is looked at. `known` are the commits this
-    /// process has known of before.
-    fn begin(&mut self, known: &Progress) {
-        self.compare_progress(known);
-        let reported: Vec<_> = self.ears.reports().map(|(_, report)| report.head.progress.clone()).collect();
-        reported.iter().for_each(|progress| self.compare_progress(progress));
-        for name in self.state.groups.keys().cloned().collect::<Vec<_>>() {
-            if let Err(panic) = attempt(|| self.seat_group(&name)) {
-                self.set_aside(&Object::Group(name), &panic);
-            }
-        }
-        self.seat_dependencies();
-        self.note_redigested();
-        for node in
-            self.lead.desks.keys().filter(|node| !self.state.hosts.contains_key(*node)).cloned().collect::<Vec<_>>()
-        {
-            // Its record could not be read: it is unknown until it reports, and lost if it never does.
-            self.state.put_host(&node, &NodeFacts::default(), EngineState::Up);
-        }
-        let nodes: Vec<_> = self.state.hosts.keys().cloned().collect();
-        for node in &nodes {
-            let report = self.ears.get(node).and_then(|ear| ear.report.as_ref());
-            self.lead.desk(node).begin(report.map(|report| &report.head));
-            self.lead.line.insert(node.clone());
-            if report.is_none() {
-                self.effects.push(Effect::AskWhole { node: node.clone() });
-            }
-            self.judge_node(node);
-            if self.has_mutant(Mutant::ForgetsCordons)
-                && let Some(host) = self.state.hosts.get_mut(node)
-            {
-                host.cordon = None;
-            }
-        }
-        for (name, group) in &mut self.state.groups {
-            self.lead.dirty.insert(name.clone());
-            if group.is_removing() {
-                group.draining = nodes_of_removed(group, &nodes);
-            }
-        }
-        self.begin_dependencies();
-        self.drop_restored_parts();
-        self.note_all_history();
-        self.note_all_missed();
-        self.note_all_conditions();
-        let message = format!("{} leads, term {}", self.settings.name, self.lead.term);
-        self.tell(vec![Effect::Record(events::event(Kind::Leader, message, self.now))]);
-        self.lead.alarms.set(Alarm::Sweep, Some(self.now + leader::SWEEP_EVERY));
     }
 }

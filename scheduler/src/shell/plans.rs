@@ -14,8 +14,8 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout_at};
 
 use super::ears::Asked;
-use crate::core::dry_run::DryRun;
 use crate::core::io::Inbox;
+use crate::core::queries::dry_run::DryRun;
 use crate::metrics::Metrics;
 
 /// Requests that wait for the worker. When full, the next one is answered as busy.

@@ -219,7 +219,7 @@ fn an_order_nobody_answers_for_is_given_up() {
 
 #[test]
 fn a_spec_that_changes_under_its_number_is_sent_to_who_runs_it() {
-    use crate::core::assignments::assignments;
+    use crate::core::dispatch::desired::assignments;
     use crate::core::state::Group;
     use contract::record::{GroupRecord, Slot};
 

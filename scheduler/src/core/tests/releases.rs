@@ -171,11 +171,11 @@ fn during_a_surge_an_instance_has_two_pods_that_are_both_ordered_and_counted() {
     assert_eq!((doubled.len(), used(&rig)), (1, 3));
     let next = doubled[0].next.clone().expect("a second pod");
     assert_eq!((doubled[0].version, next.version), (0, 1));
-    let memory: u64 = rig.core.state.hosts.values().map(|host| host.used.memory).sum();
+    let memory: u64 = rig.core.state.nodes.values().map(|host| host.used.memory).sum();
     assert_eq!(memory, 3 * (64 << 20), "three pods are accounted for");
     rig.take_over();
     assert_eq!(used(&rig), 3, "the next leader orders the same");
-    let memory: u64 = rig.core.state.hosts.values().map(|host| host.used.memory).sum();
+    let memory: u64 = rig.core.state.nodes.values().map(|host| host.used.memory).sum();
     assert_eq!(memory, 3 * (64 << 20));
     assert_eq!(rig.group("web").expect("a group").pods.len(), 2, "users see as many as they asked for");
     rig.agents.values_mut().for_each(|agent| agent.states.clear());
@@ -367,7 +367,7 @@ fn a_live_update_keeps_the_pods_name_and_the_accounts_follow_its_version() {
     let assignments = rig.agents.values().flat_map(|agent| agent.order.pods.values());
     assert!(assignments.clone().all(|assignment| assignment.updated_to == Some(1)));
     rig.take_over();
-    let memory: u64 = rig.core.state.hosts.values().map(|host| host.used.memory).sum();
+    let memory: u64 = rig.core.state.nodes.values().map(|host| host.used.memory).sum();
     assert_eq!(memory, 2 * (128 << 20));
     assert_eq!(rig.core.disagreements(), 0);
 }

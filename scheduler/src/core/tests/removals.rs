@@ -61,7 +61,7 @@ fn an_orphans_containers_stay_are_spared_and_accounted_for_and_users_do_not_see_
     rig.command("c1", create("web", 2));
     rig.pass(10);
     clinging(&mut rig);
-    let memory = |rig: &Rig| -> u64 { rig.core.state.hosts.values().map(|host| host.used.memory).sum() };
+    let memory = |rig: &Rig| -> u64 { rig.core.state.nodes.values().map(|host| host.used.memory).sum() };
     assert_eq!(rig.command("c2", remove_as("web", Removal::Orphan)), "Accepted");
     for takes_over in [false, true] {
         if takes_over {

@@ -6,8 +6,8 @@ use contract::backup::{self, Entry, FORMAT, Header, Step, Writer};
 use contract::record::SCHEMA_VERSION;
 use contract::store::StoreRecord;
 
-use crate::core::load::Stored;
-use crate::core::staging;
+use crate::core::commit::staging;
+use crate::core::state::load::Stored;
 
 /// What a backup of `stored` is.
 pub(super) fn backup_of(stored: &Stored) -> String {

@@ -4,8 +4,8 @@ use contract::layout::{self, INSTANCES_A_PAGE, LONGEST_REASON, SpecRef};
 use contract::progress::Progress;
 use contract::record::{Draining, Fetching, GroupRecord, RevisionOutcome, RevisionRecord, Slot};
 
+use super::super::commit::staging;
 use super::super::commit::{Bundle, Outbox, key, put_entry};
-use super::super::staging;
 use super::upgrades::{image, patch};
 use super::*;
 

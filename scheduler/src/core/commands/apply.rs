@@ -1,0 +1,221 @@
+//! Reads the command stream: refuses a command with a reason, or applies it.
+//!
+//! The effect, the outcome and the cursor are one bundle and therefore one transaction. So a command takes effect exactly once,
+//! also after a failover, and a repeated command gets the outcome of the first.
+
+use contract::backup::Step;
+use contract::command::{Command, Outcome, Refusal, Verb, Verdict};
+use contract::keys;
+use contract::name::{CommandId, GroupName};
+use contract::notice::DeadLetter;
+use contract::record::{CallbacksRecord, Cursor, GroupRecord};
+
+use crate::core::commit::{self, Bundle};
+use crate::core::events::command::CommandEvent;
+use crate::core::io::{Delivery, Effect, Inbox, Mutant, Write};
+use crate::core::leader::Leading;
+use crate::core::state::Warning;
+use crate::core::state::quarantine::{Object, Scope, attempt};
+use crate::core::state::revisions::Origin;
+use crate::core::{observe, reconcile};
+
+use super::admission::Admission;
+use super::rollout::{self, Gate};
+use super::{cluster, create, dependencies, evacuate, limits, nodes, restore, scale, spec, strategy};
+
+/// Callbacks at most: every notice is sent to each of them.
+const MOST_CALLBACKS: usize = 64;
+/// Id in the outcome of a message that names no command.
+const UNREADABLE: &str = "malformed";
+
+impl Leading<'_> {
+    /// The next message of the command stream.
+    pub(in crate::core) fn command(&mut self, delivery: Delivery) {
+        if self.lead.restoring {
+            // It waits in the stream: the next leader reads on from the cursor, which stays where it is.
+            return;
+        }
+        let Delivery { stream, sequence, stored_at, reply, command } = delivery;
+        let cursor = &self.state.cursor;
+        let seen = cursor.stream == stream && sequence <= cursor.sequence;
+        if seen && !self.has_mutant(Mutant::NoDeduplication) {
+            return self.answer_again(command.ok().map(|command| command.id), reply);
+        }
+        if observe::older_store::waits_for_recovery(self, stored_at) {
+            // The command waits in the stream and the cursor stays before it: the leader after the restore runs it. Only a
+            // restore runs now.
+            match command {
+                Ok(command) if matches!(command.verb, Verb::Restore { .. }) => self.execute(command, reply),
+                Ok(_) | Err(_) => {}
+            }
+            return;
+        }
+        self.state.cursor = Cursor { stream, sequence, stored_at };
+        match command {
+            Ok(command) => self.execute(command, reply),
+            Err(letter) => self.refuse_unreadable(letter, reply),
+        }
+    }
+
+    /// A message that was applied before: repeats the outcome if it is still known.
+    fn answer_again(&mut self, id: Option<CommandId>, reply: Option<Inbox>) {
+        let outcome = id.and_then(|id| self.state.outcomes.get(&id).cloned());
+        self.emit(resolve(reply, outcome));
+    }
+
+    fn refuse_unreadable(&mut self, letter: DeadLetter, reply: Option<Inbox>) {
+        let verdict = Verdict::Refused(Refusal::Malformed { reason: letter.reason.clone() });
+        let named = id_of(&letter);
+        // The outcome of this id stays, even if another message uses the id.
+        let known = named.as_ref().and_then(|id| self.state.outcomes.get(id)).cloned();
+        let is_new = named.is_some() && known.is_none();
+        let refused = |id| Outcome { id, at: self.now, verdict, digest: None };
+        let outcome = known.or_else(|| named.or_else(|| UNREADABLE.parse().ok()).map(refused));
+        let mut writes = vec![self.cursor_write()];
+        if let Some(outcome) = outcome.as_ref().filter(|_| is_new) {
+            writes.extend(self.keep_outcome(outcome));
+        }
+        let mut effects = vec![Effect::Bury(letter)];
+        effects.extend(resolve(reply, outcome));
+        self.decide(Bundle { writes, effects, ..Bundle::default() });
+    }
+
+    /// Notes what became of a command; the writes that store it and make room for it.
+    fn keep_outcome(&mut self, outcome: &Outcome) -> Vec<Write> {
+        self.state.outcomes.insert(outcome.clone());
+        let forgotten = self.state.outcomes.forget_surplus(self.settings.most_outcomes);
+        let mut writes: Vec<Write> = forgotten.iter().map(|id| Write::Delete { key: keys::outcome(id) }).collect();
+        writes.push(expiring(commit::put(keys::outcome(&outcome.id), outcome)));
+        writes
+    }
+
+    fn execute(&mut self, command: Command, reply: Option<Inbox>) {
+        if let Some(outcome) =
+            self.state.outcomes.get(&command.id).filter(|_| !self.has_mutant(Mutant::NoDeduplication))
+        {
+            let effects = resolve(reply, Some(outcome.clone()));
+            let writes = vec![self.cursor_write()];
+            return self.decide(Bundle { writes, effects, ..Bundle::default() });
+        }
+        let asked = CommandEvent::of(&command, self.now);
+        let has_event = !matches!(command.verb, Verb::Restore { step: Step::Stage { .. } });
+        let scope = Scope::of(&command.verb);
+        let (mut bundle, verdict) = match attempt(|| self.apply(command.verb, &command.by)) {
+            Ok(Ok(bundle)) => (bundle, Verdict::Accepted),
+            Ok(Err(refusal)) => (Bundle::default(), Verdict::Refused(refusal)),
+            Err(panic) => {
+                self.restore_scope(scope);
+                let reason =
+                    format!("the scheduler panicked while it applied the command: {panic}; please report this");
+                (Bundle::default(), Verdict::Refused(Refusal::Unfit { reason }))
+            }
+        };
+        bundle.command = Some((command.id.clone(), reply.clone()));
+        let outcome = Outcome { id: command.id, at: self.now, verdict, digest: command.digest };
+        bundle.writes.extend(self.keep_outcome(&outcome));
+        bundle.writes.push(self.cursor_write());
+        bundle.effects.extend(has_event.then(|| asked.with_outcome(&outcome.verdict)));
+        bundle.effects.extend(resolve(reply, Some(outcome)));
+        self.decide(bundle);
+    }
+
+    fn apply(&mut self, verb: Verb, by: &str) -> Result<Bundle, Refusal> {
+        let refuses = self.state.engine.refuses_changes() && !verb.passes_read_only();
+        if refuses && !self.has_mutant(Mutant::NoBrakes) {
+            return Err(Refusal::ReadOnly);
+        }
+        limits::check_store_size(self, &verb)?;
+        match verb {
+            Verb::CreateGroup { spec } => create::create_group(self, *spec, by),
+            Verb::RemoveGroup { name, removal } => reconcile::removal::remove_group(self, &name, removal),
+            Verb::Replica { name, num_instances, restart_policy } => {
+                scale::replica(self, &name, num_instances, restart_policy)
+            }
+            Verb::PatchSpec { name, pod, cause } => {
+                spec::patch_spec(self, &name, *pod, Origin { by: by.to_owned(), cause, ..Origin::default() })
+            }
+            Verb::PatchStrategy { name, fields } => strategy::patch_strategy(self, &name, &fields),
+            Verb::Rollout { name, release, action } => rollout::rollout(self, &name, release, action, by),
+            Verb::SetGate { name, instance, gate, is_true, version } => {
+                rollout::set_gate(self, &name, &Gate { instance, name: gate, is_true, version })
+            }
+            Verb::Drained { name, instance } => rollout::drained(self, &name, instance),
+            Verb::Operate { name, act, instance } => scale::operate(self, &name, act, instance),
+            Verb::Drift { drift, group } => evacuate::drift(self, &drift, group.as_ref()),
+            Verb::Evacuate { node } => evacuate::evacuate(self, node),
+            Verb::Node { node, change } => nodes::change_node(self, &node, change, by),
+            Verb::CreateDependency { pod } => dependencies::create_dependency(self, *pod),
+            Verb::UpdateDependency { pod } => dependencies::update_dependency(self, *pod),
+            Verb::RemoveDependency { name, force } => dependencies::remove_dependency(self, &name, force),
+            Verb::AddCallback { url } => self.add_callback(url),
+            Verb::RemoveCallback { url } => self.remove_callback(&url),
+            Verb::Configure { readonly, maintenance } => Ok(cluster::configure(self, readonly, maintenance)),
+            Verb::RunEngine { running } => Ok(cluster::run_engine(self, running)),
+            Verb::Guard { working } => Ok(cluster::guard(self, working)),
+            Verb::SetConstraint { constraint } => cluster::set_constraint(self, constraint),
+            Verb::RemoveConstraint { kind } => cluster::remove_constraint(self, &kind),
+            Verb::Restore { step } => restore::restore(self, step),
+        }
+    }
+
+    fn add_callback(&mut self, url: String) -> Result<Bundle, Refusal> {
+        if self.state.callbacks.contains(&url) {
+            return Ok(Bundle::default());
+        }
+        if self.state.callbacks.len() >= MOST_CALLBACKS {
+            return Err(Refusal::Limit { what: "callbacks".to_owned(), limit: MOST_CALLBACKS as u64 });
+        }
+        self.state.callbacks.insert(url);
+        Ok(self.callbacks_bundle())
+    }
+
+    fn remove_callback(&mut self, url: &str) -> Result<Bundle, Refusal> {
+        if !self.state.callbacks.remove(url) {
+            return Err(Refusal::CallbackUnknown);
+        }
+        Ok(self.callbacks_bundle())
+    }
+
+    fn callbacks_bundle(&mut self) -> Bundle {
+        self.state.callbacks_unread = false;
+        self.state.warnings.remove(&Warning::CallbacksUnread);
+        let record = CallbacksRecord { urls: self.state.callbacks.clone() };
+        Bundle { writes: vec![commit::put(keys::CALLBACKS.to_owned(), &record)], ..Bundle::default() }
+    }
+
+    fn cursor_write(&self) -> Write {
+        commit::put(keys::CURSOR.to_owned(), &self.state.cursor)
+    }
+}
+
+/// The id of a command that cannot be read. It is the first field, so it survives truncation.
+fn id_of(letter: &DeadLetter) -> Option<CommandId> {
+    letter.payload.strip_prefix("{\"id\":\"")?.split('"').next()?.parse().ok()
+}
+
+pub(in crate::core) fn resolve(reply: Option<Inbox>, outcome: Option<Outcome>) -> Vec<Effect> {
+    reply.zip(outcome).map(|(inbox, outcome)| Effect::Resolve { inbox, outcome }).into_iter().collect()
+}
+
+pub(in crate::core) fn expiring(write: Write) -> Write {
+    match write {
+        Write::Put { key, value, .. } => Write::Put { key, value, expires: true },
+        Write::Delete { key } => Write::Delete { key },
+    }
+}
+
+impl Leading<'_> {
+    pub(in crate::core) fn admission(&self) -> Admission<'_> {
+        Admission { state: self.state, settings: self.settings, now: self.now }
+    }
+
+    /// Changes a record and marks its group. The orders change for pods that already run.
+    pub(in crate::core) fn change_record(&mut self, name: &GroupName, record: GroupRecord) -> Bundle {
+        self.end_quarantine(&Object::Group(name.clone()), "a command changed it");
+        let before = self.state.assignments(name);
+        let writes = vec![reconcile::apply::set_record(self, name, record)];
+        let changes = before.changes_to(&self.state.assignments(name));
+        self.lead.to_reconcile.insert(name.clone());
+        Bundle { writes, changes, ..Bundle::default() }
+    }
+}

@@ -1,0 +1,205 @@
+//! Commands about a rollout: pause, resume, confirm, skip, abort, undo, freeze; readiness gates; drained instances.
+//!
+//! A repeated command is accepted and changes nothing. A pause is stored in the group's spec and outlives the rollout;
+//! everything else is stored with the rollout or the instances.
+
+use contract::command::{Refusal, RolloutAction};
+use contract::keys;
+use contract::name::GroupName;
+use contract::record::{Filling, Slot};
+use planner::rollout::controller::{self, Control, RolloutState};
+
+use crate::core::commit::{self, Bundle};
+use crate::core::events;
+use crate::core::leader::Leading;
+use crate::core::state::Group;
+use crate::core::state::revisions::Origin;
+
+use super::spec;
+
+/// Target of a rollout that was never planned: no revision.
+const NOWHERE: u32 = u32::MAX;
+
+/// A change of a readiness gate.
+#[derive(Debug)]
+pub(in crate::core) struct Gate {
+    pub(in crate::core) instance: u32,
+    pub(in crate::core) name: String,
+    pub(in crate::core) is_true: bool,
+    /// Only of the pod of this version.
+    pub(in crate::core) version: Option<u32>,
+}
+
+/// Controls the rollout of a group.
+pub(in crate::core) fn rollout(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    release: Option<u32>,
+    action: RolloutAction,
+    by: &str,
+) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let current = group.record.spec.version;
+    if release.is_some_and(|release| release != current) {
+        return Err(Refusal::ReleaseUnknown { release, current: Some(current) });
+    }
+    match action {
+        RolloutAction::Undo { revision, cause } => {
+            undo(leading, name, revision, Origin { by: by.to_owned(), cause, ..Origin::default() })
+        }
+        RolloutAction::Pause => control(leading, name, Control::Pause),
+        RolloutAction::Resume => control(leading, name, Control::Resume),
+        RolloutAction::Confirm { group } => control(leading, name, Control::Confirm(group)),
+        RolloutAction::Skip { group } => control(leading, name, Control::Skip(group)),
+        RolloutAction::Abort => control(leading, name, Control::Abort),
+        RolloutAction::Freeze => control(leading, name, Control::Freeze),
+        RolloutAction::Unfreeze => control(leading, name, Control::Unfreeze),
+    }
+}
+
+fn undo(leading: &mut Leading<'_>, name: &GroupName, revision: Option<u32>, origin: Origin) -> Result<Bundle, Refusal> {
+    let back = leading.admission().rollback_target(name, revision)?;
+    if back.is_present {
+        return Ok(Bundle::default());
+    }
+    let respec = leading.admission().undone(name, &back)?;
+    Ok(spec::change_spec(leading, name, respec, Origin { copies: Some(back.number), ..origin }))
+}
+
+fn control(leading: &mut Leading<'_>, name: &GroupName, control: Control) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    if !group.record.spec.has_strategy() {
+        let reason = "the PodGroup names no Strategy other than Serial, so it has no release to say that to; undo works, \
+                      and cmd=strategy gives it one";
+        return Err(Refusal::Unfit { reason: reason.to_owned() });
+    }
+    let before = addressed(group, control);
+    let refused = |refusal| refusal_of(refusal, control, &before);
+    let after = controller::apply(&before, control, leading.now.into()).map_err(refused)?;
+    let paused = match control {
+        Control::Pause => true,
+        Control::Resume => false,
+        Control::Confirm(_) | Control::Skip(_) | Control::Abort | Control::Freeze | Control::Unfreeze => {
+            group.record.spec.paused
+        }
+    };
+    let after = RolloutState { is_paused: paused, ..after };
+    if after == before && paused == group.record.spec.paused {
+        return Ok(Bundle::default());
+    }
+    let mut record = group.record.clone();
+    record.spec.paused = paused;
+    record.updated_at = leading.now;
+    let told = events::rollout::between(name, Some(&before), &after, leading.now);
+    let mut bundle = leading.change_record(name, record);
+    bundle.effects.extend(told);
+    bundle.writes.push(commit::put(keys::release(name), &after));
+    if let Some(group) = leading.state.groups.get_mut(name) {
+        group.release = Some(after);
+    }
+    Ok(bundle)
+}
+
+/// Sets a readiness gate of an instance.
+pub(in crate::core) fn set_gate(leading: &mut Leading<'_>, name: &GroupName, gate: &Gate) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let gates = &group.record.spec.readiness_gates;
+    if !gates.contains(&gate.name) {
+        let known = if gates.is_empty() { "none".to_owned() } else { gates.join(", ") };
+        let reason = format!("the PodGroup has no readiness gate {:?}; its ReadinessGates are: {known}", gate.name);
+        return Err(Refusal::Unfit { reason });
+    }
+    let now = leading.now;
+    let is_meant = |pod: &Slot| gate.version.is_none_or(|version| version == pod.version);
+    if !slot_of(group, gate.instance)?.pods().any(is_meant) {
+        let which = gate.version.map(|version| format!(" of version {version}")).unwrap_or_default();
+        let reason = format!("instance {} has no pod{which} now", gate.instance);
+        return Err(Refusal::Unfit { reason });
+    }
+    let set = |pod: &mut Slot| match (is_meant(pod), gate.is_true) {
+        (false, _) => {}
+        (true, true) => drop(pod.gates.entry(gate.name.clone()).or_insert(now)),
+        (true, false) => {
+            if pod.gates.remove(&gate.name).is_some() {
+                pod.gates_closed_at = now;
+            }
+        }
+    };
+    Ok(change_pods(leading, name, gate.instance, set))
+}
+
+/// An instance is drained. For an instance that is not being drained this changes nothing: the command may be a repetition, and
+/// the pod may be gone.
+pub(in crate::core) fn drained(leading: &mut Leading<'_>, name: &GroupName, instance: u32) -> Result<Bundle, Refusal> {
+    slot_of(leading.admission().present(name)?, instance)?;
+    let answer = |pod: &mut Slot| {
+        if let Some(draining) = &mut pod.draining {
+            draining.is_answered = true;
+        }
+    };
+    Ok(change_pods(leading, name, instance, answer))
+}
+
+/// Changes the stored fields of the pods of one instance.
+fn change_pods(leading: &mut Leading<'_>, name: &GroupName, instance: u32, change: impl Fn(&mut Slot)) -> Bundle {
+    let Some(group) = leading.state.groups.get(name) else { return Bundle::default() };
+    let mut slots = group.slots().to_vec();
+    let index = usize::try_from(instance).unwrap_or(0).saturating_sub(1);
+    if let Some(slot) = slots.get_mut(index) {
+        change(slot);
+        slot.next.as_deref_mut().map(change).unwrap_or_default();
+    }
+    if slots == group.slots() {
+        return Bundle::default();
+    }
+    let effects = events::rollout::drained(name, group.slots(), &slots, leading.now);
+    let mut bundle = Bundle { effects, ..Bundle::default() };
+    bundle.put_slots(name, &slots);
+    leading.state.set_slots(name, slots);
+    leading.lead.to_reconcile.insert(name.clone());
+    bundle
+}
+
+/// The rollout that a command addresses. A pause and a freeze belong to the group and pass from rollout to rollout; everything
+/// else addresses the rollout to the current revision, which before its first plan is an empty one.
+fn addressed(group: &Group, control: Control) -> RolloutState {
+    let target = group.record.spec.version;
+    let known = group.release.as_ref();
+    match control {
+        Control::Pause | Control::Resume | Control::Freeze | Control::Unfreeze => {
+            known.cloned().unwrap_or_else(|| RolloutState::toward(NOWHERE))
+        }
+        Control::Confirm(_) | Control::Skip(_) | Control::Abort => match known {
+            Some(release) if release.target == target => release.clone(),
+            Some(RolloutState { is_paused, is_frozen, sized, .. }) => RolloutState {
+                is_paused: *is_paused,
+                is_frozen: *is_frozen,
+                sized: *sized,
+                ..RolloutState::toward(target)
+            },
+            None => RolloutState::toward(target),
+        },
+    }
+}
+
+/// An instance that is there.
+fn slot_of(group: &Group, instance: u32) -> Result<&Slot, Refusal> {
+    let instances = u32::try_from(group.record.spec.num_instances).unwrap_or(0);
+    let index = usize::try_from(instance).unwrap_or(0).checked_sub(1);
+    let slot = index.and_then(|index| group.slots().get(index));
+    let is_there = |slot: &&Slot| slot.filling != Filling::Nothing;
+    slot.filter(is_there).ok_or(Refusal::InstanceUnknown { instance, instances })
+}
+
+fn refusal_of(refusal: controller::Refusal, control: Control, release: &RolloutState) -> Refusal {
+    let (target, group) = (release.target, release.batch);
+    match (refusal, control) {
+        (controller::Refusal::NotWaiting, _) => Refusal::NotWaiting { release: target, group },
+        (controller::Refusal::OtherBatch { current }, Control::Confirm(asked) | Control::Skip(asked)) => {
+            Refusal::OtherGroup { release: target, asked, current }
+        }
+        (controller::Refusal::OtherBatch { .. } | controller::Refusal::Over, _) => {
+            Refusal::ReleaseOver { release: target }
+        }
+    }
+}

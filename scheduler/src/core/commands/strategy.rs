@@ -1,0 +1,149 @@
+//! Decides whether a patch of the rollout fields (strategy, gates, drain) is allowed and what the record becomes.
+//!
+//! Named fields are merged into the spec, `null` removes a field, and the revision stays, so no instance changes. Readiness
+//! gates apply only to pods that are created with them. A serial upgrade and a rollout with a strategy store their progress in
+//! different places, so a group can switch between them only while nothing is in progress.
+
+use contract::command::{Operation, Refusal};
+use contract::keys;
+use contract::name::GroupName;
+use contract::record::{Filling, GroupRecord, Slot};
+use contract::spec::PodGroupSpec;
+use contract::time::Timestamp;
+use contract::validate::{Flaw, sentence};
+use serde_json::{Map, Value};
+
+use crate::core::commit::Bundle;
+use crate::core::io::Write;
+use crate::core::leader::Leading;
+use crate::core::state::Group;
+
+use super::admission::Admission;
+
+impl Admission<'_> {
+    /// The group with these fields changed; none when nothing changes.
+    pub(in crate::core) fn with_strategy_fields(
+        &self,
+        group: &Group,
+        fields: &Map<String, Value>,
+    ) -> Result<Option<GroupRecord>, Refusal> {
+        let spec = group.record.spec.with_release_fields(fields).map_err(|flaws| unfit(&flaws))?;
+        self.with_strategy(group, spec)
+    }
+
+    /// The group with the rollout fields of another spec; none when they are equal.
+    pub(in crate::core) fn with_strategy_of(
+        &self,
+        group: &Group,
+        other: &PodGroupSpec,
+    ) -> Result<Option<GroupRecord>, Refusal> {
+        self.with_strategy(group, group.record.spec.with_release_fields_of(other))
+    }
+
+    fn with_strategy(&self, group: &Group, spec: PodGroupSpec) -> Result<Option<GroupRecord>, Refusal> {
+        if spec == group.record.spec {
+            return Ok(None);
+        }
+        spec.validate().map_err(|flaws| unfit(&flaws))?;
+        if spec.has_strategy() != group.record.spec.has_strategy() {
+            busy(group).map_or(Ok(()), |reason| Err(Refusal::Unfit { reason }))?;
+        }
+        let spec = PodGroupSpec { updated_at: self.now, ..spec };
+        Ok(Some(GroupRecord { spec, updated_at: self.now, ..group.record.clone() }))
+    }
+}
+
+fn unfit(flaws: &[Flaw]) -> Refusal {
+    Refusal::Unfit { reason: sentence(flaws) }
+}
+
+/// The instances after gates were added; none when nothing changes. Existing pods were created without these gates and would be
+/// unready until a client sets them, so for existing pods the new gates are true until a client sets them to false.
+pub(in crate::core) fn past_new_gates(group: &Group, before: &PodGroupSpec) -> Option<Vec<Slot>> {
+    let gates = group.record.spec.readiness_gates.iter();
+    let added: Vec<&String> = gates.filter(|gate| !before.readiness_gates.contains(*gate)).collect();
+    let mut slots = group.slots().to_vec();
+    for slot in &mut slots {
+        slot.next.as_deref_mut().into_iter().for_each(|next| pass(next, &added));
+        pass(slot, &added);
+    }
+    (slots != group.slots()).then_some(slots)
+}
+
+fn pass(pod: &mut Slot, gates: &[&String]) {
+    let is_made = pod.filling == Filling::Pod && pod.node.is_some() && pod.leaves.is_none();
+    for gate in gates.iter().filter(|_| is_made) {
+        pod.gates.entry((*gate).clone()).or_insert(Timestamp::NEVER);
+    }
+}
+
+/// Why a group cannot switch between Serial and another strategy now, and the remedy.
+fn busy(group: &Group) -> Option<String> {
+    let record = &group.record;
+    let present = record.spec.version;
+    let is_behind = |slot: &Slot| slot.version != present && !record.equals.contains(&slot.version);
+    let numbers = |is_so: &dyn Fn(&Slot) -> bool| {
+        let found =
+            (1..).zip(group.slots()).filter(|(_, slot)| is_so(slot)).map(|(number, _): (u32, _)| number.to_string());
+        found.collect::<Vec<_>>().join(", ")
+    };
+    let holes = numbers(&|slot| slot.filling == Filling::Nothing);
+    let is_open = group.release.as_ref().is_some_and(|release| release.target != present || release.is_open());
+    let is_led = record.operation.as_ref().is_some_and(|operation| match operation.kind {
+        Operation::Deploying | Operation::Scheduling | Operation::Upgrading => true,
+        Operation::Drifting
+        | Operation::Starting
+        | Operation::Stopping
+        | Operation::Restarting
+        | Operation::Removing => false,
+    });
+    let mixed = group.slots().iter().flat_map(Slot::pods).any(is_behind);
+    let doubled = group.slots().iter().any(|slot| slot.next.is_some() || slot.filling == Filling::Retired);
+    if is_led || doubled || (record.spec.has_strategy() && is_open) {
+        return Some(format!(
+            "revision {present} is still being released: wait for its end, or abort it, and change the strategy then"
+        ));
+    }
+    if mixed {
+        return Some(format!(
+            "instances run other revisions than {present}: undo or release anew first, and change the strategy then"
+        ));
+    }
+    (!holes.is_empty() && record.spec.has_strategy()).then(|| {
+        let (are, all) =
+            if holes.contains(',') { ("are no instances", "there are") } else { ("is no instance", "there is") };
+        format!("there {are} {holes}, and Serial counts without gaps: add instances until {all}")
+    })
+}
+
+/// Another way to be changed.
+pub(in crate::core) fn patch_strategy(
+    leading: &mut Leading<'_>,
+    name: &GroupName,
+    fields: &Map<String, Value>,
+) -> Result<Bundle, Refusal> {
+    let group = leading.admission().present(name)?;
+    let before = group.record.spec.clone();
+    let Some(record) = leading.admission().with_strategy_fields(group, fields)? else { return Ok(Bundle::default()) };
+    let mut bundle = leading.change_record(name, record);
+    bundle.add_writes(pass_new_gates(leading, name, &before));
+    bundle.writes.extend(drop_unused_rollout(leading, name));
+    Ok(bundle)
+}
+
+/// Existing pods do not wait for gates that were added.
+pub(super) fn pass_new_gates(leading: &mut Leading<'_>, name: &GroupName, before: &PodGroupSpec) -> Bundle {
+    let mut bundle = Bundle::default();
+    let Some(slots) = leading.state.groups.get(name).and_then(|group| past_new_gates(group, before)) else {
+        return bundle;
+    };
+    bundle.put_slots(name, &slots);
+    leading.state.set_slots(name, slots);
+    bundle
+}
+
+/// A serial upgrade does not use the rollout record, and a later rollout starts from the instances.
+pub(super) fn drop_unused_rollout(leading: &mut Leading<'_>, name: &GroupName) -> Option<Write> {
+    let group = leading.state.groups.get_mut(name).filter(|group| !group.record.spec.has_strategy())?;
+    group.release.take().map(|_| Write::Delete { key: keys::release(name) })
+}

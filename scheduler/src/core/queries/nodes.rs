@@ -1,0 +1,86 @@
+//! Answers queries about nodes: the list, and everything about one of them.
+
+use contract::name::NodeName;
+use contract::node::{NodePage, NodePod};
+use contract::pod_id::PodId;
+use contract::query::NodeView;
+use contract::report::PodFacts;
+use planner::placement::Candidate;
+
+use crate::core::reconcile::waits;
+
+use super::Queries;
+
+impl Queries<'_> {
+    pub(in crate::core) fn nodes(&self) -> Vec<NodeView> {
+        self.state.nodes.iter().map(|(name, host)| self.node(name, host)).collect()
+    }
+
+    fn node(&self, name: &NodeName, host: &Candidate) -> NodeView {
+        let pods = self.state.assigned.get(name);
+        let specs = pods
+            .into_iter()
+            .flatten()
+            .filter_map(|(pod, version)| Some(self.state.groups.get(&pod.group)?.pod(*version)?.containers.len()));
+        let containers = specs.sum::<usize>() + self.state.dependencies.containers_on(name);
+        NodeView {
+            name: name.clone(),
+            liveness: host.liveness,
+            engine: host.engine,
+            facts: host.facts.clone(),
+            used_cpu_millis: host.used.cpu_millis,
+            used_memory: host.used.memory,
+            containers: u32::try_from(containers).unwrap_or(u32::MAX),
+            instances: pods.map_or(0, |pods| u32::try_from(pods.len()).unwrap_or(u32::MAX)),
+            cordon: self.state.intents.get(name).and_then(|intent| intent.cordon.clone()),
+        }
+    }
+
+    /// Everything about one node.
+    pub(in crate::core) fn node_page(&self, name: &NodeName) -> Option<NodePage> {
+        let host = self.state.nodes.get(name)?;
+        let observed = self.reports.get(name);
+        let reported = observed.and_then(|observed| observed.report.as_ref()).map(|report| &report.pods);
+        let placed = self.state.assigned.get(name);
+        let mut pods: Vec<NodePod> = placed.into_iter().flatten().map(|(pod, _)| self.placed_on(name, pod)).collect();
+        // Other reported pods are on their way out; dependency pods are not listed.
+        let is_placed = |pod: &PodId| placed.is_some_and(|placed| placed.contains_key(pod));
+        let others = reported.into_iter().flatten().filter(|(pod, _)| pod.instance > 0 && !is_placed(pod));
+        pods.extend(others.map(|(pod, facts)| self.line_of(name, pod, Some(facts), true)));
+        let intent = self.state.intents.get(name);
+        Some(NodePage {
+            node: self.node(name, host),
+            said: intent.map(|intent| intent.labels.clone()).unwrap_or_default(),
+            identity: self.reports.identity(name).to_owned(),
+            heard_at: observed.and_then(|observed| observed.heard_at),
+            removing: intent.is_some_and(|intent| intent.removing),
+            pods,
+            duplicate_agent: self.reports.duplicate_agents.of(name, self.now, self.settings.lost_after).cloned(),
+        })
+    }
+
+    fn placed_on(&self, node: &NodeName, pod: &PodId) -> NodePod {
+        self.line_of(node, pod, self.reports.pod(node, pod), false)
+    }
+
+    fn line_of(&self, node: &NodeName, pod: &PodId, seen: Option<&PodFacts>, leaving: bool) -> NodePod {
+        let group = self.state.groups.get(&pod.group);
+        let spec = group.and_then(|group| group.pod(group.version_of(pod)));
+        let said = seen.map(|seen| seen.last_error.clone()).filter(|text| !text.is_empty());
+        let exit = || seen.and_then(PodFacts::present_exit).map(|exit| exit.describe(self.now));
+        let wanted = group.map(|group| group.record.last_error.clone());
+        let leaves = group.filter(|group| group.record.drifts.iter().any(|drift| drift.from == *node));
+        let waits = leaves.and_then(|group| waits::of_moves(self.state, self.reports, &pod.group, group));
+        let index = usize::try_from(pod.instance).unwrap_or(0).checked_sub(1);
+        let slot = group.zip(index).and_then(|(group, index)| group.slots().get(index));
+        let unplaced = slot.map(|slot| slot.why.clone()).filter(|why| !why.is_empty());
+        NodePod {
+            pod: pod.clone(),
+            state: seen.map(|seen| seen.state).unwrap_or_default(),
+            health: seen.map(|seen| seen.health).unwrap_or_default(),
+            bound: spec.is_some_and(|spec| spec.is_stateful()),
+            leaving,
+            why: waits.map(|wait| wait.reason).or(said).or_else(exit).or(unplaced).or(wanted).unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The state that all folders share: groups, nodes, dependency pods, outcomes, switches, quarantine. Nothing here decides.
+//!
+//! `load` and `mirror` fill it from the store, `commands` and `reconcile` change it together with the bundle that stores the
+//! change. [`State::set_slots`] is the only place that changes instances, because the instances, the used capacity of nodes and
+//! the index of assigned pods must change together.
+//!
+//! Example: a plan moves instance 2 of `web` from node-1 to node-2. `set_slots` stores the new instance, subtracts its need from
+//! node-1, adds it to node-2, and moves the pod in `assigned`.
+
+pub(in crate::core) mod dependencies;
+mod group;
+pub(in crate::core) mod load;
+mod mirror;
+pub(in crate::core) mod nodes;
+mod outcomes;
+pub(in crate::core) mod quarantine;
+pub(in crate::core) mod revisions;
+
+pub(in crate::core) use self::group::{Group, is_removal, pod_id, pods_of};
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use contract::backup::RestoreRecord;
+use contract::name::{GroupName, NodeName};
+use contract::node::NodeIntent;
+use contract::pod_id::PodId;
+use contract::progress::Progress;
+use contract::query::Liveness;
+use contract::record::{Cursor, GroupRecord, NodeRecord, Slot};
+use contract::report::{EngineState, NodeFacts};
+use contract::spec::PodSpec;
+use contract::store::StoreRecord;
+use contract::switches::{Constraint, EngineRecord};
+use planner::placement::{Candidate, Need, Tenants};
+use planner::ports::Claims;
+
+use crate::core::observe::history::Histories;
+use crate::core::reconcile::ports;
+
+use self::dependencies::Dependencies;
+use self::group::is_as_placed;
+use self::nodes::Nodes;
+use self::outcomes::Outcomes;
+use self::quarantine::Quarantine;
+
+/// Intents, placements and nodes.
+#[derive(Debug, Default)]
+pub(in crate::core) struct State {
+    pub(in crate::core) groups: BTreeMap<GroupName, Group>,
+    /// Every node known from the store or from its reports.
+    pub(in crate::core) nodes: Nodes,
+    /// Settings of operators for nodes: cordon, labels, removal.
+    pub(in crate::core) intents: BTreeMap<NodeName, NodeIntent>,
+    /// Nodes that are forgotten once nothing is placed there.
+    pub(in crate::core) removing: BTreeSet<NodeName>,
+    /// Node records as stored, or about to be.
+    pub(in crate::core) records: BTreeMap<NodeName, NodeRecord>,
+    /// Which pods are placed on which node, and the version each of them has: not always the one in its name.
+    pub(in crate::core) assigned: BTreeMap<NodeName, BTreeMap<PodId, u32>>,
+    pub(in crate::core) cursor: Cursor,
+    /// Why the cursor cannot be read.
+    pub(in crate::core) no_cursor: Option<String>,
+    /// Which store this is.
+    pub(in crate::core) store: StoreRecord,
+    /// The commits it holds; none when only older schedulers have led over it.
+    pub(in crate::core) progress: Option<Progress>,
+    /// A backup that is to replace everything stored.
+    pub(in crate::core) restore: Option<RestoreRecord>,
+    /// Why no scheduler may lead over this store: its identity, or the record of a restore, cannot be read.
+    pub(in crate::core) unsound: Option<String>,
+    /// Problems of the control plane itself, for `deployctl status`.
+    pub(in crate::core) warnings: BTreeMap<Warning, String>,
+    /// Nodes that belong to another store.
+    pub(in crate::core) foreign_store: BTreeSet<NodeName>,
+    /// Groups whose record or placement cannot be read: they exist, and agents spare their containers.
+    pub(in crate::core) spared: BTreeSet<GroupName>,
+    pub(in crate::core) dependencies: Dependencies,
+    pub(in crate::core) callbacks: BTreeSet<String>,
+    /// The record of the constraints cannot be read: nothing is placed until a command replaces it.
+    pub(in crate::core) constraints_unread: bool,
+    /// The record of the callbacks cannot be read.
+    pub(in crate::core) callbacks_unread: bool,
+    /// The engine's switches.
+    pub(in crate::core) engine: EngineRecord,
+    /// The stored switches cannot be read: the next change replaces them.
+    pub(in crate::core) engine_unread: bool,
+    /// Constraints of every placement, by type.
+    pub(in crate::core) constraints: BTreeMap<String, Constraint>,
+    /// Which groups own stream ports and which wait for them; follows from the records.
+    pub(in crate::core) claims: Claims,
+    /// When containers started and stopped.
+    pub(in crate::core) histories: Histories,
+    pub(in crate::core) outcomes: Outcomes,
+    /// Objects that the leader does not reconcile because of an error.
+    pub(in crate::core) quarantine: Quarantine,
+}
+
+/// What may be wrong with the control plane itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::core) enum Warning {
+    /// The store came back with an older state.
+    StoreBehind,
+    /// This scheduler's clock and that of NATS differ.
+    Clock,
+    /// The record of the constraints cannot be read.
+    ConstraintsUnread,
+    /// The record of the callbacks cannot be read.
+    CallbacksUnread,
+    /// The store has no space left and refuses every write.
+    StoreFull,
+}
+
+impl State {
+    /// Adds a group, or gives the group of that name another record.
+    pub(in crate::core) fn put_group(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
+        let before = self.groups.get(name).cloned();
+        self.drop_group(name);
+        if let Some(claim) = ports::claim(&record) {
+            self.claims.set(name, claim);
+        }
+        let mut group = match before {
+            Some(before) => before.with_record(record, quota_cores),
+            None => Group::new(record, quota_cores),
+        };
+        let slots = std::mem::take(&mut group.slots);
+        self.groups.insert(name.clone(), group);
+        self.set_slots(name, slots);
+    }
+
+    /// Changes the record of a group. Specs and port claims are derived again only if they changed.
+    pub(in crate::core) fn set_record(&mut self, name: &GroupName, record: GroupRecord, quota_cores: u32) {
+        let same = |group: &Group| {
+            let before = &group.record;
+            (&before.spec.pod, before.spec.version, &before.former, &before.taken_ports)
+                == (&record.spec.pod, record.spec.version, &record.former, &record.taken_ports)
+        };
+        match self.groups.get_mut(name) {
+            Some(group) if same(group) && !is_removal(&group.record) && !is_removal(&record) => group.record = record,
+            Some(_) | None => self.put_group(name, record, quota_cores),
+        }
+    }
+
+    /// Forgets a group and gives back what it used.
+    pub(in crate::core) fn drop_group(&mut self, name: &GroupName) {
+        self.set_slots(name, Vec::new());
+        self.claims.cancel(name);
+        self.groups.remove(name);
+    }
+
+    /// Changes where a group's instances are, and every index with it.
+    pub(in crate::core) fn set_slots(&mut self, name: &GroupName, slots: Vec<Slot>) {
+        let Some(group) = self.groups.get_mut(name) else { return };
+        let before = std::mem::replace(&mut group.slots, slots);
+        let mut moved = false;
+        // A plan changes few of many instances: only those are updated in the indexes.
+        for index in 0..before.len().max(group.slots.len()) {
+            let (old, new) = (before.get(index), group.slots.get(index));
+            if old.zip(new).is_some_and(|(old, new)| is_as_placed(old, new)) {
+                continue;
+            }
+            moved = true;
+            for pod in old.into_iter().flat_map(Slot::pods) {
+                let Some(node) = &pod.node else { continue };
+                if let Some(pods) = self.assigned.get_mut(node) {
+                    pods.remove(&pod_id(name, index, pod));
+                }
+                if let Some(host) = self.nodes.get_mut(node) {
+                    host.used = host.used.minus(group.need(pod.version));
+                }
+            }
+            for pod in new.into_iter().flat_map(Slot::pods) {
+                let Some(node) = &pod.node else { continue };
+                self.assigned.entry(node.clone()).or_default().insert(pod_id(name, index, pod), pod.version);
+                if let Some(host) = self.nodes.get_mut(node) {
+                    host.used = host.used.plus(group.need(pod.version));
+                }
+            }
+        }
+        if moved {
+            self.dependencies.set_uses(name, group);
+        }
+    }
+
+    /// Updates what a node has, and makes it known if it was not. Returns whether anything changed.
+    pub(in crate::core) fn put_node(&mut self, name: &NodeName, facts: &NodeFacts, engine: EngineState) -> bool {
+        let facts = self.labelled(name, facts);
+        if self.nodes.get(name).is_some_and(|host| host.facts == *facts && host.engine == engine) {
+            // As with nearly every report: the order of the nodes is not touched.
+            return false;
+        }
+        let facts = facts.into_owned();
+        if let Some(host) = self.nodes.get_mut(name) {
+            (host.facts, host.engine) = (facts, engine);
+            return true;
+        }
+        let (cordon, decommissioned) = self.cordon_of(name);
+        let (used, liveness) = (self.used_on(name), Liveness::Unknown);
+        let host = Candidate { facts, used, liveness, engine, cordon, decommissioned };
+        self.nodes.insert(name.clone(), host);
+        true
+    }
+
+    pub(in crate::core) fn used_on(&self, name: &NodeName) -> Need {
+        let pods = self.assigned.get(name).into_iter().flatten();
+        let needs = pods.filter_map(|(pod, version)| Some(self.groups.get(&pod.group)?.need(*version)));
+        needs.fold(self.dependencies.used_on(name), Need::plus)
+    }
+
+    /// The groups with an instance placed on the node.
+    pub(in crate::core) fn groups_on(&self, node: &NodeName) -> BTreeSet<GroupName> {
+        self.assigned.get(node).into_iter().flatten().map(|(pod, _)| pod.group.clone()).collect()
+    }
+
+    /// Groups that agents spare: unreadable ones and orphans.
+    pub(in crate::core) fn untouchable(&self) -> BTreeSet<GroupName> {
+        let orphans = self.groups.iter().filter(|(_, group)| group.is_orphan()).map(|(name, _)| name);
+        self.spared.iter().chain(&self.dependencies.spared).chain(orphans).cloned().collect()
+    }
+}
+
+impl Tenants for State {
+    fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
+        for (pod, version) in self.assigned.get(node).into_iter().flatten() {
+            if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {
+                see(pod, spec);
+            }
+        }
+    }
+}
