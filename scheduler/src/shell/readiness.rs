@@ -1,4 +1,4 @@
-//! Is this scheduler ready? When NATS and etcd answer, the stored state was read once, and no newer scheduler has changed its shape.
+//! Readiness: NATS and etcd answer, the stored state has been read once, and no newer scheduler has migrated it.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use fabric::nats::Bus;
 use tokio::sync::watch;
 
 use super::schema;
-use crate::migration::PRESENT;
+use crate::migration::CURRENT;
 
 const EVERY: Duration = Duration::from_secs(2);
 
-/// Looks every two seconds, and at once when NATS comes or goes or the state is read.
+/// Checks every two seconds, and immediately when NATS connects or disconnects or the stored state was read.
 pub(super) async fn watch(bus: Bus, store: Store, mut mirrored: watch::Receiver<bool>, readiness: Readiness) {
     let mut connected = bus.connected();
     loop {
@@ -23,9 +23,9 @@ pub(super) async fn watch(bus: Bus, store: Store, mut mirrored: watch::Receiver<
         readiness.set(match (nats, etcd, state) {
             (false, _, _) => Err("no connection to NATS".to_owned()),
             (true, Err(error), _) => Err(format!("no answer from etcd: {error}")),
-            (true, Ok(_), false) => Err("the stored state is not read yet".to_owned()),
+            (true, Ok(_), false) => Err("the stored state has not been read yet".to_owned()),
             (true, Ok(stored), true) => {
-                schema::judge(stored.as_deref(), &PRESENT).map(drop).map_err(|error| error.to_string())
+                schema::check_version(stored.as_deref(), &CURRENT).map(drop).map_err(|error| error.to_string())
             }
         });
         tokio::select! {

@@ -1,4 +1,4 @@
-//! One nats-server, one etcd, any number of schedulers, and somebody who talks to them.
+//! One nats-server, one etcd, any number of scheduler processes, and a client of theirs.
 
 use std::process::{Child, Command as Program, ExitStatus, Stdio};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 pub(crate) const LIMIT: Duration = Duration::from_secs(20);
 
-pub(crate) struct Stage {
+pub(crate) struct Cluster {
     pub(crate) nats: NatsServer,
     pub(crate) etcd: EtcdServer,
     pub(crate) bus: Bus,
@@ -28,8 +28,8 @@ pub(crate) struct Scheduler {
     admin: String,
 }
 
-impl Stage {
-    pub(crate) async fn set() -> Self {
+impl Cluster {
+    pub(crate) async fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let nats = NatsServer::start(&dir.path().join("nats"), 0).await.unwrap();
         let etcd = EtcdServer::start(&dir.path().join("etcd"), 0).await.unwrap();
@@ -52,7 +52,6 @@ impl Stage {
         self.scheduler_with(name, &[]).await
     }
 
-    /// Starts a scheduler with further settings and waits until it is ready.
     pub(crate) async fn scheduler_with(&self, name: &str, settings: &[&str]) -> Scheduler {
         let (mut program, admin) = self.program(name);
         program.args(settings);
@@ -69,14 +68,15 @@ impl Stage {
         std::fs::read_to_string(self.dir.path().join(format!("{name}.log"))).unwrap_or_default()
     }
 
-    /// Stores a command as an apiserver does; the subscription hears its outcome.
+    /// Sends a command as an apiserver does; the subscription receives its outcome.
     pub(crate) async fn command(&self, id: &str, verb: Verb) -> Subscription {
         let (parsed, at, by) = (id.parse().unwrap(), Timestamp::from_millis(1), "test".to_owned());
         let command = Command { id: parsed, at, by, verb, digest: None };
-        self.store_raw(id, &command).await
+        self.send_raw(id, &command).await
     }
 
-    pub(crate) async fn store_raw<T: serde::Serialize>(&self, id: &str, value: &T) -> Subscription {
+    /// Sends any value as a command.
+    pub(crate) async fn send_raw<T: serde::Serialize>(&self, id: &str, value: &T) -> Subscription {
         let inbox = self.bus.inbox();
         let outcome = self.bus.subscribe(&inbox).await.unwrap();
         let headers = [(subjects::REPLY_HEADER, inbox.as_str())];
@@ -105,12 +105,12 @@ impl Stage {
             {
                 return (view.scheduler, term.0);
             }
-            assert!(started.elapsed() < LIMIT, "nobody leads");
+            assert!(started.elapsed() < LIMIT, "no scheduler leads");
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Waits until the leader knows so many callbacks.
+    /// Waits until the leader has at least `count` callbacks.
     pub(crate) async fn callbacks(&self, count: usize) -> Vec<String> {
         let started = Instant::now();
         loop {
@@ -129,8 +129,8 @@ pub(crate) fn add_callback(number: usize) -> Verb {
     Verb::AddCallback { url: format!("http://127.0.0.1:1/{number:04}") }
 }
 
-pub(crate) async fn outcome(heard: &mut Subscription) -> Outcome {
-    let message = tokio::time::timeout(LIMIT, heard.next()).await.expect("an outcome in time").expect("open");
+pub(crate) async fn outcome(reply: &mut Subscription) -> Outcome {
+    let message = tokio::time::timeout(LIMIT, reply.next()).await.expect("an outcome in time").expect("open");
     message.decode().unwrap()
 }
 
@@ -152,7 +152,7 @@ impl Scheduler {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
-            assert!(started.elapsed() < LIMIT, "it does not end");
+            assert!(started.elapsed() < LIMIT, "the scheduler does not exit");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     }
@@ -160,7 +160,7 @@ impl Scheduler {
 
 impl Drop for Scheduler {
     fn drop(&mut self) {
-        let _gone = self.child.kill();
+        let _killed = self.child.kill();
         let _status = self.child.wait();
     }
 }
