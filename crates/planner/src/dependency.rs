@@ -20,7 +20,7 @@ use crate::placement::Candidate;
 
 /// How long planning waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct DependencyTimeouts {
     /// A pair nothing needs is removed after so long.
     pub idle: Duration,
     /// A pair gets so long to come up before the next one is touched.
@@ -39,13 +39,13 @@ pub struct DependencyFacts<'a> {
     /// Where an instance needs it.
     pub needed: &'a BTreeSet<Place>,
     /// What each pair's node reports of exactly that pod.
-    pub seen: &'a [Option<&'a PodFacts>],
+    pub observed: &'a [Option<&'a PodFacts>],
     /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Candidate>,
+    pub nodes: &'a BTreeMap<NodeName, Candidate>,
     /// A node that is not lost still has, or may still get, pods that must go.
-    pub lingers: bool,
+    pub has_leftovers: bool,
     /// How long to wait for what.
-    pub patience: Patience,
+    pub timeouts: DependencyTimeouts,
 }
 
 /// What to do with a dependency pod.
@@ -70,7 +70,7 @@ pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> Dependenc
         let record = DependencyRecord { removing_since: Some(now), ..facts.record.clone() };
         return DependencyPlan { record: Some(record), ..plan_removal(facts, now, now) };
     }
-    let mut planning = Planning { facts, now, plan: DependencyPlan::default() };
+    let mut planning = DependencyPlanning { facts, now, plan: DependencyPlan::default() };
     planning.keep();
     planning.add();
     planning.update();
@@ -80,18 +80,18 @@ pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> Dependenc
 
 /// Everything leaves the nodes; the record goes when they have let go.
 fn plan_removal(facts: &DependencyFacts<'_>, since: Timestamp, now: Timestamp) -> DependencyPlan {
-    let limit = since + facts.patience.removal;
-    let gone = (facts.pairs.is_empty() && !facts.lingers) || now >= limit;
+    let limit = since + facts.timeouts.removal;
+    let gone = (facts.pairs.is_empty() && !facts.has_leftovers) || now >= limit;
     DependencyPlan { gone, wake_at: (!gone).then_some(limit), ..DependencyPlan::default() }
 }
 
-struct Planning<'a> {
+struct DependencyPlanning<'a> {
     facts: &'a DependencyFacts<'a>,
     now: Timestamp,
     plan: DependencyPlan,
 }
 
-impl Planning<'_> {
+impl DependencyPlanning<'_> {
     /// Pairs that are needed, and those that were needed until lately.
     fn keep(&mut self) {
         for pair in self.facts.pairs {
@@ -101,9 +101,9 @@ impl Planning<'_> {
                 since if since.happened() => since,
                 _ => self.now,
             };
-            let over = idle_since + self.facts.patience.idle;
-            let is_forsaken = self.facts.hosts.get(&pair.node).is_some_and(|host| host.decommissioned);
-            if !needed && (self.now >= over || is_forsaken) {
+            let over = idle_since + self.facts.timeouts.idle;
+            let is_decommissioned = self.facts.nodes.get(&pair.node).is_some_and(|candidate| candidate.decommissioned);
+            if !needed && (self.now >= over || is_decommissioned) {
                 continue;
             }
             if !needed {
@@ -138,7 +138,7 @@ impl Planning<'_> {
             None => {
                 let pair = &mut self.plan.pairs[next];
                 (pair.version, pair.since) = (present, self.now);
-                self.now + self.facts.patience.coming_up
+                self.now + self.facts.timeouts.coming_up
             }
         };
         self.wake(until);
@@ -146,12 +146,12 @@ impl Planning<'_> {
 
     /// Until when the others wait for a pair of the present version; none when they need not.
     fn comes_up_by(&self, pair: &Pair) -> Option<Timestamp> {
-        let lost = self.facts.hosts.get(&pair.node).is_some_and(|host| host.liveness == Liveness::Lost);
-        let until = pair.since + self.facts.patience.coming_up;
+        let lost = self.facts.nodes.get(&pair.node).is_some_and(|candidate| candidate.liveness == Liveness::Lost);
+        let until = pair.since + self.facts.timeouts.coming_up;
         let order = |before: &Pair| (&before.node, &before.namespace).cmp(&(&pair.node, &pair.namespace));
         let index = self.facts.pairs.binary_search_by(order).ok();
         let index = index.filter(|index| self.facts.pairs[*index].version == pair.version);
-        let up = index.and_then(|index| *self.facts.seen.get(index)?).is_some_and(is_up);
+        let up = index.and_then(|index| *self.facts.observed.get(index)?).is_some_and(is_up);
         (!lost && !up && self.now < until).then_some(until)
     }
 

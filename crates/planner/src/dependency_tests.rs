@@ -27,14 +27,14 @@ fn up() -> PodFacts {
     PodFacts { state: RunState::Success, ..Default::default() }
 }
 
-/// Facts to change before planning; grace 300 s, patience 100 s, removal 600 s.
+/// Facts to change before planning; grace 300 s, timeouts 100 s, removal 600 s.
 struct World {
     record: DependencyRecord,
     pairs: Vec<Pair>,
     needed: BTreeSet<Place>,
-    seen: Vec<Option<PodFacts>>,
-    hosts: BTreeMap<NodeName, Candidate>,
-    lingers: bool,
+    observed: Vec<Option<PodFacts>>,
+    nodes: BTreeMap<NodeName, Candidate>,
+    has_leftovers: bool,
 }
 
 fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
@@ -42,29 +42,29 @@ fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
         record: record(version),
         pairs: pairs.to_vec(),
         needed: needed.iter().cloned().collect(),
-        seen: vec![Some(up()); pairs.len()],
-        hosts: BTreeMap::new(),
-        lingers: false,
+        observed: vec![Some(up()); pairs.len()],
+        nodes: BTreeMap::new(),
+        has_leftovers: false,
     }
 }
 
 impl World {
     fn plan(&self, now: i64) -> DependencyPlan {
         let seconds = Duration::from_secs;
-        let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
+        let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();
         let facts = DependencyFacts {
             record: &self.record,
             pairs: &self.pairs,
             needed: &self.needed,
-            seen: &seen,
-            hosts: &self.hosts,
-            lingers: self.lingers,
-            patience: Patience { idle: seconds(300), coming_up: seconds(100), removal: seconds(600) },
+            observed: &observed,
+            nodes: &self.nodes,
+            has_leftovers: self.has_leftovers,
+            timeouts: DependencyTimeouts { idle: seconds(300), coming_up: seconds(100), removal: seconds(600) },
         };
         plan_dependency(&facts, at(now))
     }
     fn lose(&mut self, node: &str) {
-        let host = Candidate {
+        let candidate = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
@@ -72,7 +72,7 @@ impl World {
             cordon: None,
             decommissioned: false,
         };
-        self.hosts.insert(node.parse().expect("a name"), host);
+        self.nodes.insert(node.parse().expect("a name"), candidate);
     }
 }
 
@@ -130,9 +130,9 @@ fn a_new_version_goes_from_pair_to_pair() {
     assert_eq!(first.pairs, [pair("a", "x", 1, 50), pair("b", "x", 0, 1), pair("c", "x", 0, 1)]);
     assert_eq!((first.wake_at, &first.record), (Some(at(150)), &None));
     world.pairs = first.pairs;
-    world.seen[0] = None;
+    world.observed[0] = None;
     assert_eq!(world.plan(60), DependencyPlan { wake_at: Some(at(150)), ..only_pairs(world.pairs.clone()) });
-    world.seen[0] = Some(up());
+    world.observed[0] = Some(up());
     world.pairs = world.plan(70).pairs;
     assert_eq!(world.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 0, 1)]);
     world.pairs = world.plan(80).pairs;
@@ -151,7 +151,7 @@ fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_
         Some(PodFacts { health: HealthState::Starting, ..up() }),
         Some(PodFacts { leaving: true, ..up() }),
     ] {
-        world.seen[0] = bad;
+        world.observed[0] = bad;
         assert_eq!(world.plan(149).pairs[1].version, 0);
         assert_eq!(world.plan(150).pairs[1], pair("b", "x", 1, 150));
     }
@@ -166,7 +166,7 @@ fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
     assert_eq!(plan.pairs, [pair("a", "x", 0, 1), pair("b", "x", 1, 50)]);
     assert_eq!(plan.wake_at, Some(at(150)));
     world.pairs = plan.pairs;
-    world.seen.push(Some(up()));
+    world.observed.push(Some(up()));
     assert_eq!(world.plan(51).pairs, [pair("a", "x", 1, 51), pair("b", "x", 1, 50)]);
 }
 
@@ -187,7 +187,7 @@ fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
     let mut world = world(0, &[], &[]);
     world.record.delete_when_unused = true;
     assert!(world.plan(60).gone);
-    world.lingers = true;
+    world.has_leftovers = true;
     assert!(!world.plan(60).gone, "a node still has one");
 }
 
@@ -198,9 +198,9 @@ fn a_removal_takes_every_pair_needed_or_not_and_ends_when_the_nodes_let_go_or_th
     let leaving = DependencyPlan { wake_at: Some(at(650)), ..DependencyPlan::default() };
     assert_eq!(world.plan(51), leaving);
     world.pairs.clear();
-    world.lingers = true;
+    world.has_leftovers = true;
     assert_eq!(world.plan(52), leaving);
     assert_eq!(world.plan(650), DependencyPlan { gone: true, ..DependencyPlan::default() });
-    world.lingers = false;
+    world.has_leftovers = false;
     assert_eq!(world.plan(53), DependencyPlan { gone: true, ..DependencyPlan::default() });
 }

@@ -11,23 +11,23 @@ use regex::bytes::{Regex, RegexBuilder};
 pub struct Expression {
     text: String,
     soft: bool,
-    kind: Kind,
+    kind: ExpressionKind,
 }
 
 /// What an expression looks at.
 #[derive(Debug, Clone)]
-pub enum Kind {
+pub enum ExpressionKind {
     /// At the node: its name (key `node`) or one of its labels.
-    Constraint(Test),
+    Constraint(LabelTest),
     /// At what runs there: `container`, `image` or a container label.
-    Affinity(Test),
+    Affinity(LabelTest),
     /// At nothing: it cannot be read, for this reason.
     Unreadable(String),
 }
 
 /// A key compared with a pattern.
 #[derive(Debug, Clone)]
-pub struct Test {
+pub struct LabelTest {
     /// What is compared.
     pub key: String,
     /// It must match; otherwise it must not.
@@ -43,11 +43,11 @@ enum Pattern {
 }
 
 impl Expression {
-    /// Reads an expression; what cannot be read becomes [`Kind::Unreadable`].
+    /// Reads an expression; what cannot be read becomes [`ExpressionKind::Unreadable`].
     pub fn parse(text: &str) -> Self {
         let (soft, kind) = match read(text) {
             Ok(read) => read,
-            Err(reason) => (false, Kind::Unreadable(reason)),
+            Err(reason) => (false, ExpressionKind::Unreadable(reason)),
         };
         Self { text: text.to_owned(), soft, kind }
     }
@@ -61,12 +61,12 @@ impl Expression {
         self.soft
     }
     /// What it looks at.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &ExpressionKind {
         &self.kind
     }
 }
 
-impl Test {
+impl LabelTest {
     /// Whether the value matches, whatever the operator wants.
     pub fn matches(&self, value: &str) -> bool {
         match &self.pattern {
@@ -77,7 +77,7 @@ impl Test {
     }
 }
 
-fn read(text: &str) -> Result<(bool, Kind), String> {
+fn read(text: &str) -> Result<(bool, ExpressionKind), String> {
     let (family, rest) = text.split_once(':').ok_or("it does not start with constraint: or affinity:")?;
     let at = rest.find(['=', '!']).ok_or("it has neither == nor !=")?;
     let (key, tail) = rest.split_at(at);
@@ -88,10 +88,10 @@ fn read(text: &str) -> Result<(bool, Kind), String> {
     };
     let (soft, value) = tail.strip_prefix('~').map_or((false, tail), |value| (true, value));
     check_key(key)?;
-    let test = Test { key: key.to_owned(), equal, pattern: pattern(value)? };
+    let test = LabelTest { key: key.to_owned(), equal, pattern: pattern(value)? };
     match family {
-        "constraint" => Ok((soft, Kind::Constraint(test))),
-        "affinity" => Ok((soft, Kind::Affinity(test))),
+        "constraint" => Ok((soft, ExpressionKind::Constraint(test))),
+        "affinity" => Ok((soft, ExpressionKind::Affinity(test))),
         other => Err(format!("{other:?} is neither constraint nor affinity")),
     }
 }
@@ -135,10 +135,10 @@ fn glob(parts: &[String], value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn constraint(text: &str) -> Test {
+    fn constraint(text: &str) -> LabelTest {
         match Expression::parse(text).kind {
-            Kind::Constraint(test) => test,
-            Kind::Affinity(_) | Kind::Unreadable(_) => panic!("{text} is no constraint"),
+            ExpressionKind::Constraint(test) => test,
+            ExpressionKind::Affinity(_) | ExpressionKind::Unreadable(_) => panic!("{text} is no constraint"),
         }
     }
 
@@ -170,7 +170,7 @@ mod tests {
     fn what_cannot_be_read_is_kept_as_a_reason() {
         for text in ["", "group==default", "constraint:group", "constraint:=x", "reschedule:on==x", "constraint:a==/(/"]
         {
-            assert!(matches!(Expression::parse(text).kind(), Kind::Unreadable(_)), "{text}");
+            assert!(matches!(Expression::parse(text).kind(), ExpressionKind::Unreadable(_)), "{text}");
         }
     }
 }

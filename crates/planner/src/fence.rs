@@ -9,7 +9,7 @@ use contract::store::Stores;
 
 /// What an incoming order is to the order already obeyed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
+pub enum FenceCheck {
     /// Newer: obey it once it is on disk.
     Accept,
     /// The very order obeyed already: acknowledge it again.
@@ -21,12 +21,12 @@ pub enum Judgement {
 }
 
 /// Judges an order at `incoming` against the one obeyed at `have`; `same_content` only matters for equal fences.
-pub fn judge(have: Fence, incoming: Fence, same_content: bool) -> Judgement {
+pub fn check(have: Fence, incoming: Fence, same_content: bool) -> FenceCheck {
     match incoming.cmp(&have) {
-        std::cmp::Ordering::Greater => Judgement::Accept,
-        std::cmp::Ordering::Less => Judgement::Stale,
-        std::cmp::Ordering::Equal if same_content => Judgement::Repeat,
-        std::cmp::Ordering::Equal => Judgement::Conflict,
+        std::cmp::Ordering::Greater => FenceCheck::Accept,
+        std::cmp::Ordering::Less => FenceCheck::Stale,
+        std::cmp::Ordering::Equal if same_content => FenceCheck::Repeat,
+        std::cmp::Ordering::Equal => FenceCheck::Conflict,
     }
 }
 
@@ -54,21 +54,21 @@ mod tests {
 
     #[test]
     fn a_new_leader_overrules_any_count_of_the_old_one() {
-        assert_eq!(judge(fence(5, 900), fence(6, 1), false), Judgement::Accept);
-        assert_eq!(judge(fence(6, 1), fence(5, 901), false), Judgement::Stale);
-        assert_eq!(judge(fence(6, 1), fence(5, 901), true), Judgement::Stale);
+        assert_eq!(check(fence(5, 900), fence(6, 1), false), FenceCheck::Accept);
+        assert_eq!(check(fence(6, 1), fence(5, 901), false), FenceCheck::Stale);
+        assert_eq!(check(fence(6, 1), fence(5, 901), true), FenceCheck::Stale);
     }
 
     #[test]
     fn within_a_term_the_count_decides() {
-        assert_eq!(judge(fence(5, 1), fence(5, 2), false), Judgement::Accept);
-        assert_eq!(judge(fence(5, 2), fence(5, 1), false), Judgement::Stale);
+        assert_eq!(check(fence(5, 1), fence(5, 2), false), FenceCheck::Accept);
+        assert_eq!(check(fence(5, 2), fence(5, 1), false), FenceCheck::Stale);
     }
 
     #[test]
     fn the_same_fence_is_a_repeat_or_a_bug() {
-        assert_eq!(judge(fence(5, 2), fence(5, 2), true), Judgement::Repeat);
-        assert_eq!(judge(fence(5, 2), fence(5, 2), false), Judgement::Conflict);
+        assert_eq!(check(fence(5, 2), fence(5, 2), true), FenceCheck::Repeat);
+        assert_eq!(check(fence(5, 2), fence(5, 2), false), FenceCheck::Conflict);
     }
 
     #[test]
@@ -82,6 +82,6 @@ mod tests {
 
     #[test]
     fn the_first_order_ever_is_accepted() {
-        assert_eq!(judge(Fence::default(), fence(1, 1), false), Judgement::Accept);
+        assert_eq!(check(Fence::default(), fence(1, 1), false), FenceCheck::Accept);
     }
 }

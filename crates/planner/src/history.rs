@@ -10,7 +10,7 @@ use contract::time::Timestamp;
 
 /// A start or stop of one container of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sighting {
+pub struct Transition {
     /// Which container.
     pub container: u32,
     /// What happened.
@@ -20,20 +20,20 @@ pub struct Sighting {
 }
 
 /// What facts tell by themselves.
-pub fn told(facts: &PodFacts) -> Vec<Sighting> {
-    let mut sightings = Vec::new();
+pub fn reported(facts: &PodFacts) -> Vec<Transition> {
+    let mut transitions = Vec::new();
     for (container, seen) in (0..).zip(&facts.containers) {
         for (happened, at) in [(Happened::Start, seen.started_at), (Happened::Stop, seen.finished_at)] {
             if at.happened() {
-                sightings.push(Sighting { container, happened, at });
+                transitions.push(Transition { container, happened, at });
             }
         }
     }
-    sightings
+    transitions
 }
 
 /// Containers that ran before and are gone after; their end is now.
-pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timestamp) -> Vec<Sighting> {
+pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timestamp) -> Vec<Transition> {
     let Some(before) = before else { return Vec::new() };
     // An agent that has not asked its engine yet reports a pod without containers: that says nothing.
     let gone = match after {
@@ -42,7 +42,7 @@ pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timest
     };
     let still = |id: &str| after.is_some_and(|after| after.containers.iter().any(|container| container.id == id));
     let ended = |(_, was): &(u32, &ContainerFacts)| gone && was.running && !still(&was.id);
-    let stop = |(container, _)| Sighting { container, happened: Happened::Stop, at: now };
+    let stop = |(container, _)| Transition { container, happened: Happened::Stop, at: now };
     (0..).zip(&before.containers).filter(ended).map(stop).collect()
 }
 
@@ -57,16 +57,16 @@ mod tests {
         let container = ContainerFacts { id: "c1".to_owned(), running, started_at, finished_at, ..Default::default() };
         PodFacts { state, containers: vec![container], ..Default::default() }
     }
-    fn stop(second: i64) -> Sighting {
-        Sighting { container: 0, happened: Happened::Stop, at: at(second) }
+    fn stop(second: i64) -> Transition {
+        Transition { container: 0, happened: Happened::Stop, at: at(second) }
     }
 
     #[test]
     fn facts_tell_the_last_start_and_the_last_end() {
-        let start = Sighting { container: 0, happened: Happened::Start, at: at(5) };
-        assert_eq!(told(&pod(RunState::Success, true, at(5), Timestamp::NEVER)), [start]);
-        assert_eq!(told(&pod(RunState::Success, true, at(5), at(4))), [start, stop(4)]);
-        assert_eq!(told(&PodFacts::default()), []);
+        let start = Transition { container: 0, happened: Happened::Start, at: at(5) };
+        assert_eq!(reported(&pod(RunState::Success, true, at(5), Timestamp::NEVER)), [start]);
+        assert_eq!(reported(&pod(RunState::Success, true, at(5), at(4))), [start, stop(4)]);
+        assert_eq!(reported(&PodFacts::default()), []);
     }
 
     #[test]

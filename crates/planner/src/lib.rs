@@ -3,7 +3,6 @@
 //! Synchronous and deterministic: no clock, no randomness, no I/O, nothing that iterates in an arbitrary order. What a
 //! planner cannot do is a line in its report, never a failure.
 
-#![deny(missing_docs)]
 #![cfg_attr(not(test), deny(clippy::wildcard_enum_match_arm))]
 
 pub mod capacity;
@@ -12,13 +11,13 @@ pub mod expression;
 pub mod fence;
 pub mod group;
 pub mod history;
-pub mod lane;
+pub mod instance;
 pub mod liveness;
 pub mod notices;
+pub mod overdue;
 pub mod placement;
 pub mod ports;
 pub mod restart;
 pub mod rollout;
-pub mod unready;
 pub mod view;
 pub mod webhook;

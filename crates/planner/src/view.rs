@@ -12,7 +12,7 @@ use crate::placement::Candidate;
 
 /// A group as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct GroupStatus {
     /// State of the whole.
     pub state: RunState,
     /// Health of the whole.
@@ -24,9 +24,11 @@ pub struct Standing {
 }
 
 /// The facts of one instance: what its node reported, and where nothing is reported what follows from its slot.
-pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Candidate>) -> PodFacts {
-    let mut facts = seen.filter(|seen| !seen.leaving).cloned().unwrap_or_default();
-    if let Some(node) = slot.node.as_ref().filter(|_| host.is_some_and(|host| host.liveness == Liveness::Lost)) {
+pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Candidate>) -> PodFacts {
+    let mut facts = observed.filter(|observed| !observed.leaving).cloned().unwrap_or_default();
+    if let Some(node) =
+        slot.node.as_ref().filter(|_| candidate.is_some_and(|candidate| candidate.liveness == Liveness::Lost))
+    {
         facts.state = RunState::Error;
         facts.last_error = if slot.why.is_empty() { format!("node {node} is lost") } else { slot.why.clone() };
     }
@@ -43,9 +45,9 @@ pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Candidate>)
 }
 
 /// The whole made of its instances.
-pub fn standing<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> Standing {
+pub fn group_status<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> GroupStatus {
     let mut whole =
-        Standing { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
+        GroupStatus { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
     let mut loudest = severity(RunState::Success);
     for pod in pods {
         whole.running += u32::from(pod.state == RunState::Success);
@@ -100,12 +102,12 @@ mod tests {
         let slot = Slot { not_moved: "it stays on a: no node fits".to_owned(), ..Slot::default() };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), None);
         assert_eq!(facts.last_error, slot.not_moved);
-        assert_eq!(standing([&facts]).last_error, "");
+        assert_eq!(group_status([&facts]).last_error, "");
     }
 
     #[test]
     fn nothing_wanted_is_success_and_healthy() {
-        let whole = standing([]);
+        let whole = group_status([]);
         assert_eq!(
             (whole.state, whole.health, whole.last_error.as_str()),
             (RunState::Success, HealthState::Healthy, "")
@@ -115,8 +117,8 @@ mod tests {
     #[test]
     fn the_worst_instance_speaks_whatever_its_number() {
         let pods = [pod(RunState::Success, "old"), pod(RunState::Error, "no image"), pod(RunState::Exit, "")];
-        let forward = standing(&pods);
-        let backward = standing(pods.iter().rev());
+        let forward = group_status(&pods);
+        let backward = group_status(pods.iter().rev());
         assert_eq!((forward.state, forward.last_error.as_str(), forward.running), (RunState::Error, "no image", 1));
         assert_eq!(forward, backward);
     }
@@ -126,7 +128,7 @@ mod tests {
         let slot = Slot { why: "no node fits: there is no node".to_owned(), ..Default::default() };
         let facts = pod_facts(&slot, None, None);
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
-        assert_eq!(standing([&facts]).last_error, slot.why);
+        assert_eq!(group_status([&facts]).last_error, slot.why);
     }
 
     #[test]
@@ -142,7 +144,7 @@ mod tests {
     fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
         let node: NodeName = "a".parse().expect("a name");
         let slot = Slot { node: Some(node), ..Default::default() };
-        let host = Candidate {
+        let candidate = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
@@ -150,7 +152,7 @@ mod tests {
             cordon: None,
             decommissioned: false,
         };
-        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&host));
+        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&candidate));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));
     }
 }

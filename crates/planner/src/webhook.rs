@@ -13,9 +13,9 @@ pub struct Schedule {
 
 /// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
+pub enum AfterFailure {
     /// Try again after this time.
-    Again(Duration),
+    RetryIn(Duration),
     /// Every attempt was made.
     GiveUp,
 }
@@ -38,11 +38,11 @@ impl Schedule {
     }
 
     /// What follows when attempt number `attempt`, counted from 1, of the notice with hash `key` failed.
-    pub fn after_failure(&self, attempt: u64, key: u64) -> Next {
+    pub fn after_failure(&self, attempt: u64, key: u64) -> AfterFailure {
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         match self.delays.get(index) {
-            Some(delay) => Next::Again(jittered(*delay, key)),
-            None => Next::GiveUp,
+            Some(delay) => AfterFailure::RetryIn(jittered(*delay, key)),
+            None => AfterFailure::GiveUp,
         }
     }
 }
@@ -62,16 +62,19 @@ mod tests {
     fn the_schedule_is_walked_and_then_given_up() {
         let schedule = Schedule::default();
         let waits: Vec<_> = (1..=7).map(|attempt| schedule.after_failure(attempt, 0)).collect();
-        let again = |seconds| Next::Again(Duration::from_secs(seconds));
-        assert_eq!(waits, [again(5), again(300), again(1800), again(7200), again(18_000), again(36_000), Next::GiveUp]);
+        let again = |seconds| AfterFailure::RetryIn(Duration::from_secs(seconds));
+        assert_eq!(
+            waits,
+            [again(5), again(300), again(1800), again(7200), again(18_000), again(36_000), AfterFailure::GiveUp]
+        );
     }
 
     #[test]
     fn counts_that_cannot_be_end_in_an_answer() {
         let schedule = Schedule::default();
-        assert_eq!(schedule.after_failure(0, 0), Next::Again(Duration::from_secs(5)));
-        assert_eq!(schedule.after_failure(u64::MAX, 0), Next::GiveUp);
-        assert_eq!(Schedule::new(Vec::new()).after_failure(1, 0), Next::GiveUp);
+        assert_eq!(schedule.after_failure(0, 0), AfterFailure::RetryIn(Duration::from_secs(5)));
+        assert_eq!(schedule.after_failure(u64::MAX, 0), AfterFailure::GiveUp);
+        assert_eq!(Schedule::new(Vec::new()).after_failure(1, 0), AfterFailure::GiveUp);
     }
 
     #[test]

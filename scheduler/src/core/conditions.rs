@@ -18,7 +18,7 @@ use contract::report::{EngineState, PodFacts, Report};
 use contract::spec::PodSpec;
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
-use planner::notices::{self, Happening};
+use planner::notices::{self, Occurrence};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
@@ -176,7 +176,7 @@ impl Leading<'_> {
                     }
                     let facts = self.ears.pod(node, &pod);
                     let due = facts.and_then(|facts| {
-                        notices::statuses(*condition, facts, spec, self.settings.health_poll, seen_at)
+                        notices::reportable_at(*condition, facts, spec, self.settings.health_poll, seen_at)
                     });
                     due.map_or(Standing::No, Standing::Due)
                 });
@@ -243,12 +243,12 @@ impl Leading<'_> {
         match concern {
             Concern::Instance(group, instance, condition) => {
                 let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
-                    notices::statuses(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
+                    notices::reportable_at(*condition, facts, spec, self.settings.health_poll, self.now).is_some()
                 };
                 let Some((node, facts, _)) = self.facts_of(group, *instance).find(statuses) else { return };
-                let at = notices::stood_at(*condition, facts, self.now);
+                let at = notices::notice_time(*condition, facts, self.now);
                 let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
-                let effects = self.incident(&pod, Some(node), Happening { incident: condition.incident(), at });
+                let effects = self.incident(&pod, Some(node), Occurrence { incident: condition.incident(), at });
                 self.state.histories.report((group, *instance, *condition), Some(self.now));
                 let page = (group.clone(), page_of(*instance));
                 self.lead.conditions.unsent.entry(page).or_default().extend(effects);

@@ -12,7 +12,7 @@ use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::time::Timestamp;
-use planner::history::{self, Sighting};
+use planner::history::{self, Transition};
 
 use super::alarms::Alarm;
 use super::commit::{self, Bundle};
@@ -127,7 +127,7 @@ impl Histories {
 
 impl State {
     /// Takes sightings of a pod in, if its group is known.
-    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Sighting]) {
+    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Transition]) {
         let Some(group) = self.groups.get(&pod.group) else { return };
         let version = group.version_of(pod);
         for sighting in sightings {
@@ -138,7 +138,7 @@ impl State {
     /// Takes in what changed pods tell by themselves, as a standby does.
     pub(super) fn note_told(&mut self, node: &NodeName, changes: &[PodChange]) {
         for (change, after) in changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))) {
-            self.note(node, &change.pod, &history::told(after));
+            self.note(node, &change.pod, &history::reported(after));
         }
     }
 
@@ -160,7 +160,7 @@ impl State {
     }
 }
 
-fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> Event {
+fn event(group: &Group, version: u32, node: &NodeName, sighting: &Transition) -> Event {
     let index = usize::try_from(sighting.container).unwrap_or(usize::MAX);
     let container = group.pod(version).and_then(|pod| pod.containers.get(index));
     let image = container.map_or("", |container| container.image.as_str());
@@ -187,7 +187,7 @@ impl Leading<'_> {
     pub(super) fn note_all_history(&mut self) {
         for (node, report) in self.ears.reports() {
             for (pod, facts) in &report.pods {
-                self.state.note(node, pod, &history::told(facts));
+                self.state.note(node, pod, &history::reported(facts));
             }
         }
         self.plan_history();

@@ -7,13 +7,13 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 
 use contract::name::NodeName;
-use planner::placement::{Candidate, Need, Standings};
+use planner::placement::{Candidate, LoadRanking, Need};
 
 /// The nodes.
 #[derive(Debug, Default)]
 pub(super) struct Hosts {
     by_name: BTreeMap<NodeName, Candidate>,
-    pub(super) standings: Standings,
+    pub(super) standings: LoadRanking,
 }
 
 impl Hosts {

@@ -6,7 +6,7 @@ use contract::record::GroupRecord;
 use contract::switches::Constraint;
 use contract::time::Timestamp;
 use planner::group::GroupFacts;
-use planner::placement::Standings;
+use planner::placement::LoadRanking;
 
 use super::io::Settings;
 use super::planning::Sight;
@@ -26,7 +26,7 @@ pub(super) struct Scene<'a> {
     /// Since when decisions are known to be stored.
     pub(super) known: &'a BTreeMap<Timestamp, Timestamp>,
     /// The nodes' order, if one is kept.
-    pub(super) standings: Option<&'a Standings>,
+    pub(super) standings: Option<&'a LoadRanking>,
 }
 
 impl Scene<'_> {
@@ -36,21 +36,21 @@ impl Scene<'_> {
         see(&GroupFacts {
             record,
             revisions: &group.revisions,
-            patience: self.settings.patience(),
+            timeouts: self.settings.patience(),
             slots: group.slots(),
-            seen: &self.sight.seen,
+            observed: &self.sight.seen,
             vacated: &self.vacated,
-            lingers: self.lingers,
-            beside: &self.sight.beside,
+            has_leftovers: self.lingers,
+            observed_surge: &self.sight.beside,
             leaving: &self.surplus.leaving,
             strays: self.surplus.strays,
-            stored: self.known,
+            committed: self.known,
             release: group.release.as_ref(),
-            guarding: self.state.engine.guarding,
+            guard_enabled: self.state.engine.guarding,
             constraints: &constraints,
-            hosts: &self.state.hosts,
-            standings: self.standings,
-            tenants: self.state,
+            nodes: &self.state.hosts,
+            ranking: self.standings,
+            placed_pods: self.state,
         })
     }
 }

@@ -21,7 +21,7 @@ use contract::store::StoreRecord;
 use contract::switches::{Constraint, EngineRecord};
 use contract::time::Timestamp;
 use planner::group::Revision;
-use planner::placement::{Candidate, Need, Tenants};
+use planner::placement::{Candidate, Need, PlacedPods};
 use planner::ports::Claims;
 use planner::rollout::controller::{Release, Report};
 
@@ -332,7 +332,7 @@ impl State {
     }
 }
 
-impl Tenants for State {
+impl PlacedPods for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
         for (pod, version) in self.assigned.get(node).into_iter().flatten() {
             if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {

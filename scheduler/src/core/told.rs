@@ -11,7 +11,7 @@ use contract::notice::{Incident, NoticeBody};
 use contract::pod_id::PodId;
 use contract::report::PodFacts;
 use planner::group::GroupPlan;
-use planner::notices::{self, Happening};
+use planner::notices::{self, Occurrence};
 
 use super::events;
 use super::io::Effect;
@@ -30,7 +30,7 @@ impl Leading<'_> {
         let mut effects = Vec::new();
         for change in changes {
             let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
-            for happening in notices::between(before, after) {
+            for happening in notices::incidents_between(before, after) {
                 effects.extend(self.incident(&change.pod, Some(node), happening));
             }
         }
@@ -84,7 +84,7 @@ impl Leading<'_> {
             let pod = PodId { group: name.clone(), instance: *instance, version: 0, drift: 0 };
             let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
             let node = group.slots().get(index).and_then(|slot| slot.node.as_ref());
-            told.extend(self.incident(&pod, node, Happening { incident: *incident, at: self.now }));
+            told.extend(self.incident(&pod, node, Occurrence { incident: *incident, at: self.now }));
             if let Incident::BadUpgrade { version } = incident {
                 let why = plan.record.as_ref().map(|record| record.last_error.as_str()).unwrap_or_default();
                 let message = format!("version {version} did not work and was rolled back: {why}");
@@ -105,7 +105,7 @@ impl Leading<'_> {
     }
 
     /// Something went wrong with an instance.
-    pub(super) fn incident(&self, pod: &PodId, node: Option<&NodeName>, happening: Happening) -> Vec<Effect> {
+    pub(super) fn incident(&self, pod: &PodId, node: Option<&NodeName>, happening: Occurrence) -> Vec<Effect> {
         let group = self.state.groups.get(&pod.group).filter(|group| pod.instance > 0 && !group.is_orphan());
         let Some(group) = group else { return Vec::new() };
         let event = events::of_group(Kind::Incident, &pod.group, self.explained(pod, happening.incident), self.now);

@@ -8,22 +8,27 @@
 use contract::command::Operation;
 use contract::notice::Incident;
 use contract::record::OperationRecord;
-use contract::report::{ContainerFacts, FetchState};
+use contract::report::{ContainerFacts, FetchState, PodFacts};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use super::readiness::Condition;
-use super::{Bucket, Planning, Revision, number};
+use super::last_error::{failing_prefix, is_about_failing, is_planner_text};
+use super::readiness::InstanceReadiness;
+use super::{InstanceStatus, Planning, Revision, number};
 use crate::restart;
+use crate::rollout::controller::instances;
 
 /// The original's words.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
+
+/// Attempts that prove that an instance does not work.
+const ATTEMPTS: u32 = 2;
 
 impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
         let Some(first) = self.on_trial() else { return };
         // A single instance that runs and is only unhealthy stays, unless an earlier version completed.
-        let may_be_unproven = self.bucket(first) != Bucket::Running;
+        let may_be_unproven = self.status(first) != InstanceStatus::Running;
         let earlier = self.earlier_version().or_else(|| self.newest_former().filter(|_| may_be_unproven));
         let Some(earlier) = earlier else { return };
         if let Some(why) = self.failure(first) {
@@ -34,7 +39,7 @@ impl Planning<'_> {
     }
 
     /// The completed version that a release returns to.
-    pub(super) fn way_back(&self) -> Option<u32> {
+    pub(super) fn completed_version(&self) -> Option<u32> {
         self.record.proven.filter(|proven| self.may_return() && self.record.former.contains_key(proven))
     }
 
@@ -43,8 +48,8 @@ impl Planning<'_> {
     /// at version 3 returns to version 1 if that one completed and 2 did not.
     fn earlier_version(&self) -> Option<u32> {
         let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
-        let known = |version: &u32| self.may_return() && self.record.former.contains_key(version);
-        untouched.filter(known).or_else(|| self.way_back())
+        let failure_detail = |version: &u32| self.may_return() && self.record.former.contains_key(version);
+        untouched.filter(failure_detail).or_else(|| self.completed_version())
     }
 
     /// The version before the present one, completed or not.
@@ -63,7 +68,7 @@ impl Planning<'_> {
         let first = self.first()?;
         let slot = &self.plan.slots[first];
         if self.is_outdated(slot) {
-            return self.asked_for(slot).map(|_| first);
+            return self.fetch_request(slot).map(|_| first);
         }
         let next = self.outdated().find(|index| *index > first).unwrap_or(self.plan.slots.len());
         let mut followers = self.plan.slots.get(first + 1..next)?.iter();
@@ -86,28 +91,28 @@ impl Planning<'_> {
         // Pulling an image may take long: only the limit of the operation ends it.
         let operation = |from: Timestamp| {
             let begun = self.record.operation.as_ref().map_or(from, |operation| operation.since);
-            begun.max(from) + self.facts.patience.operation
+            begun.max(from) + self.facts.timeouts.operation
         };
-        if let Some(fetching) = self.asked_for(slot).filter(|_| self.is_outdated(slot)) {
+        if let Some(fetching) = self.fetch_request(slot).filter(|_| self.is_outdated(slot)) {
             // With the image on its node it only lacks room, which says nothing about the version.
-            let is_here = self.said(self.seen(first)).is_some_and(|said| said.state == FetchState::Here);
+            let is_here = self.fetch_report(self.observed(first)).is_some_and(|said| said.state == FetchState::Here);
             return (!is_here).then(|| operation(fetching.since));
         }
-        match self.condition(first) {
-            Condition::Ready | Condition::Idle | Condition::Silent { .. } => None,
+        match self.readiness_of(first) {
+            InstanceReadiness::Ready | InstanceReadiness::NotExpected | InstanceReadiness::Unreachable { .. } => None,
             // A program that ended as its policy wants it has done its work.
-            Condition::Down { .. } if self.has_succeeded(first) => None,
-            Condition::Unready { limit, .. } | Condition::Down { limit } => Some(limit),
-            Condition::Busy if slot.leaves.is_some() => None,
-            Condition::Busy => Some(operation(self.turned_at(first))),
+            InstanceReadiness::Down { .. } if self.has_succeeded(first) => None,
+            InstanceReadiness::Unready { limit, .. } | InstanceReadiness::Down { limit } => Some(limit),
+            InstanceReadiness::InProgress if slot.leaves.is_some() => None,
+            InstanceReadiness::InProgress => Some(operation(self.waited_since(first))),
         }
     }
 
     /// Every container of it that ended did so without an error, and nothing restarts it.
     fn has_succeeded(&self, index: usize) -> bool {
         let policy = self.record.spec.restart_policy;
-        let Some(seen) = self.seen(index) else { return false };
-        let mut ended = seen.containers.iter().filter(|it| !it.running && it.finished_at.happened()).peekable();
+        let Some(observed) = self.observed(index) else { return false };
+        let mut ended = observed.containers.iter().filter(|it| !it.running && it.finished_at.happened()).peekable();
         let is_success = |it: &ContainerFacts| {
             it.exit_code == 0 && it.error.is_empty() && !restart::is_wanted(policy, it.exit_code, false)
         };
@@ -115,14 +120,14 @@ impl Planning<'_> {
     }
 
     fn roll_back(&mut self, first: usize, earlier: u32, why: String) {
-        self.take_back(earlier, why, number(first));
+        self.restore_version(earlier, why, number(first));
         let now = self.now;
         self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
         self.plan.slots.iter_mut().for_each(|slot| slot.fetching = None);
     }
 
     /// The group gets one more version, with the content of an earlier one.
-    pub(super) fn take_back(&mut self, earlier: u32, why: String, instance: u32) {
+    pub(super) fn restore_version(&mut self, earlier: u32, why: String, instance: u32) {
         let need = self.revision(earlier).need;
         let now = self.now;
         let record = self.record.to_mut();
@@ -142,4 +147,107 @@ impl Planning<'_> {
         self.present = Revision::new(record.spec.pod.clone().into(), need);
         self.plan.incidents.push((instance, Incident::BadUpgrade { version: failed }));
     }
+
+    /// Why the present version does not work on an instance that the upgrade replaced, or is about to replace.
+    pub(super) fn failure(&self, index: usize) -> Option<String> {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return None;
+        }
+        if self.is_outdated(slot) {
+            return self.pull_error(index).map(|error| format!("its image cannot be pulled: {error}"));
+        }
+        let observed = self.observed(index).filter(|_| slot.since.happened())?;
+        match self.status(index) {
+            InstanceStatus::CreateFailed if observed.image_is_hopeless => Some(observed.last_error.clone()),
+            InstanceStatus::CreateFailed => refused("created", self.attempts_to_create(index, observed), observed),
+            InstanceStatus::Exited => {
+                refused("started", observed.refusals, observed).or_else(|| self.early_exit(observed))
+            }
+            InstanceStatus::Unplaced
+            | InstanceStatus::Moving
+            | InstanceStatus::Starting
+            | InstanceStatus::Running
+            | InstanceStatus::Missing
+            | InstanceStatus::NodeLost
+            | InstanceStatus::LeftAlone
+            | InstanceStatus::Unreachable => None,
+        }
+    }
+
+    /// Each attempt that counts was on another node, if there is one: a single node may be at fault. While the old container
+    /// stands the instance stays on its node, and the attempts of its agent count.
+    fn attempts_to_create(&self, index: usize, observed: &PodFacts) -> u32 {
+        let slot = &self.plan.slots[index];
+        let is_new = !slot.retry_at.happened();
+        if self.has_predecessor(index) { observed.refusals } else { slot.failures.saturating_add(u32::from(is_new)) }
+    }
+
+    /// A container that exited with an error soon after its start, for the second time or with nothing that restarts it. The
+    /// length of earlier runs is not reported: they count as equally short.
+    fn early_exit(&self, observed: &PodFacts) -> Option<String> {
+        let limit = self.facts.timeouts.early_exit;
+        let is_early = |it: &&ContainerFacts| {
+            let has_failed = !it.running && it.finished_at.happened() && it.exit_code != 0;
+            has_failed && it.finished_at.since(it.started_at) < limit
+        };
+        let exited = observed.containers.iter().find(is_early)?;
+        let policy = self.record.spec.restart_policy;
+        let is_final =
+            observed.is_crash_looping || !restart::is_wanted(policy, exited.exit_code, !exited.error.is_empty());
+        let times = observed.restarts.saturating_add(1);
+        let repeated = if times > 1 { format!(", {times} times") } else { String::new() };
+        let text = format!("it exited with code {} within {} s of its start", exited.exit_code, limit.as_secs());
+        let last_line = exited.last_exit.as_ref().map(|exit| exit.last_line.as_str()).filter(|line| !line.is_empty());
+        let last_line = last_line.map(|line| format!("; its last line: {line}")).unwrap_or_default();
+        (times >= ATTEMPTS || is_final).then(|| format!("{text}{repeated}{last_line}"))
+    }
+
+    /// An instance that fails pauses the upgrade without its lock: instances that still run the old version keep it, and the
+    /// group's last error says why. The upgrade continues by itself once the instance works.
+    pub(super) fn pause_if_failing(&mut self) {
+        // Without an earlier version there is no upgrade, and with the present one completed it is over.
+        if self.record.former.is_empty() || self.record.proven == Some(self.record.spec.version) {
+            return;
+        }
+        let failing = (0..self.plan.slots.len()).find_map(|index| Some((index, self.failure(index)?)));
+        let Some((index, why)) = failing else { return self.forget_failure() };
+        self.paused_at = Some(index);
+        if self.is_outdated(&self.plan.slots[index]) {
+            return self.note_stuck(index, &why);
+        }
+        let (start, said) = (failing_prefix(index), &self.record.last_error);
+        // The number of attempts grows; the first text is kept.
+        if said.starts_with(&start) || !is_planner_text(said) {
+            return;
+        }
+        let kept: Vec<u32> = self.outdated().map(number).collect();
+        let kept = match kept.as_slice() {
+            [] => String::new(),
+            [_] => format!("; the upgrade is paused and {} is not replaced", instances(&kept)),
+            [_, _, ..] => format!("; the upgrade is paused and {} are not replaced", instances(&kept)),
+        };
+        let version = self.record.spec.version;
+        self.record.to_mut().last_error = format!("{start} in version {version}: {why}{kept}");
+    }
+
+    /// The instance that failed works again.
+    fn forget_failure(&mut self) {
+        if is_about_failing(&self.record.last_error) && self.upgraded().into_iter().all(|index| self.is_done(index)) {
+            self.record.to_mut().last_error.clear();
+        }
+    }
+
+    /// The instances that shall run and have the present version.
+    pub(super) fn upgraded(&self) -> Vec<usize> {
+        let (present, slots) = (self.record.spec.version, self.plan.slots.iter().enumerate());
+        let upgraded = slots.filter(|(_, slot)| slot.version == present && slot.target == TargetState::Run);
+        upgraded.map(|(index, _)| index).collect()
+    }
+}
+
+fn refused(what: &str, attempts: u32, observed: &PodFacts) -> Option<String> {
+    let error = Some(observed.last_error.as_str()).filter(|error| !error.is_empty());
+    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    (attempts >= ATTEMPTS).then(|| format!("it could not be {what}, {attempts} times{error}"))
 }

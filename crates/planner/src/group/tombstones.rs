@@ -3,7 +3,7 @@
 //! A stateful instance that is removed, by scale-in or with its group, leaves a tombstone: a slot without a pod that names the node. Its number is
 //! taken by the next scale-out only as an instance that leaves that node, so no second copy starts while the first one may
 //! still run. The tombstone goes when the node reports nothing of the instance, or when an operator removes the node from the
-//! cluster. Groups with a strategy keep such slots among their numbers (`rollout::performing`); here are those without.
+//! cluster. Groups with a strategy keep such slots among their numbers (`rollout::apply`); here are those without.
 
 use contract::record::{Filling, Slot};
 
@@ -11,7 +11,7 @@ use super::Planning;
 
 impl Planning<'_> {
     /// Makes tombstones of the instances from `first` on, which are removed.
-    pub(super) fn bury(&mut self, first: usize) {
+    pub(super) fn make_tombstones(&mut self, first: usize) {
         let removed = self.facts.slots.iter().enumerate().skip(first);
         self.tombstones = trimmed(removed.map(|(index, slot)| self.tombstone(index, slot)));
     }

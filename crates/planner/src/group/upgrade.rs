@@ -14,11 +14,11 @@ use contract::rollout::StrategyType;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use super::readiness::Condition;
-use super::rooms::{Ask, Extra};
-use super::saying::{may_be_replaced, stuck_at};
-use super::{Bucket, Planning, forget_pod};
-use crate::placement::Wish;
+use super::last_error::{is_planner_text, stuck_prefix};
+use super::readiness::InstanceReadiness;
+use super::reservations::{ExtraConstraint, PlacementRequest};
+use super::{InstanceStatus, Planning, forget_pod};
+use crate::placement::NodePreference;
 
 impl Planning<'_> {
     pub(super) fn upgrade(&mut self) {
@@ -35,7 +35,11 @@ impl Planning<'_> {
             let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
             looked_at = index;
             // Nothing is concluded from silence: the old container runs until its node answers or is lost.
-            if !may || self.bucket(index) == Bucket::Unheard || self.pulls_first(index) || !self.renew(index) {
+            if !may
+                || self.status(index) == InstanceStatus::Unreachable
+                || self.pulls_first(index)
+                || !self.renew(index)
+            {
                 return;
             }
             if self.plan.slots[index].target == TargetState::Run {
@@ -77,42 +81,48 @@ impl Planning<'_> {
     /// Until when an instance that was taken down is waited for; none when it is up.
     pub(super) fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[index];
-        let until = self.turned_at(index) + self.patience(index);
+        let until = self.waited_since(index) + self.ready_timeout(index);
         if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {
             return None;
         }
-        match self.condition(index) {
+        match self.readiness_of(index) {
             // What it is to be restarted from does not count as up.
-            Condition::Ready if !self.has_restarted(index) => Some(until),
-            Condition::Ready | Condition::Idle => None,
-            Condition::Busy | Condition::Down { .. } | Condition::Silent { .. } => Some(until),
+            InstanceReadiness::Ready if !self.has_restarted(index) => Some(until),
+            InstanceReadiness::Ready | InstanceReadiness::NotExpected => None,
+            InstanceReadiness::InProgress | InstanceReadiness::Down { .. } | InstanceReadiness::Unreachable { .. } => {
+                Some(until)
+            }
             // It had its time from when it started, whenever that it was turned to is known to be stored.
-            Condition::Unready { limit, .. } if self.now >= limit => None,
-            Condition::Unready { look_at, .. } => Some(look_at.min(until)),
+            InstanceReadiness::Unready { limit, .. } if self.now >= limit => None,
+            InstanceReadiness::Unready { recheck_at, .. } => Some(recheck_at.min(until)),
         }
     }
 
     /// Whether an instance that shall run is being made or has no place: whoever it is, no other is taken down meanwhile.
     fn is_coming(&self, index: usize) -> bool {
-        let comes = matches!(self.bucket(index), Bucket::Pending | Bucket::Leaving | Bucket::Waiting);
+        let comes =
+            matches!(self.status(index), InstanceStatus::Starting | InstanceStatus::Moving | InstanceStatus::Unplaced);
         comes && self.plan.slots[index].target == TargetState::Run
     }
 
     /// Whether the upgrade may continue after this instance, which shall run; wakes for when that changes by itself.
     pub(super) fn is_done(&mut self, index: usize) -> bool {
         let tries = self.first() == Some(index) && self.plan.slots[index].version == self.record.spec.version;
-        match self.condition(index) {
-            Condition::Ready => {
+        match self.readiness_of(index) {
+            InstanceReadiness::Ready => {
                 let until = self.early_until(index).filter(|until| *until > self.now && !self.is_healthy(index));
                 until.into_iter().for_each(|until| self.wake(until));
                 until.is_none()
             }
-            Condition::Unready { limit, .. } if self.now >= limit => !tries,
-            Condition::Unready { look_at, .. } => {
-                self.wake(look_at);
+            InstanceReadiness::Unready { limit, .. } if self.now >= limit => !tries,
+            InstanceReadiness::Unready { recheck_at, .. } => {
+                self.wake(recheck_at);
                 false
             }
-            Condition::Busy | Condition::Down { .. } | Condition::Idle | Condition::Silent { .. } => false,
+            InstanceReadiness::InProgress
+            | InstanceReadiness::Down { .. }
+            | InstanceReadiness::NotExpected
+            | InstanceReadiness::Unreachable { .. } => false,
         }
     }
 
@@ -128,25 +138,25 @@ impl Planning<'_> {
         let has_data = before.pod.is_stateful() && self.plan.slots[index].leaves.is_none();
         let pinned = has_data && after.pod.is_stateful();
         let (wish, extra) = if pinned {
-            (Wish { pin: Some(&old), ..Wish::default() }, Extra::Pinned)
+            (NodePreference { pin: Some(&old), ..NodePreference::default() }, ExtraConstraint::Pinned)
         } else {
-            (Wish { prefer: Some(&old), ..Wish::default() }, Extra::Nothing)
+            (NodePreference { prefer: Some(&old), ..NodePreference::default() }, ExtraConstraint::None)
         };
-        self.rooms.release(&old, before.need);
-        self.rooms.uncount(&old);
-        let within = self.within(&self.plan.slots[index]);
-        let ask = Ask { version: self.record.spec.version, extra, within };
-        match self.rooms.place(&ask, &after, wish) {
+        self.reservations.release(&old, before.need);
+        self.reservations.uncount(&old);
+        let unit_constraint = self.unit_constraint(&self.plan.slots[index]);
+        let request = PlacementRequest { version: self.record.spec.version, extra, unit_constraint };
+        match self.reservations.place(&request, &after, wish) {
             Ok(node) => {
                 self.take_version(index);
-                self.go_to(index, node);
+                self.move_to(index, node);
                 self.leave_first(index, old);
                 true
             }
             Err(unplaceable) => {
-                self.rooms.keep(&old, before.need);
+                self.reservations.keep(&old, before.need);
                 self.plan.waiting = true;
-                self.stuck(index, &unplaceable.sentence());
+                self.note_stuck(index, &unplaceable.sentence());
                 self.unschedulable.insert(index, Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
                 false
@@ -188,7 +198,7 @@ impl Planning<'_> {
 
     pub(super) fn take_version(&mut self, index: usize) {
         let version = self.record.spec.version;
-        if self.record.last_error.starts_with(&stuck_at(index)) {
+        if self.record.last_error.starts_with(&stuck_prefix(index)) {
             self.record.to_mut().last_error.clear();
         }
         self.touched.insert(index);
@@ -205,25 +215,25 @@ impl Planning<'_> {
 
     /// Sends an instance to a node, to start there once the one it leaves has let go of it. Who is already leaving a node was
     /// never ordered anywhere else.
-    pub(super) fn go_to(&mut self, index: usize, node: NodeName) {
+    pub(super) fn move_to(&mut self, index: usize, node: NodeName) {
         let slot = &self.plan.slots[index];
         let left = slot.node.clone().filter(|old| *old != node && slot.leaves.is_none());
         let left = left.filter(|old| !self.is_lost(old));
         let slot = &mut self.plan.slots[index];
         slot.leaves = slot.leaves.take().or(left);
         slot.node = Some(node);
-        if self.waits_in_vain(index) {
+        if self.skips_old_node(index) {
             self.plan.slots[index].leaves = None;
         }
     }
 
     /// The instance keeps its version, and the group says so, unless it has to say what became of a command: the instance says it too.
-    pub(super) fn stuck(&mut self, index: usize, sentence: &str) {
+    pub(super) fn note_stuck(&mut self, index: usize, sentence: &str) {
         let version = self.record.spec.version;
         self.stuck.insert(index, format!("it is not upgraded to version {version}: {sentence}"));
         // The reasons change with every byte of free memory; the first ones are kept.
-        let (start, said) = (stuck_at(index), &self.record.last_error);
-        if !said.starts_with(&start) && may_be_replaced(said) {
+        let (start, said) = (stuck_prefix(index), &self.record.last_error);
+        if !said.starts_with(&start) && is_planner_text(said) {
             self.record.to_mut().last_error = format!("{start} to version {version}: {sentence}");
         }
     }

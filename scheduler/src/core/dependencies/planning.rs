@@ -15,7 +15,7 @@ use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::report::PodFacts;
 use contract::state::TargetState;
-use planner::dependency::{DependencyFacts, DependencyPlan, Patience, place_of, plan_dependency};
+use planner::dependency::{DependencyFacts, DependencyPlan, DependencyTimeouts, place_of, plan_dependency};
 
 use super::super::alarms::Alarm;
 use super::super::commit::{self, Bundle};
@@ -134,10 +134,10 @@ impl Leading<'_> {
             record: &entry.record,
             pairs: &entry.pairs,
             needed: &needed,
-            seen: &seen,
-            hosts: &self.state.hosts,
-            lingers: self.dependency_lingers(name, entry),
-            patience: Patience {
+            observed: &seen,
+            nodes: &self.state.hosts,
+            has_leftovers: self.dependency_lingers(name, entry),
+            timeouts: DependencyTimeouts {
                 idle: settings.dependency_grace,
                 coming_up: settings.health_poll.saturating_mul(POLLS),
                 removal: settings.operation_limit,

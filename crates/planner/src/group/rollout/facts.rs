@@ -11,9 +11,9 @@ use contract::report::{ContainerFacts, EngineState, PodFacts};
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
 
-use super::super::inplace::{Way, update_way};
-use super::super::{Bucket, Planning, number};
-use super::settings::{self, Doubling};
+use super::super::update_method::{UpdateMethod, update_method};
+use super::super::{InstanceStatus, Planning, number};
+use super::settings::{self, SurgeRule};
 use crate::placement::{Candidate, Need};
 use crate::restart;
 use crate::rollout::availability::is_available;
@@ -27,19 +27,19 @@ const NOWHERE: u32 = u32::MAX;
 
 impl Planning<'_> {
     /// What the conductor is told, and the names of its units.
-    pub(in super::super) fn conductor_facts(&mut self) -> (Facts, Vec<String>) {
+    pub(in super::super) fn controller_facts(&mut self) -> (Facts, Vec<String>) {
         let units = self.all_units();
         let spec = &self.record.spec;
         let slots = (0..self.plan.slots.len()).filter_map(|index| self.instance_facts(index, &units)).collect();
         let release = self.facts.release.cloned().unwrap_or_else(|| Release::toward(NOWHERE));
         let facts = Facts {
-            settings: settings::settings(spec, self.doubling(), self.is_first_deployment()),
+            settings: settings::settings(spec, self.surge_rule(), self.is_first_deployment()),
             replicas: spec.num_instances,
             target: spec.version,
             equals: self.record.equals.clone(),
             proven: self.record.proven,
             is_rollback: !self.record.equals.is_empty(),
-            can_roll_back: self.way_back().is_some(),
+            can_roll_back: self.completed_version().is_some(),
             units: self.units(),
             slots,
             strays: i64::from(self.facts.strays).max(self.removed_and_leaving()),
@@ -47,7 +47,7 @@ impl Planning<'_> {
             release: Release { is_paused: spec.paused, ..release },
             now: Moment::from(self.now),
         };
-        self.look_again();
+        self.wake_for_readiness();
         (facts, units)
     }
 
@@ -63,8 +63,8 @@ impl Planning<'_> {
     /// every node.
     fn is_blind(&self) -> bool {
         let is_done = |release: &Release| release.is_completed(self.record.spec.version);
-        let is_unheard = |host: &Candidate| host.liveness == Liveness::Unknown;
-        !self.facts.release.is_some_and(is_done) && self.facts.hosts.values().any(is_unheard)
+        let is_unreachable = |candidate: &Candidate| candidate.liveness == Liveness::Unknown;
+        !self.facts.release.is_some_and(is_done) && self.facts.nodes.values().any(is_unreachable)
     }
 
     fn instance_facts(&self, index: usize, units: &[String]) -> Option<controller::Slot> {
@@ -73,11 +73,11 @@ impl Planning<'_> {
         let main = match slot.filling {
             Filling::Nothing => return None,
             Filling::Retired => None,
-            Filling::Pod => Some(self.pod_facts(slot, self.seen(index))),
+            Filling::Pod => Some(self.pod_facts(slot, self.observed(index))),
         };
         let next = slot.next.as_deref().map(|next| Next {
             unit: unit(&next.unit),
-            pod: self.pod_facts(next, self.beside.get(index).copied().flatten()),
+            pod: self.pod_facts(next, self.observed_surge.get(index).copied().flatten()),
         });
         let seen_leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
         Some(controller::Slot {
@@ -91,69 +91,73 @@ impl Planning<'_> {
         })
     }
 
-    fn pod_facts(&self, slot: &Slot, seen: Option<&PodFacts>) -> Pod {
-        let bucket = self.bucket_of(slot, seen);
+    fn pod_facts(&self, slot: &Slot, observed: Option<&PodFacts>) -> Pod {
+        let status = self.status_of(slot, observed);
         let is_hook_overdue = slot.draining.as_ref().is_some_and(|draining| self.is_overdue(draining));
         Pod {
             revision: slot.version,
             node: slot.node.as_ref().map(ToString::to_string).unwrap_or_default(),
-            phase: self.phase(bucket, seen),
-            ready: self.ready(slot, seen),
-            created: is_made(bucket).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
-            follows: bucket == Bucket::Leaving,
+            phase: self.phase(status, observed),
+            ready: self.ready(slot, observed),
+            created: is_made(status).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
+            follows: status == InstanceStatus::Moving,
             cost: 0,
-            signs: self.signs(slot, seen),
+            signs: self.signs(slot, observed),
             sidecar_restarts: 0,
             is_hook_overdue,
-            is_gate_overdue: self.gates_limit(slot, seen).is_some_and(|limit| limit <= self.now),
+            is_gate_overdue: self.gates_limit(slot, observed).is_some_and(|limit| limit <= self.now),
             is_preparing: slot.draining.is_some() || slot.fetching.is_some(),
-            fetch: self.fetch_facts(slot, seen),
+            fetch: self.fetch_facts(slot, observed),
             unschedulable_since: Some(slot.unplaced_since).filter(|since| since.happened()).map(Moment::from),
         }
     }
 
-    fn phase(&self, bucket: Bucket, seen: Option<&PodFacts>) -> Phase {
-        match bucket {
-            Bucket::Waiting | Bucket::Leaving | Bucket::Pending | Bucket::Failed | Bucket::Missing => Phase::Pending,
-            Bucket::Running => Phase::Running,
-            Bucket::Ended if seen.is_some_and(|seen| seen.is_crash_looping) => Phase::Failed,
-            Bucket::Ended if seen.is_some_and(|seen| self.stays_down(seen)) => Phase::Succeeded,
-            Bucket::Ended => Phase::Pending,
-            Bucket::Lost | Bucket::Held | Bucket::Unheard => Phase::Unknown,
+    fn phase(&self, status: InstanceStatus, observed: Option<&PodFacts>) -> Phase {
+        match status {
+            InstanceStatus::Unplaced
+            | InstanceStatus::Moving
+            | InstanceStatus::Starting
+            | InstanceStatus::CreateFailed
+            | InstanceStatus::Missing => Phase::Pending,
+            InstanceStatus::Running => Phase::Running,
+            InstanceStatus::Exited if observed.is_some_and(|observed| observed.is_crash_looping) => Phase::Failed,
+            InstanceStatus::Exited if observed.is_some_and(|observed| self.stays_down(observed)) => Phase::Succeeded,
+            InstanceStatus::Exited => Phase::Pending,
+            InstanceStatus::NodeLost | InstanceStatus::LeftAlone | InstanceStatus::Unreachable => Phase::Unknown,
         }
     }
 
     /// A container of it ended as its policy wants it: the pod is not whole again by itself.
-    fn stays_down(&self, seen: &PodFacts) -> bool {
+    fn stays_down(&self, observed: &PodFacts) -> bool {
         let policy = self.record.spec.restart_policy;
-        let mut ended = seen.containers.iter().filter(|it| !it.running && it.finished_at.happened());
+        let mut ended = observed.containers.iter().filter(|it| !it.running && it.finished_at.happened());
         ended.any(|container| !restart::is_wanted(policy, container.exit_code, !container.error.is_empty()))
     }
 
-    fn signs(&self, slot: &Slot, seen: Option<&PodFacts>) -> Signs {
-        let Some(seen) = seen else { return Signs { restarts: i64::from(slot.failures), ..Signs::default() } };
-        if slot.created_from.is_some() && seen.restarted_at < slot.since {
+    fn signs(&self, slot: &Slot, observed: Option<&PodFacts>) -> Signs {
+        let Some(observed) = observed else { return Signs { restarts: i64::from(slot.failures), ..Signs::default() } };
+        if slot.created_from.is_some() && observed.restarted_at < slot.since {
             // What happened before it was updated live is not held against what it is now.
             return Signs::default();
         }
         Signs {
             // An attempt to make it that failed says as much as one to start it.
-            restarts: i64::from(seen.restarts.max(slot.failures)),
-            image_is_hopeless: seen.image_is_hopeless,
-            early_exits: self.early_exits(slot, seen),
-            stays_failed: self.stays_failed(slot, seen),
+            restarts: i64::from(observed.restarts.max(slot.failures)),
+            image_is_hopeless: observed.image_is_hopeless,
+            early_exits: self.early_exits(slot, observed),
+            stays_failed: self.stays_failed(slot, observed),
         }
     }
 
     /// Its program failed and the restart policy starts nothing again: waiting for the deadline would not change that.
-    fn stays_failed(&self, slot: &Slot, seen: &PodFacts) -> bool {
+    fn stays_failed(&self, slot: &Slot, observed: &PodFacts) -> bool {
         let policy = self.record.spec.restart_policy;
         let has_failed = |it: &ContainerFacts| {
             let is_error = !it.error.is_empty();
             let failed = it.exit_code != 0 || is_error;
             !it.running && it.finished_at.happened() && failed && !restart::is_wanted(policy, it.exit_code, is_error)
         };
-        self.bucket_of(slot, Some(seen)) == Bucket::Ended && seen.containers.iter().any(has_failed)
+        self.status_of(slot, Some(observed)) == InstanceStatus::Exited && observed.containers.iter().any(has_failed)
     }
 
     /// No revision of the group has completed, and no instance runs another revision than the wanted one.
@@ -164,40 +168,40 @@ impl Planning<'_> {
 
     /// Times it ended before it counted. How long earlier runs lasted is not reported: they are taken for as long as the
     /// last one, and who counts now has none.
-    fn early_exits(&self, slot: &Slot, seen: &PodFacts) -> i64 {
+    fn early_exits(&self, slot: &Slot, observed: &PodFacts) -> i64 {
         let min_ready = self.record.spec.min_ready();
-        let has_ended = self.bucket_of(slot, Some(seen)) == Bucket::Ended;
-        if is_available(self.ready(slot, Some(seen)), min_ready, self.now.into()) {
+        let has_ended = self.status_of(slot, Some(observed)) == InstanceStatus::Exited;
+        if is_available(self.ready(slot, Some(observed)), min_ready, self.now.into()) {
             return 0;
         }
-        let needed = match seen.health {
+        let needed = match observed.health {
             HealthState::None => min_ready + self.revision(slot.version).pod.setup(),
             HealthState::Starting | HealthState::Healthy | HealthState::Unhealthy => min_ready,
         };
         let lasted = |it: &ContainerFacts| it.finished_at.since(it.started_at) >= needed;
-        let has_counted = has_ended && seen.containers.iter().filter(|it| !it.running).all(lasted);
-        if has_counted { 0 } else { i64::from(seen.restarts) + i64::from(has_ended) }
+        let has_counted = has_ended && observed.containers.iter().filter(|it| !it.running).all(lasted);
+        if has_counted { 0 } else { i64::from(observed.restarts) + i64::from(has_ended) }
     }
 
     /// Whether an instance may have two pods: not where a pod keeps data or is changed in place.
-    pub(super) fn doubling(&self) -> Doubling {
+    pub(super) fn surge_rule(&self) -> SurgeRule {
         let pods = self.plan.slots.iter().flat_map(Slot::pods);
         let versions: BTreeSet<u32> = pods.filter(|pod| self.is_outdated(pod)).map(|pod| pod.version).collect();
         let is_stateful = |version: &u32| self.revision(*version).pod.is_stateful();
-        let in_place = |version: &u32| match update_way(
+        let in_place = |version: &u32| match update_method(
             self.record.spec.update_policy,
             &self.revision(*version).pod,
             &self.present.pod,
         ) {
-            Way::Live | Way::SameAddress => true,
-            Way::Anew | Way::Refused { .. } => false,
+            UpdateMethod::Live | UpdateMethod::SameAddress => true,
+            UpdateMethod::Recreate | UpdateMethod::Refused { .. } => false,
         };
         if self.present.pod.is_stateful() || versions.iter().any(is_stateful) {
-            Doubling::Stateful
+            SurgeRule::Stateful
         } else if versions.iter().any(in_place) {
-            Doubling::InPlace
+            SurgeRule::InPlace
         } else {
-            Doubling::Allowed
+            SurgeRule::Allowed
         }
     }
 
@@ -218,29 +222,29 @@ impl Planning<'_> {
     /// Pods of the present version that the nodes of a unit have room for.
     fn free_slots(&self, unit: &str) -> i64 {
         let Some(topology) = &self.record.spec.topology else { return 0 };
-        let is_in = |host: &&Candidate| {
-            host.facts.labels.get(topology.label()).is_some_and(|value| value == unit)
-                && (host.liveness, host.engine) == (Liveness::Alive, EngineState::Up)
-                && host.cordon.is_none()
+        let is_in = |candidate: &&Candidate| {
+            candidate.facts.labels.get(topology.label()).is_some_and(|value| value == unit)
+                && (candidate.liveness, candidate.engine) == (Liveness::Alive, EngineState::Up)
+                && candidate.cordon.is_none()
         };
-        let free = |host: &Candidate| {
+        let free = |candidate: &Candidate| {
             let Need { memory, cpu_millis } = self.present.need;
-            let by_memory = host.facts.memory.saturating_sub(host.used.memory) / memory.max(1);
-            by_memory.min(host.facts.cpu_millis.saturating_sub(host.used.cpu_millis) / cpu_millis.max(1))
+            let by_memory = candidate.facts.memory.saturating_sub(candidate.used.memory) / memory.max(1);
+            by_memory.min(candidate.facts.cpu_millis.saturating_sub(candidate.used.cpu_millis) / cpu_millis.max(1))
         };
-        let pods = self.facts.hosts.values().filter(is_in).map(free).fold(0, u64::saturating_add);
+        let pods = self.facts.nodes.values().filter(is_in).map(free).fold(0, u64::saturating_add);
         i64::try_from(pods).unwrap_or(i64::MAX)
     }
 
     /// Who has no place is waited for so long; whom only this plan found without one, the next may already act on.
-    pub(super) fn wait_for_places(&mut self) {
-        let settings = settings::settings(&self.record.spec, Doubling::Allowed, self.is_first_deployment());
+    pub(super) fn wake_for_placement_timeout(&mut self) {
+        let settings = settings::settings(&self.record.spec, SurgeRule::Allowed, self.is_first_deployment());
         let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
-        let known: BTreeSet<Timestamp> = homeless_since(self.facts.slots).collect();
+        let failure_detail: BTreeSet<Timestamp> = times_unplaced(self.facts.slots).collect();
         let mut limits = Vec::new();
-        for since in homeless_since(&self.plan.slots) {
+        for since in times_unplaced(&self.plan.slots) {
             let at = waits.into_iter().flatten().map(|wait| self.waits_from(since) + wait);
-            limits.extend(at.filter(|at| *at > self.now || !known.contains(&since)));
+            limits.extend(at.filter(|at| *at > self.now || !failure_detail.contains(&since)));
         }
         if let Some(at) = limits.into_iter().min() {
             self.wake(at.max(self.now));
@@ -248,11 +252,15 @@ impl Planning<'_> {
     }
 
     /// A pod without a health check becomes ready by time alone, and a gate becomes overdue.
-    fn look_again(&mut self) {
-        let mains = self.plan.slots.iter().enumerate().map(|(index, slot)| (slot, self.seen(index)));
-        let nexts =
-            self.plan.slots.iter().zip(&self.beside).filter_map(|(slot, seen)| Some((slot.next.as_deref()?, *seen)));
-        let later = |(slot, seen)| [self.serves_since(slot, seen), self.gates_limit(slot, seen)];
+    fn wake_for_readiness(&mut self) {
+        let mains = self.plan.slots.iter().enumerate().map(|(index, slot)| (slot, self.observed(index)));
+        let nexts = self
+            .plan
+            .slots
+            .iter()
+            .zip(&self.observed_surge)
+            .filter_map(|(slot, observed)| Some((slot.next.as_deref()?, *observed)));
+        let later = |(slot, observed)| [self.serves_since(slot, observed), self.gates_limit(slot, observed)];
         let later = mains.chain(nexts).flat_map(later).flatten();
         if let Some(at) = later.filter(|at| *at > self.now).min() {
             self.wake(at);
@@ -261,21 +269,21 @@ impl Planning<'_> {
 }
 
 /// Since when pods are without a place.
-fn homeless_since(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
+fn times_unplaced(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
     slots.iter().flat_map(Slot::pods).map(|pod| pod.unplaced_since).filter(|since| since.happened())
 }
 
 /// Something of it may exist: it was ordered somewhere.
-fn is_made(bucket: Bucket) -> bool {
-    match bucket {
-        Bucket::Waiting | Bucket::Leaving => false,
-        Bucket::Pending
-        | Bucket::Running
-        | Bucket::Ended
-        | Bucket::Failed
-        | Bucket::Missing
-        | Bucket::Lost
-        | Bucket::Held
-        | Bucket::Unheard => true,
+fn is_made(status: InstanceStatus) -> bool {
+    match status {
+        InstanceStatus::Unplaced | InstanceStatus::Moving => false,
+        InstanceStatus::Starting
+        | InstanceStatus::Running
+        | InstanceStatus::Exited
+        | InstanceStatus::CreateFailed
+        | InstanceStatus::Missing
+        | InstanceStatus::NodeLost
+        | InstanceStatus::LeftAlone
+        | InstanceStatus::Unreachable => true,
     }
 }

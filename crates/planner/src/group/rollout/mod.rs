@@ -5,16 +5,16 @@
 //! something that cannot be done now, because the pod must be drained first or its successor finds no place. Then the slot
 //! stays as it is, and the conductor, which knows slots only, asks again.
 
-mod draining;
+mod apply;
+mod drain;
 mod facts;
-mod fetching;
-mod folding;
-mod performing;
+mod failure;
+mod inplace;
+mod prefetch;
 mod readiness;
-mod renewing;
 mod settings;
+mod surge;
 mod units;
-mod verdict;
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::time::Timestamp;
 
-use self::performing::Performed;
+use self::apply::Applied;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
 use crate::rollout::controller::{self, Decision, Release, Report, RolloutStatus, Verdict};
@@ -32,10 +32,10 @@ use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
 use crate::rollout::release::Phase;
 
-/// Whether the pod in a slot, or beside it, is ready, and since when: it runs and is well, every gate is true, it is not
+/// Whether the pod in a slot, or surge it, is ready, and since when: it runs and is well, every gate is true, it is not
 /// being taken out of service, and it has the spec it is to have.
-pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, seen: Option<&PodFacts>, now: Timestamp) -> Ready {
-    Planning::new(facts, now).ready(slot, seen)
+pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, observed: Option<&PodFacts>, now: Timestamp) -> Ready {
+    Planning::new(facts, now).ready(slot, observed)
 }
 
 /// What a release within budgets keeps to: instances that stay available and pods there may be. By groups there are none, and
@@ -44,19 +44,19 @@ pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
     planning.plan.slots = facts.slots.to_vec();
-    let style = settings::settings(spec, planning.doubling(), false).style;
+    let style = settings::settings(spec, planning.surge_rule(), false).style;
     Limits::of(controller::strategy(style), spec.num_instances)
 }
 
 impl Planning<'_> {
     /// Every slot as it is: who comes and goes is for the conductor to say.
-    pub(super) fn enroll(&mut self) {
+    pub(super) fn load_slots(&mut self) {
         self.plan.slots = self.facts.slots.to_vec();
-        self.beside.resize(self.plan.slots.len(), None);
+        self.observed_surge.resize(self.plan.slots.len(), None);
         for node in self.facts.slots.iter().flat_map(Slot::pods).filter_map(|pod| pod.node.as_ref()) {
-            self.rooms.count(node);
+            self.reservations.count(node);
         }
-        self.settle_units();
+        self.assign_units();
         self.free_lock();
     }
 
@@ -85,39 +85,39 @@ impl Planning<'_> {
     }
 
     /// Lets the release go on as far as it can; while something else holds the lock it is only reported.
-    pub(super) fn lead(&mut self, may_act: bool) {
-        let doubling = self.doubling();
-        let (facts, units) = self.conductor_facts();
+    pub(super) fn run_rollout(&mut self, may_act: bool) {
+        let surge_rule = self.surge_rule();
+        let (facts, units) = self.controller_facts();
         let mut decision = controller::controller(&facts);
         self.explain(&mut decision.release);
         self.plan.report = Some(decision.report.clone());
         if !may_act {
-            return self.report_what_is(&decision);
+            return self.report_current_state(&decision);
         }
         if let Some(at) = decision.wake_at {
             self.wake(timestamp(at));
         }
         match decision.verdict {
-            Verdict::Rollback(_) => return self.take_release_back(&decision.release),
-            Verdict::Hold(_) => self.say_held(&decision.release),
-            Verdict::Fine | Verdict::Continue(_) => self.say_not_held(),
+            Verdict::Rollback(_) => return self.roll_back_release(&decision.release),
+            Verdict::Hold(_) => self.set_paused_error(&decision.release),
+            Verdict::Fine | Verdict::Continue(_) => self.clear_paused_error(),
         }
-        let performed = self.perform(&decision, &units);
-        self.forget_undrained_who_stay();
-        let decision = match performed {
-            Performed::Wholly => decision,
-            Performed::Partly | Performed::NotAtAll => self.without_what_waits(decision),
-            Performed::Shrinking => return self.stand_by(&decision),
+        let applied = self.apply(&decision, &units);
+        self.keep_undrained_that_left();
+        let decision = match applied {
+            Applied::All => decision,
+            Applied::Partial | Applied::Nothing => self.without_unapplied(decision),
+            Applied::AwaitingScaleDown => return self.pause_for_scale_down(&decision),
         };
         let step = |release: &Release| (release.target, release.phase, release.group);
         let is_moved = self.facts.release.is_none_or(|before| step(before) != step(&decision.release));
-        if performed == Performed::Partly || (performed == Performed::NotAtAll && is_moved) {
+        if applied == Applied::Partial || (applied == Applied::Nothing && is_moved) {
             // How far it is now is for the next plan to see.
             self.wake(self.now);
         }
         self.note_completed(&decision.release);
         self.forget_former();
-        if doubling != self.doubling() {
+        if surge_rule != self.surge_rule() {
             // The last one was turned to: budgets are those of the spec again.
             self.wake(self.now);
         }
@@ -126,8 +126,8 @@ impl Planning<'_> {
 
     /// The release does not go on before those have gone that are to go for good. Only a failure is remembered: whoever
     /// answers it must find it.
-    fn stand_by(&mut self, decision: &Decision) {
-        self.report_what_is(decision);
+    fn pause_for_scale_down(&mut self, decision: &Decision) {
+        self.report_current_state(decision);
         let Release { target, failure, excused, .. } = decision.release.clone();
         let before = self.facts.release.filter(|before| before.target == target);
         let after = before.map(|before| Release { failure, excused, ..before.clone() });
@@ -135,7 +135,7 @@ impl Planning<'_> {
     }
 
     /// The decision when not all of it could be performed: what was not ordered is no progress, and completes nothing.
-    fn without_what_waits(&mut self, mut decision: Decision) -> Decision {
+    fn without_unapplied(&mut self, mut decision: Decision) -> Decision {
         let before = self.facts.release;
         let release = &mut decision.release;
         let is_completed = |before: &Release| before.phase == Phase::Completed && before.target == release.target;
@@ -148,13 +148,13 @@ impl Planning<'_> {
         if before.is_some_and(|before| before.group == release.group) {
             release.progress.clone_from(&decision.watched.1);
         }
-        self.report_what_is(&decision);
+        self.report_current_state(&decision);
         decision
     }
 
     /// Counts without what was decided and not done.
-    fn report_what_is(&mut self, decision: &Decision) {
-        let (mut facts, _) = self.conductor_facts();
+    fn report_current_state(&mut self, decision: &Decision) {
+        let (mut facts, _) = self.controller_facts();
         facts.release = Release { is_frozen: true, ..decision.release.clone() };
         let Report { waits_for, units, .. } = controller::controller(&facts).report;
         let progress = decision.watched.1.as_ref();

@@ -12,28 +12,28 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use super::super::{Bucket, Planning};
-use super::settings::farewell;
+use super::super::{InstanceStatus, Planning};
+use super::settings::drain_policy;
 use crate::rollout::availability::Ready;
 
 /// Clocks that are kept differ by less.
 const FAR_AHEAD: Duration = Duration::from_secs(10);
 
 impl Planning<'_> {
-    pub(super) fn ready(&self, slot: &Slot, seen: Option<&PodFacts>) -> Ready {
-        let is_kept = slot.draining.is_none() && self.has_its_spec(slot, seen);
-        match self.serves_since(slot, seen).filter(|since| is_kept && *since <= self.now) {
+    pub(super) fn ready(&self, slot: &Slot, observed: Option<&PodFacts>) -> Ready {
+        let is_kept = slot.draining.is_none() && self.has_its_spec(slot, observed);
+        match self.serves_since(slot, observed).filter(|since| is_kept && *since <= self.now) {
             Some(since) => Ready { ready: true, since: Some(since.into()) },
             None => Ready { ready: false, since: None },
         }
     }
 
     /// Since when it could be sent work, or from when on it can; none when that is not known.
-    pub(super) fn serves_since(&self, slot: &Slot, seen: Option<&PodFacts>) -> Option<Timestamp> {
-        if slot.filling != Filling::Pod || self.bucket_of(slot, seen) != Bucket::Running {
+    pub(super) fn serves_since(&self, slot: &Slot, observed: Option<&PodFacts>) -> Option<Timestamp> {
+        if slot.filling != Filling::Pod || self.status_of(slot, observed) != InstanceStatus::Running {
             return None;
         }
-        let well = self.well_since(slot, seen?)?;
+        let well = self.well_since(slot, observed?)?;
         let gates = self.record.spec.readiness_gates.iter().map(|gate| slot.gates.get(gate).copied());
         let gates: Option<Vec<Timestamp>> = gates.collect();
         let latest = gates?.into_iter().max().unwrap_or(Timestamp::NEVER);
@@ -47,20 +47,22 @@ impl Planning<'_> {
     }
 
     /// When its gates are waited for no longer; none while they are not what keeps it from being ready.
-    pub(super) fn gates_limit(&self, slot: &Slot, seen: Option<&PodFacts>) -> Option<Timestamp> {
-        let is_up = slot.filling == Filling::Pod && self.bucket_of(slot, seen) == Bucket::Running;
+    pub(super) fn gates_limit(&self, slot: &Slot, observed: Option<&PodFacts>) -> Option<Timestamp> {
+        let is_up = slot.filling == Filling::Pod && self.status_of(slot, observed) == InstanceStatus::Running;
         let is_shut_out = is_up && slot.draining.is_none() && !self.closed_gates(slot).is_empty();
-        let well = self.well_since(slot, seen.filter(|_| is_shut_out)?)?;
+        let well = self.well_since(slot, observed.filter(|_| is_shut_out)?)?;
         // A node's clock may be behind, and what it has older than what is asked of it.
         let since = well.max(slot.since).max(slot.gates_closed_at);
-        Some(self.waits_from(since) + farewell(&self.record.spec)?.timeout)
+        Some(self.waits_from(since) + drain_policy(&self.record.spec)?.timeout)
     }
 
-    fn well_since(&self, slot: &Slot, seen: &PodFacts) -> Option<Timestamp> {
-        let started = seen.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
+    fn well_since(&self, slot: &Slot, observed: &PodFacts) -> Option<Timestamp> {
+        let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
         let started = self.believed(slot, started);
-        match seen.health {
-            HealthState::Healthy if seen.healthy_since.happened() => Some(self.believed(slot, seen.healthy_since)),
+        match observed.health {
+            HealthState::Healthy if observed.healthy_since.happened() => {
+                Some(self.believed(slot, observed.healthy_since))
+            }
             HealthState::Healthy => Some(started),
             HealthState::None => Some(started + self.revision(slot.version).pod.setup()),
             HealthState::Starting | HealthState::Unhealthy => None,
@@ -75,10 +77,10 @@ impl Planning<'_> {
 
     /// What its node says it was made from is its spec. A node that does not say is believed, unless the pod was to be
     /// changed while it runs: then its word is the only sign that it was.
-    fn has_its_spec(&self, slot: &Slot, seen: Option<&PodFacts>) -> bool {
-        let Some(seen) = seen else { return false };
+    fn has_its_spec(&self, slot: &Slot, observed: Option<&PodFacts>) -> bool {
+        let Some(observed) = observed else { return false };
         let wanted = &self.revision(slot.version).digest;
-        seen.containers.iter().all(|container| match container.spec_digest.as_str() {
+        observed.containers.iter().all(|container| match container.spec_digest.as_str() {
             "" => slot.created_from.is_none(),
             digest => digest == wanted.as_str(),
         })

@@ -18,7 +18,7 @@ const PLACEMENT_PATIENCE: i64 = 60;
 
 /// Whether an instance may have two pods at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Doubling {
+pub(super) enum SurgeRule {
     /// It may.
     Allowed,
     /// Not with this change, which is made in place: both would have one address.
@@ -28,15 +28,15 @@ pub(super) enum Doubling {
 }
 
 /// The settings of a group.
-pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Settings {
+pub(super) fn settings(spec: &PodGroupSpec, surge_rule: SurgeRule, is_first_deployment: bool) -> Settings {
     let topology = spec.topology.as_ref();
     let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).filter(|auto| auto.enable);
     Settings {
-        style: style(spec, doubling, is_first_deployment),
+        style: style(spec, surge_rule, is_first_deployment),
         min_ready: spec.min_ready(),
         deadline: progress::deadline(Some(spec.progress_deadline())),
         replacement: spec.pod_replacement,
-        keeps_addresses: doubling == Doubling::InPlace,
+        keeps_addresses: surge_rule == SurgeRule::InPlace,
         failure_action: spec.on_failure(),
         fail_fast_restarts: spec.fail_fast_restarts.unwrap_or(FAIL_FAST_RESTARTS),
         failure_threshold: spec.failure_threshold.unwrap_or(Amount::Count(0)),
@@ -47,15 +47,15 @@ pub(super) fn settings(spec: &PodGroupSpec, doubling: Doubling, is_first_deploym
     }
 }
 
-fn style(spec: &PodGroupSpec, doubling: Doubling, is_first_deployment: bool) -> Style {
+fn style(spec: &PodGroupSpec, surge_rule: SurgeRule, is_first_deployment: bool) -> Style {
     let strategy = spec.strategy.clone().unwrap_or_default();
     match strategy.kind {
         // Not conducted: whoever asks all the same gets what comes closest.
         StrategyType::Serial => Style::Rolling { surge: Some(Amount::Count(0)), unavailable: Some(Amount::Count(1)) },
         StrategyType::RollingUpdate => Style::Rolling {
-            surge: Some(match doubling {
-                Doubling::Allowed => strategy.max_surge.unwrap_or(USUAL_BUDGET),
-                Doubling::InPlace | Doubling::Stateful => Amount::Count(0),
+            surge: Some(match surge_rule {
+                SurgeRule::Allowed => strategy.max_surge.unwrap_or(USUAL_BUDGET),
+                SurgeRule::InPlace | SurgeRule::Stateful => Amount::Count(0),
             }),
             unavailable: Some(strategy.max_unavailable.unwrap_or(USUAL_BUDGET)),
         },
@@ -82,7 +82,7 @@ fn before_the_deadline(spec: &PodGroupSpec, usual: i64) -> Duration {
 
 /// How an instance is taken out of service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Farewell {
+pub(super) struct DrainPolicy {
     /// It is shown as not ready for so long before it is touched.
     pub(super) grace: Duration,
     /// Somebody outside says when it is drained.
@@ -92,17 +92,17 @@ pub(super) struct Farewell {
 }
 
 /// How instances are taken out of service; none when nobody has to be told.
-pub(super) fn farewell(spec: &PodGroupSpec) -> Option<Farewell> {
+pub(super) fn drain_policy(spec: &PodGroupSpec) -> Option<DrainPolicy> {
     let usual = before_the_deadline(spec, ANSWER_TIMEOUT);
     match &spec.drain {
-        Some(drain) => Some(Farewell {
+        Some(drain) => Some(DrainPolicy {
             grace: seconds(drain.grace_seconds),
             needs_answer: drain.needs_answer,
             // Nobody answers before the grace is over.
             timeout: drain.timeout_seconds.map_or_else(|| usual.max(seconds(drain.grace_seconds) * 2), seconds),
         }),
         None if spec.readiness_gates.is_empty() => None,
-        None => Some(Farewell { grace: Duration::ZERO, needs_answer: false, timeout: usual }),
+        None => Some(DrainPolicy { grace: Duration::ZERO, needs_answer: false, timeout: usual }),
     }
 }
 

@@ -11,15 +11,15 @@ use super::super::Planning;
 
 impl Planning<'_> {
     /// Every pod is in the unit its node is in, when its own is not declared.
-    pub(super) fn settle_units(&mut self) {
+    pub(super) fn assign_units(&mut self) {
         let declared: BTreeSet<String> = self.declared_units().into_iter().map(str::to_owned).collect();
         for index in 0..self.plan.slots.len() {
             let slot = &self.plan.slots[index];
-            let unit = self.home(slot, &declared);
-            let beside = slot.next.as_deref().and_then(|next| self.home(next, &declared));
+            let unit = self.node_unit(slot, &declared);
+            let surge = slot.next.as_deref().and_then(|next| self.node_unit(next, &declared));
             let slot = &mut self.plan.slots[index];
-            let next_moved = beside.is_some_and(|unit| slot.next.as_mut().is_some_and(|it| enter(it, unit)));
-            if unit.is_some_and(|unit| enter(slot, unit)) || next_moved {
+            let next_moved = surge.is_some_and(|unit| slot.next.as_mut().is_some_and(|it| set_unit(it, unit)));
+            if unit.is_some_and(|unit| set_unit(slot, unit)) || next_moved {
                 // The conductor counts it elsewhere from now on.
                 self.wake(self.now);
             }
@@ -27,14 +27,14 @@ impl Planning<'_> {
     }
 
     /// The unit of its node, for an instance whose own unit the group does not declare; none when it stays in its own.
-    fn home(&self, slot: &Slot, declared: &BTreeSet<String>) -> Option<String> {
+    fn node_unit(&self, slot: &Slot, declared: &BTreeSet<String>) -> Option<String> {
         if declared.contains(&slot.unit) || slot.filling == Filling::Nothing {
             return None;
         }
         let Some(topology) = self.record.spec.topology.as_ref().filter(|it| !it.values.is_empty()) else {
             return Some(String::new());
         };
-        let labels = slot.node.as_ref().and_then(|node| self.host(node)).map(|host| &host.facts.labels);
+        let labels = slot.node.as_ref().and_then(|node| self.candidate(node)).map(|candidate| &candidate.facts.labels);
         labels.and_then(|labels| labels.get(topology.label())).filter(|unit| declared.contains(*unit)).cloned()
     }
 
@@ -56,7 +56,7 @@ impl Planning<'_> {
 }
 
 /// Puts a pod into a unit; true when it was in another.
-fn enter(slot: &mut Slot, unit: String) -> bool {
+fn set_unit(slot: &mut Slot, unit: String) -> bool {
     let is_other = slot.unit != unit;
     slot.unit = unit;
     is_other

@@ -72,11 +72,11 @@ impl Model {
         self.plan();
         for _ in 0..600 {
             self.now += TICK;
-            let before = (self.world.seen.clone(), self.world.clinging.clone());
+            let before = (self.world.observed.clone(), self.world.clinging.clone());
             self.obey();
             self.report();
             self.watch();
-            let changed = before != (self.world.seen.clone(), self.world.clinging.clone());
+            let changed = before != (self.world.observed.clone(), self.world.clinging.clone());
             if changed || self.wake_at.is_some_and(|wake| wake <= at(self.now)) {
                 self.plan();
             }
@@ -142,7 +142,8 @@ impl Model {
         for index in 0..self.world.slots.len() {
             let slot = &self.world.slots[index];
             let node = slot.node.clone();
-            self.world.seen[index] = node.filter(|_| slot.leaves.is_none()).and_then(|node| self.facts(node, index));
+            self.world.observed[index] =
+                node.filter(|_| slot.leaves.is_none()).and_then(|node| self.facts(node, index));
             if let Some(left) = self.world.slots[index].leaves.clone()
                 && self.pods.contains_key(&(left, index))
             {

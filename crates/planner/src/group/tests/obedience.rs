@@ -42,9 +42,9 @@ prop_compose! {
 }
 
 fn runs_all(model: &Model) -> bool {
-    let mut slots = model.world.slots.iter().zip(&model.world.seen);
-    slots.all(|(slot, seen)| {
-        let up = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success);
+    let mut slots = model.world.slots.iter().zip(&model.world.observed);
+    slots.all(|(slot, observed)| {
+        let up = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success);
         up == (slot.target == TargetState::Run)
     })
 }
@@ -147,7 +147,7 @@ proptest! {
         let range = one.map_or(1..=count, |one| one.min(count)..=one.min(count));
         let stopped: Vec<usize> = (0..world.slots.len()).filter(|index| world.slots[*index].target == TargetState::Stop).collect();
         let before = world.slots.clone();
-        world.operate(Operation::Restarting, range.clone(), 1_000);
+        world.run_operation(Operation::Restarting, range.clone(), 1_000);
         let mut model = Model::new(world, manners);
         model.run();
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
@@ -169,7 +169,7 @@ proptest! {
     ) {
         let count = u32::try_from(world.slots.len()).expect("few");
         let (kind, target) = if starts { (Operation::Starting, TargetState::Run) } else { (Operation::Stopping, TargetState::Stop) };
-        world.operate(kind, 1..=count, 1_000);
+        world.run_operation(kind, 1..=count, 1_000);
         let mut model = Model::new(world, manners.clone());
         model.run();
         prop_assert!(runs_all(&model));

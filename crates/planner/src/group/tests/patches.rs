@@ -7,7 +7,7 @@ fn patched_twice() -> World {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.settle(11);
     assert_eq!(world.versions(), [1, 1, 0]);
     world.patch(12, |_| ());
@@ -19,10 +19,10 @@ fn the_first_is_not_taken_down_while_another_is_still_coming_up() {
     let mut world = patched_twice();
     world.settle(12);
     assert_eq!(world.versions(), [1, 1, 0], "the second is not up yet");
-    world.seen[1] = starting(13);
+    world.observed[1] = starting(13);
     world.settle(13);
     assert_eq!(world.versions(), [1, 1, 0], "it is not well yet");
-    world.seen[1] = healthy(13);
+    world.observed[1] = healthy(13);
     world.settle(14);
     assert_eq!(world.versions(), [2, 1, 0]);
 }

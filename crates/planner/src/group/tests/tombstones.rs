@@ -20,7 +20,7 @@ fn scale(world: &mut World, instances: i64, now: i64) -> GroupPlan {
 /// The second instance is removed while its node is lost.
 fn removed_on_a_lost_node() -> World {
     let mut world = stateful();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     let plan = scale(&mut world, 1, 10);
     assert!(plan.store);
     assert_eq!((world.slots.len(), world.slots[1].filling, world.leaves(1)), (2, Filling::Nothing, Some("b")));
@@ -35,7 +35,7 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
     assert_eq!((world.slots[1].filling, world.leaves(1), world.slots[1].drift), (Filling::Pod, Some("b"), 1));
     world.settle(13);
     assert_eq!(world.slots[1].why, "node b, which it leaves, is lost; the instance is stateful and waits for it");
-    world.host("b").liveness = Liveness::Alive;
+    world.candidate("b").liveness = Liveness::Alive;
     world.settle(14);
     assert_eq!(world.leaves(1), Some("b"), "the node is back and still has it");
     world.clinging.clear();
@@ -46,7 +46,7 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
 #[test]
 fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
     let mut world = removed_on_a_lost_node();
-    world.host("b").liveness = Liveness::Alive;
+    world.candidate("b").liveness = Liveness::Alive;
     world.clinging.clear();
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
@@ -55,7 +55,7 @@ fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
 #[test]
 fn a_tombstone_goes_with_a_node_that_is_removed_from_the_cluster() {
     let mut world = removed_on_a_lost_node();
-    world.host("b").decommissioned = true;
+    world.candidate("b").decommissioned = true;
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
 }
@@ -74,7 +74,7 @@ fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
 #[test]
 fn a_removed_instance_without_data_leaves_no_tombstone() {
     let mut world = world(2, &["a", "b"]).all_running();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     scale(&mut world, 1, 10);
     assert_eq!(world.slots.len(), 1);
 }
@@ -82,7 +82,7 @@ fn a_removed_instance_without_data_leaves_no_tombstone() {
 #[test]
 fn operations_pass_tombstones_over() {
     let mut world = removed_on_a_lost_node();
-    world.operate(Operation::Stopping, 1..=1, 20);
+    world.run_operation(Operation::Stopping, 1..=1, 20);
     world.settle(20);
     assert_eq!((world.slots[0].target, world.slots[1].target), (TargetState::Stop, TargetState::Run));
     world.patch(30, |_| ());
@@ -93,11 +93,11 @@ fn operations_pass_tombstones_over() {
 #[test]
 fn a_tombstone_outlives_a_patch_that_takes_the_data_away() {
     let mut world = stateful();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     world.patch(10, |pod| pod.containers[0].volumes.clear());
     scale(&mut world, 1, 10);
     for second in 11..20 {
-        world.seen[0] = healthy(5);
+        world.observed[0] = healthy(5);
         world.settle(second);
     }
     assert_eq!((world.slots[0].version, world.slots[1].filling, world.leaves(1)), (1, Filling::Nothing, Some("b")));

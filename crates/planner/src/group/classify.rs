@@ -1,0 +1,91 @@
+//! Decides what one instance is found to be.
+//!
+//! It looks at the slot, at what its node reports and at the node itself, and changes nothing. The surprise: silence is a
+//! bucket of its own, because nothing may be concluded from it.
+
+use contract::query::Liveness;
+use contract::record::Slot;
+use contract::report::{EngineState, PodFacts};
+use contract::spec::PodSpec;
+use contract::state::{RunState, TargetState};
+
+use super::Planning;
+use crate::placement::Candidate;
+
+/// The observed status of one pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InstanceStatus {
+    /// It has no node.
+    Unplaced,
+    /// It has a node, but the node that it leaves still has its old pod.
+    Moving,
+    /// Its node is creating or starting it.
+    Starting,
+    Running,
+    /// Its containers exited; the restart policy of the agent decides what follows.
+    Exited,
+    /// The agent could not create it.
+    CreateFailed,
+    /// Its container vanished from the node.
+    Missing,
+    NodeLost,
+    /// The planner does not recreate it: its data could be lost, it is stopped by order, or the guard is off.
+    LeftAlone,
+    /// Its node or the engine there does not answer, which proves nothing about the pod.
+    Unreachable,
+}
+
+impl Planning<'_> {
+    /// The bucket of one slot as the plan has it now.
+    pub(super) fn status(&self, index: usize) -> InstanceStatus {
+        self.status_of(&self.plan.slots[index], self.observed(index))
+    }
+
+    /// The bucket of a pod of which this is reported.
+    pub(super) fn status_of(&self, slot: &Slot, observed: Option<&PodFacts>) -> InstanceStatus {
+        let Some(node) = &slot.node else { return InstanceStatus::Unplaced };
+        let pod = &self.revision(slot.version).pod;
+        let candidate = self.candidate(node);
+        if slot.leaves.is_some() {
+            // Nothing of it was ever ordered there, so not even data is lost with that node.
+            return if self.is_lost(node) { InstanceStatus::NodeLost } else { InstanceStatus::Moving };
+        }
+        match candidate.map(|candidate| (candidate.liveness, candidate.engine)) {
+            Some((Liveness::Lost, _)) if pod.is_stateful() && !self.is_decommissioned(node) => {
+                InstanceStatus::LeftAlone
+            }
+            Some((Liveness::Lost, _)) => InstanceStatus::NodeLost,
+            Some((Liveness::Alive, EngineState::Up)) => match observed {
+                None => InstanceStatus::Starting,
+                // Its node has it and does not know yet that it is wanted again: it may well serve.
+                Some(observed) if observed.leaving => InstanceStatus::Unreachable,
+                Some(observed) => reported(slot, observed, pod, self.facts.guard_enabled),
+            },
+            Some((Liveness::Suspect | Liveness::Unknown, _))
+            | Some((Liveness::Alive, EngineState::Hung | EngineState::Down))
+            | None => InstanceStatus::Unreachable,
+        }
+    }
+
+    /// Whether nothing was heard of the instance's node since this leader leads: it may still answer.
+    pub(super) fn may_still_answer(&self, index: usize) -> bool {
+        let candidate = self.plan.slots[index].node.as_ref().and_then(|node| self.candidate(node));
+        candidate.is_none_or(|candidate: &Candidate| candidate.liveness == Liveness::Unknown)
+    }
+}
+
+fn reported(slot: &Slot, observed: &PodFacts, pod: &PodSpec, guard_enabled: bool) -> InstanceStatus {
+    match observed.state {
+        RunState::Success => InstanceStatus::Running,
+        RunState::Exit | RunState::Fail | RunState::Paused => InstanceStatus::Exited,
+        RunState::Error if slot.target == TargetState::Stop || observed.containers.iter().any(|c| c.running) => {
+            InstanceStatus::Exited
+        }
+        RunState::Error => InstanceStatus::CreateFailed,
+        RunState::Missing if slot.target == TargetState::Stop || pod.stateful || !guard_enabled => {
+            InstanceStatus::LeftAlone
+        }
+        RunState::Missing => InstanceStatus::Missing,
+        RunState::Pending | RunState::Drift | RunState::Inconsistent | RunState::Removed => InstanceStatus::Starting,
+    }
+}

@@ -1,0 +1,209 @@
+//! Decides how starting, stopping and restarting instances goes on.
+//!
+//! Starts and stops are given to all instances at once, restarts one after another. Whether an instance was started or
+//! restarted is counted: the slot says how often it was asked for, the node how often it was done. The surprise: once turned
+//! to, the range of an operation is gone; who was turned to is known by the time in its slot.
+
+use contract::command::Operation;
+use contract::record::OperationRecord;
+use contract::state::{RunState, TargetState};
+use contract::time::Timestamp;
+
+use super::readiness::InstanceReadiness;
+use super::{InstanceStatus, Planning, number};
+
+/// How long an operation waits for an instance it turned to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OperationWait {
+    /// Not any longer.
+    Over,
+    /// Until then, or until something is reported.
+    Until(Timestamp),
+    /// Until something is reported.
+    Indefinitely,
+}
+
+impl Planning<'_> {
+    /// Tells every instance of a start or stop what is wanted of it.
+    pub(super) fn retarget(&mut self) {
+        while let Some((operation, index)) = self.next_instance() {
+            let now = self.now;
+            let slot = &mut self.plan.slots[index];
+            slot.not_moved.clear();
+            if operation.kind == Operation::Stopping {
+                slot.target = TargetState::Stop;
+            } else {
+                slot.target = TargetState::Run;
+                slot.starts_requested = slot.starts_requested.saturating_add(1);
+                // Who asks for a start does not want to wait for the next attempt.
+                if slot.retry_at.happened() {
+                    slot.retry_at = slot.retry_at.min(now);
+                }
+                self.report_missing(index, "started");
+            }
+            self.advance();
+        }
+    }
+
+    /// Reports an instance that cannot be started because its container is gone and a stateful instance is not created again.
+    fn report_missing(&mut self, index: usize, verb: &str) {
+        let slot = &self.plan.slots[index];
+        let is_missing = self.observed(index).is_some_and(|observed| observed.state == RunState::Missing);
+        if let Some(node) = slot.node.as_ref().filter(|_| is_missing && self.revision(slot.version).pod.stateful) {
+            let number = number(index);
+            let last_error = format!(
+                "instance {number} cannot be {verb}: its container on node {node} is missing, and a stateful instance is \
+                 not created again by itself; deploy it again with a spec patch (cmd=spec)"
+            );
+            self.record.to_mut().last_error = last_error;
+        }
+    }
+
+    /// Restarts the next instance when the one before it is done.
+    pub(super) fn restart(&mut self) {
+        if !self.may_proceed() {
+            return;
+        }
+        while let Some((operation, index)) = self.next_instance() {
+            let slot = &mut self.plan.slots[index];
+            slot.target = TargetState::Run;
+            slot.not_moved.clear();
+            slot.restarts_requested = slot.restarts_requested.saturating_add(1);
+            slot.since = self.now.max(operation.since);
+            self.report_missing(index, "restarted");
+            self.advance();
+            if !self.is_done_waiting(index) {
+                return;
+            }
+        }
+    }
+
+    /// The operation and the slot it turns to next.
+    pub(super) fn next_instance(&self) -> Option<(OperationRecord, usize)> {
+        let operation = self.record.operation.as_ref()?;
+        let next = operation.next.max(1);
+        let index = usize::try_from(next - 1).ok()?;
+        (next <= operation.last && index < self.plan.slots.len()).then(|| (operation.clone(), index))
+    }
+
+    /// The operation turned to its next instance.
+    pub(super) fn advance(&mut self) {
+        if let Some(operation) = &mut self.record.to_mut().operation {
+            operation.next = operation.next.max(1).saturating_add(1);
+        }
+    }
+
+    /// Whether the operation waits for none of the instances it turned to, nor for one that was taken down before.
+    pub(super) fn may_proceed(&mut self) -> bool {
+        let processed = self.processed();
+        self.others_are_up(&processed) && processed.into_iter().all(|index| self.is_done_waiting(index))
+    }
+
+    /// Whether all others are up, or had their time: whoever had the lock before may have lost it at its limit a moment after it
+    /// took one down. That is so of a group that names a strategy too: its budgets count what a release takes, and no release
+    /// goes on while somebody has the lock.
+    fn others_are_up(&mut self, processed: &[usize]) -> bool {
+        let others = (0..self.plan.slots.len()).filter(|index| processed.binary_search(index).is_err());
+        let Some(until) = others.filter_map(|index| self.comes_up_until(index)).min() else { return true };
+        self.wake(until);
+        false
+    }
+
+    pub(super) fn processed(&self) -> Vec<usize> {
+        let Some(since) = self.record.operation.as_ref().map(|operation| operation.since) else { return Vec::new() };
+        let slots = self.plan.slots.iter().enumerate();
+        slots.filter(|(_, slot)| slot.since >= since).map(|(index, _)| index).collect()
+    }
+
+    pub(super) fn is_done_waiting(&mut self, index: usize) -> bool {
+        match self.wait_for(index) {
+            OperationWait::Over => true,
+            OperationWait::Until(at) => {
+                self.wake(at);
+                false
+            }
+            OperationWait::Indefinitely => false,
+        }
+    }
+
+    /// How long the next instance waits for this one.
+    fn wait_for(&self, index: usize) -> OperationWait {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return OperationWait::Over;
+        }
+        let until = |at: Timestamp, limit: Timestamp| {
+            if self.now >= limit { OperationWait::Over } else { OperationWait::Until(at) }
+        };
+        match self.readiness_of(index) {
+            InstanceReadiness::NotExpected => OperationWait::Over,
+            InstanceReadiness::InProgress => OperationWait::Indefinitely,
+            InstanceReadiness::Ready | InstanceReadiness::Unready { .. } if !self.has_restarted(index) => {
+                OperationWait::Indefinitely
+            }
+            InstanceReadiness::Ready => OperationWait::Over,
+            InstanceReadiness::Unready { recheck_at, limit } => until(recheck_at, limit),
+            InstanceReadiness::Down { limit } | InstanceReadiness::Unreachable { limit } => until(limit, limit),
+        }
+    }
+
+    /// Whether the operation is at an end with an instance it turned to: others do not wait for it, so it need not be well.
+    pub(super) fn has_settled(&mut self, index: usize) -> bool {
+        match self.readiness_of(index) {
+            InstanceReadiness::Ready | InstanceReadiness::Unready { .. } | InstanceReadiness::Down { .. }
+                if self.has_restarted(index) =>
+            {
+                true
+            }
+            InstanceReadiness::Ready
+            | InstanceReadiness::Unready { .. }
+            | InstanceReadiness::Down { .. }
+            | InstanceReadiness::InProgress
+            | InstanceReadiness::NotExpected
+            | InstanceReadiness::Unreachable { .. } => self.is_done_waiting(index),
+        }
+    }
+
+    pub(super) fn has_restarted(&self, index: usize) -> bool {
+        self.observed(index).is_some_and(|observed| observed.restarts_done >= self.plan.slots[index].restarts_requested)
+    }
+
+    /// Whether a start of the instance is still under way.
+    pub(super) fn is_starting(&self, index: usize) -> bool {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return false;
+        }
+        match self.status(index) {
+            InstanceStatus::Starting | InstanceStatus::Moving => true,
+            InstanceStatus::Running | InstanceStatus::Exited => {
+                self.observed(index).is_none_or(|observed| observed.starts_done < slot.starts_requested)
+            }
+            InstanceStatus::Unplaced
+            | InstanceStatus::CreateFailed
+            | InstanceStatus::Missing
+            | InstanceStatus::NodeLost
+            | InstanceStatus::LeftAlone => false,
+            InstanceStatus::Unreachable => self.may_still_answer(index),
+        }
+    }
+
+    /// Whether a stop of the instance is still under way.
+    pub(super) fn is_stopping(&self, index: usize) -> bool {
+        if self.plan.slots[index].target == TargetState::Run {
+            return false;
+        }
+        let observed = self.observed(index);
+        match self.status(index) {
+            InstanceStatus::Moving | InstanceStatus::Running => true,
+            InstanceStatus::Starting => {
+                observed.is_none_or(|observed| observed.leaving || observed.containers.iter().any(|c| c.running))
+            }
+            InstanceStatus::Exited | InstanceStatus::CreateFailed | InstanceStatus::Missing => {
+                observed.is_some_and(|observed| observed.containers.iter().any(|c| c.running))
+            }
+            InstanceStatus::Unplaced | InstanceStatus::NodeLost | InstanceStatus::LeftAlone => false,
+            InstanceStatus::Unreachable => self.may_still_answer(index),
+        }
+    }
+}

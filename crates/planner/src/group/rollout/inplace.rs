@@ -1,0 +1,126 @@
+//! Gives an instance the present version: live, with the same address, or as another pod.
+//!
+//! Unlike in a serial upgrade nothing is lost when there is no place for it: the old pod goes on, the slot says why, and it
+//! is tried again. An instance on a node that does not answer is left alone for the same reason.
+
+use std::sync::Arc;
+
+use contract::name::NodeName;
+use contract::rollout::UpdatePolicy;
+use contract::time::Timestamp;
+
+use super::super::last_error::is_about_stuck;
+use super::super::reservations::{ExtraConstraint, PlacementRequest};
+use super::super::update_method::{UpdateMethod, update_method};
+use super::super::{InstanceStatus, Planning};
+use crate::placement::NodePreference;
+
+impl Planning<'_> {
+    /// How an instance comes to the present version. In place needs something that stands there.
+    pub(in super::super) fn method(&self, index: usize) -> UpdateMethod {
+        let before = &self.revision(self.plan.slots[index].version).pod;
+        let method = update_method(self.record.spec.update_policy, before, &self.present.pod);
+        match (self.status(index), method) {
+            (
+                InstanceStatus::Running
+                | InstanceStatus::Exited
+                | InstanceStatus::Starting
+                | InstanceStatus::Unreachable,
+                method,
+            ) => method,
+            (
+                InstanceStatus::Unplaced
+                | InstanceStatus::Moving
+                | InstanceStatus::CreateFailed
+                | InstanceStatus::Missing
+                | InstanceStatus::NodeLost
+                | InstanceStatus::LeftAlone,
+                _,
+            ) => UpdateMethod::Recreate,
+        }
+    }
+
+    /// False when it cannot be done now.
+    pub(super) fn renew_instance(&mut self, index: usize) -> bool {
+        if self.status(index) == InstanceStatus::Unreachable {
+            self.note_stuck(index, "its node does not answer");
+            self.plan.slots[index].unplaced_since = Timestamp::NEVER;
+            return false;
+        }
+        let is_done = match (self.method(index), self.plan.slots[index].node.clone()) {
+            (UpdateMethod::Refused { fields }, _) => {
+                let text = format!("UpdatePolicy InPlaceOnly does not allow a change of {}", fields.join(", "));
+                self.note_stuck(index, &text);
+                false
+            }
+            (method @ (UpdateMethod::Live | UpdateMethod::SameAddress), Some(node)) => {
+                self.renew_in_place(index, &node, &method)
+            }
+            (UpdateMethod::Live | UpdateMethod::SameAddress | UpdateMethod::Recreate, _) => self.renew(index),
+        };
+        // Who is refused, or whose node does not answer, does not lack a place.
+        let is_unschedulable = !is_done && self.unschedulable.contains_key(&index);
+        if is_unschedulable && !self.plan.slots[index].unplaced_since.happened() {
+            self.plan.slots[index].unplaced_since = self.now;
+        }
+        is_done
+    }
+
+    fn renew_in_place(&mut self, index: usize, node: &NodeName, method: &UpdateMethod) -> bool {
+        let before = self.revision(self.plan.slots[index].version).need;
+        let after = self.present.clone();
+        self.reservations.release(node, before);
+        self.reservations.uncount(node);
+        let request = PlacementRequest {
+            version: self.record.spec.version,
+            extra: ExtraConstraint::Pinned,
+            unit_constraint: String::new(),
+        };
+        match self.reservations.place(&request, &after, NodePreference { pin: Some(node), ..NodePreference::default() })
+        {
+            Ok(_) => self.update_in_place(index, method),
+            Err(unplaceable) => {
+                self.reservations.keep(node, before);
+                if self.record.spec.update_policy == UpdatePolicy::InPlaceIfPossible {
+                    return self.renew(index);
+                }
+                self.plan.waiting = true;
+                self.note_stuck(index, &unplaceable.sentence());
+                self.unschedulable.insert(index, Arc::clone(&unplaceable));
+                self.plan.unplaced = Some(unplaceable);
+                return false;
+            }
+        }
+        true
+    }
+
+    fn update_in_place(&mut self, index: usize, method: &UpdateMethod) {
+        let (version, now) = (self.record.spec.version, self.now);
+        if *method == UpdateMethod::Live {
+            let slot = &mut self.plan.slots[index];
+            slot.created_from = Some(slot.named_version());
+            slot.version = version;
+            slot.since = now;
+            slot.unplaced_since = Timestamp::NEVER;
+            // It serves all the while, whatever it was to be drained for before.
+            slot.draining = None;
+            slot.fetching = None;
+            return;
+        }
+        let reserved_addresses = self.plan.slots[index].addresses.clone();
+        self.take_version(index);
+        self.plan.slots[index].reserved_addresses = reserved_addresses;
+    }
+
+    /// Nobody is stuck any more who is not stuck now.
+    pub(super) fn clear_stuck(&mut self) {
+        let stuck = &self.stuck;
+        let placed = self.plan.slots.iter_mut().enumerate().filter(|(_, slot)| slot.node.is_some());
+        for (_, slot) in placed.filter(|(index, _)| !stuck.contains_key(index)) {
+            slot.unplaced_since = Timestamp::NEVER;
+        }
+        if self.stuck.is_empty() && is_about_stuck(&self.record.last_error) {
+            self.record.to_mut().last_error.clear();
+        }
+    }
+}

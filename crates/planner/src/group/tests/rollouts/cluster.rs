@@ -1,0 +1,455 @@
+//! Nodes that obey orders for groups that name a strategy, in their own time.
+//!
+//! The leader is replaced all the time: what it stores is written and read again before each plan, and nothing else
+//! survives. After every plan it is asked once more, and must have nothing to add. Planning happens only when something was
+//! reported or a wake-up is due, so a plan that forgets to ask for one stands still and is found.
+
+use contract::digest::Digest;
+use contract::exit::ExitFacts;
+use contract::record::PlacementRecord;
+use contract::report::{ContainerFacts, FetchState, Fetched};
+use contract::rollout::FailureAction;
+use contract::state::RestartPolicy;
+
+use super::*;
+use crate::rollout::controller::{Control, RolloutStatus, apply};
+use crate::rollout::moment::Moment;
+
+/// Seconds between two looks at the nodes.
+pub(super) const TICK: i64 = 5;
+
+/// What becomes of pods of a version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Manner {
+    /// It runs and is never well.
+    Unwell,
+    /// It ends as soon as it started, and is started again.
+    Crashes,
+    /// Its image cannot be had.
+    NoImage,
+    /// It is healthy for one tick after each start and then exits with code 3. The restart policy decides about the next
+    /// start, one tick later.
+    ExitsSoon,
+}
+
+/// How nodes fetch what is to take a pod's place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fetches {
+    /// At once, or it turns out that it cannot be had.
+    AtOnce,
+    /// They are at it for ever.
+    Endlessly,
+    /// They say nothing about it.
+    Silently,
+}
+
+/// Who a container is, on its node.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id {
+    pub(super) instance: u32,
+    pub(super) version: u32,
+    pub(super) drift: u32,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Container {
+    pub(super) up_at: i64,
+    gone_at: Option<i64>,
+    /// The version whose spec it has, and its digest.
+    pub(super) has: u32,
+    digest: String,
+    /// Starts and restarts it was asked for and did.
+    answered: (u32, u32),
+    pub(super) ip: String,
+}
+
+/// All that nodes say: of the pods, of those beside them, and of those that go.
+type News = (Vec<Option<PodFacts>>, Vec<Option<PodFacts>>, Vec<u32>, u32, BTreeSet<usize>);
+
+#[derive(Debug, Clone)]
+pub(super) struct Cluster {
+    pub(super) world: World,
+    pub(super) now: i64,
+    pub(super) containers: BTreeMap<(NodeName, Id), Container>,
+    /// Ticks until a container is up, and until it is gone.
+    pub(super) start: i64,
+    pub(super) stop: i64,
+    pub(super) manners: BTreeMap<u32, Manner>,
+    pub(super) fetches: Fetches,
+    /// Versions that nodes were asked to fetch, by the pod that is to be replaced.
+    pub(super) fetching: BTreeMap<(NodeName, Id), u32>,
+    wake_at: Option<Timestamp>,
+    heard: Option<News>,
+    /// The fewest instances that served, and the most pods ordered, since somebody last looked.
+    pub(super) fewest: usize,
+    pub(super) most: usize,
+    pub(super) incidents: Vec<(u32, Incident)>,
+    pub(super) last: GroupPlan,
+    made: u32,
+    /// What nodes were last told to have: until they are told otherwise they may make it.
+    obeyed: BTreeSet<(NodeName, Id)>,
+    /// What nodes know is to be stopped, and is.
+    stopped: BTreeSet<(NodeName, Id)>,
+}
+
+/// Everything version 0 of a group with that strategy runs.
+pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
+    let mut cluster = fresh(instances, nodes, strategy);
+    cluster.run(40);
+    assert_eq!(cluster.world.record.proven, Some(0), "{:?}", cluster.world);
+    cluster.forget();
+    cluster
+}
+
+/// A group that was just asked for.
+pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
+    let mut world = world(instances, nodes);
+    world.record.spec.strategy = Some(strategy);
+    // Most tests are about one rule and not about the defaults.
+    world.record.spec.min_ready_seconds = Some(0);
+    world.record.spec.failure_action = Some(FailureAction::Hold);
+    world.record.operation = None;
+    world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
+    Cluster {
+        world,
+        now: 1_000,
+        containers: BTreeMap::new(),
+        start: 1,
+        stop: 1,
+        manners: BTreeMap::new(),
+        fetches: Fetches::AtOnce,
+        fetching: BTreeMap::new(),
+        wake_at: None,
+        heard: None,
+        fewest: usize::MAX,
+        most: 0,
+        incidents: Vec::new(),
+        last: GroupPlan::default(),
+        made: 0,
+        obeyed: BTreeSet::new(),
+        stopped: BTreeSet::new(),
+    }
+}
+
+impl Cluster {
+    /// Lets so many ticks pass.
+    pub(super) fn run(&mut self, ticks: usize) -> &mut Self {
+        for _ in 0..ticks {
+            self.tick();
+        }
+        self
+    }
+
+    pub(super) fn tick(&mut self) {
+        self.obey();
+        self.listen();
+        let heard = self.news();
+        let is_due = self.wake_at.is_some_and(|wake| wake <= at(self.now));
+        if self.heard.as_ref() != Some(&heard) || is_due {
+            self.heard = Some(heard);
+            self.plan();
+        }
+        self.watch();
+        self.now += TICK;
+    }
+
+    /// Somebody told the scheduler something: it plans at once.
+    pub(super) fn told(&mut self) -> &mut Self {
+        self.heard = None;
+        self
+    }
+
+    /// What was counted so far is forgotten.
+    pub(super) fn forget(&mut self) {
+        (self.fewest, self.most) = (usize::MAX, 0);
+    }
+
+    /// What the scheduler makes of a spec patch.
+    pub(super) fn patch(&mut self, change: impl FnOnce(&mut PodSpec)) -> &mut Self {
+        self.world.patch(self.now, change);
+        self.world.record.operation = None;
+        self.told()
+    }
+
+    pub(super) fn scale(&mut self, instances: i64) -> &mut Self {
+        self.world.record.spec.num_instances = instances;
+        self.told()
+    }
+
+    /// What the scheduler makes of a word about the release.
+    pub(super) fn say(&mut self, control: Control) -> &mut Self {
+        let release = self.world.release.as_ref().expect("a release");
+        self.world.release = Some(apply(release, control, Moment::from(at(self.now))).expect("a word in place"));
+        self.told()
+    }
+
+    fn plan(&mut self) {
+        for _ in 0..10 {
+            self.change_leader();
+            let plan = self.world.plan(self.now);
+            self.incidents.extend(plan.incidents.iter().copied());
+            self.world.take(&plan);
+            self.world.observed_surge.resize(plan.slots.len(), None);
+            self.world.leaving.resize(plan.slots.len(), 0);
+            self.listen();
+            self.wake_at = plan.wake_at;
+            self.last = plan;
+            // A node that had nothing to let go of will have no news: the scheduler looks again at once.
+            let mut slots = self.world.slots.iter().enumerate();
+            let has_vacancy =
+                |(index, slot): (usize, &Slot)| slot.leaves.is_some() && !self.world.clinging.contains(&index);
+            let is_vacant = slots.any(has_vacancy);
+            if !is_vacant && self.wake_at.is_none_or(|wake| wake > at(self.now)) {
+                let again = self.world.plan(self.now);
+                let is_same = !again.store && again.record.is_none() && again.release.is_none();
+                let told = |plan: &GroupPlan| {
+                    (
+                        plan.record.clone().map(|it| (it.operation, it.drifts, it.proven, it.last_error)),
+                        plan.release.clone(),
+                        plan.report.clone(),
+                    )
+                };
+                assert!(is_same, "\nfirst {:?}\nagain {:?}\n{:?}", told(&self.last), told(&again), again.slots);
+                self.heard = Some(self.news());
+                return;
+            }
+        }
+        panic!("planning does not come to rest: {:?}", self.last.report);
+    }
+
+    /// Whoever leads next has what was stored, and nothing else.
+    fn change_leader(&mut self) {
+        let text = serde_json::to_string(&PlacementRecord { slots: self.world.slots.clone() }).expect("JSON");
+        self.world.slots = serde_json::from_str::<PlacementRecord>(&text).expect("slots").slots;
+        let text = serde_json::to_string(&self.world.record).expect("JSON");
+        self.world.record = serde_json::from_str(&text).expect("a record");
+        let text = serde_json::to_string(&self.world.release).expect("JSON");
+        self.world.release = serde_json::from_str(&text).expect("a release");
+    }
+
+    /// What is ordered where, to run or to stay stopped.
+    fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, Id), Slot> {
+        let slots = self.world.slots.iter().enumerate();
+        let pods = slots.flat_map(|(index, slot)| slot.pods().map(move |pod| (number(index), pod)));
+        let ordered = pods.filter(|(_, pod)| pod.leaves.is_none() && pod.target == target);
+        ordered.filter_map(|(instance, pod)| Some(((pod.node.clone()?, id(instance, pod)), pod.clone()))).collect()
+    }
+
+    fn obey(&mut self) {
+        let (now, stop) = (self.now, self.stop * TICK);
+        let orders = self.orders(TargetState::Run);
+        let revisions = self.world.revisions();
+        let digest = |version: u32| Digest::of(&*revisions[&version].pod).to_string();
+        let nodes = &self.world.nodes;
+        let heard = |node: &NodeName| nodes[node].liveness == Liveness::Alive;
+        for (key, container) in self.containers.iter_mut().filter(|((node, _), _)| heard(node)) {
+            match orders.get(key) {
+                None => container.gone_at = Some(container.gone_at.unwrap_or(now + stop)),
+                Some(order) => {
+                    container.has = order.version;
+                    container.digest = digest(order.version);
+                    container.answered = (order.starts_requested, order.restarts_requested);
+                }
+            }
+        }
+        self.containers.retain(|(node, _), it| {
+            let is_lost = nodes[node].liveness == Liveness::Lost;
+            !is_lost && (it.gone_at.is_none_or(|gone| gone > now) || !heard(node))
+        });
+        self.fetching.retain(|(node, _), _| !heard(node));
+        let fetching = orders.iter().filter(|((node, _), _)| heard(node));
+        self.fetching.extend(fetching.filter_map(|(key, order)| Some((key.clone(), order.fetching?.version))));
+        let is_down = |key: &(NodeName, Id)| heard(&key.0) && !self.containers.contains_key(key);
+        self.stopped = self.orders(TargetState::Stop).into_keys().filter(is_down).collect();
+        self.obeyed.retain(|(node, _)| nodes[node].liveness == Liveness::Suspect);
+        self.obeyed.extend(orders.keys().filter(|(node, _)| heard(node)).cloned());
+        for (key, order) in orders {
+            let (node, id) = &key;
+            let is_old = |(other, it): &&(NodeName, Id)| other == node && it.instance == id.instance;
+            let old_stands = self.containers.iter().any(|(it, old)| is_old(&it) && old.gone_at.is_some());
+            if !self.containers.contains_key(&key) && !old_stands && heard(node) {
+                let ip = order.reserved_addresses.first().cloned().unwrap_or_else(|| format!("10.0.0.{}", self.made));
+                self.made += 1;
+                let up_at = now + self.start * TICK;
+                let asked = (order.starts_requested, order.restarts_requested);
+                let (has, digest) = (order.version, digest(order.version));
+                self.containers.insert(key, Container { up_at, gone_at: None, has, digest, answered: asked, ip });
+            }
+        }
+    }
+
+    /// What the scheduler hears of it all.
+    fn listen(&mut self) {
+        let orders = self.orders(TargetState::Run);
+        let slots = self.world.slots.clone();
+        let numbered = || (1..).zip(&slots);
+        self.world.observed = numbered().map(|(instance, slot)| self.facts(instance, slot)).collect();
+        self.world.observed_surge =
+            numbered().map(|(instance, slot)| self.facts(instance, slot.next.as_deref()?)).collect();
+        let goes = |key: &&(NodeName, Id)| !orders.contains_key(*key);
+        let is_instance = |instance: u32| {
+            let slot = usize::try_from(instance - 1).ok().and_then(|index| slots.get(index));
+            slot.is_some_and(|slot| slot.filling != Filling::Nothing)
+        };
+        let there: BTreeSet<(NodeName, Id)> = self.containers.keys().chain(&self.obeyed).cloned().collect();
+        let going: Vec<u32> = there.iter().filter(goes).map(|(_, id)| id.instance).collect();
+        let count = |instance: u32| u32::try_from(going.iter().filter(|it| **it == instance).count()).expect("few");
+        self.world.leaving =
+            numbered().map(|(instance, _)| if is_instance(instance) { count(instance) } else { 0 }).collect();
+        self.world.strays = u32::try_from(going.iter().filter(|it| !is_instance(**it)).count()).expect("few");
+        let clings = |(index, slot): &(usize, &Slot)| {
+            let left = slot.leaves.as_ref();
+            left.is_some_and(|left| there.iter().any(|(node, id)| node == left && id.instance == number(*index)))
+        };
+        self.world.clinging = slots.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
+    }
+
+    fn news(&self) -> News {
+        let world = &self.world;
+        (
+            world.observed.clone(),
+            world.observed_surge.clone(),
+            world.leaving.clone(),
+            world.strays,
+            world.clinging.clone(),
+        )
+    }
+
+    fn facts(&self, instance: u32, pod: &Slot) -> Option<PodFacts> {
+        let node = pod.node.clone().filter(|_| pod.leaves.is_none() && pod.filling == Filling::Pod)?;
+        let key = (node, id(instance, pod));
+        let container = self.containers.get(&key);
+        if pod.target == TargetState::Stop {
+            return reported(RunState::Exit).filter(|_| self.stopped.contains(&key));
+        }
+        let container = container.filter(|it| it.gone_at.is_none())?;
+        let manner = self.manners.get(&container.has).copied();
+        let is_up = self.now >= container.up_at && manner != Some(Manner::NoImage);
+        if manner == Some(Manner::ExitsSoon) && is_up {
+            return Some(self.exiting(container));
+        }
+        let state = match manner {
+            Some(Manner::NoImage) => RunState::Error,
+            Some(Manner::Crashes) if is_up => RunState::Exit,
+            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None if is_up => RunState::Success,
+            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None => RunState::Pending,
+        };
+        let is_well = state == RunState::Success && manner.is_none();
+        let restarts = if manner == Some(Manner::Crashes) && is_up { (self.now - container.up_at) / TICK } else { 0 };
+        let facts = ContainerFacts {
+            running: state == RunState::Success,
+            ip: if is_up { container.ip.clone() } else { String::new() },
+            started_at: at(container.up_at),
+            spec_digest: container.digest.clone(),
+            last_exit: (restarts > 0).then(|| ExitFacts {
+                code: 3,
+                at: at(self.now - TICK),
+                last_line: "cannot open /etc/app.conf".to_owned(),
+                ..ExitFacts::default()
+            }),
+            ..ContainerFacts::default()
+        };
+        Some(PodFacts {
+            state,
+            health: if is_well { HealthState::Healthy } else { HealthState::Unhealthy },
+            healthy_since: if is_well { at(container.up_at) } else { Timestamp::NEVER },
+            restarts: u32::try_from(restarts).expect("few"),
+            image_is_hopeless: manner == Some(Manner::NoImage),
+            fetched: self.fetched(&key),
+            containers: vec![facts],
+            starts_done: container.answered.0,
+            restarts_done: container.answered.1,
+            ..PodFacts::default()
+        })
+    }
+
+    fn exiting(&self, container: &Container) -> PodFacts {
+        let age = (self.now - container.up_at) / TICK;
+        let run = if self.world.record.spec.restart_policy == RestartPolicy::Never { 0 } else { age / 2 };
+        let (started, is_up) = (container.up_at + run * 2 * TICK, age == run * 2);
+        let facts = ContainerFacts {
+            running: is_up,
+            started_at: at(started),
+            finished_at: if is_up { Timestamp::NEVER } else { at(started + TICK) },
+            exit_code: if is_up { 0 } else { 3 },
+            spec_digest: container.digest.clone(),
+            ..ContainerFacts::default()
+        };
+        PodFacts {
+            state: if is_up { RunState::Success } else { RunState::Exit },
+            health: if is_up { HealthState::Healthy } else { HealthState::Unhealthy },
+            healthy_since: if is_up { at(started) } else { Timestamp::NEVER },
+            restarts: u32::try_from(run).expect("few"),
+            containers: vec![facts],
+            ..PodFacts::default()
+        }
+    }
+
+    fn fetched(&self, key: &(NodeName, Id)) -> Option<Fetched> {
+        let version = *self.fetching.get(key)?;
+        let state = match (self.fetches, self.manners.get(&version)) {
+            (Fetches::Silently, _) => return None,
+            (Fetches::Endlessly, _) => FetchState::Coming,
+            (Fetches::AtOnce, Some(Manner::NoImage)) => FetchState::Hopeless,
+            (Fetches::AtOnce, Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None) => FetchState::Here,
+        };
+        let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
+        Some(Fetched { version, state, error })
+    }
+
+    /// How many instances serve: a container is up and well, gates and all.
+    pub(super) fn serving(&self) -> usize {
+        let serves = |instance: u32, pod: &Slot| {
+            let is_well = self.facts(instance, pod).is_some_and(|facts| facts.health == HealthState::Healthy);
+            let gates = self.world.record.spec.readiness_gates.iter().all(|gate| pod.gates.contains_key(gate));
+            is_well && gates && pod.draining.is_none()
+        };
+        (1..).zip(&self.world.slots).filter(|(instance, slot)| slot.pods().any(|pod| serves(*instance, pod))).count()
+    }
+
+    fn watch(&mut self) {
+        self.fewest = self.fewest.min(self.serving());
+        self.most = self.most.max(self.world.slots.iter().flat_map(Slot::pods).count());
+        let mut names = BTreeSet::new();
+        for (_, id) in self.containers.keys() {
+            assert!(names.insert(id.clone()), "two containers of one name: {:?}", self.containers);
+        }
+        let used: BTreeMap<&NodeName, u64> =
+            self.world.slots.iter().flat_map(Slot::pods).fold(BTreeMap::new(), |mut used, pod| {
+                if let Some(node) = &pod.node {
+                    *used.entry(node).or_default() +=
+                        self.world.revisions().get(&pod.version).map_or(0, |it| it.need.memory);
+                }
+                used
+            });
+        for (node, memory) in used {
+            assert!(memory <= self.world.nodes[node].facts.memory, "{node} is overcommitted");
+        }
+    }
+
+    pub(super) fn status(&self) -> RolloutStatus {
+        self.last.report.as_ref().expect("a report").status
+    }
+
+    /// Versions of the pods of every instance, its own first.
+    pub(super) fn versions(&self) -> Vec<Vec<u32>> {
+        self.world.slots.iter().map(|slot| slot.pods().map(|pod| pod.version).collect()).collect()
+    }
+
+    pub(super) fn units(&self) -> Vec<&str> {
+        self.world.slots.iter().map(|slot| slot.unit.as_str()).collect()
+    }
+
+    pub(super) fn slot(&mut self, instance: usize) -> &mut Slot {
+        &mut self.world.slots[instance - 1]
+    }
+}
+
+fn id(instance: u32, pod: &Slot) -> Id {
+    Id { instance, version: pod.named_version(), drift: pod.drift }
+}
+
+/// Every instance has one pod of that version.
+pub(super) fn all(version: u32, instances: usize) -> Vec<Vec<u32>> {
+    vec![vec![version]; instances]
+}

@@ -1,0 +1,150 @@
+//! What people do to a group that names a strategy beside releasing it.
+
+use contract::command::Drift;
+
+use super::*;
+use crate::rollout::controller::{Control, RolloutStatus};
+
+fn run_operation(cluster: &mut Cluster, kind: Operation) {
+    let last = u32::try_from(cluster.world.slots.len()).expect("few");
+    cluster.world.run_operation(kind, 1..=last, cluster.now);
+    cluster.told();
+}
+
+#[test]
+fn the_conductor_waits_for_whoever_holds_the_lock() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
+    cluster.start = 3;
+    run_operation(&mut cluster, Operation::Restarting);
+    cluster.patch(|_| ());
+    run_operation(&mut cluster, Operation::Restarting);
+    cluster.tick();
+    assert_eq!((cluster.versions(), cluster.world.operation()), (all(0, 3), Some(Operation::Restarting)));
+    cluster.run(80);
+    assert_eq!(
+        (cluster.versions(), cluster.status(), cluster.world.operation()),
+        (all(1, 3), RolloutStatus::Complete, None)
+    );
+}
+
+#[test]
+fn a_lock_left_by_a_serial_upgrade_is_given_back() {
+    let mut cluster = cluster(2, &["a"], rolling(0, 1));
+    for kind in [Operation::Deploying, Operation::Scheduling, Operation::Upgrading] {
+        run_operation(&mut cluster, kind);
+        cluster.run(2);
+        assert_eq!(cluster.world.operation(), None, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_stopped_instance_takes_the_new_version_last_and_stays_stopped() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    run_operation(&mut cluster, Operation::Stopping);
+    cluster.world.record.operation.as_mut().expect("an operation").last = 1;
+    cluster.run(5);
+    cluster.patch(|_| ()).run(60);
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
+    assert_eq!((cluster.world.slots[0].target, cluster.containers.len()), (TargetState::Stop, 2));
+    run_operation(&mut cluster, Operation::Starting);
+    cluster.run(10);
+    assert_eq!((cluster.serving(), cluster.containers.len()), (3, 3));
+}
+
+#[test]
+fn both_pods_of_an_instance_leave_a_node_by_a_drift() {
+    let mut cluster = cluster(1, &["a", "b", "c"], rolling(1, 0));
+    cluster.manners.insert(1, Manner::Unwell);
+    cluster.patch(|_| ()).run(3);
+    let [main, next] = [0, 1].map(|at| cluster.world.slots[0].pods().nth(at).and_then(|pod| pod.node.clone()));
+    assert_ne!(main, next);
+    for from in [main.clone(), next.clone()].into_iter().flatten() {
+        cluster.world.record.drifts.push(Drift { from, to: None, force: false, instance: None });
+    }
+    cluster.told().run(30);
+    assert_eq!((cluster.world.record.drifts.len(), cluster.versions()), (0, vec![vec![0, 1]]));
+    let after = [0, 1].map(|at| cluster.world.slots[0].pods().nth(at).and_then(|pod| pod.node.clone()));
+    assert!(after[0] != main && after[1] != next && after[1].is_some(), "{after:?}");
+}
+
+#[test]
+fn a_drift_waits_for_whom_one_that_ended_at_its_limit_took_down() {
+    let mut world = world(3, &["a", "b", "c"]);
+    world.record.spec.strategy = Some(rolling(0, 1));
+    world.constraints = vec!["constraint:node==a".to_owned()];
+    let mut world = world.all_healthy();
+    world.constraints.clear();
+    let drift = |instance| Drift { from: name("a"), to: None, force: false, instance };
+    world.record.drifts = vec![drift(None), drift(Some(3))];
+    world.settle(210);
+    world.clinging.clear();
+    world.settle(211);
+    let limit = 210 + 600;
+    world.observed[0] = healthy(limit - 2);
+    world.settle(limit - 1);
+    assert_eq!((world.leaves(1), world.slots[1].since), (Some("a"), at(limit - 1)));
+    world.settle(limit);
+    let plan = world.settle(limit + 1);
+    assert_eq!((world.record.drifts.len(), world.operation()), (1, Some(Operation::Drifting)), "the next has its turn");
+    assert_eq!((world.leaves(2), plan.wake_at.is_some()), (None, true), "two would be down");
+    world.clinging.clear();
+    world.settle(limit + 2);
+    world.observed[1] = healthy(limit + 3);
+    world.settle(limit + 3);
+    assert_eq!(world.leaves(2), Some("a"), "it goes on");
+}
+
+#[test]
+fn nothing_moves_in_a_frozen_group_and_what_dies_is_made_anew_at_its_version() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    cluster.say(Control::Freeze);
+    cluster.patch(|_| ()).scale(5).run(10);
+    assert_eq!((cluster.versions(), cluster.status()), (all(0, 3), RolloutStatus::Frozen));
+    cluster.world.candidate("a").liveness = Liveness::Lost;
+    cluster.told().run(10);
+    assert_eq!((cluster.versions(), cluster.serving()), (all(0, 3), 3));
+    cluster.say(Control::Unfreeze).run(80);
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 5), RolloutStatus::Complete));
+}
+
+#[test]
+fn data_is_never_in_two_pods_and_stays_on_its_node() {
+    let mut cluster = fresh(3, &["a", "b"], rolling(1, 0));
+    cluster.world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
+    cluster.run(20);
+    cluster.forget();
+    let places = |cluster: &Cluster| -> Vec<Option<NodeName>> {
+        cluster.world.slots.iter().map(|slot| slot.node.clone()).collect()
+    };
+    let before = places(&cluster);
+    cluster.patch(|_| ()).run(60);
+    assert_eq!((cluster.versions(), places(&cluster)), (all(1, 3), before));
+    assert_eq!((cluster.fewest, cluster.most), (2, 3), "one at a time instead");
+}
+
+#[test]
+fn a_group_comes_to_a_strategy_and_back() {
+    let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
+    let containers = cluster.containers.clone();
+    cluster.world.record.spec.strategy = None;
+    cluster.told().run(5);
+    assert_eq!((cluster.versions(), &cluster.containers), (all(0, 3), &containers));
+    cluster.world.patch(cluster.now, |_| ());
+    cluster.told().run(60);
+    assert_eq!((cluster.versions(), cluster.world.operation()), (all(1, 3), None));
+    cluster.world.record.spec.strategy = Some(batches(StrategyType::Beta, 2));
+    cluster.told().run(5);
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
+    cluster.patch(|_| ()).run(60);
+    assert_eq!((cluster.versions(), cluster.status()), (all(2, 3), RolloutStatus::Complete));
+}
+
+#[test]
+fn a_pod_counts_only_after_it_has_been_ready_for_long_enough() {
+    let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
+    cluster.world.record.spec.min_ready_seconds = Some(60);
+    cluster.patch(|_| ()).run(10);
+    assert_eq!(cluster.versions(), [vec![0, 1], vec![0]], "up for less than a minute");
+    cluster.run(60);
+    assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
+}
