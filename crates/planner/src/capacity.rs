@@ -1,9 +1,9 @@
-//! Decides whether a cluster has room for a group once its pod needs something else.
+//! Checks whether the cluster has room for a group with another pod size.
 //!
-//! It is asked before a spec patch is taken and looks at memory and CPU only: filters, and what others do meanwhile, show when
-//! the instances are placed. What the group has now counts as free, because each instance gives its room back before it takes
-//! the new one. A node that cannot be used offers nothing, and a cordoned one only what the group has there; neither spoils the
-//! sum.
+//! The scheduler asks before it accepts a spec patch. Only memory and CPU count; filters and concurrent changes show at the
+//! placement. The resources of the group's present instances count as free, because each instance frees them before it takes
+//! the new ones. Example: nodes with 100 and 65 MiB free hold 3 + 2 instances of 30 MiB. An unusable node contributes
+//! nothing, a cordoned one only what the group uses there.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use contract::report::EngineState;
 
 use crate::placement::{Candidate, Need};
 
-/// Whether `instances` of `need` fit when the group's present instances, each with its node and need, have gone.
+/// Whether `instances` of `need` fit once the group's present instances, given by node and size, are gone.
 pub fn fits<'a>(
     nodes: &BTreeMap<NodeName, Candidate>,
     present: impl IntoIterator<Item = (&'a NodeName, Need)>,
@@ -33,7 +33,7 @@ pub fn fits<'a>(
     !nodes.is_empty() && nodes.iter().map(room).fold(0, u64::saturating_add) >= instances
 }
 
-/// How many fit into what is free on one node; a need of nothing fits any number of times.
+/// How many fit on one node; a size of zero fits any number of times.
 fn room_on(candidate: &Candidate, free: Need, need: Need) -> u64 {
     if candidate.liveness != Liveness::Alive || candidate.engine != EngineState::Up {
         return 0;

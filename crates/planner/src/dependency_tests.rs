@@ -1,4 +1,4 @@
-//! Pairs come, go, wait and are updated as the facts say.
+//! Pairs are added, kept, updated and removed as the facts require.
 
 use contract::report::EngineState;
 use contract::spec::PodSpec;
@@ -27,7 +27,7 @@ fn up() -> PodFacts {
     PodFacts { state: RunState::Success, ..Default::default() }
 }
 
-/// Facts to change before planning; grace 300 s, timeouts 100 s, removal 600 s.
+/// Facts to change before planning; idle timeout 300 s, start timeout 100 s, removal timeout 600 s.
 struct World {
     record: DependencyRecord,
     pairs: Vec<Pair>,

@@ -1,12 +1,11 @@
-//! Reads placement expressions such as `constraint:group==default` and `affinity:image!=~redis*`.
+//! Parses placement expressions such as `constraint:group==default` and `affinity:image!=~redis*`.
 //!
-//! The language is Swarm's: a value between slashes is a regular expression that may match anywhere, any other value is a
-//! glob that must match the whole; `~` after the operator makes the expression a wish. The surprise: a text that cannot be
-//! read is kept as an expression that no node meets, so that a typing error shows up as a reason and is never ignored.
+//! The syntax is Swarm's: a value between slashes is a regular expression that may match anywhere, any other value is a glob
+//! that must match the whole; `~` after the operator makes the expression soft. An invalid text becomes an expression that no
+//! node meets, so a typing error appears among the reasons and is never ignored.
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// One placement expression.
 #[derive(Debug, Clone)]
 pub struct Expression {
     text: String,
@@ -14,23 +13,22 @@ pub struct Expression {
     kind: ExpressionKind,
 }
 
-/// What an expression looks at.
+/// What an expression is compared with.
 #[derive(Debug, Clone)]
 pub enum ExpressionKind {
-    /// At the node: its name (key `node`) or one of its labels.
+    /// The node: its name (key `node`) or one of its labels.
     Constraint(LabelTest),
-    /// At what runs there: `container`, `image` or a container label.
+    /// The pods on the node: `container`, `image` or a container label.
     Affinity(LabelTest),
-    /// At nothing: it cannot be read, for this reason.
+    /// Invalid, with the reason.
     Unreadable(String),
 }
 
 /// A key compared with a pattern.
 #[derive(Debug, Clone)]
 pub struct LabelTest {
-    /// What is compared.
     pub key: String,
-    /// It must match; otherwise it must not.
+    /// The operator is `==`, not `!=`.
     pub equal: bool,
     pattern: Pattern,
 }
@@ -43,7 +41,7 @@ enum Pattern {
 }
 
 impl Expression {
-    /// Reads an expression; what cannot be read becomes [`ExpressionKind::Unreadable`].
+    /// Parses an expression; an invalid one becomes [`ExpressionKind::Unreadable`].
     pub fn parse(text: &str) -> Self {
         let (soft, kind) = match read(text) {
             Ok(read) => read,
@@ -56,18 +54,17 @@ impl Expression {
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// It is a wish, not a condition.
+    /// A preference, not a requirement.
     pub fn is_soft(&self) -> bool {
         self.soft
     }
-    /// What it looks at.
     pub fn kind(&self) -> &ExpressionKind {
         &self.kind
     }
 }
 
 impl LabelTest {
-    /// Whether the value matches, whatever the operator wants.
+    /// Whether the value matches the pattern; the operator is not considered.
     pub fn matches(&self, value: &str) -> bool {
         match &self.pattern {
             Pattern::Exact(text) => text == value,
@@ -109,7 +106,7 @@ fn check_key(key: &str) -> Result<(), String> {
 fn pattern(value: &str) -> Result<Pattern, String> {
     if value.len() >= 2 && value.starts_with('/') && value.ends_with('/') {
         let inner = &value[1..value.len() - 1];
-        // Bounded, because the text comes from a user and is compiled at each planning of the group.
+        // The size is limited because users write the text and it is compiled for each plan of the group.
         let built = RegexBuilder::new(inner).unicode(false).size_limit(64 * 1024).build();
         return built.map(Pattern::Search).map_err(|_| format!("{inner:?} is not a regular expression"));
     }

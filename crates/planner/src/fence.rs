@@ -1,26 +1,26 @@
-//! Decides whether an agent may obey an order, by the fences alone.
+//! Decides by its fence whether an agent accepts an order.
 //!
-//! Fences are ordered term first, so whatever a deposed leader still sends is lower than the first order of its
-//! successor. The surprise is the equal fence: the same order twice is normal, two orders under one fence is a bug.
+//! Fences compare the term first, so everything a deposed leader still sends is lower than the first order of its successor.
+//! An equal fence with the same content is a repeated message; with other content it is a bug.
 
 use contract::fence::Fence;
 use contract::progress::Progress;
 use contract::store::Stores;
 
-/// What an incoming order is to the order already obeyed.
+/// How an incoming order compares with the order in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FenceCheck {
-    /// Newer: obey it once it is on disk.
+    /// Newer: the agent writes it to the ledger and obeys it.
     Accept,
-    /// The very order obeyed already: acknowledge it again.
+    /// The order in force: the agent acknowledges it again.
     Repeat,
-    /// Older: its sender was overtaken.
+    /// Older: a newer leader or generation has replaced it.
     Stale,
     /// The same fence with other content: a bug of the sender.
     Conflict,
 }
 
-/// Judges an order at `incoming` against the one obeyed at `have`; `same_content` only matters for equal fences.
+/// Compares the fence `incoming` with the fence `have` of the order in force; `same_content` matters only for equal fences.
 pub fn check(have: Fence, incoming: Fence, same_content: bool) -> FenceCheck {
     match incoming.cmp(&have) {
         std::cmp::Ordering::Greater => FenceCheck::Accept,
@@ -30,14 +30,14 @@ pub fn check(have: Fence, incoming: Fence, same_content: bool) -> FenceCheck {
     }
 }
 
-/// Whether an order of the store `theirs` comes from another store than the order obeyed, of the store `ours`. Terms of two
-/// stores say nothing about each other. A store without a name is one from before stores had names, and any other.
+/// Whether an order comes from another store than the order in force: terms of two stores cannot be compared. An order
+/// without a store name comes from an older release and never counts as foreign.
 pub fn is_foreign(ours: &Stores, theirs: &Stores) -> bool {
     !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(theirs)
 }
 
-/// Whether an order made after the commits `theirs` comes from an older state of the store than the order obeyed, made after
-/// `ours`. An older scheduler does not say after which commits.
+/// Whether an order comes from an earlier state of the store than the order in force. Older schedulers do not name the
+/// commits.
 pub fn is_behind(ours: &Progress, theirs: &Progress) -> bool {
     !theirs.is_unknown() && !theirs.covers(ours)
 }

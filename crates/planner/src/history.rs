@@ -1,7 +1,7 @@
-//! Decides which starts and stops a pod's facts tell of.
+//! Extracts container starts and stops from reports.
 //!
-//! The engine keeps the last start and the last end of a container, so facts alone tell both, again and again: whoever keeps
-//! them drops what it knows. Only a container that vanished while it ran leaves no end behind; it ended when that was seen.
+//! The engine keeps the last start and the last exit of a container, so every report repeats them; the caller drops those it
+//! knows. Only a container that vanished while it ran has no exit: it counts as stopped when the leader notices.
 
 use contract::history::Happened;
 use contract::report::{ContainerFacts, PodFacts};
@@ -11,15 +11,12 @@ use contract::time::Timestamp;
 /// A start or stop of one container of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Transition {
-    /// Which container.
     pub container: u32,
-    /// What happened.
     pub happened: Happened,
-    /// When.
     pub at: Timestamp,
 }
 
-/// What facts tell by themselves.
+/// The starts and stops in one report.
 pub fn reported(facts: &PodFacts) -> Vec<Transition> {
     let mut transitions = Vec::new();
     for (container, seen) in (0..).zip(&facts.containers) {
@@ -32,10 +29,10 @@ pub fn reported(facts: &PodFacts) -> Vec<Transition> {
     transitions
 }
 
-/// Containers that ran before and are gone after; their end is now.
+/// Containers that ran in the earlier report and are gone in the later one; they stopped now.
 pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timestamp) -> Vec<Transition> {
     let Some(before) = before else { return Vec::new() };
-    // An agent that has not asked its engine yet reports a pod without containers: that says nothing.
+    // An agent that has not queried its engine yet reports a pod without containers, which proves nothing.
     let gone = match after {
         None => true,
         Some(after) => after.state == RunState::Missing,

@@ -1,15 +1,17 @@
-//! Decides the next step in one lane: one instance of one group on one node.
+//! Reconciles the containers of one instance on one node: desired pods and observed containers in, the next action out.
 //!
-//! A lane works one step at a time and is asked again after each, so every answer is "the first thing that is not
-//! as ordered". What is not in the order goes first: two versions of an instance run side by side only while both
-//! are ordered, or while the images of the new one are fetched: what runs is not touched for one that cannot be made.
-//! Where one container takes the place of one other, that is one step, so that the engine can make the new one while the
-//! old one ends (`Replace`).
-//! Usually they are on the node before the new one is ordered, because the old one's order asked for them (`next_images`). A
-//! container that was made once and vanished is *missing*: of an instance that is the scheduler's to answer, and the
-//! lane makes it again only when nobody answered (`recreate_at`); a dependency pod (instance 0) is the node's own business.
-//! The surprise: a restart is a stop and a start, because only then does an agent that died in between see what is left
-//! to do. How a container ended by itself is read before it is started again: its engine forgets exit code and last words.
+//! The agent calls [`next_action`], performs the action, observes the result and calls it again, so every answer is the first
+//! difference between desired and observed state. Example: version 1 runs, version 2 is desired and its image is missing:
+//! `PullImage`, then `Replace`, then `Nothing`.
+//!
+//! * Containers that are not desired go first, but a running pod stays until the images of its successor are present. Usually
+//!   they are present before, because the order of the old pod names them (`next_images`).
+//! * If one container replaces one other, that is one action (`Replace`): the engine creates the new one while the old one
+//!   stops.
+//! * A container that was created and vanished is *missing*. The scheduler decides about an instance; the agent recreates it
+//!   only when no decision arrived by `recreate_at`. A dependency pod (instance 0) is recreated by the agent alone.
+//! * A restart is a stop and a start, so an agent that crashed in between sees what is left to do.
+//! * The agent reads how a container exited before it starts it again, because the engine then forgets exit code and output.
 
 mod change;
 
@@ -27,198 +29,162 @@ use contract::time::Timestamp;
 use crate::restart::{self, ContainerExit, RestartCount, RestartDecision, RestartLimits, RestartRule};
 pub use change::{can_be_updated, makes_other_containers};
 
-/// Everything known about one lane.
+/// The input of [`next_action`].
 #[derive(Debug, Clone)]
 pub struct InstanceInput<'a> {
-    /// The pods of the instance that are ordered; usually one.
+    /// The pods that the order has for this instance: the current one, and the surge pod during a rollout.
     pub desired: Vec<DesiredPod<'a>>,
-    /// The containers of the instance that are there.
+    /// The containers of the instance on this node.
     pub observed: Vec<ObservedContainer<'a>>,
-    /// Restart budget.
     pub limits: RestartLimits,
-    /// What is left undone for now.
+    /// The actions that the operator has switched off.
     pub switches: Switches,
 }
 
-/// One ordered pod.
 #[derive(Debug, Clone)]
 pub struct DesiredPod<'a> {
-    /// Which.
     pub pod: &'a PodId,
-    /// What it shall do.
     pub assignment: Assignment,
-    /// What it is.
     pub spec: &'a PodSpec,
-    /// What is remembered of it.
+    /// What the agent's ledger has on the pod.
     pub memory: Memory,
-    /// From then on nobody is expected to answer for a missing container, and the lane makes it again.
+    /// When the agent recreates a missing container without waiting for the scheduler any longer.
     pub recreate_at: Timestamp,
-    /// Whether what it is made of is on the node.
     pub images: Images,
-    /// Whether what the pod that is to take its place is made of is on the node.
+    /// Images of the pod that will replace this one.
     pub next_images: Images,
-    /// The spec its containers are updated to while they stand; none when they have always been as they were made.
+    /// The spec that running containers are updated to; none while all of them have the spec they were created from.
     pub live: Option<LiveUpdate>,
 }
 
-/// Whether what a pod is made of is on the node.
+/// Whether the images of a pod are on the node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Images {
-    /// All of it.
     Present,
-    /// Some of it is being fetched.
     Pulling,
-    /// This one is not known to be here.
+    /// The first image that is not known to be present.
     Missing {
-        /// The image.
         image: String,
-        /// It is not asked for before this.
+        /// No attempt before this time.
         retry_at: Timestamp,
     },
 }
 
-/// A spec that standing containers are updated to.
+/// A spec that existing containers are updated to without being recreated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LiveUpdate {
-    /// Digest of the spec.
     pub digest: String,
-    /// No update before this: the engine refused the last one.
+    /// The engine refused the last update: no attempt before this time.
     pub retry_at: Timestamp,
 }
 
-/// What is remembered of a pod.
+/// The agent's memory of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Its containers were made once.
+    /// Its containers were created before.
     pub created: bool,
-    /// What stands there was made from another spec of the same version and must go first.
+    /// Its containers were created from another spec of the same version and must be removed first.
     pub outdated: bool,
-    /// Containers that were stopped by order, by index: their next start is somebody's wish and not a restart by
-    /// policy.
+    /// Indexes of containers that an order stopped: their next start is requested and not a restart by policy.
     pub stopped_by_order: BTreeSet<usize>,
-    /// It is crash-looping: the immediate restarts are spent.
+    /// The immediate restarts are used up.
     pub is_crash_looping: bool,
-    /// When containers ended by themselves and the agent read how, by container index and the engine's clock.
+    /// The exits that the agent has read: exit time by the engine's clock, by container index.
     pub ends_read: BTreeMap<usize, Timestamp>,
-    /// Restarts so far.
     pub history: RestartCount,
-    /// Nothing is made or started before this.
+    /// Nothing is created or started before this time.
     pub retry_at: Timestamp,
-    /// Starts asked for that were done.
+    /// Requested starts that are done.
     pub starts_done: u32,
-    /// Restarts asked for that were done.
+    /// Requested restarts that are done.
     pub restarts_done: u32,
-    /// When the last start or restart was asked for; never when it was ordered so from its first moment. A container
-    /// that was started later needs no restart.
+    /// When the last start or restart was requested; never if the pod's first order had it. A container that started later
+    /// needs no restart.
     pub requested_at: Timestamp,
-    /// Containers that were started since then, by index: the engine's clock may say otherwise.
+    /// Indexes of containers that were started since the request: the clock of the engine may differ from the agent's.
     pub started_since_request: BTreeSet<usize>,
 }
 
-/// One container that is there.
 #[derive(Debug, Clone)]
 pub struct ObservedContainer<'a> {
-    /// The engine's id.
     pub id: &'a str,
-    /// Which container of which pod.
     pub identity: &'a Identity,
-    /// What it is doing.
     pub activity: Activity,
-    /// How it ended, when it did.
+    /// How it exited, if it did.
     pub end: ContainerExit,
-    /// When it was last started.
     pub started_at: Timestamp,
-    /// What it gets between the request to end and the kill.
+    /// Time between the stop signal and the kill.
     pub grace: Duration,
-    /// Digest of the spec it has: the one it was made from, or was updated to since.
+    /// Digest of the spec that it was created from or last updated to.
     pub spec_digest: &'a str,
 }
 
-/// What a container is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Activity {
-    /// Runs.
     Running,
-    /// Ended.
     Exited,
-    /// Made, never started.
+    /// Created and never started.
     Created,
-    /// On its way out, or stuck there.
+    /// The engine is removing it, or failed to.
     Leaving,
 }
 
-/// What to do next in a lane.
+/// The next action for an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InstanceAction {
-    /// All is as ordered, as far as the lane can tell.
+    /// Observed and desired state agree.
     Nothing,
-    /// Nothing before that time.
     WaitUntil(Timestamp),
-    /// Fetch this image, then ask again; the lane goes on meanwhile.
+    /// Start pulling this image and call again: other actions continue meanwhile.
     PullImage(String),
-    /// Make and start this container.
+    /// Create and start this container.
     Create(Identity),
-    /// Make and start this container in the place of another, which has ended before the new one starts.
+    /// Create this container and start it once the old one has stopped.
     Replace {
-        /// The engine's id of the one that goes.
         old: String,
-        /// What it gets before the kill.
         grace: Duration,
-        /// Which container comes.
         new: Identity,
     },
-    /// Give the container that is there the limits of its pod's spec.
+    /// Give the existing container the resource limits of its pod's spec.
     Update {
-        /// The engine's id.
         id: String,
-        /// Which container.
         identity: Identity,
     },
-    /// Start the container that is there.
+    /// Start the existing container.
     Start {
-        /// The engine's id.
         id: String,
-        /// Which container.
         identity: Identity,
-        /// The pod's restarts once it runs.
+        /// The restarts of the pod including this start.
         history: RestartCount,
     },
-    /// Ask it to end.
     Stop {
-        /// The engine's id.
         id: String,
-        /// What it gets before the kill.
         grace: Duration,
     },
-    /// Remove it.
     Remove {
-        /// The engine's id.
         id: String,
-        /// What it gets before the kill.
         grace: Duration,
     },
-    /// Read how this container ended, then ask again.
+    /// Read how this container exited, then call again.
     ReadExit {
-        /// The engine's id.
         id: String,
     },
-    /// Remember that this pod is crash-looping, then ask again.
+    /// Remember that this pod is crash-looping, then call again.
     CrashLooping(PodId),
-    /// Remember that this pod is not crash-looping any more and has no restarts, then ask again.
+    /// Remember that the crash loop of this pod is over, then call again.
     Recovered(PodId),
-    /// Remember that what was asked of this pod was done, as far as it can be, then ask again.
+    /// Remember that the requested start or restart is done as far as possible, then call again.
     RequestDone {
-        /// Which.
         pod: PodId,
-        /// Its restarts, counting this one.
+        /// The restarts of the pod including this one.
         history: RestartCount,
     },
 }
 
-/// The next step of the lane.
+/// Decides the next action.
 pub fn next_action(input: &InstanceInput<'_>, now: Timestamp) -> InstanceAction {
     let mut wait = None;
-    // First, because it holds nothing up.
+    // Pulling ahead delays no other action.
     for desired in &input.desired {
         match &desired.next_images {
             Images::Present | Images::Pulling => {}
@@ -255,7 +221,7 @@ fn earlier(wait: Option<Timestamp>, time: Timestamp) -> Option<Timestamp> {
     Some(wait.map_or(time, |wait| wait.min(time)))
 }
 
-/// Not ordered, made from another spec, beyond the spec's containers, or the lesser of two of a kind.
+/// A container that is not desired, was created from another spec, exceeds the spec's containers, or duplicates another one.
 fn is_surplus(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -> bool {
     let Some(desired) = input.desired.iter().find(|desired| *desired.pod == container.identity.pod) else {
         return true;
@@ -266,8 +232,8 @@ fn is_surplus(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -> b
         || kept_container(input, container.identity).is_some_and(|kept| kept.id != container.id)
 }
 
-/// The one container that runs gives way to the only one that is ordered. Anything else, pods of several containers, one
-/// that was made from another spec under the same name, goes step by step.
+/// One running container is replaced by the only desired one. Everything else takes several actions: pods of several
+/// containers, and a pod that was created from another spec under the same name.
 fn replacement(input: &InstanceInput<'_>, surplus: &ObservedContainer<'_>, now: Timestamp) -> Option<InstanceAction> {
     let ([_], [desired]) = (input.observed.as_slice(), input.desired.as_slice()) else { return None };
     let is_plain = surplus.activity == Activity::Running && desired.spec.containers.len() == 1;
@@ -279,7 +245,7 @@ fn replacement(input: &InstanceInput<'_>, surplus: &ObservedContainer<'_>, now: 
     Some(InstanceAction::Replace { old: surplus.id.to_owned(), grace: surplus.grace, new })
 }
 
-/// Not ordered any more, but it runs, and none of its successors can be made yet.
+/// A running pod that is not desired any more stays while no successor has its images.
 fn keeps_serving(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -> bool {
     let ordered = input.desired.iter().any(|desired| *desired.pod == container.identity.pod);
     let mut successors =
@@ -288,15 +254,15 @@ fn keeps_serving(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -
     !ordered && container.activity == Activity::Running && successors.peek().is_some() && successors.all(waits)
 }
 
-/// While another pod of the instance runs, the images of one that is to be made come first: they may take minutes, in
-/// which the other serves and is looked after.
+/// While another pod of the instance runs, the images of a new one are pulled first: that may take minutes, in which the
+/// other pod serves and is restarted if necessary.
 fn pulls_images_first(input: &InstanceInput<'_>, desired: &DesiredPod<'_>) -> bool {
     let mut others = input.observed.iter().filter(|container| container.identity.pod != *desired.pod);
     let to_be_made = desired.assignment.target == TargetState::Run && !desired.memory.created;
     to_be_made && others.any(|container| container.activity == Activity::Running)
 }
 
-/// The container that stands for `identity`: a running one before others, then the one that started first.
+/// The container that is kept for `identity`: running before others, then the one that started first.
 fn kept_container<'a, 'b>(input: &'b InstanceInput<'a>, identity: &Identity) -> Option<&'b ObservedContainer<'a>> {
     let same = input.observed.iter().filter(|container| container.identity == identity);
     same.min_by_key(|container| (container.activity, container.started_at, container.id))
@@ -323,7 +289,7 @@ fn next_of_pod(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timesta
         };
         match next {
             InstanceAction::Nothing => {}
-            // Containers are made in index order: one that waits holds back the making of those after it.
+            // Containers are created in index order: one that waits delays the creation of the following ones.
             InstanceAction::Create(_) if wait.is_some() => {}
             InstanceAction::WaitUntil(time) => wait = earlier(wait, time),
             action @ (InstanceAction::PullImage(_)
@@ -340,7 +306,7 @@ fn next_of_pod(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timesta
         }
     }
     if has_request(desired) {
-        // Also when it waits: then the engine refused, or what is missing is not the lane's to make.
+        // Also while the pod waits: then the engine refused, or the scheduler decides about the missing container.
         return InstanceAction::RequestDone {
             pod: desired.pod.clone(),
             history: history_after_request(input, desired, now),
@@ -354,7 +320,7 @@ fn next_of_pod(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timesta
     wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
 }
 
-/// When the crash loop of a pod is over: all its containers have run for long enough, or ended as their policy wants.
+/// When the crash loop is over: every container has run for long enough or exited as its policy expects.
 fn recovers_at(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timestamp) -> Option<Timestamp> {
     if !desired.memory.is_crash_looping {
         return None;
@@ -374,7 +340,7 @@ fn recovers_at(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timesta
     Some(whole)
 }
 
-/// When a crash-looping pod is started again; none when no start is planned.
+/// When a crash-looping pod is started again; none if no start is planned.
 pub fn next_attempt(input: &InstanceInput<'_>, pod: &PodId, now: Timestamp) -> Option<Timestamp> {
     let desired = input.desired.iter().find(|desired| desired.pod == pod)?;
     if !desired.memory.is_crash_looping || restarts_are_paused(input.switches, pod) {
@@ -391,7 +357,7 @@ pub fn next_attempt(input: &InstanceInput<'_>, pod: &PodId, now: Timestamp) -> O
     attempts.min()
 }
 
-/// A start or a restart was asked for and is not done.
+/// A start or restart is requested and not done.
 fn has_request(desired: &DesiredPod<'_>) -> bool {
     desired.assignment.starts_requested > desired.memory.starts_done || has_restart_request(desired)
 }
@@ -400,13 +366,12 @@ fn has_restart_request(desired: &DesiredPod<'_>) -> bool {
     desired.assignment.restarts_requested > desired.memory.restarts_done
 }
 
-/// Started since somebody asked.
 fn is_started_since_request(desired: &DesiredPod<'_>, container: &ObservedContainer<'_>) -> bool {
     desired.memory.started_since_request.contains(&container.identity.index)
         || container.started_at > desired.memory.requested_at
 }
 
-/// What was asked for counts once, however many containers it started, and not when it started none.
+/// A request counts as one restart however many containers it started, and not at all if it started none.
 fn history_after_request(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timestamp) -> RestartCount {
     let (memory, wish) = (&desired.memory, desired.assignment.target);
     let mut own = input.observed.iter().filter(|container| container.identity.pod == *desired.pod);
@@ -416,7 +381,7 @@ fn history_after_request(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, no
     if counts { restart::counted(memory.history, input.limits, now) } else { memory.history }
 }
 
-/// A dependency pod: it stands beside instances and has no number among them.
+/// Dependency pods run beside instances and have the number 0.
 fn is_dependency(pod: &PodId) -> bool {
     pod.instance == 0
 }
@@ -443,7 +408,7 @@ fn next_of_absent(
         TargetState::Run if desired.memory.created && is_dependency(desired.pod) => {
             not_before(desired.memory.retry_at, now, InstanceAction::Create(identity))
         }
-        // An instance that is bound to its data is never made again behind the scheduler's back.
+        // Only the scheduler decides to recreate an instance that is bound to its data.
         TargetState::Run if desired.memory.created && desired.spec.stateful => InstanceAction::Nothing,
         TargetState::Run if desired.memory.created => {
             not_before(desired.recreate_at.max(desired.memory.retry_at), now, InstanceAction::Create(identity))
@@ -452,7 +417,7 @@ fn next_of_absent(
     }
 }
 
-/// A container that stands gets its limits first, whatever it does; a refusal holds nothing else up.
+/// Resource limits are updated before anything else; a refused update delays no other action.
 fn next_with_live_update(
     input: &InstanceInput<'_>,
     desired: &DesiredPod<'_>,
@@ -509,7 +474,7 @@ fn next_of_present(
             let counted = || restart::counted(memory.history, input.limits, now);
             start(desired, container, if counted_later { memory.history } else { counted() }, now)
         }
-        // An end that the engine brought about when it went down says nothing of the container.
+        // An exit that the engine caused when it went down says nothing about the container.
         (Activity::Exited, TargetState::Run) if !container.end.excused && !is_exit_read(desired, container) => {
             InstanceAction::ReadExit { id: container.id.to_owned() }
         }
@@ -528,7 +493,7 @@ fn decide_restart(
     now: Timestamp,
 ) -> RestartDecision {
     let Assignment { target, restart_policy: policy, .. } = desired.assignment;
-    // An agent that starts excuses every end that it finds; one that was read before was the container's own.
+    // A starting agent excuses every exit that it finds, except those that it read before it stopped.
     let end = ContainerExit { excused: container.end.excused && !is_exit_read(desired, container), ..container.end };
     restart::decide(RestartRule { pod: desired.pod, target, policy }, end, desired.memory.history, input.limits, now)
 }

@@ -1,4 +1,4 @@
-//! Tests of the lane: each names the behaviour, facts come from small builders.
+//! Tests of the instance reconciler; small builders make the input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ mod rollouts;
 
 const LIMITS: RestartLimits = RestartLimits { most: 3, window: Duration::from_secs(1800) };
 const GRACE: Duration = Duration::from_secs(10);
-/// Digest of the spec that standing containers are updated to in random histories.
+/// Digest of the spec that existing containers are updated to in random histories.
 const LIVE: &str = "live";
 
 fn at(seconds: i64) -> Timestamp {
@@ -34,20 +34,20 @@ fn spec(containers: usize) -> PodSpec {
     PodSpec { containers: vec![ContainerSpec::default(); containers], ..Default::default() }
 }
 
-/// One lane's facts, owned, so that tests can change single things.
+/// The input, owned, so that tests can change single fields.
 #[derive(Debug)]
 struct Facts {
     desired: Vec<(PodId, Assignment, PodSpec, Memory)>,
     observed: Vec<(String, Identity, Activity, i64, Timestamp)>,
     recreate_at: Timestamp,
     switches: Switches,
-    /// Of the pods whose images are not all here.
+    /// Pods with missing images.
     images: BTreeMap<PodId, Images>,
-    /// Of every wanted pod, for the one that is to take its place.
+    /// For every desired pod: the images of its successor.
     next_images: Option<Images>,
-    /// Of every wanted pod.
+    /// For every desired pod.
     live: Option<LiveUpdate>,
-    /// Of containers that do not have the spec of digest "made".
+    /// Digests of containers that were not created from the spec "made".
     updated: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,7 @@ impl Facts {
     fn want(mut self, id: &str, containers: usize) -> Self {
         let assignment =
             Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Default::default() };
-        // That an end is read first is a test of its own.
+        // One test checks that an exit is read first; the others start with exits that were read.
         let memory = Memory { ends_read: (0..3).map(|index| (index, at(50))).collect(), ..Memory::default() };
         self.desired.push((pod(id), assignment, spec(containers), memory));
         self
@@ -85,7 +85,7 @@ impl Facts {
         self.desired.last_mut().expect("a wanted pod").2.stateful = true;
         self
     }
-    /// Asked for a start and a restart so often; the asking was at second 60.
+    /// Requests this many starts and restarts at second 60.
     fn asked(mut self, starts: u32, restarts: u32) -> Self {
         let (_, assignment, _, memory) = self.desired.last_mut().expect("a wanted pod");
         (assignment.starts_requested, assignment.restarts_requested) = (starts, restarts);
@@ -117,7 +117,7 @@ impl Facts {
         self.observed.push((id.to_owned(), Identity { pod: pod(of), index }, activity, 1, started));
         self
     }
-    /// An image of the last wanted pod is not known to be here and not asked for before that second.
+    /// The last desired pod lacks an image that is not pulled before that second.
     fn lacks(self, image: &str, retry_at: i64) -> Self {
         self.images(Images::Missing { image: image.to_owned(), retry_at: at(retry_at) })
     }
@@ -130,7 +130,7 @@ impl Facts {
         self.next_images = Some(next_images);
         self
     }
-    /// Standing containers shall have the spec of this digest, from that second on.
+    /// Existing containers are updated to the spec of this digest, not before that second.
     fn live(mut self, digest: &str, retry_at: i64) -> Self {
         self.live = Some(LiveUpdate { digest: digest.to_owned(), retry_at: at(retry_at) });
         self
@@ -214,13 +214,13 @@ fn maintenance_holds_automatic_restarts_and_nothing_else() {
     let ended = || facts().want("a.v1-i1-d0", 1).see("x", "a.v1-i1-d0", 0, Activity::Exited);
     assert_eq!(ended().next(), start("x", "a.v1-i1-d0", 1, at(100)));
     assert_eq!(maintenance(ended()).next(), InstanceAction::Nothing);
-    // A start somebody asked for is no automatic restart, and a new pod is no restart at all.
+    // A requested start is no automatic restart, and a new pod is no restart at all.
     let stopped_by_order = ended().remember(|memory| {
         memory.stopped_by_order.insert(0);
     });
     assert_eq!(maintenance(stopped_by_order).next(), start("x", "a.v1-i1-d0", 1, at(100)));
     assert_eq!(maintenance(facts().want("a.v1-i1-d0", 1)).next(), create("a.v1-i1-d0", 0));
-    // A missing container is still made anew by an agent that is alone.
+    // The agent recreates a missing container when the scheduler does not answer.
     let mut missing = facts().want("a.v1-i1-d0", 1).remember(|memory| memory.created = true);
     missing.recreate_at = at(90);
     assert_eq!(maintenance(missing).next(), create("a.v1-i1-d0", 0));
@@ -232,7 +232,7 @@ fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_a
     missing.recreate_at = at(90);
     missing.switches.hold_missing = true;
     assert_eq!(missing.next(), InstanceAction::Nothing);
-    // What was never made is not missing, and what ended is the restart policy's business.
+    // A pod that was never created is not missing, and an exit is handled by the restart policy.
     let mut fresh = facts().want("a.v1-i1-d0", 1);
     fresh.switches.hold_missing = true;
     assert_eq!(fresh.next(), create("a.v1-i1-d0", 0));
@@ -247,7 +247,7 @@ fn the_brakes_hold_instances_and_dependency_pods_each_in_their_own_way() {
     let ended = |id: &str| facts().want(id, 1).see("x", id, 0, Activity::Exited);
     let missing = |id: &str| Facts { recreate_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
     let switches = |hold_restarts, hold_missing, paused| Switches { hold_restarts, hold_missing, paused };
-    // brakes; whether what ended is started and what is missing made: of an instance, of a dependency pod
+    // switches; whether exited containers are started and missing ones created: of an instance, of a dependency pod
     let table = [
         (switches(false, false, false), [true, true], [true, true]),
         (switches(true, false, false), [false, true], [true, true]),
@@ -320,7 +320,7 @@ fn a_restart_ends_and_starts_each_container_in_turn_and_counts_once() {
     assert_eq!(first_done.next(), stop("y"));
     let done = |facts: Facts| facts.remember(|m| m.started_since_request = BTreeSet::from([0, 1]));
     assert_eq!(done(two(Activity::Running, Activity::Running)).next(), request_done(id, 1, at(100)));
-    // What the engine says counts as well as what is remembered: the agent may have died in between.
+    // The engine's start time counts as well as the memory: the agent may have crashed in between.
     let by_clock = facts().want(id, 1).asked(0, 1).see("x", id, 0, Activity::Running).started(61);
     assert_eq!(by_clock.next(), request_done(id, 1, at(100)));
     assert_eq!(by_clock.started(60).next(), stop("x"), "at the very moment is before");
@@ -513,7 +513,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
     })
 }
 
-/// Does what the lane says, as a perfect engine would.
+/// Performs the action like a perfect engine.
 fn perform(facts: &mut Facts, next: InstanceAction, made: &mut usize) {
     match next {
         InstanceAction::Nothing | InstanceAction::WaitUntil(_) => {}
@@ -603,7 +603,7 @@ proptest! {
         let next = facts.next();
         let mut turned = facts;
         turned.observed.reverse();
-        // Which of several surplus containers goes first is free; everything else is not.
+        // Several surplus containers may go in any order; every other action is determined.
         if !matches!(next, InstanceAction::Remove { .. }) {
             prop_assert_eq!(turned.next(), next);
         } else {

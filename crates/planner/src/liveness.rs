@@ -1,48 +1,46 @@
-//! Decides whether a node is alive from when it was last heard.
+//! Decides from the last report of a node whether the node is alive, suspect or lost.
 //!
-//! The surprise: silence proves something only to somebody who listens. A fresh leader calls no node lost before it has
-//! listened for the grace. One that heard nobody at all for a while may be the deaf one: what it did not hear then is no
-//! silence, and counts from when it hears again.
+//! Example with the timeouts 15 s and 300 s: last report at second 100, suspect at 115, lost at 400. A new leader declares no
+//! node lost before it has listened for `grace`. A leader that received no report from any node may be disconnected itself:
+//! that time does not count as silence of the nodes.
 
 use std::time::Duration;
 
 use contract::query::Liveness;
 use contract::time::Timestamp;
 
-/// After which silence a node is what.
+/// How long a node may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivenessTimeouts {
-    /// Nothing new is placed there.
+    /// After this silence no pod is placed on the node.
     pub suspect_after: Duration,
-    /// Its work is given to others.
+    /// After this silence its pods are recreated on other nodes.
     pub lost_after: Duration,
-    /// Nobody is called lost before the listener has listened for so long.
+    /// A new leader declares no node lost before this time.
     pub grace: Duration,
 }
 
-/// What is known about when a node was heard.
+/// What a leader knows about the reports of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeats {
-    /// When it was last heard; none if never by this process.
+    /// None if this process received no report.
     pub last_report: Option<Timestamp>,
-    /// An earlier leader found it lost.
+    /// An earlier leader declared the node lost.
     pub was_lost: bool,
-    /// Since when this process listens without a break.
+    /// Since when this process has listened without interruption.
     pub listening_since: Timestamp,
-    /// When somebody was heard again after nobody was; never, if there was no such time.
+    /// When reports arrived again after all nodes were silent; never if that did not happen.
     pub blind_until: Timestamp,
 }
 
-/// A judgement and when it may change by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LivenessCheck {
-    /// Whether the node is heard.
     pub liveness: Liveness,
-    /// When to check again if nothing is heard.
+    /// When the result changes without a further report.
     pub recheck_at: Option<Timestamp>,
 }
 
-/// Judges one node.
+/// Decides about one node.
 pub fn check(heartbeats: Heartbeats, timeouts: &LivenessTimeouts, now: Timestamp) -> LivenessCheck {
     let Some(last_report) = heartbeats.last_report else { return never_heard(heartbeats, timeouts, now) };
     let suspect_at = last_report + timeouts.suspect_after;

@@ -1,7 +1,7 @@
-//! Decides which incidents the facts of a pod amount to.
+//! Derives incidents and conditions from the reports on a pod.
 //!
-//! A occurrence is a change that was seen: a pod met for the first time may have been restarted long ago, and its story was
-//! told then. A condition stands as long as the facts say so; when and how often it is told is not decided here.
+//! An incident is a change between two reports: a pod that is reported for the first time may have restarted long ago, and an
+//! earlier leader reported that. A condition persists; the scheduler decides when and how often to report it.
 
 use std::time::Duration;
 
@@ -13,36 +13,34 @@ use contract::spec::PodSpec;
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
-/// A running container without an address for so long has lost it: a network is joined within a moment.
+/// A running container without an address for longer than this has lost it: joining a network takes less.
 const ADDRESS_WITHIN: Duration = Duration::from_secs(5);
 /// Networks on which a container has no address of its own.
 const WITHOUT_ADDRESS: [&str; 2] = ["none", "host"];
-/// Health checks fail for so many polls before anybody is told.
+/// A notice is sent after this many polls with a failing health check.
 const POLLS: u32 = 5;
 
-/// What every notice says it is.
+/// The level of every notice.
 pub const LEVEL: &str = "Error";
 
-/// Something that happened to a pod.
+/// An incident and its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Occurrence {
-    /// What.
     pub incident: Incident,
-    /// When.
     pub at: Timestamp,
 }
 
-/// What happened between two reports of one pod.
+/// The incidents between two reports of one pod.
 pub fn incidents_between(before: &PodFacts, after: &PodFacts) -> Vec<Occurrence> {
     let at = ended_at(before, after);
     let mut occurrences = Vec::new();
-    // A start by hand counts as a restart and is answered in the same report; who asked for it needs no notice.
+    // A requested start counts as a restart and is confirmed in the same report; the user who requested it needs no notice.
     let asked = after.starts_done > before.starts_done || after.restarts_done > before.restarts_done;
     let restarted =
         after.restarts > before.restarts || (after.restarted_at > before.restarted_at && after.restarts > 0);
-    // Attempts of a crash loop are no news: the condition that follows its immediate restarts is.
+    // Single attempts of a crash loop are not reported: the condition CrashLooping is.
     if restarted && !asked && !before.is_crash_looping {
-        // The engine forgets the flag when it starts the container again: the facts before may be the only witness.
+        // The engine forgets the flag when it starts the container again: perhaps only the earlier report has it.
         let memory = [before, after].iter().any(|facts| facts.containers.iter().any(|c| c.oom_killed));
         let incident = if memory { Incident::DownWithOom } else { Incident::Down };
         occurrences.push(Occurrence { incident, at });
@@ -50,8 +48,8 @@ pub fn incidents_between(before: &PodFacts, after: &PodFacts) -> Vec<Occurrence>
     occurrences
 }
 
-/// The restart that the facts of a pod show, if no leader reported it: the container ended after the newest start or stop that
-/// is stored of the instance. So a restart that happens while there is no leader is reported by the next one.
+/// A restart that no leader has reported: the container exited after the newest stored start or stop of the instance. So a
+/// new leader reports restarts that happened while there was none.
 pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Occurrence> {
     if facts.restarts == 0 || facts.leaving || facts.is_crash_looping {
         return None;
@@ -63,7 +61,7 @@ pub fn missed(facts: &PodFacts, newest_known: Option<Timestamp>) -> Option<Occur
     newest_known.is_none_or(|known| known < at).then_some(Occurrence { incident, at })
 }
 
-/// From when on a condition is worth reporting; none when it does not stand. `seen_at` is when it was first seen to stand.
+/// When a condition may be reported; none if it does not hold. `seen_at` is when the leader first observed it.
 pub fn reportable_at(
     condition: Condition,
     facts: &PodFacts,
@@ -88,12 +86,12 @@ fn lacks_address(facts: &PodFacts, spec: &PodSpec) -> bool {
     gives && facts.containers.iter().any(|container| container.running && container.ip.is_empty())
 }
 
-/// The time a notice about a standing condition bears.
+/// The timestamp of a notice about a condition.
 pub fn notice_time(condition: Condition, facts: &PodFacts, now: Timestamp) -> Timestamp {
     if condition == Condition::CrashLooping { ended_at(facts, facts) } else { now }
 }
 
-/// The body that tells about it.
+/// The body of the notice.
 pub fn body(namespace: &str, pod: &PodId, occurrence: Occurrence) -> NoticeBody {
     NoticeBody {
         level: LEVEL.to_owned(),
@@ -105,7 +103,7 @@ pub fn body(namespace: &str, pod: &PodId, occurrence: Occurrence) -> NoticeBody 
     }
 }
 
-/// When the container that ended last ended; the time of the report when no engine said so.
+/// When the last container exited; the time of the report if the engine gave no time.
 fn ended_at(before: &PodFacts, after: &PodFacts) -> Timestamp {
     let ends = [after, before].into_iter().flat_map(|facts| facts.containers.iter().map(|c| c.finished_at));
     ends.filter(|time| time.happened()).max().unwrap_or(after.updated_at)

@@ -1,7 +1,7 @@
-//! Counts an instance as ready or not, and decides when it has not been ready for too long.
+//! Decides whether an instance is ready, and when it has been unready for too long; used for the status that users see.
 //!
-//! "Too long" is `SetupTime + MinReadySeconds + 30 s`. SetupTime 5, MinReadySeconds 10: an instance that is unhealthy for 46 s
-//! is overdue, one that is unhealthy for 44 s is not.
+//! "Too long" is `SetupTime + MinReadySeconds + 30 s`. SetupTime 5, MinReadySeconds 10: an instance that is unhealthy for 46
+//! s is overdue, one that is unhealthy for 44 s is not.
 
 use std::time::Duration;
 
@@ -11,25 +11,19 @@ use contract::spec::{PodGroupSpec, PodSpec};
 use contract::state::{HealthState, RunState, TargetState};
 use contract::time::Timestamp;
 
-/// How long an instance may be unready beyond its own times.
 const GRACE: Duration = Duration::from_secs(30);
-/// Restarts of one window after which an instance that just started again counts as crash-looping.
+/// After this many restarts in one window, an instance that just started again counts as crash-looping.
 const CRASH_LOOP: u32 = 3;
-/// Longest setup time that is honoured, in seconds.
+/// Longer setup times are cut, in seconds.
 const LONGEST_SETUP: i64 = 300;
 
-/// One pod as it is known.
+/// One pod to check.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadinessCheck<'a> {
-    /// The spec of its group.
     pub group: &'a PodGroupSpec,
-    /// The spec it runs.
     pub pod: &'a PodSpec,
-    /// Its place.
     pub slot: &'a Slot,
-    /// What is known of it.
     pub facts: &'a PodFacts,
-    /// The time of the look.
     pub now: Timestamp,
 }
 
@@ -45,7 +39,7 @@ impl ReadinessCheck<'_> {
         self.facts.state == RunState::Success && is_well && is_open && self.slot.draining.is_none()
     }
 
-    /// Why it counts as unwell: it crash-loops, or it has not been ready for longer than its grace period.
+    /// Why the pod is overdue: it is crash-looping, or it has been unready for longer than its grace period.
     pub fn overdue(self) -> Option<String> {
         if self.slot.target == TargetState::Stop || self.slot.draining.is_some() {
             return None;
@@ -90,7 +84,7 @@ impl ReadinessCheck<'_> {
     }
 }
 
-/// Empty when nothing is known of it since 1970.
+/// Empty if the time is unknown.
 fn since(span: Duration) -> String {
     const YEARS: Duration = Duration::from_secs(20 * 365 * 24 * 3600);
     if span > YEARS { String::new() } else { format!(" for {} s", span.as_secs()) }

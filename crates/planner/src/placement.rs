@@ -1,9 +1,12 @@
 //! Chooses a node for each instance of a group.
 //!
-//! Memory, CPU, liveness, cordons and hard expressions decide what is possible; then the node with the fewest siblings, the lowest
-//! dominant share after the placement and the first name is taken. Nodes are looked at in the order of `ranking`, and only
-//! as many as are needed to know the best: a thousand instances cost a thousand tree operations and not a thousand looks at
-//! every node, and one instance costs a look at a few nodes, however many there are.
+//! Memory, CPU, liveness, cordons and hard expressions filter the nodes. Of the rest, the planner takes the one with the
+//! fewest instances of the group, then the lowest dominant share after the placement, then the first name. Example: nodes a
+//! and b have 1 GiB each, 256 MiB and 512 MiB are used; an instance of 256 MiB goes to a (50 % after the placement, 75 % on
+//! b).
+//!
+//! Nodes are examined in the order of the [`LoadRanking`] until the best one is certain: one instance costs a few nodes, and
+//! a thousand instances cost a thousand tree operations, not a thousand passes over all nodes.
 
 mod ranking;
 
@@ -23,122 +26,114 @@ use crate::expression::{Expression, ExpressionKind, LabelTest};
 pub use ranking::LoadRanking;
 use ranking::{RankedNode, share};
 
-/// What one instance takes.
+/// The resources of one instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes.
+    /// In bytes.
     pub memory: u64,
     /// Thousandths of a core.
     pub cpu_millis: u64,
 }
 
-/// A node as a place to run.
+/// A node and its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What it has.
     pub facts: NodeFacts,
-    /// What is given away.
+    /// Resources of the pods placed there.
     pub used: Need,
-    /// Whether it is heard.
     pub liveness: Liveness,
-    /// How its engine is.
     pub engine: EngineState,
-    /// Why nothing new is placed there; none when it may be.
+    /// Why no new pod is placed there; none if the node is not cordoned.
     pub cordon: Option<String>,
-    /// Somebody says that it will not return: nothing waits for it, not even what is bound to its data.
+    /// An operator declared the node gone: nothing waits for it, not even pods with data on it.
     pub decommissioned: bool,
 }
 
-/// What is placed where, for affinity expressions.
+/// The pods on each node, for affinity expressions.
 pub trait PlacedPods {
-    /// Shows every pod placed on the node.
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec));
 }
 
-/// Why an instance has no place.
+/// Why an instance is unschedulable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unplaceable {
-    /// Every node with every reason, sorted.
+    /// All reasons of all nodes.
     pub reasons: BTreeMap<NodeName, BTreeSet<String>>,
 }
 
-/// Where an instance should go if it can.
+/// Preferences for one placement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct NodePreference<'a> {
-    /// Only there.
+    /// The only acceptable node.
     pub pin: Option<&'a NodeName>,
-    /// There only if nowhere else.
+    /// Taken only if no other node fits.
     pub avoid: Option<&'a NodeName>,
-    /// There if it is as good a kind of place as there is.
+    /// Taken unless another node meets soft expressions that this one does not.
     pub prefer: Option<&'a NodeName>,
 }
 
-/// Where instances may be placed.
+/// The nodes and their pods.
 #[derive(Clone, Copy)]
 pub struct Candidates<'a> {
-    /// The nodes.
     pub nodes: &'a BTreeMap<NodeName, Candidate>,
-    /// Their order, if one is kept.
+    /// The nodes by load, if the caller keeps that ranking.
     pub ranking: Option<&'a LoadRanking>,
-    /// Who is there.
     pub placed_pods: &'a dyn PlacedPods,
 }
 
-/// Places the instances of one group one after another.
+/// Places the instances of one group one after another. Nodes are numbered in the order of their names.
 pub struct Placer<'a> {
     nodes: &'a BTreeMap<NodeName, Candidate>,
     placed_pods: &'a dyn PlacedPods,
     expressions: Vec<Expression>,
     need: Need,
     ranking: Cow<'a, LoadRanking>,
-    /// How far the order of the standings was looked at.
+    /// How much of the ranking has been examined.
     cursor: usize,
-    /// Nodes that were looked at and could take an instance if they had room, with their load.
+    /// Examined nodes that pass the filters, with their load.
     loads: BTreeMap<u32, Load>,
-    /// Of those, where every expression holds and there is room.
+    /// Of those, nodes with enough resources that meet all soft expressions.
     preferred: BTreeSet<Rank>,
-    /// Of those, where the hard expressions hold and there is room.
+    /// Of those, the other nodes with enough resources.
     accepted: BTreeSet<Rank>,
-    /// Reasons of nodes that were looked at and cannot take any instance.
+    /// Examined nodes that no instance can use, with the reasons.
     excluded: BTreeMap<u32, BTreeSet<String>>,
-    /// The reasons as of now; emptied by every change.
+    /// Cached reasons; cleared by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
-    /// The nodes by number, once so many were looked at that a walk through all of them is cheaper than finding each.
+    /// The nodes by number, built when so many are examined that one pass is cheaper than single searches.
     by_number: OnceCell<Vec<(&'a NodeName, &'a Candidate)>>,
 }
 
-/// A batch that looked at so many nodes makes its roll.
+/// `by_number` is built after this many examined nodes.
 const INDEX_FROM: usize = 128;
 
-/// Fewest siblings first, then the lowest share, then the name.
+/// Siblings, dominant share, node number.
 type Rank = (u32, u64, u32);
 
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    /// What the node has.
+    /// Capacity of the node.
     room: Need,
     used: Need,
     siblings: u32,
     preferred: bool,
-    /// Only who is there already may stay: a cordon is about what is new.
+    /// A cordoned node accepts only pods that are there already.
     cordoned: bool,
-    /// What an instance would find there; none when there is no room.
+    /// None if the resources do not suffice.
     rank: Option<Rank>,
 }
 
 impl Candidate {
-    /// What it has in all.
+    /// Its capacity.
     pub(crate) fn room(&self) -> Need {
         Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }
     }
 }
 
 impl Need {
-    /// What one instance of `pod` takes.
     pub fn of(pod: &PodSpec, quota_cores: u32) -> Self {
         Self { memory: pod.memory(), cpu_millis: pod.cpu_millis(quota_cores) }
     }
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -146,7 +141,6 @@ impl Need {
             cpu_millis: self.cpu_millis.saturating_add(other.cpu_millis),
         }
     }
-    /// This without the other.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -179,17 +173,17 @@ impl<'a> Placer<'a> {
         placer
     }
 
-    /// An instance gives its room on `node` back; it may be of another version and need something else.
+    /// An instance frees its resources on `node`; its revision may differ from the one being placed.
     pub fn release(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| load.used = load.used.minus(need));
     }
 
-    /// An instance on `node` looks for another place and is no sibling there any more.
+    /// An instance on `node` is to be placed again and is no sibling there any more.
     pub fn uncount(&mut self, node: &NodeName) {
         self.change(node, |load| load.siblings = load.siblings.saturating_sub(1));
     }
 
-    /// One more instance takes its room on `node`: newly placed, or staying because it fits nowhere else.
+    /// One more instance uses resources on `node`: newly placed, or staying because no other node fits.
     pub fn keep(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| {
             load.used = load.used.plus(need);
@@ -214,7 +208,7 @@ impl<'a> Placer<'a> {
         Ok(self.ranking.name(number).expect("a node that was looked at has a name").clone())
     }
 
-    /// Nodes with instances that stay are not in the order of their shares alone.
+    /// The ranking does not contain siblings, so nodes with siblings are examined first.
     fn count(&mut self, siblings: &BTreeMap<NodeName, u32>) {
         for (name, count) in siblings {
             let Some(number) = self.ranking.number(name) else { continue };
@@ -229,7 +223,7 @@ impl<'a> Placer<'a> {
             set.iter().find(|(_, _, number)| Some(*number) != avoid).copied()
         };
         while let Some((share, number)) = self.next_unexamined() {
-            // Whoever was not looked at has no siblings, and comes after this one.
+            // Nodes that are not examined have no siblings and a higher share.
             if first(&self.preferred, avoid).is_some_and(|best| best <= (0, share, number)) {
                 break;
             }
@@ -242,7 +236,7 @@ impl<'a> Placer<'a> {
             .map(|(_, _, number)| number)
     }
 
-    /// The node, if no other could meet a wish that it does not meet.
+    /// The node, unless another one meets soft expressions that it does not.
     fn preferred_node(&mut self, node: &NodeName) -> Option<u32> {
         let number = self.usable(node)?;
         if self.loads.get(&number)?.cordoned {
@@ -263,7 +257,6 @@ impl<'a> Placer<'a> {
         self.loads.get(&number)?.rank.map(|_| number)
     }
 
-    /// The next node in the order that was not looked at.
     fn next_unexamined(&mut self) -> Option<RankedNode> {
         let order = self.ranking.order(self.need)?;
         let seen = |(_, number): &RankedNode| self.loads.contains_key(number) || self.excluded.contains_key(number);
@@ -272,7 +265,6 @@ impl<'a> Placer<'a> {
         order.get(self.cursor).copied()
     }
 
-    /// Looks at a node, once.
     fn examine(&mut self, number: u32) {
         if self.loads.contains_key(&number) || self.excluded.contains_key(&number) {
             return;
@@ -295,7 +287,6 @@ impl<'a> Placer<'a> {
         self.loads.insert(number, load);
     }
 
-    /// The node a number stands for.
     fn candidate(&self, number: u32) -> Option<(&'a NodeName, &'a Candidate)> {
         let name = self.ranking.name(number)?;
         if self.loads.len() >= INDEX_FROM {
@@ -308,7 +299,6 @@ impl<'a> Placer<'a> {
         self.nodes.get_key_value(name)
     }
 
-    /// Changes the load of a node and its place in the order.
     fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut Load)) {
         if let Some(number) = self.ranking.number(node) {
             self.examine(number);
@@ -341,7 +331,7 @@ impl<'a> Placer<'a> {
         let all = self.reasons.get_or_init(|| Arc::new(self.all_reasons()));
         let Some(pin) = pin else { return Arc::clone(all) };
         let mut mine = all.reasons.get(pin).cloned().unwrap_or_else(|| BTreeSet::from(["not known".to_owned()]));
-        // Who stays where it is has another reason.
+        // A cordon does not prevent a pinned pod from staying.
         let cordon = self.nodes.get(pin).and_then(|candidate| candidate.cordon.as_ref());
         if let Some(cordon) = cordon.filter(|_| mine.len() > 1) {
             mine.remove(cordon);
@@ -356,7 +346,7 @@ impl<'a> Placer<'a> {
             let load = number.and_then(|number| self.loads.get(&number));
             let reasons = excluded.unwrap_or_else(|| match load {
                 Some(_) => BTreeSet::new(),
-                // It has no room, so nobody had to look at it.
+                // Its resources do not suffice, so it was never examined.
                 None => exclusions(name, candidate, &self.expressions, self.placed_pods),
             });
             let used = load.map_or(candidate.used, |load| load.used);
@@ -369,7 +359,7 @@ impl<'a> Placer<'a> {
     }
 }
 
-/// What no instance of this spec can get past on this node.
+/// The reasons why no instance can use this node, whatever its load.
 fn exclusions(
     name: &NodeName,
     candidate: &Candidate,
@@ -410,7 +400,7 @@ fn holds(
     if met { Ok(()) } else { Err(format!("{} not met", expression.text())) }
 }
 
-/// A missing label is an empty one.
+/// A missing label counts as empty.
 fn label<'h>(candidate: &'h Candidate, key: &str) -> &'h str {
     candidate.facts.labels.get(key).map_or("", String::as_str)
 }
@@ -432,7 +422,7 @@ fn has_placed(test: &LabelTest, node: &NodeName, placed_pods: &dyn PlacedPods) -
 fn shortage(facts: &NodeFacts, after: Need) -> BTreeSet<String> {
     let mut reasons = BTreeSet::new();
     if after.memory > facts.memory {
-        // Rounded up: "0 MiB short" would be a riddle.
+        // Rounded up, because "0 MiB short" would be confusing.
         reasons.insert(format!("memory {} MiB short", (after.memory - facts.memory).div_ceil(1024 * 1024)));
     }
     if after.cpu_millis > facts.cpu_millis {
@@ -443,10 +433,10 @@ fn shortage(facts: &NodeFacts, after: Need) -> BTreeSet<String> {
 }
 
 impl Unplaceable {
-    /// Most nodes named in the sentence: it is shown to people and stored with the instance.
+    /// The text is shown to users and stored with the instance.
     const MOST_NAMED: usize = 5;
 
-    /// One sentence for `LastError`.
+    /// The text of `LastError`.
     pub fn sentence(&self) -> String {
         if self.reasons.is_empty() {
             return "no node fits: there is no node".to_owned();

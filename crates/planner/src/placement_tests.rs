@@ -1,5 +1,4 @@
-//! What placement promises: no node is given more than it has, everybody without a place is told why, and order of facts
-//! does not matter.
+//! Placement never exceeds the capacity of a node, explains every failure, and does not depend on the order of its input.
 
 use contract::spec::ContainerSpec;
 use proptest::prelude::*;
@@ -8,13 +7,12 @@ use super::*;
 
 const MIB: u64 = 1024 * 1024;
 
-/// Nobody lives anywhere.
 struct NoPods;
 impl PlacedPods for NoPods {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
-/// One pod of an image on one node.
+/// One pod with this image on one node.
 struct PlacedPod(&'static str, &'static str);
 impl PlacedPods for PlacedPod {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
@@ -313,7 +311,7 @@ proptest! {
     }
 }
 
-/// Placement as the rules say it: every node is looked at each time.
+/// The rules as written: every node is examined for each instance.
 struct Model {
     nodes: BTreeMap<NodeName, Candidate>,
     siblings: BTreeMap<NodeName, u32>,

@@ -1,4 +1,4 @@
-//! Claims on stream ports: one owner, the first come, all or nothing, whatever the order of the records.
+//! Claims on stream ports: one owner, first come, all or nothing, independent of the order of the records.
 
 use proptest::prelude::*;
 
@@ -11,14 +11,14 @@ fn claim(since: i64, ports: &[u16], waits: bool) -> Claim {
     let port = |srcport: &u16| StreamPort { srcport: *srcport, dstport: 80, proto: "tcp".to_owned() };
     Claim { since: Timestamp::from_millis(since), ports: ports.iter().map(port).collect(), waits }
 }
-/// The group claims at `since`: it waits when a port is taken.
+/// The group claims its ports at `since` and waits if one is taken.
 fn arrive(claims: &mut Claims, number: usize, since: i64, ports: &[u16]) -> Vec<u16> {
     let wanted = claim(since, ports, false);
     let taken = claims.taken(&group(number), &wanted.ports);
     claims.set(&group(number), Claim { waits: !taken.is_empty(), ..wanted });
     taken
 }
-/// Gives waiting groups what is free, as a leader does.
+/// Gives free ports to waiting groups, as a leader does.
 fn settle(claims: &mut Claims) -> Vec<GroupName> {
     let granted = claims.grants();
     for name in &granted {
@@ -93,7 +93,7 @@ proptest! {
                 let blocked = !claim.waits || !claims.taken(name, &claim.ports).is_empty();
                 prop_assert!(blocked, "{} waits for nothing", name);
             }
-            // A new leader reads the records in another order and finds the same.
+            // A new leader reads the records in another order and finds the same owners.
             let mut again = Claims::default();
             for (name, claim) in claims.by_group.iter().rev() {
                 again.set(name, claim.clone());

@@ -1,10 +1,10 @@
-//! Decides when a container that ended is started again.
+//! Decides when the agent restarts a container that exited.
 //!
-//! The first `most` restarts come at once, as in the original. A pod that ends again is crash-looping: it is started
-//! again with back-off, 1 s doubling to 5 min, and without an end, so that a service comes back by itself when what it
-//! needs is there again. A run of more than 10 min ends the crash loop. An end that was the engine's doing (`excused`)
-//! is repaired without being counted. Runs and waits are measured by the agent's clock alone: the engine's clock may be set
-//! at any time, and after a step of an hour every end would look like the end of a long run.
+//! The first `most` restarts are immediate, as in the original. After that the pod is crash-looping: restarts continue
+//! without a limit, with a back-off of 1 s that doubles up to 5 min, so a service recovers by itself when its dependencies
+//! return. A run of more than 10 min ends the crash loop. An exit that the engine caused (`excused`) leads to a restart that
+//! is not counted. Runs and waits are measured by the agent's clock: the engine's clock may jump, and after a jump of one
+//! hour every run would look long.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use contract::pod_id::PodId;
 use contract::state::{RestartPolicy, TargetState};
 use contract::time::Timestamp;
 
-/// First wait of a crash loop; doubled by each further one. An outage of 20 s is followed by an attempt within 16 s.
+/// First wait of a crash loop; each further one is twice as long. After an outage of 20 s the next attempt follows within 16
+/// s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// A pod that was not restarted for longer than this is not crash-looping.
 const STABLE_RUN: Duration = Duration::from_secs(600);
 
-/// How many restarts a pod gets at once.
+/// How many immediate restarts a pod gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartLimits {
     /// Restarts without a wait.
     pub most: u32,
-    /// A restart longer ago than this starts a new count.
+    /// After this time without a restart the count starts again.
     pub window: Duration,
 }
 
@@ -36,58 +36,52 @@ impl RestartLimits {
     }
 }
 
-/// Restarts so far.
+/// The restarts of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RestartCount {
-    /// Counted in the present window, or since the crash loop began.
+    /// Restarts in the present window, or since the crash loop began.
     pub restarts: u32,
-    /// The last one.
     pub restarted_at: Timestamp,
 }
 
-/// How a container ended.
+/// How a container exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContainerExit {
-    /// Its exit code.
     pub exit_code: i64,
-    /// The engine reported an error of its own.
+    /// The engine reported an error.
     pub engine_error: bool,
-    /// When, by the engine's clock.
+    /// By the engine's clock.
     pub finished_at: Timestamp,
-    /// When the agent saw it, by the agent's clock.
+    /// When the agent observed the exit, by the agent's clock.
     pub seen_at: Timestamp,
-    /// The engine or the machine went down with it: not the pod's fault.
+    /// The engine or the machine caused the exit.
     pub excused: bool,
 }
 
-/// What is wanted of the pod.
+/// What the order says about restarts of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartRule<'a> {
-    /// Which pod: attempts of different pods are spread over time.
+    /// Attempts of different pods are spread over time.
     pub pod: &'a PodId,
-    /// Run or stay stopped.
     pub target: TargetState,
-    /// When to start again.
     pub policy: RestartPolicy,
 }
 
-/// What to do about an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestartDecision {
-    /// Leave it down: its policy does not start it again.
+    /// The policy does not restart it.
     LeaveStopped,
-    /// Start it now and keep this history.
+    /// Restart now.
     Restart(RestartCount),
-    /// It is crash-looping: start it at that time, or now when that is over, and keep this history.
+    /// The pod is crash-looping: restart at `until`, or now if that is over.
     BackOff {
-        /// Not before.
         until: Timestamp,
-        /// Its restarts, counting this one.
+        /// The restarts of the pod including this one.
         history: RestartCount,
     },
 }
 
-/// Decides about one end.
+/// Decides about one exit.
 pub fn decide(
     rule: RestartRule<'_>,
     end: ContainerExit,
@@ -108,7 +102,7 @@ pub fn decide(
         return RestartDecision::Restart(counted(history, limits, now));
     }
     let until = end.seen_at + wait(rule.pod, history.restarts, limits);
-    // Only an agent that was restarted after the clock was set back finds a wait that is so much longer.
+    // Only an agent that restarted after its clock was set back finds a longer wait.
     let until = if until > now + LONGEST_WAIT * 2 { now } else { until };
     RestartDecision::BackOff {
         until,
@@ -116,22 +110,22 @@ pub fn decide(
     }
 }
 
-/// How long a crash-looping pod waits after `restarts` restarts: up to a quarter less than 1, 2, 4 … 256, 300 s.
+/// The back-off of a crash-looping pod after `restarts` restarts: 1, 2, 4 … 256, 300 s, each up to a quarter shorter.
 fn wait(pod: &PodId, restarts: u32, limits: RestartLimits) -> Duration {
     let doublings = restarts.saturating_sub(limits.most).min(16);
     let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
-    // Pods that one outage ended together do not all return in the same second. Jitter shortens: 5 min is the limit.
+    // Jitter spreads pods that one outage stopped together. It only shortens: 5 min is the maximum.
     let thousandths = Digest::of(&(pod, restarts)).number() % 251;
     longest - longest / 1000 * u32::try_from(thousandths).unwrap_or(0)
 }
 
-/// The history after one more start.
+/// The count after one more start.
 pub fn counted(history: RestartCount, limits: RestartLimits, now: Timestamp) -> RestartCount {
     let fresh = history.restarts == 0 || now.since(history.restarted_at) > limits.window;
     RestartCount { restarts: if fresh { 1 } else { history.restarts.saturating_add(1) }, restarted_at: now }
 }
 
-/// Whether a container that shall run is started again after it ended like this.
+/// Whether the policy restarts a container that exited like this.
 pub fn is_wanted(policy: RestartPolicy, exit_code: i64, engine_error: bool) -> bool {
     match policy {
         RestartPolicy::Never => false,

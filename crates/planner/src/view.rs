@@ -1,7 +1,7 @@
-//! Decides what a group looks like from outside: its state, health and last error, and those of each instance.
+//! Computes the status that the API shows for a group and its instances: state, health and last error.
 //!
-//! The original let the last instance in trouble win; here the worst does, so the picture does not depend on which
-//! instance happens to have the highest number.
+//! The original shows the last instance with a problem. Here the worst state wins, so the result does not depend on instance
+//! numbers.
 
 use contract::query::Liveness;
 use contract::record::Slot;
@@ -10,20 +10,17 @@ use contract::state::{HealthState, RunState};
 
 use crate::placement::Candidate;
 
-/// A group as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupStatus {
-    /// State of the whole.
     pub state: RunState,
-    /// Health of the whole.
     pub health: HealthState,
-    /// What went wrong last; empty when nothing did.
+    /// Empty if there is no error.
     pub last_error: String,
-    /// Instances that run.
+    /// Running instances.
     pub running: u32,
 }
 
-/// The facts of one instance: what its node reported, and where nothing is reported what follows from its slot.
+/// The facts of one instance: the report of its node, completed by the reasons stored in its slot.
 pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Candidate>) -> PodFacts {
     let mut facts = observed.filter(|observed| !observed.leaving).cloned().unwrap_or_default();
     if let Some(node) =
@@ -35,7 +32,7 @@ pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Ca
     if facts.last_error.is_empty() && facts.state != RunState::Success {
         facts.last_error.clone_from(&slot.why);
     } else if facts.state == RunState::Missing && !slot.why.is_empty() {
-        // The node says that it is gone, the slot why nobody makes it anew.
+        // The report says that the container is gone, the slot why it is not recreated.
         facts.last_error = format!("{}; {}", facts.last_error, slot.why);
     }
     if facts.last_error.is_empty() {
@@ -44,7 +41,7 @@ pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Ca
     facts
 }
 
-/// The whole made of its instances.
+/// The status of a group from its instances.
 pub fn group_status<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> GroupStatus {
     let mut whole =
         GroupStatus { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
@@ -57,7 +54,7 @@ pub fn group_status<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> GroupSt
         if severity(pod.state) > severity(whole.state) {
             whole.state = pod.state;
         }
-        // The first word of the worst that says anything.
+        // The first error text among the instances with the worst state.
         if severity(pod.state) > loudest && !pod.last_error.is_empty() {
             loudest = severity(pod.state);
             whole.last_error.clone_from(&pod.last_error);

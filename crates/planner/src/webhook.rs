@@ -1,11 +1,11 @@
-//! Decides when a notice that could not be delivered is tried again, and when to give it up.
+//! Decides when the notifier retries a notice, and when it gives up.
 //!
-//! The number of attempts is the only state, and the bus counts it. Jitter comes from the hash of the notice, so
-//! the same notice always waits the same time and a thousand notices of one moment do not come back at one moment.
+//! The number of attempts is the only state, and the bus counts it. The hash of the notice gives the jitter: the same notice
+//! always waits the same time, and a thousand simultaneous notices do not retry simultaneously.
 
 use std::time::Duration;
 
-/// Waiting times between attempts; the first attempt is made at once.
+/// Waits between attempts; the first attempt is immediate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schedule {
     delays: Vec<Duration>,
@@ -14,9 +14,7 @@ pub struct Schedule {
 /// What follows a failed attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterFailure {
-    /// Try again after this time.
     RetryIn(Duration),
-    /// Every attempt was made.
     GiveUp,
 }
 
@@ -24,7 +22,7 @@ const MINUTE: u64 = 60;
 const HOUR: u64 = 60 * MINUTE;
 
 impl Default for Schedule {
-    /// Seven attempts over 17.6 hours: a receiver that is down for a night still hears of it.
+    /// Seven attempts over 17.6 hours, so a receiver that is down for a night still gets the notice.
     fn default() -> Self {
         let seconds = [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR];
         Self { delays: seconds.map(Duration::from_secs).to_vec() }
@@ -32,12 +30,11 @@ impl Default for Schedule {
 }
 
 impl Schedule {
-    /// A schedule with these waiting times between attempts.
     pub fn new(delays: Vec<Duration>) -> Self {
         Self { delays }
     }
 
-    /// What follows when attempt number `attempt`, counted from 1, of the notice with hash `key` failed.
+    /// What follows when attempt `attempt` (the first is 1) of the notice with hash `key` failed.
     pub fn after_failure(&self, attempt: u64, key: u64) -> AfterFailure {
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         match self.delays.get(index) {
@@ -49,7 +46,7 @@ impl Schedule {
 
 /// `delay`, longer by 0 to 20 % of it, by `key`.
 pub fn jittered(delay: Duration, key: u64) -> Duration {
-    // Thousandths, so that the arithmetic stays in integers and every machine gets the same result.
+    // Integer arithmetic in thousandths gives the same result on every machine.
     let extra = u32::try_from(key % 201).unwrap_or(0);
     delay + delay / 1000 * extra
 }

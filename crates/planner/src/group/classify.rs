@@ -1,7 +1,6 @@
-//! Decides what one instance is found to be.
+//! Determines the status of one pod from its slot, the report of its node and the node itself.
 //!
-//! It looks at the slot, at what its node reports and at the node itself, and changes nothing. The surprise: silence is a
-//! bucket of its own, because nothing may be concluded from it.
+//! A silent node gives a status of its own (`Unreachable`), because silence proves nothing about the pod.
 
 use contract::query::Liveness;
 use contract::record::Slot;
@@ -36,18 +35,18 @@ pub enum InstanceStatus {
 }
 
 impl Planning<'_> {
-    /// The bucket of one slot as the plan has it now.
+    /// The status of the current pod of an instance.
     pub(super) fn status(&self, index: usize) -> InstanceStatus {
         self.status_of(&self.plan.slots[index], self.observed(index))
     }
 
-    /// The bucket of a pod of which this is reported.
+    /// The status of a pod with this report.
     pub(super) fn status_of(&self, slot: &Slot, observed: Option<&PodFacts>) -> InstanceStatus {
         let Some(node) = &slot.node else { return InstanceStatus::Unplaced };
         let pod = &self.revision(slot.version).pod;
         let candidate = self.candidate(node);
         if slot.leaves.is_some() {
-            // Nothing of it was ever ordered there, so not even data is lost with that node.
+            // The pod was never ordered on `node`, so it has no data there.
             return if self.is_lost(node) { InstanceStatus::NodeLost } else { InstanceStatus::Moving };
         }
         match candidate.map(|candidate| (candidate.liveness, candidate.engine)) {
@@ -57,7 +56,7 @@ impl Planning<'_> {
             Some((Liveness::Lost, _)) => InstanceStatus::NodeLost,
             Some((Liveness::Alive, EngineState::Up)) => match observed {
                 None => InstanceStatus::Starting,
-                // Its node has it and does not know yet that it is wanted again: it may well serve.
+                // The node does not know yet that the pod is desired again; it may still serve.
                 Some(observed) if observed.leaving => InstanceStatus::Unreachable,
                 Some(observed) => reported(slot, observed, pod, self.facts.guard_enabled),
             },
@@ -67,7 +66,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether nothing was heard of the instance's node since this leader leads: it may still answer.
+    /// Whether this leader has not heard the instance's node yet: it may still report.
     pub(super) fn may_still_answer(&self, index: usize) -> bool {
         let candidate = self.plan.slots[index].node.as_ref().and_then(|node| self.candidate(node));
         candidate.is_none_or(|candidate: &Candidate| candidate.liveness == Liveness::Unknown)

@@ -1,11 +1,12 @@
-//! Says from when on the time of a decision counts: from when it is stored, because nobody hears of it earlier.
+//! Starts timers when a decision is committed, not when it is made: agents and users do not see it earlier, and a slow commit
+//! could otherwise contain both a drain and the replacement that waits for it.
 
 use contract::record::Slot;
 use contract::time::Timestamp;
 
 use super::Planning;
 
-/// The decisions on a slot's pods that time is counted from, by when they were made.
+/// The times of the decisions on an instance's pods that timers start from.
 pub fn decided(slot: &Slot) -> impl Iterator<Item = Timestamp> {
     let pods = std::iter::once(slot).chain(slot.next.as_deref());
     let times = pods.flat_map(|pod| [Some(pod.since), pod.draining.as_ref().map(|draining| draining.since)]);
@@ -13,8 +14,8 @@ pub fn decided(slot: &Slot) -> impl Iterator<Item = Timestamp> {
 }
 
 impl Planning<'_> {
-    /// Since when an instance that was turned to is waited for. While that is not stored its node cannot know of it: all of
-    /// its time is still before it.
+    /// When the timer of an instance that was replaced, restarted or moved starts. A decision that is not committed yet
+    /// counts from now: its node cannot know it.
     pub(super) fn waited_since(&self, index: usize) -> Timestamp {
         let since = self.plan.slots[index].since;
         if !since.happened() {

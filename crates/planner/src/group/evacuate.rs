@@ -1,7 +1,8 @@
-//! Decides how instances leave a node because somebody wants them to.
+//! Moves instances off a node, for the commands `drift` and `evacuate`.
 //!
-//! One after another, each once the one before it is done. An instance that finds no place stays where it is and keeps running;
-//! its own error says so, and not the group's: nothing is wrong with the group. The condition of a drift is not remembered: later an instance may be placed on that node again.
+//! One instance follows another, each when the previous one is ready or has timed out. An instance that fits on no other node
+//! stays and keeps running; the reason is shown at the instance, not at the group. The move is not remembered as a
+//! constraint: later placements may use the node again.
 
 use contract::command::{Drift, Operation};
 use contract::name::NodeName;
@@ -13,7 +14,7 @@ use super::{Planning, forget_pod};
 use crate::placement::NodePreference;
 
 impl Planning<'_> {
-    /// The first drift in the queue takes the lock when it is free.
+    /// The first queued move takes the lock when it is free.
     pub(super) fn start_next_move(&mut self) {
         if self.record.operation.is_some() {
             return;
@@ -29,7 +30,7 @@ impl Planning<'_> {
         self.record.to_mut().operation = Some(operation);
     }
 
-    /// Moves the next instance when the one before it is done.
+    /// Moves the next instance when the previous one is done.
     pub(super) fn run_move(&mut self) {
         let Some(drift) = self.record.drifts.first().cloned() else { return };
         if !self.may_proceed() {
@@ -47,7 +48,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Sends one instance away if the drift means it; false when it goes nowhere.
+    /// Moves one instance if the command applies to it; false if it stays.
     fn move_instance(&mut self, index: usize, drift: &Drift) -> bool {
         self.move_surge(index, drift);
         let slot = &self.plan.slots[index];
@@ -81,7 +82,7 @@ impl Planning<'_> {
             NodePreference::default(),
         ) {
             Ok(node) => {
-                // Nothing was ordered where an instance that leaves is to go: no name is used up.
+                // An instance that is still moving was never ordered on the new node, so its pod name is unused.
                 let drift = if is_there { self.next_drift(index) } else { self.plan.slots[index].drift };
                 let slot = &mut self.plan.slots[index];
                 slot.drift = drift;
@@ -104,7 +105,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Who forces an instance off a lost node does not want it to wait for that node.
+    /// With `force`, an instance does not wait for the lost node that it leaves.
     fn skip_lost_node(&mut self, index: usize, drift: &Drift) -> bool {
         let slot = &self.plan.slots[index];
         let waits = |left: &NodeName| *left == drift.from && drift.force && self.is_lost(left);

@@ -1,8 +1,8 @@
-//! Decides whether the operation on a group is over, and what remains of it.
+//! Ends operations and computes the difference to the previous state.
 //!
-//! An operation gives its lock back when it is done or at its limit, whichever is first. The lock of an upgrade ends with its
-//! last deploy; whether the version completed is decided later, without the lock. An earlier version is forgotten only when no
-//! instance runs it and no rollback may need it.
+//! An operation releases its lock when it is complete or at its time limit. The lock of a serial upgrade ends when the last
+//! instance is created; whether the revision completed is decided later, without the lock. An earlier revision is forgotten
+//! when no instance runs it and no rollback may need it.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ impl Planning<'_> {
         }
         if let Cow::Owned(mut record) = self.record {
             let slots = self.facts.slots.iter().chain(&self.plan.slots).flat_map(Slot::pods);
-            // Whether a removed instance had data is read from its spec until its node confirms that it is gone.
+            // The spec of a removed instance says whether it has data, so it is kept until its node confirms the removal.
             let removed = self.plan.slots.iter().chain(&self.tombstones).filter(|slot| slot.leaves.is_some());
             let versions = slots.chain(removed).map(|slot| slot.version);
             let present = record.spec.version;
@@ -73,8 +73,8 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether every instance has the present version and the last one is created and started, or could not be. Its health
-    /// does not matter.
+    /// Whether every instance has the present revision and the last one was created or could not be. Its health does not
+    /// matter.
     fn is_deployed(&mut self) -> bool {
         if !self.has_replaced_all() {
             return false;
@@ -89,20 +89,20 @@ impl Planning<'_> {
         })
     }
 
-    /// Whether no instance is left to be upgraded.
+    /// Whether all instances have the present revision.
     fn has_replaced_all(&mut self) -> bool {
         if self.outdated().next().is_some() || self.plan.slots.iter().any(|slot| slot.leaves.is_some()) {
             return false;
         }
         if !self.touched.is_empty() {
-            // Only the next plan can forget what this one replaces.
+            // The next plan forgets the revision that this plan replaces.
             self.wake(self.now);
         }
         self.touched.is_empty()
     }
 
-    /// The version of a group without a strategy completes when every instance that shall run has it, works, and has run past the
-    /// time of an early exit. Wakes for that time.
+    /// A revision of a group without a strategy completes when every running instance has it, is ready, and has run for
+    /// longer than the early-exit time. Plans a wake-up for that time.
     fn note_completed_serial(&mut self) {
         let present = self.record.spec.version;
         if self.record.spec.has_strategy() || self.record.proven == Some(present) || !self.has_replaced_all() {
@@ -169,14 +169,14 @@ impl Planning<'_> {
         if operation.kind == Operation::Drifting {
             record.drifts.drain(..record.drifts.len().min(1));
         } else {
-            // The original does not count a drift as a change of the group.
+            // As in the original, a move is no change of the group.
             record.updated_at = now;
         }
         self.start_next_move();
         let unproven = self.outdated().next().is_some() || self.on_trial().is_some();
         let has_controller = self.record.spec.has_strategy();
         if self.record.operation.is_some() || has_controller || (unproven && operation.kind != Operation::Upgrading) {
-            // A drift, an upgrade or the conductor waited for the lock.
+            // A move, an upgrade or the rollout waited for the lock.
             self.wake(now);
         } else {
             self.note_completed_serial();
@@ -184,14 +184,14 @@ impl Planning<'_> {
     }
 }
 
-/// The version a rollback may return to. Until a first version completed, that is the newest of the earlier ones.
+/// The revision that a rollback may return to. Until a first revision has completed, that is the newest earlier one.
 fn kept_for_rollback(record: &GroupRecord) -> Option<u32> {
     let may_need_former = record.proven.is_none() && record.equals.is_empty() && !record.spec.has_strategy();
     record.proven.or_else(|| record.former.keys().next_back().copied().filter(|_| may_need_former))
 }
 
-/// The text alone is not worth a write: it changes with every byte of free memory, and the next leader finds it again. Nor
-/// are addresses: the node reports them again.
+/// Whether two slots differ only in texts and addresses. Those are not worth a write: texts change with every byte of free
+/// memory and the next leader computes them again, and nodes report addresses again.
 fn same_but_why((a, b): (&Slot, &Slot)) -> bool {
     if a == b {
         return true;

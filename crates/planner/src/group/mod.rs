@@ -1,10 +1,14 @@
-//! Decides what happens to every instance of one group.
+//! Reconciles one group: decides what happens to each of its instances.
 //!
-//! First the operation that holds the lock goes as far as it can, then each instance falls into exactly one bucket and the
-//! bucket says what to do, then places are found. All waiting is `wake_at`, all memory is in record and slots, so a new leader
-//! continues where the old one stopped, and planning a finished group changes nothing. The surprise: an upgrade is driven by
-//! the versions of the slots and not by the operation, which only holds the lock; so it goes on when the lock is given back.
-//! A group that names a strategy has no serial upgrade: its number and its versions are the conductor's ([`rollout`]).
+//! The scheduler calls [`plan_group`] after every change, report or wake-up. The operation that holds the lock advances as
+//! far as it can; then each instance gets one status ([`InstanceStatus`]) that determines whether its pod is replaced; then
+//! pods without a node are placed. Example: 3 instances on nodes a, b and c, node b is lost: instance 2 gets the status
+//! `NodeLost` and is placed on a or c.
+//!
+//! All waiting is `wake_at` and all state is in the record and the slots, so a new leader continues where the old one
+//! stopped, and planning a finished group changes nothing. A serial upgrade is driven by the revisions of the instances; its
+//! operation only holds the lock, so it continues when the lock is released. The instances of a group with a strategy are
+//! managed by [`rollout`] instead.
 
 mod classify;
 pub mod dry_run;
@@ -148,7 +152,7 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
         return plan_removal(facts, operation, now);
     }
     if !facts.record.taken_ports.is_empty() {
-        // Others have its stream ports: nothing of it runs before they are its own.
+        // Other groups own its stream ports: no instance starts before the group gets them.
         let ended = || GroupRecord { operation: None, updated_at: now, ..facts.record.clone() };
         let record = facts.record.operation.is_some().then(ended);
         return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
@@ -168,7 +172,7 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
 fn plan_removal(facts: &GroupFacts<'_>, operation: &OperationRecord, now: Timestamp) -> GroupPlan {
     let limit = operation.since + facts.timeouts.operation;
     let is_done_waiting = !facts.has_leftovers || now >= limit;
-    // Tombstones of stateful instances are waited for without a limit.
+    // Tombstones of stateful instances have no time limit.
     let pod = |version: &u32| facts.record.former.get(version).unwrap_or(&facts.record.spec.pod);
     let is_held = |slot: &Slot| slot.leaves.is_some() && pod(&slot.version).is_stateful();
     let is_left = |slot: &Slot| slot.filling != Filling::Nothing || is_held(slot);
@@ -233,7 +237,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Scaling up appends, scaling down drops the highest numbers.
+    /// Scaling up appends instances, scaling down removes the highest numbers.
     fn resize(&mut self) {
         let wanted = usize::try_from(self.record.spec.num_instances).unwrap_or(0);
         let fresh = Slot { version: self.record.spec.version, ..Slot::default() };
@@ -244,7 +248,7 @@ impl<'a> Planning<'a> {
         for node in kept.iter().filter_map(|slot| slot.node.as_ref()) {
             self.reservations.count(node);
         }
-        // Slots beyond the new number are gone from the plan but not yet from the nodes' accounts.
+        // The load of the nodes still contains removed instances and surge pods.
         let surge = kept.iter().filter_map(|slot| slot.next.as_deref());
         let gone = dropped.iter().flat_map(Slot::pods).chain(surge);
         for (node, version) in gone.filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
@@ -254,7 +258,7 @@ impl<'a> Planning<'a> {
         self.make_tombstones(kept.len());
     }
 
-    /// The slot of a group without a strategy: one pod, always; it may have had one before.
+    /// The slot without the state of an earlier strategy: one pod and no surge pod.
     fn without_rollout_state(&self, slot: &Slot) -> Slot {
         let (is_filled, version) = (slot.filling == Filling::Pod, self.record.spec.version);
         let fetching = slot.fetching.filter(|it| it.version == version && self.is_outdated(slot));
@@ -269,7 +273,7 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Who was let go by the node it leaves is ordered where it is to run.
+    /// Instances whose old node has removed their pod start on their new node.
     fn complete_moves(&mut self) {
         for index in 0..self.plan.slots.len() {
             let is_crash_looping = self.facts.vacated.get(index).copied().unwrap_or(false);
@@ -280,19 +284,19 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// The node that the instance leaves is not waited for.
+    /// Whether the instance starts without waiting for the node that it leaves.
     fn skips_old_node(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
         slot.leaves.as_ref().is_some_and(|left| self.is_given_up(left, slot.version))
     }
 
-    /// Whether a pod of that version starts elsewhere without waiting for the node: the node is lost, and the pod has no data
-    /// there or an operator declared the node gone.
+    /// Whether a pod of that revision starts elsewhere without waiting for the node: the node is lost, and the pod has no
+    /// data there or an operator declared the node gone.
     fn is_given_up(&self, node: &NodeName, version: u32) -> bool {
         self.is_lost(node) && (self.is_decommissioned(node) || !self.revision(version).pod.is_stateful())
     }
 
-    /// Lets the operation go on as far as it can.
+    /// Advances the operation as far as possible.
     fn run_operation(&mut self) {
         self.start_next_move();
         let operation = self.record.operation.as_ref().map(|operation| operation.kind);
@@ -303,13 +307,13 @@ impl<'a> Planning<'a> {
             Some(Operation::Starting | Operation::Stopping) => self.retarget(),
             Some(Operation::Restarting) => self.restart(),
             Some(Operation::Drifting) => self.run_move(),
-            // Every other operation ends at its limit, so an upgrade that lost the lock only waits for it.
+            // Every other operation ends at its time limit, so a serial upgrade that lost the lock only waits for it.
             Some(Operation::Upgrading) | None if !self.record.spec.has_strategy() => self.upgrade(),
             Some(Operation::Upgrading | Operation::Deploying | Operation::Scheduling | Operation::Removing) | None => {}
         }
     }
 
-    /// Keeps every pod alive, those surge others too.
+    /// Recreates missing pods and places pods without a node, surge pods included.
     fn replace_pods(&mut self) {
         self.flatten_surge();
         for index in 0..self.plan.slots.len() {
@@ -319,18 +323,18 @@ impl<'a> Planning<'a> {
         self.unflatten_surge();
     }
 
-    /// What a slot of that version runs; the present version when it is not known any more.
+    /// The revision with that number; the present one if the number is unknown.
     fn revision(&self, version: u32) -> &Revision {
         let former = self.facts.revisions.get(&version).filter(|_| version != self.record.spec.version);
         former.unwrap_or(&self.present)
     }
 
-    /// What the slot's node reports of the pod the slot means now.
+    /// The report on the current pod of an instance; none if this plan has replaced that pod.
     fn observed(&self, index: usize) -> Option<&'a PodFacts> {
         self.observed.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
     }
 
-    /// The expression that keeps a pod in its deployment unit; empty when there is none.
+    /// The expression that keeps a pod in its deployment unit; empty without units.
     fn unit_constraint(&self, slot: &Slot) -> String {
         match &self.record.spec.topology {
             Some(topology) if !slot.unit.is_empty() => format!("constraint:{}=={}", topology.label(), slot.unit),
@@ -346,7 +350,7 @@ impl<'a> Planning<'a> {
         self.candidate(node).is_some_and(|candidate| candidate.liveness == Liveness::Lost)
     }
 
-    /// Somebody says that the node will not return.
+    /// An operator declared that the node will not return.
     fn is_decommissioned(&self, node: &NodeName) -> bool {
         self.candidate(node).is_some_and(|candidate| candidate.decommissioned)
     }
@@ -356,7 +360,7 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// Another pod comes into the slot: what was said of the one before does not hold for it.
+/// Clears what belongs to the previous pod of a slot.
 fn forget_pod(slot: &mut Slot) {
     slot.created_from = None;
     slot.gates.clear();
@@ -366,7 +370,6 @@ fn forget_pod(slot: &mut Slot) {
     slot.not_moved.clear();
 }
 
-/// The number of the instance in a slot.
 fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
 }

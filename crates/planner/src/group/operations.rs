@@ -1,8 +1,8 @@
-//! Decides how starting, stopping and restarting instances goes on.
+//! Starts, stops and restarts instances.
 //!
-//! Starts and stops are given to all instances at once, restarts one after another. Whether an instance was started or
-//! restarted is counted: the slot says how often it was asked for, the node how often it was done. The surprise: once turned
-//! to, the range of an operation is gone; who was turned to is known by the time in its slot.
+//! Starts and stops apply to all instances immediately, restarts to one after another. They are counters: the slot says how
+//! many were requested, the report how many are done. The operation stores only the next number; the instances that it has
+//! processed are those with `slot.since >= operation.since`.
 
 use contract::command::Operation;
 use contract::record::OperationRecord;
@@ -12,19 +12,18 @@ use contract::time::Timestamp;
 use super::readiness::InstanceReadiness;
 use super::{InstanceStatus, Planning, number};
 
-/// How long an operation waits for an instance it turned to.
+/// How long an operation waits for an instance that it has processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperationWait {
-    /// Not any longer.
     Over,
-    /// Until then, or until something is reported.
+    /// Until that time or the next report.
     Until(Timestamp),
-    /// Until something is reported.
+    /// Until the next report.
     Indefinitely,
 }
 
 impl Planning<'_> {
-    /// Tells every instance of a start or stop what is wanted of it.
+    /// Sets the target state of every instance of a start or stop.
     pub(super) fn retarget(&mut self) {
         while let Some((operation, index)) = self.next_instance() {
             let now = self.now;
@@ -35,7 +34,7 @@ impl Planning<'_> {
             } else {
                 slot.target = TargetState::Run;
                 slot.starts_requested = slot.starts_requested.saturating_add(1);
-                // Who asks for a start does not want to wait for the next attempt.
+                // A requested start does not wait for the back-off.
                 if slot.retry_at.happened() {
                     slot.retry_at = slot.retry_at.min(now);
                 }
@@ -59,7 +58,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Restarts the next instance when the one before it is done.
+    /// Restarts the next instance when the previous one is done.
     pub(super) fn restart(&mut self) {
         if !self.may_proceed() {
             return;
@@ -78,7 +77,7 @@ impl Planning<'_> {
         }
     }
 
-    /// The operation and the slot it turns to next.
+    /// The operation and the index of the instance that is next.
     pub(super) fn next_instance(&self) -> Option<(OperationRecord, usize)> {
         let operation = self.record.operation.as_ref()?;
         let next = operation.next.max(1);
@@ -86,22 +85,23 @@ impl Planning<'_> {
         (next <= operation.last && index < self.plan.slots.len()).then(|| (operation.clone(), index))
     }
 
-    /// The operation turned to its next instance.
+    /// Marks the next instance as processed.
     pub(super) fn advance(&mut self) {
         if let Some(operation) = &mut self.record.to_mut().operation {
             operation.next = operation.next.max(1).saturating_add(1);
         }
     }
 
-    /// Whether the operation waits for none of the instances it turned to, nor for one that was taken down before.
+    /// Whether the operation need not wait for an instance that it has processed, nor for one that an earlier operation took
+    /// down.
     pub(super) fn may_proceed(&mut self) -> bool {
         let processed = self.processed();
         self.others_are_up(&processed) && processed.into_iter().all(|index| self.is_done_waiting(index))
     }
 
-    /// Whether all others are up, or had their time: whoever had the lock before may have lost it at its limit a moment after it
-    /// took one down. That is so of a group that names a strategy too: its budgets count what a release takes, and no release
-    /// goes on while somebody has the lock.
+    /// Whether all other instances are up or have timed out: an earlier operation may have reached its time limit just after
+    /// it took an instance down. This applies to groups with a strategy too: a rollout's budget counts only its own pods, and
+    /// it pauses while an operation holds the lock.
     fn others_are_up(&mut self, processed: &[usize]) -> bool {
         let others = (0..self.plan.slots.len()).filter(|index| processed.binary_search(index).is_err());
         let Some(until) = others.filter_map(|index| self.comes_up_until(index)).min() else { return true };
@@ -147,7 +147,8 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether the operation is at an end with an instance it turned to: others do not wait for it, so it need not be well.
+    /// Whether the operation is finished with an instance that it has processed. No other instance waits for it, so it need
+    /// not be ready.
     pub(super) fn has_settled(&mut self, index: usize) -> bool {
         match self.readiness_of(index) {
             InstanceReadiness::Ready | InstanceReadiness::Unready { .. } | InstanceReadiness::Down { .. }
@@ -168,7 +169,7 @@ impl Planning<'_> {
         self.observed(index).is_some_and(|observed| observed.restarts_done >= self.plan.slots[index].restarts_requested)
     }
 
-    /// Whether a start of the instance is still under way.
+    /// Whether a requested start of the instance is not done yet.
     pub(super) fn is_starting(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
         if slot.target == TargetState::Stop {
@@ -188,7 +189,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether a stop of the instance is still under way.
+    /// Whether a requested stop of the instance is not done yet.
     pub(super) fn is_stopping(&self, index: usize) -> bool {
         if self.plan.slots[index].target == TargetState::Run {
             return false;

@@ -1,7 +1,7 @@
-//! Decides whether an instance is well, and how long others wait for it.
+//! Decides for serial upgrades and operations whether an instance is ready, and how long others wait for it.
 //!
-//! An instance with a health check is well when that says so, one without when its setup time has passed. Others wait five
-//! polls and no longer. It only looks; what follows from it is decided by the operation that asks.
+//! An instance with a health check is ready when the check passes, one without when its setup time is over. Others wait for
+//! at most five polls or five setup times: poll 20 s and setup time 60 s give 300 s.
 
 use std::time::Duration;
 
@@ -11,33 +11,32 @@ use contract::time::Timestamp;
 
 use super::{InstanceStatus, Planning};
 
-/// Polls an instance gets to become well.
+/// Polls (or setup times) that others wait for an instance.
 const POLLS: u32 = 5;
 
-/// How an instance is, to those who wait for it.
+/// What other instances have to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum InstanceReadiness {
-    /// It runs and is well.
     Ready,
-    /// It runs and is not well yet.
+    /// It runs and is not ready yet.
     Unready {
-        /// When it is to be looked at again even if nothing is reported.
+        /// When it may become ready without a further report.
         recheck_at: Timestamp,
-        /// When nobody waits for it any longer.
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
-    /// Its agent is at it, or the one it leaves is.
+    /// An agent is creating, starting or removing a pod of it.
     InProgress,
-    /// It does not run, and what happens next may not help.
+    /// It does not run, and may not recover.
     Down {
-        /// When nobody waits for it any longer.
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
-    /// It is not expected to run: it has no place, or is left as it is.
+    /// It is not expected to run: it is unschedulable or left alone.
     NotExpected,
     /// Its node does not answer.
     Unreachable {
-        /// When nobody waits for it any longer.
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
 }
@@ -76,23 +75,22 @@ impl Planning<'_> {
 
     fn started(&self, index: usize, observed: &PodFacts) -> Timestamp {
         let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
-        // A node's clock may be ahead of ours.
+        // The node's clock may be ahead.
         if started > self.now { self.plan.slots[index].since } else { started }
     }
 
-    /// Until when an exit of an instance would be an early one; none when nothing is reported of it.
+    /// Until when an exit of the instance counts as early; none without a report.
     pub(super) fn early_until(&self, index: usize) -> Option<Timestamp> {
         let started = self.started(index, self.observed(index)?);
-        // A node's clock may be behind ours.
+        // The node's clock may be behind.
         Some(started.max(self.plan.slots[index].since) + self.facts.timeouts.early_exit)
     }
 
-    /// Whether a health check found that the instance works.
     pub(super) fn is_healthy(&self, index: usize) -> bool {
         self.observed(index).is_some_and(|observed| observed.health == HealthState::Healthy)
     }
 
-    /// How long an instance has to become well.
+    /// How long others wait for the instance.
     pub(super) fn ready_timeout(&self, index: usize) -> Duration {
         self.facts.timeouts.health_poll.max(self.setup(index)).saturating_mul(POLLS)
     }

@@ -1,7 +1,8 @@
-//! Decides what to do about an instance that is not as it should be, and finds places for those that need one.
+//! Replaces pods that are lost, missing or could not be created, and places pods without a node.
 //!
-//! An instance that is made anew keeps its version: only an upgrade changes it. The surprise: an instance on a lost node that
-//! fits nowhere else keeps its node, because that node may come back with it.
+//! A replaced pod keeps its revision: only an upgrade or rollout changes it. An instance on a lost node that fits on no other
+//! node keeps its node, because the node may return with it. Example: a container that vanishes is recreated immediately; if
+//! it vanishes again, after 10 s, then 20 s, at most 300 s.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +17,10 @@ use super::reservations::{ExtraConstraint, PlacementRequest};
 use super::{InstanceStatus, Planning, forget_pod, number};
 use crate::placement::NodePreference;
 
-/// First wait after a failed attempt; doubled by each further one.
 const FIRST_WAIT: Duration = Duration::from_secs(10);
-/// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
-/// How long to wait after the `failures`th failure in a row.
+/// The back-off after this many failures in a row.
 pub fn wait_after(failures: u32) -> Duration {
     FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_WAIT)
 }
@@ -51,7 +50,8 @@ impl Planning<'_> {
             }
             InstanceStatus::Missing => self.missing(index),
             InstanceStatus::LeftAlone => self.note_left_alone(index),
-            // Suspect or engine trouble settles an operation; a node not heard yet may still answer.
+            // A suspect node or a broken engine does not delay the end of an operation; a node that this leader has not heard
+            // yet does.
             InstanceStatus::Unreachable => self.unsettled |= self.may_still_answer(index),
         }
     }
@@ -62,12 +62,12 @@ impl Planning<'_> {
             self.unsettled = true;
             return self.plan.slots[index].why.clear();
         };
-        // A lost node may not answer for days: that does not hold the lock of an operation.
+        // A lost node may be silent for days and must not hold the lock of an operation.
         self.plan.slots[index].why =
             format!("node {left}, which it leaves, is lost; the instance is stateful and waits for it");
     }
 
-    /// What runs has no failures behind it, once the wait after the last attempt is over.
+    /// A running pod has no failures once its last back-off is over.
     fn note_running(&mut self, index: usize) {
         self.note_addresses(index);
         let slot = &mut self.plan.slots[index];
@@ -81,7 +81,7 @@ impl Planning<'_> {
         }
     }
 
-    /// A container without an address keeps the last one it had.
+    /// A container that reports no address keeps its last one.
     fn note_addresses(&mut self, index: usize) {
         let Some(observed) = self.observed(index) else { return };
         let failure_detail = &mut self.plan.slots[index].addresses;
@@ -109,14 +109,14 @@ impl Planning<'_> {
         self.retry_when_due(index);
     }
 
-    /// Whether the pod that this one replaces still stands. Its node keeps it until this one can be made; if this one moved
-    /// to another node, the old one would be removed.
+    /// Whether the node still has the pod that this one replaces. The node keeps it until this one can be created; if this
+    /// one moved to another node, the old pod would be removed.
     pub(super) fn has_predecessor(&self, index: usize) -> bool {
         let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
         self.instance(index) == index && leaving > 0
     }
 
-    /// The first disappearance is repaired at once, a further one after the wait.
+    /// The first disappearance is repaired immediately, further ones with back-off.
     fn missing(&mut self, index: usize) {
         self.retry_when_due(index);
         if self.to_place.last() == Some(&index) {
@@ -148,10 +148,11 @@ impl Planning<'_> {
         self.plan.slots[index].why = why;
     }
 
-    /// Finds a place for every pod that needs one, in the order of their numbers.
+    /// Places every pod that needs a node, in the order of their numbers.
     ///
-    /// A pod that a surge pod replaces does not count as a sibling, because it leaves: 3 nodes with one instance each count
-    /// 0, 1 and 1 for the surge pod of the first, so it starts surge the pod it replaces and the group stays spread.
+    /// A pod that a surge pod replaces does not count as a sibling, because it will stop: 3 nodes with one instance each
+    /// count 0, 1 and 1 for the surge pod of the first instance, so it starts on the node of the pod that it replaces and the
+    /// group stays spread.
     pub(super) fn place(&mut self) {
         let to_place = std::mem::take(&mut self.to_place);
         for owner in self.surge_owners.iter().filter(|owner| !to_place.contains(owner)) {
@@ -172,11 +173,11 @@ impl Planning<'_> {
         let slot = &self.plan.slots[index];
         let (old, leaves, version) = (slot.node.clone(), slot.leaves.clone(), slot.version);
         let revision = self.revision(version).clone();
-        // Who is still leaving another node has nothing on this one yet.
+        // A pod that has not left its old node yet has no data on this one.
         let has_node = old.as_ref().is_some_and(|old| !self.is_decommissioned(old));
         let stays = leaves.is_none() && has_node && revision.pod.is_stateful();
-        // A surge pod avoids the node that its instance still has to leave: the two pods could not be told apart there. Any
-        // pod avoids a node that could not create it. A container that vanished is no fault of its node.
+        // A surge pod avoids the node that its instance is still leaving: the two pods would have the same identity there.
+        // Any pod avoids a node that could not create it; a vanished container is not the node's fault.
         let owner = Some(self.instance(index)).filter(|owner| *owner != index);
         let left = owner.and_then(|owner| self.plan.slots[owner].leaves.clone());
         let at_fault = old.as_ref().filter(|_| status != InstanceStatus::Missing);
@@ -186,7 +187,7 @@ impl Planning<'_> {
         } else {
             NodePreference { avoid, ..NodePreference::default() }
         };
-        // Its own room is free only while it looks for a place: who finds none keeps it.
+        // The resources of the old pod count as free during the search; an unschedulable pod keeps them.
         if let Some(old) = &old {
             self.reservations.release(old, revision.need);
         }
@@ -211,17 +212,17 @@ impl Planning<'_> {
         self.touched.insert(index);
         let now = self.now;
         if self.record.spec.has_strategy() {
-            // The conductor decided before it was moved; now it may be the one to turn to.
+            // The rollout decided before this placement: it may continue now.
             self.wake(now);
         }
         let slot = &self.plan.slots[index];
-        // A place that nothing was ordered at has used no name.
+        // A pod that was never ordered on its node has not used its name.
         let had_place = slot.node.is_some() && slot.leaves.is_none();
         if slot.node.as_ref() != Some(&node) {
             self.plan.slots[index].reserved_addresses.clear();
         }
         if status == InstanceStatus::CreateFailed && self.instance(index) == index {
-            // Its agent goes on trying: it may just have made it after all.
+            // The agent of the old node keeps trying and may have created the pod meanwhile.
             self.move_to(index, node);
         } else {
             self.plan.slots[index].node = Some(node);
@@ -237,7 +238,7 @@ impl Planning<'_> {
             slot.retry_at = now + wait_after(slot.failures);
         }
         if status == InstanceStatus::NodeLost && slot.since.happened() {
-            // That its node was lost is not held against its version.
+            // The loss of its node does not count against its revision.
             slot.since = slot.since.max(now);
         }
         if status != InstanceStatus::CreateFailed {

@@ -1,7 +1,8 @@
-//! Keeps account of room while instances of several versions look for places in one plan.
+//! Tracks the resources that one plan takes and frees while it places instances of several revisions.
 //!
-//! Each version, and each extra condition of an operation, has its own placer of candidates; what one takes or gives back the
-//! others must know. Most plans place nothing, so a placer is made only when somebody asks.
+//! Each combination of revision and constraint has its own [`Placer`]; a reservation in one is applied to all others.
+//! Example: revision 2 takes 512 MiB on node a, so the placer of revision 1 sees 512 MiB less there. Most plans place
+//! nothing, so placers are created on demand.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,22 +12,22 @@ use contract::name::NodeName;
 use super::{GroupFacts, Revision};
 use crate::placement::{Candidates, Need, NodePreference, Placer, Unplaceable};
 
-/// What an instance asks for surge its version's own filters.
+/// A constraint in addition to the filters of the revision.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ExtraConstraint {
     None,
     /// It stays on its node, whatever node its filters name.
     Pinned,
-    /// One more expression.
+    /// One more placement expression.
     Expression(String),
 }
 
-/// What an instance asks for.
+/// What identifies a placer.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PlacementRequest {
     pub(super) version: u32,
     pub(super) extra: ExtraConstraint,
-    /// The expression of its deployment unit; empty when it has none.
+    /// The expression of its deployment unit; empty without units.
     pub(super) unit_constraint: String,
 }
 
@@ -39,9 +40,9 @@ enum Adjustment {
 
 pub(super) struct Reservations<'a> {
     facts: &'a GroupFacts<'a>,
-    /// The nodes of the instances before any shift, in their order: counted only for somebody who asks.
+    /// The nodes of the instances before any adjustment; counted when the first placer is created.
     siblings: Vec<&'a NodeName>,
-    /// What changed since, for placers that are made later.
+    /// All adjustments of this plan, for placers that are created later.
     adjustments: Vec<Adjustment>,
     placers: BTreeMap<PlacementRequest, Placer<'a>>,
 }
@@ -55,20 +56,20 @@ impl<'a> Reservations<'a> {
     pub(super) fn count(&mut self, node: &'a NodeName) {
         self.siblings.push(node);
     }
-    /// An instance gives its room back.
+    /// An instance frees its resources.
     pub(super) fn release(&mut self, node: &NodeName, need: Need) {
         self.adjust(Adjustment::Release(node.clone(), need));
     }
-    /// An instance looks for another place and is no sibling on its node any more.
+    /// An instance is to be placed again and is no sibling on its node any more.
     pub(super) fn uncount(&mut self, node: &NodeName) {
         self.adjust(Adjustment::Uncount(node.clone()));
     }
-    /// An instance stays after all.
+    /// An instance stays on its node.
     pub(super) fn keep(&mut self, node: &NodeName, need: Need) {
         self.adjust(Adjustment::Keep(node.clone(), need));
     }
 
-    /// Finds a place and takes it.
+    /// Chooses a node and reserves the resources there.
     pub(super) fn place(
         &mut self,
         request: &PlacementRequest,
@@ -115,7 +116,7 @@ impl Adjustment {
     }
 }
 
-/// A pin takes the place of the node an instance's own filters name, and of the unit it is in.
+/// A pin overrides the node in the filters and the deployment unit.
 fn filters(own: &[String], request: &PlacementRequest, constraints: &[String]) -> Vec<String> {
     let is_pinned = request.extra == ExtraConstraint::Pinned;
     let named = |filter: &&String| !is_pinned || !filter.starts_with("constraint:node==");

@@ -1,9 +1,13 @@
-//! Decides whether an upgrade without a strategy is rolled back.
+//! Rolls a serial upgrade back, or pauses it, when an instance proves that the new revision does not work.
 //!
-//! The first instance that shall run tries the new version. When it proves that the version does not work, or does not become
-//! well in time, the group gets one more version with the content of an earlier one. Instances that still run that content
-//! are left alone: their version counts as the present one. A rollback is never rolled back, and without a version to return
-//! to the upgrade pauses.
+//! The first running instance tries the new revision. If it fails, or is not ready in time, the group gets one more revision
+//! with the content of an earlier one: revision 3 fails, revision 4 has the content of 2, and instances that still run 2 are
+//! left alone. A rollback is never rolled back. Without an earlier revision, or when a later instance fails, the upgrade
+//! pauses.
+//!
+//! An instance fails when its node cannot pull the image, the engine refused two attempts to create or start it, or it exited
+//! twice with a non-zero code soon after its start. Being unhealthy or slow is no failure: such an instance has five polls
+//! ([`super::readiness`]).
 
 use contract::command::Operation;
 use contract::notice::Incident;
@@ -18,16 +22,16 @@ use super::{InstanceStatus, Planning, Revision, number};
 use crate::restart;
 use crate::rollout::controller::instances;
 
-/// The original's words.
+/// The original's text.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
 
-/// Attempts that prove that an instance does not work.
+/// Attempts that prove a failure.
 const ATTEMPTS: u32 = 2;
 
 impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
         let Some(first) = self.on_trial() else { return };
-        // A single instance that runs and is only unhealthy stays, unless an earlier version completed.
+        // A single instance that runs and is only unhealthy stays, unless an earlier revision completed.
         let may_be_unproven = self.status(first) != InstanceStatus::Running;
         let earlier = self.earlier_version().or_else(|| self.newest_former().filter(|_| may_be_unproven));
         let Some(earlier) = earlier else { return };
@@ -38,32 +42,32 @@ impl Planning<'_> {
         }
     }
 
-    /// The completed version that a release returns to.
+    /// The last completed revision, if a rollback may return to it.
     pub(super) fn completed_version(&self) -> Option<u32> {
         self.record.proven.filter(|proven| self.may_return() && self.record.former.contains_key(proven))
     }
 
-    /// The version that an upgrade without a strategy returns to: the one of the instances that it did not replace, or the
-    /// last completed one. Instances at versions 3, 2, 2 return to 2, completed or not, as in the original. A single instance
-    /// at version 3 returns to version 1 if that one completed and 2 did not.
+    /// The revision that a serial upgrade returns to: that of the instances that it has not replaced, or the last completed
+    /// one. Instances at revisions 3, 2, 2 return to 2, completed or not, as in the original. A single instance at revision 3
+    /// returns to revision 1 if that one completed and 2 did not.
     fn earlier_version(&self) -> Option<u32> {
         let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
         let failure_detail = |version: &u32| self.may_return() && self.record.former.contains_key(version);
         untouched.filter(failure_detail).or_else(|| self.completed_version())
     }
 
-    /// The version before the present one, completed or not.
+    /// The revision before the present one, completed or not.
     fn newest_former(&self) -> Option<u32> {
         self.record.former.keys().next_back().copied().filter(|_| self.may_return())
     }
 
-    /// The present version neither completed nor is it a rollback.
+    /// The present revision has not completed and is no rollback.
     fn may_return(&self) -> bool {
         self.record.equals.is_empty() && self.record.proven != Some(self.record.spec.version)
     }
 
-    /// The first instance that shall run, while its node fetches the images of the new version for it, or while it has the new
-    /// version and no other that shall run has it.
+    /// The first running instance, while its node pulls the images of the new revision, or while no other running instance
+    /// has the new revision.
     pub(super) fn on_trial(&self) -> Option<usize> {
         let first = self.first()?;
         let slot = &self.plan.slots[first];
@@ -77,7 +81,7 @@ impl Planning<'_> {
         (alone && upgraded).then_some(first)
     }
 
-    /// Whether the first instance had its time; wakes for when it has.
+    /// Whether the first instance has timed out; otherwise plans a wake-up for that time.
     fn is_overdue_on_trial(&mut self, first: usize) -> bool {
         let Some(limit) = self.limit_of_trial(first) else { return false };
         if self.now < limit {
@@ -88,19 +92,19 @@ impl Planning<'_> {
 
     fn limit_of_trial(&self, first: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[first];
-        // Pulling an image may take long: only the limit of the operation ends it.
+        // Pulling an image may take long: only the time limit of the operation ends it.
         let operation = |from: Timestamp| {
             let begun = self.record.operation.as_ref().map_or(from, |operation| operation.since);
             begun.max(from) + self.facts.timeouts.operation
         };
         if let Some(fetching) = self.fetch_request(slot).filter(|_| self.is_outdated(slot)) {
-            // With the image on its node it only lacks room, which says nothing about the version.
+            // The image is present and only resources are missing, which says nothing about the revision.
             let is_here = self.fetch_report(self.observed(first)).is_some_and(|said| said.state == FetchState::Here);
             return (!is_here).then(|| operation(fetching.since));
         }
         match self.readiness_of(first) {
             InstanceReadiness::Ready | InstanceReadiness::NotExpected | InstanceReadiness::Unreachable { .. } => None,
-            // A program that ended as its policy wants it has done its work.
+            // A program that exited as its policy expects has succeeded.
             InstanceReadiness::Down { .. } if self.has_succeeded(first) => None,
             InstanceReadiness::Unready { limit, .. } | InstanceReadiness::Down { limit } => Some(limit),
             InstanceReadiness::InProgress if slot.leaves.is_some() => None,
@@ -108,7 +112,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Every container of it that ended did so without an error, and nothing restarts it.
+    /// All its exited containers exited without an error, and the policy does not restart them.
     fn has_succeeded(&self, index: usize) -> bool {
         let policy = self.record.spec.restart_policy;
         let Some(observed) = self.observed(index) else { return false };
@@ -126,7 +130,7 @@ impl Planning<'_> {
         self.plan.slots.iter_mut().for_each(|slot| slot.fetching = None);
     }
 
-    /// The group gets one more version, with the content of an earlier one.
+    /// Creates one more revision with the content of an earlier one.
     pub(super) fn restore_version(&mut self, earlier: u32, why: String, instance: u32) {
         let need = self.revision(earlier).need;
         let now = self.now;
@@ -148,7 +152,7 @@ impl Planning<'_> {
         self.plan.incidents.push((instance, Incident::BadUpgrade { version: failed }));
     }
 
-    /// Why the present version does not work on an instance that the upgrade replaced, or is about to replace.
+    /// Why the present revision fails on an instance that the upgrade replaced or is about to replace.
     pub(super) fn failure(&self, index: usize) -> Option<String> {
         let slot = &self.plan.slots[index];
         if slot.target == TargetState::Stop {
@@ -175,16 +179,16 @@ impl Planning<'_> {
         }
     }
 
-    /// Each attempt that counts was on another node, if there is one: a single node may be at fault. While the old container
-    /// stands the instance stays on its node, and the attempts of its agent count.
+    /// Each counted attempt was on another node if there is one, because a single node may be at fault. While the old
+    /// container exists the instance stays on its node, and the attempts of its agent count.
     fn attempts_to_create(&self, index: usize, observed: &PodFacts) -> u32 {
         let slot = &self.plan.slots[index];
         let is_new = !slot.retry_at.happened();
         if self.has_predecessor(index) { observed.refusals } else { slot.failures.saturating_add(u32::from(is_new)) }
     }
 
-    /// A container that exited with an error soon after its start, for the second time or with nothing that restarts it. The
-    /// length of earlier runs is not reported: they count as equally short.
+    /// A container that exited with an error soon after its start, for the second time or without being restarted. Reports do
+    /// not contain the length of earlier runs: they count as equally short.
     fn early_exit(&self, observed: &PodFacts) -> Option<String> {
         let limit = self.facts.timeouts.early_exit;
         let is_early = |it: &&ContainerFacts| {
@@ -203,10 +207,10 @@ impl Planning<'_> {
         (times >= ATTEMPTS || is_final).then(|| format!("{text}{repeated}{last_line}"))
     }
 
-    /// An instance that fails pauses the upgrade without its lock: instances that still run the old version keep it, and the
+    /// A failing instance pauses the upgrade and releases its lock: the remaining instances keep the old revision, and the
     /// group's last error says why. The upgrade continues by itself once the instance works.
     pub(super) fn pause_if_failing(&mut self) {
-        // Without an earlier version there is no upgrade, and with the present one completed it is over.
+        // Without an earlier revision there is no upgrade, and with the present one completed it is over.
         if self.record.former.is_empty() || self.record.proven == Some(self.record.spec.version) {
             return;
         }
@@ -231,14 +235,14 @@ impl Planning<'_> {
         self.record.to_mut().last_error = format!("{start} in version {version}: {why}{kept}");
     }
 
-    /// The instance that failed works again.
+    /// The failed instance works again.
     fn forget_failure(&mut self) {
         if is_about_failing(&self.record.last_error) && self.upgraded().into_iter().all(|index| self.is_done(index)) {
             self.record.to_mut().last_error.clear();
         }
     }
 
-    /// The instances that shall run and have the present version.
+    /// The running instances with the present revision.
     pub(super) fn upgraded(&self) -> Vec<usize> {
         let (present, slots) = (self.record.spec.version, self.plan.slots.iter().enumerate());
         let upgraded = slots.filter(|(_, slot)| slot.version == present && slot.target == TargetState::Run);

@@ -1,37 +1,35 @@
-//! Decides how a pod comes to another spec: live, with the same address, or as another pod.
+//! Decides how a pod gets another spec: updated live, recreated with the same address, or recreated.
 //!
-//! Only limits: the container stays and is updated. Also images, labels and the annotation: another container with the same
-//! address takes its place. Everything else is another pod, or refused where a group allows nothing but that. What is only
-//! informational (names, times, versions) is no difference; a spec that asks for nothing new is deployed again all the same.
+//! Only resource limits differ: the container is updated. Also images, labels and the annotation: the container is recreated
+//! with the same address. Everything else needs a new pod, and is refused if the update policy is `InPlaceOnly`. Names, times
+//! and versions are no differences; deploying the same spec again recreates the containers.
 
 use contract::rollout::UpdatePolicy;
 use contract::spec::{ContainerSpec, PodSpec};
 
 use crate::rollout::inplace::{Change, Difference, Operation, Policy, Verdict, verdict};
 
-/// How a pod comes to another spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpdateMethod {
-    /// Its containers stay and get other limits.
+    /// The containers stay and get other limits.
     Live,
-    /// Other containers take the place of its own, on the same node and with the same addresses.
+    /// The containers are recreated on the same node with the same addresses.
     SameAddress,
-    /// Another pod takes its place.
+    /// A new pod replaces it.
     Recreate,
-    /// Not at all: the policy allows only what can be done in place.
+    /// The policy `InPlaceOnly` does not allow the change.
     Refused {
-        /// What cannot be changed in place, as users write it.
+        /// The fields that cannot be changed in place, as users write them.
         fields: Vec<String>,
     },
 }
 
-/// One difference between two specs.
 struct SpecDifference {
     change: Change,
     field: String,
 }
 
-/// Decides how a pod comes from one spec to another.
+/// Decides how a pod gets from one spec to another.
 pub fn update_method(policy: UpdatePolicy, before: &PodSpec, after: &PodSpec) -> UpdateMethod {
     let found = differences(before, after);
     let policy = match policy {
@@ -53,7 +51,7 @@ pub fn update_method(policy: UpdatePolicy, before: &PodSpec, after: &PodSpec) ->
 }
 
 fn difference(changes: Vec<Change>) -> Difference {
-    // A container that is gone or new is among the changes, and limits are no classes of service here.
+    // Added and removed containers are among the changes, and limits form no classes of service here.
     Difference { changes, allows_resources: true, qos_changed: false, removes_containers: false }
 }
 
@@ -122,7 +120,7 @@ fn container(index: usize, before: &ContainerSpec, after: &ContainerSpec) -> Vec
         expose,
         log_config,
     } = after;
-    // An engine raises and lowers a limit of a container that runs; it neither gives it one nor takes it away.
+    // The engine can change a memory limit of a running container, but neither add nor remove it.
     let memory = match (before.memory_limit, *memory_limit) {
         (1.., 1..) => Operation::Replace,
         (..=0, 1..) => Operation::Add,

@@ -1,15 +1,15 @@
-//! Judges what a change of a spec means for the containers made from it: nothing, new limits, or other containers.
+//! Decides what a spec change means for existing containers: nothing, new resource limits, or recreation.
 
 use contract::spec::{ContainerSpec, PodSpec};
 use contract::time::Timestamp;
 
-/// Whether containers made from `before` are wrong for `after`. Times, placement and patience do not reach the engine,
-/// and must never be a reason to replace what runs.
+/// Whether containers created from `before` must be recreated for `after`. Times, placement and timeouts do not reach the
+/// engine and never cause a recreation.
 pub fn makes_other_containers(before: &PodSpec, after: &PodSpec) -> bool {
     reaching_the_engine(before) != reaching_the_engine(after)
 }
 
-/// Whether standing containers made from `before` can become what `after` says: only limits differ.
+/// Whether existing containers can be updated from `before` to `after`: only resource limits differ.
 pub fn can_be_updated(before: &PodSpec, after: &PodSpec) -> bool {
     !makes_other_containers(&without_limits(before), &without_limits(after))
 }

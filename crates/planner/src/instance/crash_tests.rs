@@ -1,4 +1,4 @@
-//! Containers that end by themselves: what is read of an end, back-off, recovery.
+//! Containers that exit by themselves: reading the exit, back-off, recovery.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of the lane in a release: images before the old one goes, two pods side by side, limits of standing containers.
+//! An instance during a rollout: images are pulled first, two pods run side by side, limits are updated.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! Keeps the nodes in the order placement takes them, from one group to the next.
+//! Ranks nodes by load, so that a placement examines only a few of them.
 //!
-//! The order depends on what an instance takes, so it is kept for each need lately asked for. A change of some nodes costs
-//! one pass over a list of numbers; working the order out anew for each of ten thousand groups would cost a look at every
-//! node each time. What is kept is only an order: whether a node may be used at all is asked when its turn comes.
+//! The order depends on the size of the pod, so a ranking is kept for each recently used size and shared by all groups. After
+//! a change of some nodes, an update is one pass over a list of numbers; sorting all nodes for each of ten thousand groups
+//! would be far slower. The ranking ignores liveness and filters: those are checked when a node is examined.
 
 use std::collections::BTreeMap;
 
@@ -10,42 +10,42 @@ use contract::name::NodeName;
 
 use super::{Candidate, Need};
 
-/// Needs an order is kept for: pods come in a few sizes.
+/// Sizes with a ranking: pods come in a few sizes.
 const MOST_NEEDS: usize = 8;
 
-/// Fewer than every so-manieth node are found one by one.
+/// If fewer than one in `FEW` nodes changed, each is looked up by name.
 const FEW: usize = 16;
 
-/// The orders that are kept.
+/// The rankings of recently used sizes.
 #[derive(Debug, Clone, Default)]
 pub struct LoadRanking {
-    /// Every node, in the order of names; its place in it stands for the name, and is in the same order.
+    /// All nodes, sorted; the index is the number of the node.
     names: Vec<NodeName>,
-    /// The one used last is the last.
+    /// The most recently used one is the last.
     kept: Vec<SizeRanking>,
 }
 
-/// The nodes with room for one need, the lowest share first.
+/// The nodes with enough resources for one size, the lowest share first.
 #[derive(Debug, Clone)]
 struct SizeRanking {
     need: Need,
     order: Vec<RankedNode>,
-    /// Nodes whose place may not be right any more; some more than once.
+    /// Nodes whose position may be wrong; may contain duplicates.
     touched: Vec<u32>,
 }
 
-/// The share a node would have of its scarcer part, and the node.
+/// Dominant share after the placement, and the number of the node.
 pub(super) type RankedNode = (u64, u32);
 
 impl LoadRanking {
-    /// The order for one need alone.
+    /// A ranking for one size.
     pub(super) fn of(nodes: &BTreeMap<NodeName, Candidate>, need: Need) -> Self {
         let names: Vec<NodeName> = nodes.keys().cloned().collect();
         let kept = vec![SizeRanking::new(nodes, need)];
         Self { names, kept }
     }
 
-    /// What a node has or has given away changed.
+    /// The capacity or load of a node changed.
     pub fn touch(&mut self, node: &NodeName) {
         let Some(number) = self.number(node) else { return };
         let most = self.names.len();
@@ -57,12 +57,12 @@ impl LoadRanking {
         }
     }
 
-    /// A node came or went.
+    /// A node was added or removed.
     pub fn forget(&mut self) {
         *self = Self::default();
     }
 
-    /// Brings the order for `need` up to date with the hosts.
+    /// Brings the ranking for `need` up to date.
     pub fn prepare(&mut self, nodes: &BTreeMap<NodeName, Candidate>, need: Need) {
         if self.names.len() != nodes.len() {
             *self = Self::of(nodes, need);
@@ -80,18 +80,16 @@ impl LoadRanking {
         self.kept.push(ranking);
     }
 
-    /// The order for `need`, if it is up to date.
+    /// The ranking for `need`, if it is up to date.
     pub(super) fn order(&self, need: Need) -> Option<&[RankedNode]> {
         let ranking = self.kept.iter().rev().find(|ranking| ranking.need == need)?;
         ranking.touched.is_empty().then_some(&ranking.order)
     }
 
-    /// The number that stands for a node.
     pub(super) fn number(&self, node: &NodeName) -> Option<u32> {
         self.names.binary_search(node).ok().and_then(|index| u32::try_from(index).ok())
     }
 
-    /// The node a number stands for.
     pub(super) fn name(&self, number: u32) -> Option<&NodeName> {
         self.names.get(usize::try_from(number).ok()?)
     }
@@ -107,13 +105,12 @@ impl SizeRanking {
         Self { need, order, touched: Vec::new() }
     }
 
-    /// Each touched node once.
     fn tidy(&mut self) {
         self.touched.sort_unstable();
         self.touched.dedup();
     }
 
-    /// Takes the touched nodes out and puts them where they belong now.
+    /// Moves the touched nodes to their new positions.
     fn refresh(&mut self, nodes: &BTreeMap<NodeName, Candidate>, names: &[NodeName]) {
         if self.touched.is_empty() {
             return;
@@ -128,7 +125,7 @@ impl SizeRanking {
             Some((share(candidate.room(), candidate.used, self.need)?, number))
         };
         let mut fresh: Vec<RankedNode> = if touched.len() > names.len() / FEW {
-            // A walk through all of them is cheaper than finding each.
+            // One pass over all nodes is cheaper than searching each.
             let all = (0..).zip(nodes.values()).zip(&is_touched);
             all.filter(|(_, is_touched)| **is_touched).filter_map(|(candidate, _)| place(candidate)).collect()
         } else {
@@ -150,7 +147,8 @@ impl SizeRanking {
     }
 }
 
-/// The share a node would have of its scarcer part with one instance more, in millionths; none when it has no room.
+/// The dominant share (the larger of memory and CPU) with one more instance, in millionths; none if it does not fit. 512 of
+/// 1,024 MiB and 1 of 8 cores: 500,000.
 pub(super) fn share(room: Need, used: Need, need: Need) -> Option<u64> {
     let after = used.plus(need);
     if after.memory > room.memory || after.cpu_millis > room.cpu_millis {

@@ -1,8 +1,9 @@
-//! Says what a spec would do, without doing it: every step, the fate of each instance, and what that takes.
+//! Computes the plan that users see: what a spec would do, step by step, without doing it.
 //!
-//! The steps are the conductor's own in a world where everything that is ordered comes up ([`controller::plan_placing`]); they are
-//! performed on the slots by the very functions that execute, so that places are found, or not, as they will be. A group
-//! without a strategy is rehearsed as its serial upgrade goes: one instance at a time in the order of their numbers.
+//! The steps come from the rollout controller in a simulation where every ordered pod becomes ready
+//! ([`controller::plan_placing`]). They are applied by the functions that execute rollouts, so placements succeed or fail as
+//! they will. A group without a strategy is upgraded one instance at a time in the order of their numbers. The scheduler
+//! calls [`dry_run`] for `plan` requests; any client may send them, so the work is limited ([`WorkLimit`]).
 
 mod simulation;
 
@@ -19,42 +20,41 @@ use super::{GroupFacts, InstanceStatus, Planning, number};
 use crate::rollout::controller::{self, Action, Facts, Release};
 use crate::rollout::units::Warning;
 
-/// The work of one plan, in instances looked at: every step looks at all of them.
+/// The maximum work of one plan, in examined instances: every step examines all of them.
 ///
 /// A serial upgrade of 5,000 instances takes 25 million. A Beta rollout of 1,000 instances in 64 units, one at a time, takes
 /// 8 million (8 x 1,064 x 937 steps), which is a quarter of a second of one core. The largest plan takes about two seconds.
 const MOST_WORK: usize = 40_000_000;
 
-/// What a plan may still cost.
+/// The work that a plan may still do.
 #[derive(Clone, Copy)]
 pub struct WorkLimit<'a> {
     pub(in crate::group) left: usize,
     pub(in crate::group) is_expired: &'a dyn Fn() -> bool,
 }
 
-/// Why a plan was not computed to its end.
+/// Why a plan was not completed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Aborted {
     /// It takes too many steps.
     Costly,
-    /// The client does not wait for it any longer.
+    /// The client does not wait any longer.
     Expired,
 }
 
 impl<'a> WorkLimit<'a> {
-    /// The budget of one plan; `is_expired` says that the client does not wait any longer.
+    /// `is_expired` tells whether the client has stopped waiting.
     pub fn new(is_expired: &'a dyn Fn() -> bool) -> Self {
         Self { left: MOST_WORK, is_expired }
     }
 
-    /// Spends some of it, or says why the plan ends here.
     fn spend(&mut self, work: usize) -> Result<(), Aborted> {
         self.left = self.left.checked_sub(work).ok_or(Aborted::Costly)?;
         if (self.is_expired)() { Err(Aborted::Expired) } else { Ok(()) }
     }
 }
 
-/// What the group's record would do to the group as it is: the record is the one after the spec is accepted.
+/// What the group's record would do to the present instances; the record is the one after the spec is accepted.
 pub fn dry_run(facts: &GroupFacts<'_>, now: Timestamp, budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     if facts.record.spec.has_strategy() {
         dry_run_rollout(facts, now, budget)
@@ -63,7 +63,7 @@ pub fn dry_run(facts: &GroupFacts<'_>, now: Timestamp, budget: WorkLimit<'_>) ->
     }
 }
 
-/// A warning for people; units are named as they are counted.
+/// The text of a warning.
 pub fn warning_text(warning: Warning, units: &[String]) -> String {
     match warning {
         Warning::Truncated(unit) => {
@@ -88,7 +88,7 @@ fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit
     let mut run = DryRun::new(planning, units);
     let mut spent = Ok(());
     let outcome = controller::plan_placing(&told, |step, slots| {
-        // A rollout step looks at every instance a dozen times, and writes a number for every unit.
+        // A rollout step examines every instance about eight times and writes a number for every unit.
         spent = budget.spend(8 * (slots.len() + told.units.len()));
         if spent.is_err() {
             return ControlFlow::Break(());
@@ -111,7 +111,7 @@ fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit<
     let mut planning = Planning::new(facts, now);
     planning.load_slots();
     planning.complete_moves();
-    // Tombstones of removed instances are no instances.
+    // Tombstones are no instances.
     let instances = planning.plan.slots.iter().rposition(|slot| slot.filling != Filling::Nothing);
     planning.plan.slots.truncate(instances.map_or(0, |last| last + 1));
     let outdated: Vec<usize> = planning.outdated().collect();
@@ -141,7 +141,7 @@ fn step<'a>(actions: &'a [Action], available: &'a [i64]) -> DryRunStep<'a> {
     DryRunStep { group: 0, kind: None, actions, available }
 }
 
-/// What is said when nothing happens: every instance stays as it is.
+/// The plan that changes nothing.
 fn empty_view(facts: &GroupFacts<'_>) -> PlanView {
     let spec = &facts.record.spec;
     let instances = (1..).zip(facts.slots).filter(|(_, slot)| slot.filling != Filling::Nothing);

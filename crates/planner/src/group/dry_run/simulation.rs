@@ -1,8 +1,7 @@
-//! Where a rehearsal happens: slots to which steps are done one after another, and what is noted of each.
+//! Applies the steps of a plan to a copy of the slots and records what each step does.
 //!
-//! Between two steps everything that was ordered came up and everything that was to go is gone, so nobody waits for a node to
-//! let go. What an instance is called in the end is decided by all that happened to it: who is removed is removed, whatever
-//! was before.
+//! Between two steps every ordered pod is ready and every removed one is gone, so no step waits for a node. The change of an
+//! instance summarises all its actions: created and removed again is no change at all, updated and then removed is `Removed`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,16 +15,16 @@ use crate::placement::Need;
 use crate::rollout::controller::{self, Action};
 use crate::rollout::groups::Kind;
 
-/// Reasons of nodes in one answer, but for those of one instance: 1,000 instances that find no place on 5,000 nodes would be
-/// five million.
+/// Reasons of nodes in one answer, except those of the first instance: 1,000 unschedulable instances on 5,000 nodes would
+/// give five million.
 const MOST_REASONS: usize = 20_000;
 
-/// What one step does.
+/// One step.
 pub(super) struct DryRunStep<'a> {
     pub(super) group: u64,
     pub(super) kind: Option<Kind>,
     pub(super) actions: &'a [Action],
-    /// Instances of each unit that serve meanwhile.
+    /// Available instances of each unit during the step.
     pub(super) available: &'a [i64],
 }
 
@@ -33,7 +32,7 @@ pub(super) struct DryRun<'a> {
     pub(super) planning: Planning<'a>,
     pub(super) units: Vec<String>,
     view: PlanView,
-    /// Pods and what they need, before anything happened.
+    /// Pods and their resources before the first step.
     before: (i64, Need),
     most: (i64, Need),
 }
@@ -45,7 +44,7 @@ impl<'a> DryRun<'a> {
         Self { planning, units, view, before, most: before }
     }
 
-    /// Performs one step and notes it.
+    /// Applies one step and records it.
     pub(super) fn apply(&mut self, step: &DryRunStep<'_>) {
         let mut available = step.available.to_vec();
         let mut actions = Vec::new();
@@ -54,7 +53,7 @@ impl<'a> DryRun<'a> {
             if method == Some(UpdateMethod::Live)
                 && let Some(unit) = self.unit_of(*action).and_then(|unit| available.get_mut(unit))
             {
-                // It serves while it is updated.
+                // It serves during the update.
                 *unit += 1;
             }
             self.note_change(*action, method.as_ref());
@@ -71,9 +70,9 @@ impl<'a> DryRun<'a> {
         self.view.steps.push(PlanStep { group: step.group, kind: kind.to_owned(), actions, available });
     }
 
-    /// Finds places for the instances without one; then everything that was ordered runs.
+    /// Places the instances without a node; then every ordered pod runs.
     fn settle(&mut self, actions: &[Action]) {
-        // While no instance gives its room back, one that found no place finds none again: only new ones are tried.
+        // While no instance frees resources, an unschedulable one stays so: only new ones are tried.
         let tried: Option<BTreeSet<usize>> = actions.iter().map(|action| added(*action)).collect();
         self.planning.place_waiting(tried.as_ref());
         let now = load(&self.planning, &self.planning.plan.slots);
@@ -85,7 +84,7 @@ impl<'a> DryRun<'a> {
         }
     }
 
-    /// Says where the pods are by now.
+    /// Copies the nodes of the pods to the controller's slots.
     pub(super) fn copy_nodes(&self, slots: &mut [controller::Slot]) {
         let name = |pod: Option<&Slot>| pod.and_then(|pod| Some(pod.node.as_ref()?.to_string())).unwrap_or_default();
         for told in slots {
@@ -147,7 +146,7 @@ impl<'a> DryRun<'a> {
             Action::Promote(_) | Action::Drop(_) | Action::Retire(_) => return,
         };
         match self.view.changes.get(&instance) {
-            // What is new does not become less so by what follows; its number may even be given up again.
+            // A created instance stays `Created` whatever follows, unless it is removed again.
             Some(InstanceChange::Created) if change == InstanceChange::Removed => {
                 self.view.changes.remove(&instance);
             }
@@ -165,7 +164,7 @@ impl<'a> DryRun<'a> {
         }
     }
 
-    /// What is said in the end; `serving` are the instances of each unit that serve before anything happens.
+    /// The finished plan; `serving` are the available instances of each unit before the first step.
     pub(super) fn view(mut self, serving: &[i64], completes: bool, warnings: Vec<String>) -> PlanView {
         let least = |unit: &String, now: i64| {
             let steps = self.view.steps.iter().filter_map(|step| step.available.get(unit).copied());
@@ -200,7 +199,7 @@ impl<'a> DryRun<'a> {
 }
 
 impl Planning<'_> {
-    /// Finds places for the instances without one, or for some of them, and repairs no other.
+    /// Places the instances without a node, or only some of them, and replaces no other.
     fn place_waiting(&mut self, only: Option<&BTreeSet<usize>>) {
         self.flatten_surge();
         self.plan.statuses = (0..self.plan.slots.len()).map(|index| self.status(index)).collect();
@@ -215,7 +214,7 @@ impl Planning<'_> {
     }
 }
 
-/// The instance that an action adds a pod to; none when the action may give room back.
+/// The instance that an action adds a pod to; none if the action may free resources.
 fn added(action: Action) -> Option<usize> {
     match action {
         Action::Create { slot, .. } | Action::Surge(slot) | Action::Move { slot, .. } => index_of(slot),
@@ -229,7 +228,7 @@ fn added(action: Action) -> Option<usize> {
     }
 }
 
-/// Pods, and what they need together.
+/// Number of pods and their resources.
 fn load(planning: &Planning<'_>, slots: &[Slot]) -> (i64, Need) {
     slots
         .iter()

@@ -1,8 +1,8 @@
-//! Does to the slots what the conductor says.
+//! Applies the actions of the rollout controller to the slots.
 //!
-//! Places are found afterwards, with those of pods that are made anew: here a pod that comes has no node yet. A pod that
-//! goes is gone from the plan at once; the node it was on is remembered where another pod of that name could come before it
-//! has let go. Names must never meet: a pod is called after its version and drift, so who comes again gets another drift.
+//! New pods have no node here; they are placed afterwards together with replaced pods. A removed pod leaves the plan
+//! immediately; its node is remembered where a new pod of the instance must wait for its removal. Pod names must be unique: a
+//! name contains the version and the drift counter, so a pod that is created again in the same version gets the next drift.
 
 use std::collections::BTreeSet;
 
@@ -16,21 +16,20 @@ use super::drain::drained_pods;
 use crate::placement::NodePreference;
 use crate::rollout::controller::{Action, Decision, Release};
 
-/// How much of a decision was performed.
+/// How much of a decision was applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Applied {
-    /// All of it.
     All,
-    /// Some of it; the rest has to wait.
+    /// Some actions must wait.
     Partial,
-    /// Nothing: all of it has to wait.
+    /// All actions must wait.
     Nothing,
-    /// Instances that are to go for good are waited for: what is decided after that is not known yet.
+    /// The controller decides again after instances that scale-down removes are gone.
     AwaitingScaleDown,
 }
 
 impl Planning<'_> {
-    /// Performs what can be performed now.
+    /// Applies the actions that are possible now.
     pub(super) fn apply(&mut self, decision: &Decision, units: &[String]) -> Applied {
         let removes = |action: &&Action| matches!(action, Action::Remove(_));
         let removed: Vec<Action> = decision.actions.iter().filter(removes).copied().collect();
@@ -50,7 +49,7 @@ impl Planning<'_> {
         let mut waiting = self.not_ready(&decision.actions, &decision.release);
         self.cancel_drains(&decision.actions);
         self.cancel_prefetch(&decision.actions);
-        // What comes was weighed against what goes: while some of that is still there, it would be too many.
+        // New pods were counted against pods that go: while some of those remain, new ones would exceed the limit.
         let is_full = decision.actions.iter().any(|it| waiting.contains(&drained_pods(*it).0) && frees(*it));
         let mut done = 0;
         for action in &decision.actions {
@@ -59,7 +58,7 @@ impl Planning<'_> {
             if !has_to_wait && self.apply_action(*action, units) {
                 done += 1;
             } else {
-                // What follows for the same instance was decided for what it would have been.
+                // Further actions on the same instance assume that this one is applied.
                 waiting.insert(number);
             }
         }
@@ -71,8 +70,7 @@ impl Planning<'_> {
         }
     }
 
-    /// The instances these actions are about whose successors cannot be made yet, or that are not drained yet; that is being
-    /// done from now on.
+    /// The instances whose successors lack images or whose pods are not drained yet; starts both.
     fn not_ready(&mut self, actions: &[Action], release: &Release) -> BTreeSet<u32> {
         let fetching = self.instances_to_prefetch(actions, release);
         let waits =
@@ -80,7 +78,7 @@ impl Planning<'_> {
         actions.iter().filter(waits).map(|action| drained_pods(*action).0).collect()
     }
 
-    /// Performs one action; false when it cannot be done now.
+    /// Applies one action; false if it is not possible now.
     pub(in super::super) fn apply_action(&mut self, action: Action, units: &[String]) -> bool {
         let at = |number: u32| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
         let named = |unit: usize| units.get(unit).cloned().unwrap_or_default();
@@ -109,7 +107,7 @@ impl Planning<'_> {
         self.plan.slots.resize(slots, hole);
         self.observed_surge.resize(slots, None);
         let before = &self.plan.slots[index];
-        // A number that was free is a new instance; one whose pod went is the same as before.
+        // A free number becomes a new instance; a retired one is the same instance as before.
         let kept = match before.filling {
             Filling::Nothing => Slot { drift: before.drift, leaves: before.leaves.clone(), ..Slot::default() },
             Filling::Pod | Filling::Retired => before.clone(),
@@ -118,7 +116,7 @@ impl Planning<'_> {
         let mut slot = Slot { filling: Filling::Pod, unit, version, drift, since: self.now, next: None, ..kept };
         forget_pod(&mut slot);
         if slot.leaves.is_some() {
-            // What goes there was nobody's, and is this instance's now: it may be waited for by one pod less.
+            // A terminating pod that counted as a stray now belongs to this instance: plan again, because the count changed.
             self.wake(self.now);
         }
         self.plan.slots[index] = slot;
@@ -128,14 +126,14 @@ impl Planning<'_> {
     fn start_surge(&mut self, index: usize) {
         let version = self.record.spec.version;
         let main = &self.plan.slots[index];
-        // Pods of the instance that still go may be called like this one.
+        // Terminating pods of the instance may have the next names.
         let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
         let next = self.surge_slot(index, version, main.drift + leaving, main.unit.clone());
         self.plan.slots[index].next = Some(Box::new(next));
         self.observed_surge[index] = None;
     }
 
-    /// Data cannot move by a second pod; false then.
+    /// Moves to another unit by a surge pod; false for a stateful pod, whose data cannot move.
     fn begin_move(&mut self, index: usize, unit: String) -> bool {
         let main = &self.plan.slots[index];
         if self.revision(main.version).pod.is_stateful() {
@@ -177,7 +175,7 @@ impl Planning<'_> {
         self.release_resources(&main);
         self.plan.slots[index].target = main.target;
         if self.plan.slots[index].node.is_none() {
-            // It has no place of its own, so it comes in this one: whatever it becomes then is no pod more.
+            // The surge pod has no node, so it waits for the removal of the current pod and adds no pod.
             let left = main.node.clone().filter(|node| main.leaves.is_none() && !self.is_lost(node));
             self.plan.slots[index].leaves = main.leaves.clone().or(left);
         }
@@ -193,7 +191,7 @@ impl Planning<'_> {
         self.observed_surge[index] = None;
     }
 
-    /// The pods of an instance go; what is left remembers what they were called and where the main one was.
+    /// Removes the pods of an instance. The slot remembers their names and the node of the current pod.
     fn remove_pods(&mut self, index: usize, filling: Filling) {
         let highest = self.plan.slots[index].next.as_ref().map_or(0, |next| next.drift + 1);
         self.drop_surge(index);
@@ -203,7 +201,7 @@ impl Planning<'_> {
         let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_given_up(node, slot.version));
         let had_pod = u32::from(slot.node.is_some() && slot.leaves.is_none());
         let drift = match filling {
-            // Another version follows, and with it another name.
+            // The next pod has another version and thus another name.
             Filling::Pod | Filling::Retired => slot.drift,
             Filling::Nothing => highest.max(slot.drift + had_pod),
         };
@@ -216,7 +214,7 @@ impl Planning<'_> {
         self.touched.insert(index);
     }
 
-    /// The main pod, which has no place or is stopped, gets one elsewhere; false when its data binds it.
+    /// Moves the current pod, which is unplaced or stopped, to another unit; false if its data binds it.
     fn reassign(&mut self, index: usize, unit: String) -> bool {
         let slot = self.plan.slots[index].clone();
         if slot.node.is_some() && self.revision(slot.version).pod.is_stateful() {
@@ -234,7 +232,7 @@ impl Planning<'_> {
         true
     }
 
-    /// The pod surge an instance that is to leave a node leaves it too, if there is another place.
+    /// Moves the surge pod too, if another node fits.
     pub(in super::super) fn move_surge(&mut self, index: usize, drift: &Drift) {
         let Some(next) = self.plan.slots[index].next.clone() else { return };
         let Some(old) = next.node.clone().filter(|node| *node == drift.from) else { return };
@@ -261,13 +259,13 @@ impl Planning<'_> {
     }
 }
 
-/// What earlier attempts led to does not count where it is tried anew.
+/// Failures of earlier attempts do not count for a new placement.
 fn reset_attempts(slot: Slot) -> Slot {
     let fresh = Slot::default();
     Slot { failures: 0, retry_at: fresh.retry_at, unplaced_since: fresh.unplaced_since, addresses: Vec::new(), ..slot }
 }
 
-/// The action makes room for others.
+/// The action frees a pod for others.
 fn frees(action: Action) -> bool {
     match action {
         Action::Promote(_) | Action::Retire(_) | Action::Remove(_) | Action::Drop(_) => true,
@@ -280,7 +278,7 @@ fn frees(action: Action) -> bool {
     }
 }
 
-/// There is one more pod after the action.
+/// The action adds a pod.
 fn adds(action: Action) -> bool {
     match action {
         Action::Create { .. } | Action::Surge(_) | Action::Move { .. } => true,

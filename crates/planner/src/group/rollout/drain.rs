@@ -1,10 +1,9 @@
-//! Decides whether a pod may be touched now, or is taken out of service first (D-24).
+//! Drains a pod before an action stops it.
 //!
-//! A pod that serves is shown as not ready before anything happens to it: for the grace of the group, and until somebody
-//! outside answers where that is asked for. Whoever is not to be touched after all is back in service at once, because being
-//! drained only hides its gates. An answer that does not come is a failure of the release that asks; who goes for good, is
-//! left behind, or goes without a release that could fail, goes then all the same. The surprise: with a grace of nothing it still takes a plan,
-//! since who watches the gates must have seen them false.
+//! A serving pod is shown as not ready for the grace period of the group and, if the group asks for it, until an outside
+//! system answers `drained`. A pod whose action is withdrawn serves again immediately, because draining only hides its gates.
+//! A missing answer fails the rollout; pods that scale-down removes, that are skipped, or that go without an open rollout
+//! stop at the timeout. Even a grace period of 0 s takes one plan, because watchers of the gates must see them closed.
 
 use std::collections::BTreeSet;
 
@@ -24,18 +23,18 @@ pub(super) enum PodRole {
     Surge,
 }
 
-/// Why a pod goes, as far as that says who is waited for.
+/// Decides whether a missing answer may be ignored.
 #[derive(Debug, Clone, Copy)]
 struct DrainReason {
-    /// The release goes on without it.
+    /// The rollout continues without the instance.
     is_skipped: bool,
-    /// Its instance goes for good.
+    /// Scale-down removes the instance.
     is_final: bool,
-    /// A release is under way, which can fail.
+    /// A rollout is open, which can fail.
     is_released: bool,
 }
 
-/// The instance an action is about, and the pods of it that go.
+/// The instance of an action and its pods that the action stops.
 pub(super) fn drained_pods(action: Action) -> (u32, &'static [PodRole]) {
     match action {
         Action::Renew(number) | Action::Promote(number) | Action::Retire(number) => (number, &[PodRole::Current]),
@@ -50,7 +49,7 @@ pub(super) fn drained_pods(action: Action) -> (u32, &'static [PodRole]) {
 }
 
 impl Planning<'_> {
-    /// Whether an action may be performed now; those it takes are being drained otherwise.
+    /// Whether an action may be applied now; otherwise its pods are drained.
     pub(super) fn may_apply(&mut self, action: Action, release: &Release) -> bool {
         let (instance, pods) = drained_pods(action);
         let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return true };
@@ -64,7 +63,7 @@ impl Planning<'_> {
             return false;
         }
         if matches!(action, Action::Renew(_)) && self.is_unreachable(index, PodRole::Current) {
-            // It is not renewed before its node answers, so there is nothing to drain it for.
+            // It is not renewed before its node answers, so it is not drained yet.
             return true;
         }
         let reason = DrainReason {
@@ -72,13 +71,13 @@ impl Planning<'_> {
             is_final: matches!(action, Action::Remove(_)),
             is_released: release.is_open(),
         };
-        // All of them are asked, so that they are drained at the same time.
+        // All pods are drained at the same time.
         let may: Vec<bool> = pods.iter().map(|role| self.is_drained(index, *role, reason)).collect();
         may.into_iter().all(|may| may)
     }
 
-    /// A release with budgets would take a pod whose node does not answer, and which may well serve: nothing is concluded
-    /// from silence, so it waits until the node is heard or lost. Whoever is removed goes in any case.
+    /// Whether a rollout with a budget must wait for a silent node: its pod may well serve, so the rollout waits until the
+    /// node is heard or lost. Scale-down does not wait.
     fn must_wait_for_node(&self, index: usize, action: Action) -> bool {
         let is_budgeted = self.record.spec.strategy_type() == StrategyType::RollingUpdate;
         match action {
@@ -90,7 +89,7 @@ impl Planning<'_> {
             }
             Action::Retire(_) => is_budgeted && self.is_unreachable(index, PodRole::Current),
             Action::Drop(_) => is_budgeted && self.is_unreachable(index, PodRole::Surge),
-            // A renewal waits by itself.
+            // Renewals check this themselves.
             Action::Renew(_)
             | Action::Remove(_)
             | Action::Create { .. }
@@ -121,7 +120,7 @@ impl Planning<'_> {
         if draining.is_final != reason.is_final {
             self.set_draining(index, role, Some(Draining { is_final: reason.is_final, ..draining }));
         }
-        // Nobody outside sees a drain before it is stored; whoever stores it plans the group again.
+        // No watcher sees a drain before it is committed; the commit leads to the next plan.
         let Some(stored) = self.facts.committed.get(&draining.since) else { return false };
         let (rested, patience) = (*stored + drain_policy.grace, draining.since + drain_policy.timeout);
         let is_answered = !drain_policy.needs_answer || draining.is_answered;
@@ -138,7 +137,7 @@ impl Planning<'_> {
         may
     }
 
-    /// Only those are told of that really went.
+    /// Reports only those undrained instances whose pods really stop.
     pub(super) fn keep_undrained_that_left(&mut self) {
         let is_drained = |instance: &u32| {
             let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
@@ -148,20 +147,20 @@ impl Planning<'_> {
         self.plan.undrained = gone.into_iter().collect();
     }
 
-    /// Work may be sent to it, or was when its node was last heard.
+    /// Whether the pod serves, or did when its node was last heard.
     pub(super) fn is_in_service(&self, pod: &Slot, observed: Option<&PodFacts>) -> bool {
         let serves = self.serves_since(pod, observed).is_some_and(|since| since <= self.now);
         serves || self.status_of(pod, observed) == InstanceStatus::Unreachable
     }
 
-    /// The answer to a pod being drained did not come in time, and the release cannot do without.
+    /// Whether the answer to a drain is late and the rollout cannot continue without it.
     pub(super) fn is_overdue(&self, draining: &Draining) -> bool {
         let is_asked = !draining.is_answered && !draining.is_final;
         let drain_policy = drain_policy(&self.record.spec).filter(|drain_policy| drain_policy.needs_answer && is_asked);
         drain_policy.is_some_and(|drain_policy| self.waits_from(draining.since) + drain_policy.timeout <= self.now)
     }
 
-    /// Who is not to be touched after all goes on as before, and the next plan sees it serve.
+    /// Pods that no action stops any more serve again; the next plan sees that.
     pub(super) fn cancel_drains(&mut self, wanted: &[Action]) {
         let is_wanted = |index: usize, role: PodRole| {
             let taken = wanted.iter().map(|action| drained_pods(*action));
@@ -194,7 +193,7 @@ impl Planning<'_> {
         };
         if let Some(pod) = pod {
             pod.draining = draining;
-            // What is fetched for it is there, or is not waited for.
+            // The images are present, or the drain does not wait for them.
             pod.fetching = None;
         }
     }

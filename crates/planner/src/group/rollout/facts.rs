@@ -1,7 +1,7 @@
-//! Tells the conductor what it decides from: slots and reports, translated.
+//! Translates slots and reports into the input of the rollout controller.
 //!
-//! A number that is a hole is no instance and is left out. A pod whose node does not answer is not ready, and nothing more is
-//! concluded from that. A pod that waits for another to leave was never ordered, so nothing of it exists.
+//! Free numbers are left out. A pod on a silent node is not ready; nothing else follows from silence. A pod that waits for
+//! the removal of another one was never ordered, so it does not exist yet.
 
 use std::collections::BTreeSet;
 
@@ -22,11 +22,11 @@ use crate::rollout::failure::Signs;
 use crate::rollout::moment::Moment;
 use crate::rollout::recreate::Phase;
 
-/// A release that leads nowhere yet: whatever is wanted is another revision.
+/// The target of a group without a rollout: every revision differs from it.
 const NOWHERE: u32 = u32::MAX;
 
 impl Planning<'_> {
-    /// What the conductor is told, and the names of its units.
+    /// The input of the controller and the names of its units.
     pub(in super::super) fn controller_facts(&mut self) -> (Facts, Vec<String>) {
         let units = self.all_units();
         let spec = &self.record.spec;
@@ -51,7 +51,7 @@ impl Planning<'_> {
         (facts, units)
     }
 
-    /// Removed instances whose node has not let go of them. A lost node may never answer and does not count.
+    /// Removed instances that their node still has. Lost nodes do not count: they may never answer.
     fn removed_and_leaving(&self) -> i64 {
         let is_leaving = |slot: &&Slot| {
             slot.filling == Filling::Nothing && slot.leaves.as_ref().is_some_and(|node| !self.is_lost(node))
@@ -59,8 +59,8 @@ impl Planning<'_> {
         i64::try_from(self.plan.slots.iter().filter(is_leaving).count()).unwrap_or(i64::MAX)
     }
 
-    /// A node has not told this leader yet what it has. Only asked while something is to be replaced: it means looking at
-    /// every node.
+    /// A node has not reported to this leader yet. Checked only while pods are to be replaced, because it examines every
+    /// node.
     fn is_blind(&self) -> bool {
         let is_done = |release: &Release| release.is_completed(self.record.spec.version);
         let is_unreachable = |candidate: &Candidate| candidate.liveness == Liveness::Unknown;
@@ -127,7 +127,7 @@ impl Planning<'_> {
         }
     }
 
-    /// A container of it ended as its policy wants it: the pod is not whole again by itself.
+    /// A container exited as its policy expects: the pod will not be complete again by itself.
     fn stays_down(&self, observed: &PodFacts) -> bool {
         let policy = self.record.spec.restart_policy;
         let mut ended = observed.containers.iter().filter(|it| !it.running && it.finished_at.happened());
@@ -137,11 +137,11 @@ impl Planning<'_> {
     fn signs(&self, slot: &Slot, observed: Option<&PodFacts>) -> Signs {
         let Some(observed) = observed else { return Signs { restarts: i64::from(slot.failures), ..Signs::default() } };
         if slot.created_from.is_some() && observed.restarted_at < slot.since {
-            // What happened before it was updated live is not held against what it is now.
+            // Restarts before a live update do not count against the new revision.
             return Signs::default();
         }
         Signs {
-            // An attempt to make it that failed says as much as one to start it.
+            // A failed attempt to create the pod counts like a failed start.
             restarts: i64::from(observed.restarts.max(slot.failures)),
             image_is_hopeless: observed.image_is_hopeless,
             early_exits: self.early_exits(slot, observed),
@@ -149,7 +149,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Its program failed and the restart policy starts nothing again: waiting for the deadline would not change that.
+    /// The program failed and the policy does not restart it: waiting for the deadline would not help.
     fn stays_failed(&self, slot: &Slot, observed: &PodFacts) -> bool {
         let policy = self.record.spec.restart_policy;
         let has_failed = |it: &ContainerFacts| {
@@ -160,14 +160,14 @@ impl Planning<'_> {
         self.status_of(slot, Some(observed)) == InstanceStatus::Exited && observed.containers.iter().any(has_failed)
     }
 
-    /// No revision of the group has completed, and no instance runs another revision than the wanted one.
+    /// No revision of the group has completed, and no instance runs another revision than the desired one.
     fn is_first_deployment(&self) -> bool {
         let mut pods = self.plan.slots.iter().flat_map(Slot::pods);
         self.record.proven.is_none() && pods.all(|pod| pod.version == self.record.spec.version)
     }
 
-    /// Times it ended before it counted. How long earlier runs lasted is not reported: they are taken for as long as the
-    /// last one, and who counts now has none.
+    /// Exits before the pod was available. Reports do not contain the length of earlier runs: they count like the last one,
+    /// and an available pod has none.
     fn early_exits(&self, slot: &Slot, observed: &PodFacts) -> i64 {
         let min_ready = self.record.spec.min_ready();
         let has_ended = self.status_of(slot, Some(observed)) == InstanceStatus::Exited;
@@ -183,7 +183,7 @@ impl Planning<'_> {
         if has_counted { 0 } else { i64::from(observed.restarts) + i64::from(has_ended) }
     }
 
-    /// Whether an instance may have two pods: not where a pod keeps data or is changed in place.
+    /// Whether an instance may have two pods: not if the pod is stateful or updated in place.
     pub(super) fn surge_rule(&self) -> SurgeRule {
         let pods = self.plan.slots.iter().flat_map(Slot::pods);
         let versions: BTreeSet<u32> = pods.filter(|pod| self.is_outdated(pod)).map(|pod| pod.version).collect();
@@ -205,7 +205,7 @@ impl Planning<'_> {
         }
     }
 
-    /// The units the group declares. Those it does not declare any more are to have none, which needs no saying.
+    /// The units that the group declares; units that it no longer declares get no instances.
     fn units(&self) -> Vec<Unit> {
         let topology = self.record.spec.topology.as_ref();
         let auto = topology.and_then(|topology| topology.auto_reschedule.as_ref()).is_some_and(|auto| auto.enable);
@@ -213,13 +213,13 @@ impl Planning<'_> {
         let unit = |name: &str| Unit {
             name: name.to_owned(),
             wish: topology.and_then(|topology| topology.unit_replicas.get(name).copied()),
-            // Asked for only when somebody finds no room: it means looking at every node.
+            // Needed only if an instance is unschedulable, because it examines every node.
             free_slots: is_short.then(|| self.free_slots(name)),
         };
         self.declared_units().into_iter().map(unit).collect()
     }
 
-    /// Pods of the present version that the nodes of a unit have room for.
+    /// Pods of the present revision that fit on the nodes of a unit.
     fn free_slots(&self, unit: &str) -> i64 {
         let Some(topology) = &self.record.spec.topology else { return 0 };
         let is_in = |candidate: &&Candidate| {
@@ -236,7 +236,8 @@ impl Planning<'_> {
         i64::try_from(pods).unwrap_or(i64::MAX)
     }
 
-    /// Who has no place is waited for so long; whom only this plan found without one, the next may already act on.
+    /// Plans wake-ups for the placement timeouts. For a pod that only this plan found unschedulable, the next plan may act
+    /// immediately.
     pub(super) fn wake_for_placement_timeout(&mut self) {
         let settings = settings::settings(&self.record.spec, SurgeRule::Allowed, self.is_first_deployment());
         let waits = [settings.placement_patience, settings.auto_reschedule.map(|auto| auto.delay)];
@@ -251,7 +252,7 @@ impl Planning<'_> {
         }
     }
 
-    /// A pod without a health check becomes ready by time alone, and a gate becomes overdue.
+    /// Plans a wake-up for when a pod becomes ready by time alone, or a gate is overdue.
     fn wake_for_readiness(&mut self) {
         let mains = self.plan.slots.iter().enumerate().map(|(index, slot)| (slot, self.observed(index)));
         let nexts = self
@@ -268,12 +269,11 @@ impl Planning<'_> {
     }
 }
 
-/// Since when pods are without a place.
 fn times_unplaced(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
     slots.iter().flat_map(Slot::pods).map(|pod| pod.unplaced_since).filter(|since| since.happened())
 }
 
-/// Something of it may exist: it was ordered somewhere.
+/// Whether the pod may exist on a node.
 fn is_made(status: InstanceStatus) -> bool {
     match status {
         InstanceStatus::Unplaced | InstanceStatus::Moving => false,

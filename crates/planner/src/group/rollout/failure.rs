@@ -1,4 +1,4 @@
-//! Says what a release that failed leads to: it is held, and people are told what they can do, or it is taken back.
+//! Handles a failed rollout: it is paused with a text that names the remedies, or rolled back.
 
 use contract::record::Slot;
 use contract::report::PodFacts;
@@ -9,14 +9,14 @@ use super::settings::drain_policy;
 use crate::rollout::controller::{Cause, Failure, Release};
 
 impl Planning<'_> {
-    /// Adds to a failure what is known of it now: later it may not be known any more.
+    /// Adds the details to a failure now, because they may be gone later.
     pub(super) fn explain(&self, release: &mut Release) {
         if let Some(failure) = release.failure.as_mut().filter(|failure| failure.why.is_empty()) {
             failure.why = self.failure_detail(failure).unwrap_or_default();
         }
     }
 
-    /// What is known of the first instance that failed.
+    /// Details about the first failed instance.
     fn failure_detail(&self, failure: &Failure) -> Option<String> {
         let first = failure.slots.first()?;
         let index = usize::try_from(first.saturating_sub(1)).ok()?;
@@ -50,13 +50,13 @@ impl Planning<'_> {
         Some(if failure.slots.len() == 1 { failure_detail } else { format!("instance {first}: {failure_detail}") })
     }
 
-    /// Why it finds no place; a leader that has made no plan yet knows what the group says of who is not upgraded.
+    /// Why the pod is unschedulable. A new leader has no reasons yet and uses the group's last error.
     fn unschedulable_reason(&self, pod: &Slot) -> String {
         let stuck = Some(self.record.last_error.as_str()).filter(|said| is_about_stuck(said));
         if pod.why.is_empty() { stuck.unwrap_or_default().to_owned() } else { pod.why.clone() }
     }
 
-    /// The failure, and what can be done about it.
+    /// The failure and what the user can do.
     pub(super) fn set_paused_error(&mut self, release: &Release) {
         let Some(failure) = &release.failure else { return };
         let mut remedies = vec!["resume goes on with it"];
@@ -72,14 +72,13 @@ impl Planning<'_> {
         }
     }
 
-    /// The failure is over: so is what was said about it.
     pub(super) fn clear_paused_error(&mut self) {
         if is_about_held(&self.record.last_error) {
             self.record.to_mut().last_error.clear();
         }
     }
 
-    /// The group goes back to what completed last. The release toward that starts with the next plan.
+    /// Returns to the last completed revision. The rollout towards it starts with the next plan.
     pub(super) fn roll_back_release(&mut self, release: &Release) {
         let (Some(proven), Some(failure)) = (self.completed_version(), &release.failure) else { return };
         let instance = failure.slots.first().copied().unwrap_or(1);

@@ -1,7 +1,6 @@
-//! Gives an instance the present version: live, with the same address, or as another pod.
+//! Gives an instance the present revision: live, with the same address, or as a new pod.
 //!
-//! Unlike in a serial upgrade nothing is lost when there is no place for it: the old pod goes on, the slot says why, and it
-//! is tried again. An instance on a node that does not answer is left alone for the same reason.
+//! An unschedulable instance keeps its old pod, shows the reason and is tried again. So does an instance on a silent node.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use super::super::{InstanceStatus, Planning};
 use crate::placement::NodePreference;
 
 impl Planning<'_> {
-    /// How an instance comes to the present version. In place needs something that stands there.
+    /// How an instance gets the present revision. Updating in place needs an existing container.
     pub(in super::super) fn method(&self, index: usize) -> UpdateMethod {
         let before = &self.revision(self.plan.slots[index].version).pod;
         let method = update_method(self.record.spec.update_policy, before, &self.present.pod);
@@ -40,7 +39,7 @@ impl Planning<'_> {
         }
     }
 
-    /// False when it cannot be done now.
+    /// False if it is not possible now.
     pub(super) fn renew_instance(&mut self, index: usize) -> bool {
         if self.status(index) == InstanceStatus::Unreachable {
             self.note_stuck(index, "its node does not answer");
@@ -58,7 +57,7 @@ impl Planning<'_> {
             }
             (UpdateMethod::Live | UpdateMethod::SameAddress | UpdateMethod::Recreate, _) => self.renew(index),
         };
-        // Who is refused, or whose node does not answer, does not lack a place.
+        // A refused update or a silent node is no lack of resources.
         let is_unschedulable = !is_done && self.unschedulable.contains_key(&index);
         if is_unschedulable && !self.plan.slots[index].unplaced_since.happened() {
             self.plan.slots[index].unplaced_since = self.now;
@@ -102,7 +101,7 @@ impl Planning<'_> {
             slot.version = version;
             slot.since = now;
             slot.unplaced_since = Timestamp::NEVER;
-            // It serves all the while, whatever it was to be drained for before.
+            // It serves during the update, so an earlier drain ends.
             slot.draining = None;
             slot.fetching = None;
             return;
@@ -112,7 +111,7 @@ impl Planning<'_> {
         self.plan.slots[index].reserved_addresses = reserved_addresses;
     }
 
-    /// Nobody is stuck any more who is not stuck now.
+    /// Clears the state and text of instances that are no longer stuck.
     pub(super) fn clear_stuck(&mut self) {
         let stuck = &self.stuck;
         let placed = self.plan.slots.iter_mut().enumerate().filter(|(_, slot)| slot.node.is_some());

@@ -1,9 +1,9 @@
-//! Decides what happens to a group that names a strategy: asks the conductor and does what it says.
+//! Runs the rollout of a group with a strategy.
 //!
-//! The conductor ([`crate::rollout::controller`]) knows counts, units and revisions; here its answers become slots, and what
-//! nodes report becomes its facts. It acts only while no operation holds the lock. The surprise: it may be asked for
-//! something that cannot be done now, because the pod must be drained first or its successor finds no place. Then the slot
-//! stays as it is, and the conductor, which knows slots only, asks again.
+//! The rollout controller ([`crate::rollout::controller`]) decides from counts, units and revisions; this folder translates
+//! reports into its input ([`facts`]) and applies its actions to the slots ([`apply`]). It acts only while no operation holds
+//! the lock. An action may be impossible for now, because the pod must be drained first or its successor is unschedulable.
+//! Then the slot stays unchanged and the controller, which sees only slots, decides the same again.
 
 mod apply;
 mod drain;
@@ -32,14 +32,12 @@ use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
 use crate::rollout::release::Phase;
 
-/// Whether the pod in a slot, or surge it, is ready, and since when: it runs and is well, every gate is true, it is not
-/// being taken out of service, and it has the spec it is to have.
+/// Whether a pod is ready, and since when: it runs, is healthy, has all gates open, is not draining and has its desired spec.
 pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, observed: Option<&PodFacts>, now: Timestamp) -> Ready {
     Planning::new(facts, now).ready(slot, observed)
 }
 
-/// What a release within budgets keeps to: instances that stay available and pods there may be. By groups there are none, and
-/// what a group takes is the group.
+/// The resolved budget of a RollingUpdate: minimum available instances and maximum pods. Batch and Beta rollouts have none.
 pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
@@ -49,7 +47,7 @@ pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
 }
 
 impl Planning<'_> {
-    /// Every slot as it is: who comes and goes is for the conductor to say.
+    /// Takes the slots unchanged: the controller adds and removes instances.
     pub(super) fn load_slots(&mut self) {
         self.plan.slots = self.facts.slots.to_vec();
         self.observed_surge.resize(self.plan.slots.len(), None);
@@ -60,7 +58,7 @@ impl Planning<'_> {
         self.free_lock();
     }
 
-    /// Releases need no lock; one that was left by a serial upgrade before is given back.
+    /// A rollout needs no lock: releases one that a serial upgrade left behind.
     fn free_lock(&mut self) {
         let is_left = match self.record.operation.as_ref().map(|operation| operation.kind) {
             Some(Operation::Deploying | Operation::Scheduling | Operation::Upgrading) => true,
@@ -78,13 +76,13 @@ impl Planning<'_> {
         }
     }
 
-    /// From when on something is waited for that has been so since then: somebody may have looked past it.
+    /// When a wait starts: at `since`, or at the user's last resume if that was later.
     fn waits_from(&self, since: Timestamp) -> Timestamp {
         let resumed = self.facts.release.and_then(|release| release.resumed_at);
         resumed.map_or(since, |resumed| timestamp(resumed).max(since))
     }
 
-    /// Lets the release go on as far as it can; while something else holds the lock it is only reported.
+    /// Advances the rollout; while an operation holds the lock, it only reports.
     pub(super) fn run_rollout(&mut self, may_act: bool) {
         let surge_rule = self.surge_rule();
         let (facts, units) = self.controller_facts();
@@ -112,20 +110,20 @@ impl Planning<'_> {
         let step = |release: &Release| (release.target, release.phase, release.group);
         let is_moved = self.facts.release.is_none_or(|before| step(before) != step(&decision.release));
         if applied == Applied::Partial || (applied == Applied::Nothing && is_moved) {
-            // How far it is now is for the next plan to see.
+            // The next plan determines the new progress.
             self.wake(self.now);
         }
         self.note_completed(&decision.release);
         self.forget_former();
         if surge_rule != self.surge_rule() {
-            // The last one was turned to: budgets are those of the spec again.
+            // The last instance is being updated: from now on the budget of the spec applies.
             self.wake(self.now);
         }
         self.plan.release = Some(decision.release).filter(|release| self.facts.release != Some(release));
     }
 
-    /// The release does not go on before those have gone that are to go for good. Only a failure is remembered: whoever
-    /// answers it must find it.
+    /// Pauses the rollout until scale-down has finished. Only the failure is stored, so that a later `resume` or `skip` finds
+    /// it.
     fn pause_for_scale_down(&mut self, decision: &Decision) {
         self.report_current_state(decision);
         let Release { target, failure, excused, .. } = decision.release.clone();
@@ -134,7 +132,7 @@ impl Planning<'_> {
         self.plan.release = after.filter(|after| before != Some(after));
     }
 
-    /// The decision when not all of it could be performed: what was not ordered is no progress, and completes nothing.
+    /// The decision without the progress of actions that were not applied; it completes nothing.
     fn without_unapplied(&mut self, mut decision: Decision) -> Decision {
         let before = self.facts.release;
         let release = &mut decision.release;
@@ -144,7 +142,7 @@ impl Planning<'_> {
             release.phase = Phase::Running;
         }
         release.seen = decision.watched.0;
-        // A group that starts has its own deadline, whatever becomes of its first orders.
+        // A batch that starts has its own deadline, even if its first actions must wait.
         if before.is_some_and(|before| before.group == release.group) {
             release.progress.clone_from(&decision.watched.1);
         }
@@ -152,7 +150,7 @@ impl Planning<'_> {
         decision
     }
 
-    /// Counts without what was decided and not done.
+    /// Reports the counts without actions that were not applied.
     fn report_current_state(&mut self, decision: &Decision) {
         let (mut facts, _) = self.controller_facts();
         facts.release = Release { is_frozen: true, ..decision.release.clone() };
@@ -174,7 +172,7 @@ impl Planning<'_> {
         self.plan.report = Some(Report { status, waits_for, units, ..decision.report.clone() });
     }
 
-    /// A version nobody runs any more is forgotten, by the plan after the one that replaced its last pod.
+    /// Forgets a revision that no pod runs, one plan after its last pod was replaced.
     fn forget_former(&mut self) {
         let used = |slots: &[Slot]| -> BTreeSet<u32> {
             slots.iter().flat_map(Slot::pods).map(|pod| pod.version).chain(self.record.proven).collect()
@@ -183,7 +181,7 @@ impl Planning<'_> {
         let unused = self.record.former.keys().filter(|version| !after.contains(version));
         let (later, at_once): (Vec<u32>, Vec<u32>) = unused.partition(|version| before.contains(version));
         if !at_once.is_empty() {
-            // The conclusion does it for every record that changes.
+            // `finish` forgets it in every record that changes.
             let _ = self.record.to_mut();
         }
         if !later.is_empty() {
@@ -191,7 +189,7 @@ impl Planning<'_> {
         }
     }
 
-    /// What every instance reached is what a rollback goes back to.
+    /// A rollback returns to the revision that all instances reached.
     fn note_completed(&mut self, release: &Release) {
         let version = self.record.spec.version;
         let is_done = release.phase == Phase::Completed && release.target == version;
@@ -204,7 +202,7 @@ impl Planning<'_> {
     }
 }
 
-/// The first moment of the process's clock that is not before.
+/// Rounded up, so that a wake-up is never too early.
 fn timestamp(moment: Moment) -> Timestamp {
     let nanos = moment.as_nanos();
     Timestamp::from_millis(nanos.div_euclid(1_000_000) + i64::from(nanos.rem_euclid(1_000_000) > 0))

@@ -1,9 +1,8 @@
-//! Decides whether what is to take a pod's place can be made on its node, before anything happens to the pod (D-26).
+//! Pulls the images of the new revision before anything happens to the old pod.
 //!
-//! Whoever serves and is to be replaced serves on while its node fetches the images of the present version; only when they
-//! are there is it drained and replaced. An image that cannot be had is a failure of the release, and nobody was touched for
-//! it. The surprise: a node that says nothing about a fetch is not waited for long. It then goes as without one, and its
-//! agent still fetches before it ends what runs.
+//! A serving pod keeps serving while its node pulls the images; only then is it drained and replaced. An image that cannot be
+//! pulled fails the rollout, and no pod was touched. A node that does not report on the pull is not waited for beyond 60 s:
+//! the replacement continues, and its agent still pulls before it stops the old pod.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,11 +17,11 @@ use super::super::{InstanceStatus, Planning, number};
 use super::drain::drained_pods;
 use crate::rollout::controller::{Action, Excuse, Fetch, Release};
 
-/// A node that was asked to fetch says that it does with its next report. Some reports may be lost, and it may be starting.
+/// A node confirms a pull with its next report. Reports may be lost, and the agent may be restarting.
 const ANSWERS_WITHIN: Duration = Duration::from_secs(60);
 
 impl Planning<'_> {
-    /// The instances these actions replace whose nodes do not have the images yet; they are being fetched from now on.
+    /// The instances among these actions whose nodes lack images; starts the pulls.
     pub(super) fn instances_to_prefetch(&mut self, actions: &[Action], release: &Release) -> BTreeSet<u32> {
         let replaced: Vec<u32> = actions.iter().filter_map(|action| replaced(*action)).collect();
         let is_skipped = |instance: &u32| release.excused.get(instance) == Some(&Excuse::Skipped);
@@ -31,37 +30,37 @@ impl Planning<'_> {
         if fetching.is_empty() || self.record.spec.strategy_type() != StrategyType::Recreate {
             return fetching;
         }
-        // All of them go at once, so that nobody is down while the others only wait for an image.
+        // Recreate replaces all instances together, so that none is down while others wait for an image.
         replaced.into_iter().collect()
     }
 
-    /// Whether an instance that is to be replaced waits for its images, which are asked for if they were not.
+    /// Whether an instance waits for its images; starts the pull.
     fn must_prefetch(&mut self, instance: u32) -> bool {
         let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return false };
         index < self.plan.slots.len() && self.needs_images(index) && self.waits_for_images(index)
     }
 
-    /// Whether an upgrade without a strategy waits before it replaces an instance: the old container, healthy or not, keeps
-    /// running until the node has the images.
+    /// Whether a serial upgrade waits before it replaces an instance: the old container, healthy or not, keeps running until
+    /// the node has the images.
     pub(in super::super) fn pulls_first(&mut self, index: usize) -> bool {
         let is_running = self.status(index) == InstanceStatus::Running;
         is_running && self.can_fetch(index) && self.waits_for_images(index)
     }
 
-    /// The error of a node that cannot pull the images of the present version for an instance it is to replace.
+    /// The error of a node that cannot pull the images of the present revision.
     pub(in super::super) fn pull_error(&self, index: usize) -> Option<String> {
         self.fetch_request(&self.plan.slots[index])?;
         let said = self.fetch_report(self.observed(index)).filter(|said| said.state == FetchState::Hopeless)?;
         Some(said.error.clone())
     }
 
-    /// Whether the node does not have the images of the present version yet. Asks for them if they were not asked for.
+    /// Whether the node lacks images of the present revision. Starts the pull.
     fn waits_for_images(&mut self, index: usize) -> bool {
         let asked = self.fetch_request(&self.plan.slots[index]);
         let said = asked.and_then(|_| self.fetch_report(self.observed(index))).map(|it| it.state);
         match (said, asked) {
             (Some(FetchState::Here), _) => false,
-            // How long that may take is for the deadline of the release to say.
+            // The deadline of the rollout limits the wait.
             (Some(FetchState::Coming | FetchState::Hopeless), _) => true,
             (None, Some(Fetching { since, .. })) => {
                 let until = since + ANSWERS_WITHIN;
@@ -79,10 +78,10 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether an instance serves, and what takes its place is made of something its node may not have.
+    /// Whether an instance serves and its successor has images that the node may lack.
     fn needs_images(&self, index: usize) -> bool {
         let (slot, observed) = (&self.plan.slots[index], self.observed(index));
-        // Who is being drained was found to have them, or not to need them.
+        // A draining instance has its images or does not need them.
         self.can_fetch(index)
             && slot.draining.is_none()
             && self.status_of(slot, observed) != InstanceStatus::Unreachable
@@ -91,8 +90,7 @@ impl Planning<'_> {
             && !matches!(self.method(index), UpdateMethod::Live | UpdateMethod::Refused { .. })
     }
 
-    /// Whether the agent of an instance that shall run can fetch ahead, and the present version has images that the
-    /// instance does not run.
+    /// Whether the agent can pull ahead, the instance is to run, and the present revision has other images.
     fn can_fetch(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
         let candidate = slot.node.as_ref().and_then(|node| self.candidate(node));
@@ -102,23 +100,22 @@ impl Planning<'_> {
             && self.present.pod.images().any(|image| !before.contains(image))
     }
 
-    /// What its node is asked to fetch for a pod, when that is still what is wanted.
+    /// The pull that was requested for a pod, if it is for the present revision.
     pub(in super::super) fn fetch_request(&self, slot: &Slot) -> Option<Fetching> {
         slot.fetching.filter(|fetching| fetching.version == self.record.spec.version)
     }
 
-    /// What a node says about fetching the present version.
+    /// The node's report on pulling the present revision.
     pub(in super::super) fn fetch_report<'a>(&self, observed: Option<&'a PodFacts>) -> Option<&'a Fetched> {
         observed?.fetched.as_ref().filter(|fetched| fetched.version == self.record.spec.version)
     }
 
-    /// What a node says of an image it cannot get for a pod, or to take its place.
+    /// The error of a node about an image of the pod or its successor.
     pub(super) fn image_error<'a>(&self, observed: &'a PodFacts) -> &'a str {
         let ahead = self.fetch_report(Some(observed)).filter(|said| said.state == FetchState::Hopeless);
         ahead.map_or(&observed.last_error, |said| &said.error)
     }
 
-    /// What the conductor is told of it.
     pub(super) fn fetch_facts(&self, slot: &Slot, observed: Option<&PodFacts>) -> Fetch {
         match (self.fetch_request(slot), self.fetch_report(observed).map(|said| said.state)) {
             (None, _) => Fetch::Unasked,
@@ -127,7 +124,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Nothing is fetched for those that are not to be replaced any more, or by another version.
+    /// Cancels pulls for instances that are no longer to be replaced, or by another revision.
     pub(super) fn cancel_prefetch(&mut self, wanted: &[Action]) {
         let wanted: BTreeSet<u32> = wanted.iter().filter_map(|action| replaced(*action)).collect();
         let version = self.record.spec.version;
@@ -142,11 +139,11 @@ impl Planning<'_> {
     }
 }
 
-/// The instance whose pod another one is to follow.
+/// The instance whose pod the action replaces by one that does not exist yet.
 fn replaced(action: Action) -> Option<u32> {
     match action {
         Action::Renew(_) | Action::Retire(_) => Some(drained_pods(action).0),
-        // What takes over runs already, or nothing does.
+        // The successor runs already, or there is none.
         Action::Promote(_)
         | Action::Remove(_)
         | Action::Drop(_)

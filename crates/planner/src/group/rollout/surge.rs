@@ -1,20 +1,20 @@
-//! Makes slots of the pods surge others while places are sought, and puts them back.
+//! Turns surge pods into slots of their own while pods are replaced and placed, and back.
 //!
-//! Whoever repairs knows slots and nothing of instances with two pods. So the second pods come after all the instances for
-//! that time, and only this file knows whose they are.
+//! [`super::super::replace`] handles one pod per slot. Meanwhile surge pods follow the instances: instances 1, 2 and 3 with a
+//! surge pod of 2 become the slots 1, 2, 3, 2'.
 
 use contract::record::{Filling, Slot};
 
 use super::super::Planning;
 
 impl Planning<'_> {
-    /// The instance a slot stands for, also while pods surge others are slots of their own.
+    /// The index of the instance that a slot belongs to, also while surge pods are slots of their own.
     pub(in super::super) fn instance(&self, index: usize) -> usize {
         let instances = self.plan.slots.len() - self.surge_owners.len();
         index.checked_sub(instances).and_then(|at| self.surge_owners.get(at).copied()).unwrap_or(index)
     }
 
-    /// What the next pod of an instance is told apart by: neither of those it has is called so.
+    /// The drift counter for the next pod of an instance: higher than those of its pods, so names are unique.
     pub(in super::super) fn next_drift(&self, index: usize) -> u32 {
         let instance = self.instance(index);
         let instances = self.plan.slots.len() - self.surge_owners.len();
@@ -24,13 +24,13 @@ impl Planning<'_> {
         surge.map_or(main.drift, |surge| surge.drift.max(main.drift)) + 1
     }
 
-    /// Makes slots of the pods surge others, so that they are kept alive like all.
+    /// Appends the surge pods to the slots.
     pub(in super::super) fn flatten_surge(&mut self) {
         let instances = self.plan.slots.len();
         self.observed.resize(instances, None);
         let taken = |(index, slot): (usize, &mut Slot)| {
             let mut next = *slot.next.take()?;
-            // What is asked of an instance is asked of both its pods: the second must not forget it by taking over.
+            // Requests apply to both pods: the surge pod must not lose them when it takes over.
             next.target = slot.target;
             (next.starts_requested, next.restarts_requested) = (slot.starts_requested, slot.restarts_requested);
             Some((index, next))
@@ -43,7 +43,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Puts them back surge their instances; numbers beyond the last instance are given up.
+    /// Moves the surge pods back to their instances and drops trailing free numbers.
     pub(in super::super) fn unflatten_surge(&mut self) {
         let instances = self.plan.slots.len() - self.surge_owners.len();
         let pods = self.plan.slots.split_off(instances);
@@ -54,7 +54,7 @@ impl Planning<'_> {
             self.assign_units();
             self.wake_for_placement_timeout();
         }
-        // As long as something of it may be somewhere, what its next pod must not be called is remembered.
+        // The drift counter of a free number is kept while a pod of it may exist on a node.
         let is_done_waiting = |slot: &Slot| slot.filling == Filling::Nothing && slot.leaves.is_none();
         while self.facts.strays == 0 && self.plan.slots.last().is_some_and(is_done_waiting) {
             self.plan.slots.pop();
