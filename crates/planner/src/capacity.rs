@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_counted_node_by_node() {
+    fn capacity_is_counted_node_by_node() {
         let nodes = nodes(&[need(0, 0), need(35, 0), need(95, 0)]);
         assert_eq!(most(&nodes, &[], need(30, 0)), Some(5), "three and two; what is left over does not add up");
         assert_eq!(most(&nodes, &[], need(30, 500)), Some(4), "CPU counts too");
@@ -80,13 +80,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_needed_is_no_limit() {
+    fn a_resource_that_is_not_needed_is_no_limit() {
         assert_eq!(most(&nodes(&[need(100, 0)]), &[], need(0, 250)), Some(4));
         assert!(fits(&nodes(&[need(100, 1_000)]), [], Need::default(), u64::MAX));
     }
 
     #[test]
-    fn the_room_of_the_present_instances_counts_as_free_on_their_node() {
+    fn resources_of_present_instances_count_as_free_on_their_node() {
         let nodes = nodes(&[need(100, 1_000), need(90, 0)]);
         assert_eq!(most(&nodes, &[], need(50, 0)), Some(0));
         let present = [(name(0), need(25, 250)), (name(0), need(25, 250)), (name(7), need(100, 0))];
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_fits_nowhere_and_a_node_out_of_use_offers_nothing_and_spoils_nothing() {
+    fn an_unusable_node_contributes_nothing() {
         assert_eq!(most(&BTreeMap::new(), &[], need(0, 0)), None);
         let free = || nodes(&[need(0, 0), need(0, 0)]);
         for change in [
@@ -110,7 +110,7 @@ mod tests {
         cordoned.values_mut().take(1).for_each(|candidate| candidate.cordon = Some("cordoned".to_owned()));
         assert_eq!(most(&cordoned, &[], need(50, 0)), Some(2));
         cordoned.values_mut().for_each(|candidate| candidate.used = need(50, 0));
-        assert_eq!(most(&cordoned, &[(name(0), need(50, 0))], need(50, 0)), Some(2), "who is there may stay");
+        assert_eq!(most(&cordoned, &[(name(0), need(50, 0))], need(50, 0)), Some(2), "present instances may stay");
         let overfull = nodes(&[need(200, 0)]);
         assert_eq!(most(&overfull, &[], need(50, 0)), Some(0));
     }

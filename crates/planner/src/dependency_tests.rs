@@ -81,21 +81,21 @@ fn only_pairs(pairs: Vec<Pair>) -> DependencyPlan {
 }
 
 #[test]
-fn every_place_that_needs_it_gets_it_at_once_in_the_order_of_places() {
+fn every_place_that_needs_the_pod_gets_it_immediately() {
     let world = world(0, &[pair("b", "x", 0, 1)], &[place("b", "y"), place("a", "x"), place("b", "x")]);
     let expected = vec![pair("a", "x", 0, 9), pair("b", "x", 0, 1), pair("b", "y", 0, 9)];
     assert_eq!(world.plan(9), only_pairs(expected));
 }
 
 #[test]
-fn what_is_as_it_should_be_is_left_alone() {
+fn a_plan_without_differences_changes_nothing() {
     let pairs = [pair("a", "x", 0, 1), pair("b", "x", 0, 1)];
     let world = world(0, &pairs, &[place("a", "x"), place("b", "x")]);
     assert_eq!(world.plan(1_000_000), only_pairs(pairs.to_vec()));
 }
 
 #[test]
-fn a_pair_nothing_needs_goes_after_the_grace_and_not_before() {
+fn an_unneeded_pair_is_removed_after_the_idle_timeout() {
     let mut world = world(0, &[pair("a", "x", 0, 1)], &[]);
     let first = world.plan(50);
     assert_eq!(first.pairs, [idle(50, pair("a", "x", 0, 1))]);
@@ -106,13 +106,13 @@ fn a_pair_nothing_needs_goes_after_the_grace_and_not_before() {
 }
 
 #[test]
-fn a_pair_that_is_needed_again_is_not_idle_any_more() {
+fn a_pair_that_is_needed_again_is_not_idle() {
     let world = world(0, &[idle(50, pair("a", "x", 0, 1))], &[place("a", "x")]);
     assert_eq!(world.plan(1_000), only_pairs(vec![pair("a", "x", 0, 1)]), "however long it was idle");
 }
 
 #[test]
-fn a_pair_on_a_lost_node_stays_while_it_is_needed_and_its_grace_lasts() {
+fn a_pair_on_a_lost_node_stays_until_the_idle_timeout() {
     let mut needed = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
     needed.lose("a");
     assert_eq!(needed.plan(9_000), only_pairs(vec![pair("a", "x", 0, 1)]));
@@ -123,7 +123,7 @@ fn a_pair_on_a_lost_node_stays_while_it_is_needed_and_its_grace_lasts() {
 }
 
 #[test]
-fn a_new_version_goes_from_pair_to_pair() {
+fn a_new_version_updates_one_pair_after_another() {
     let places = [place("a", "x"), place("b", "x"), place("c", "x")];
     let mut world = world(1, &[pair("a", "x", 0, 1), pair("b", "x", 0, 1), pair("c", "x", 0, 1)], &places);
     let first = world.plan(50);
@@ -138,11 +138,11 @@ fn a_new_version_goes_from_pair_to_pair() {
     world.pairs = world.plan(80).pairs;
     let last = world.plan(90);
     assert_eq!(last.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 1, 80)]);
-    assert_eq!(last.record.map(|record| record.former), Some(BTreeMap::new()), "nobody runs the version before");
+    assert_eq!(last.record.map(|record| record.former), Some(BTreeMap::new()), "no pair runs the previous version");
 }
 
 #[test]
-fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_lost() {
+fn an_update_skips_a_pair_that_times_out_or_whose_node_is_lost() {
     let places = [place("a", "x"), place("b", "x")];
     let mut world = world(1, &[pair("a", "x", 1, 50), pair("b", "x", 0, 1)], &places);
     for bad in [
@@ -160,7 +160,7 @@ fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_
 }
 
 #[test]
-fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
+fn an_update_waits_for_a_new_pair() {
     let mut world = world(1, &[pair("a", "x", 0, 1)], &[place("a", "x"), place("b", "x")]);
     let plan = world.plan(50);
     assert_eq!(plan.pairs, [pair("a", "x", 0, 1), pair("b", "x", 1, 50)]);
@@ -171,7 +171,7 @@ fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
 }
 
 #[test]
-fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
+fn a_deleted_pod_stays_while_it_is_needed() {
     let mut world = world(0, &[pair("a", "x", 0, 1), idle(40, pair("b", "x", 0, 1))], &[place("a", "x")]);
     world.record.delete_when_unused = true;
     assert_eq!(world.plan(50).pairs, world.pairs);
@@ -183,7 +183,7 @@ fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
 }
 
 #[test]
-fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
+fn a_deleted_pod_that_runs_nowhere_is_gone_immediately() {
     let mut world = world(0, &[], &[]);
     world.record.delete_when_unused = true;
     assert!(world.plan(60).gone);
@@ -192,7 +192,7 @@ fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
 }
 
 #[test]
-fn a_removal_takes_every_pair_needed_or_not_and_ends_when_the_nodes_let_go_or_the_time_is_over() {
+fn a_forced_removal_ends_when_all_nodes_confirm_or_at_the_timeout() {
     let mut world = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
     world.record.removing_since = Some(at(50));
     let leaving = DependencyPlan { wake_at: Some(at(650)), ..DependencyPlan::default() };

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_between_slashes_is_searched_for() {
+    fn a_value_between_slashes_is_a_regular_expression() {
         let test = constraint("constraint:node!=/^n[12]$/");
         assert!(test.matches("n1") && !test.matches("n3") && !test.equal);
         assert!(constraint("constraint:node==/b/").matches("abc"));
@@ -158,13 +158,13 @@ mod tests {
     }
 
     #[test]
-    fn a_tilde_makes_a_wish() {
+    fn a_tilde_makes_an_expression_soft() {
         assert!(Expression::parse("constraint:node!=~n1").is_soft());
         assert!(!Expression::parse("constraint:node!=n1").is_soft());
     }
 
     #[test]
-    fn what_cannot_be_read_is_kept_as_a_reason() {
+    fn an_invalid_expression_keeps_its_reason() {
         for text in ["", "group==default", "constraint:group", "constraint:=x", "reschedule:on==x", "constraint:a==/(/"]
         {
             assert!(matches!(Expression::parse(text).kind(), ExpressionKind::Unreadable(_)), "{text}");

@@ -53,14 +53,14 @@ mod tests {
     }
 
     #[test]
-    fn a_new_leader_overrules_any_count_of_the_old_one() {
+    fn a_higher_term_wins_over_any_generation() {
         assert_eq!(check(fence(5, 900), fence(6, 1), false), FenceCheck::Accept);
         assert_eq!(check(fence(6, 1), fence(5, 901), false), FenceCheck::Stale);
         assert_eq!(check(fence(6, 1), fence(5, 901), true), FenceCheck::Stale);
     }
 
     #[test]
-    fn within_a_term_the_count_decides() {
+    fn within_a_term_the_generation_decides() {
         assert_eq!(check(fence(5, 1), fence(5, 2), false), FenceCheck::Accept);
         assert_eq!(check(fence(5, 2), fence(5, 1), false), FenceCheck::Stale);
     }
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn another_store_is_known_by_its_name_and_a_restored_one_goes_by_both() {
+    fn a_foreign_store_is_recognised_by_name_and_a_restored_store_has_both_names() {
         let stores = |names: &[&str]| -> Stores { names.iter().map(|&name| name.to_owned()).collect() };
         assert!(is_foreign(&stores(&["a"]), &stores(&["b"])));
         assert!(!is_foreign(&stores(&["a"]), &stores(&["a", "b"])));

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_tell_the_last_start_and_the_last_end() {
+    fn a_report_contains_the_last_start_and_the_last_stop() {
         let start = Transition { container: 0, happened: Happened::Start, at: at(5) };
         assert_eq!(reported(&pod(RunState::Success, true, at(5), Timestamp::NEVER)), [start]);
         assert_eq!(reported(&pod(RunState::Success, true, at(5), at(4))), [start, stop(4)]);
@@ -67,19 +67,19 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_vanished_while_it_ran_ended_when_that_was_seen() {
+    fn a_container_that_vanished_while_running_stops_when_the_leader_notices() {
         let ran = pod(RunState::Success, true, at(5), Timestamp::NEVER);
         let missing = PodFacts { state: RunState::Missing, ..Default::default() };
         assert_eq!(vanished(Some(&ran), None, at(9)), [stop(9)]);
         assert_eq!(vanished(Some(&ran), Some(&missing), at(9)), [stop(9)]);
         let ended = pod(RunState::Exit, false, at(5), at(6));
-        assert_eq!(vanished(Some(&ended), None, at(9)), [], "its end was told by the engine");
+        assert_eq!(vanished(Some(&ended), None, at(9)), [], "the engine reported its exit");
         assert_eq!(vanished(Some(&ran), Some(&ran), at(9)), []);
         assert_eq!(vanished(None, None, at(9)), []);
     }
 
     #[test]
-    fn an_agent_that_has_not_looked_yet_ends_nothing() {
+    fn a_report_without_an_inventory_stops_nothing() {
         let ran = pod(RunState::Success, true, at(5), Timestamp::NEVER);
         assert_eq!(vanished(Some(&ran), Some(&PodFacts::default()), at(9)), []);
     }

@@ -198,20 +198,11 @@ pub fn next_action(input: &InstanceInput<'_>, now: Timestamp) -> InstanceAction 
         return replacement(input, surplus, now).unwrap_or_else(remove);
     }
     for desired in &input.desired {
-        match next_of_pod(input, desired, now) {
-            InstanceAction::Nothing => {}
-            InstanceAction::WaitUntil(time) => wait = earlier(wait, time),
-            action @ (InstanceAction::PullImage(_)
-            | InstanceAction::Create(_)
-            | InstanceAction::Replace { .. }
-            | InstanceAction::Update { .. }
-            | InstanceAction::Start { .. }
-            | InstanceAction::Stop { .. }
-            | InstanceAction::Remove { .. }
-            | InstanceAction::ReadExit { .. }
-            | InstanceAction::CrashLooping(_)
-            | InstanceAction::Recovered(_)
-            | InstanceAction::RequestDone { .. }) => return action,
+        let action = next_of_pod(input, desired, now);
+        if let InstanceAction::WaitUntil(time) = action {
+            wait = earlier(wait, time);
+        } else if action != InstanceAction::Nothing {
+            return action;
         }
     }
     wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
@@ -287,22 +278,12 @@ fn next_of_pod(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timesta
             None => next_of_absent(input, desired, identity, now),
             Some(container) => next_with_live_update(input, desired, container, now),
         };
-        match next {
-            InstanceAction::Nothing => {}
-            // Containers are created in index order: one that waits delays the creation of the following ones.
-            InstanceAction::Create(_) if wait.is_some() => {}
-            InstanceAction::WaitUntil(time) => wait = earlier(wait, time),
-            action @ (InstanceAction::PullImage(_)
-            | InstanceAction::Create(_)
-            | InstanceAction::Replace { .. }
-            | InstanceAction::Update { .. }
-            | InstanceAction::Start { .. }
-            | InstanceAction::Stop { .. }
-            | InstanceAction::Remove { .. }
-            | InstanceAction::ReadExit { .. }
-            | InstanceAction::CrashLooping(_)
-            | InstanceAction::Recovered(_)
-            | InstanceAction::RequestDone { .. }) => return action,
+        // Containers are created in index order: one that waits delays the creation of the following ones.
+        let is_blocked = wait.is_some() && matches!(next, InstanceAction::Create(_));
+        if let InstanceAction::WaitUntil(time) = next {
+            wait = earlier(wait, time);
+        } else if next != InstanceAction::Nothing && !is_blocked {
+            return next;
         }
     }
     if has_request(desired) {
@@ -431,20 +412,13 @@ fn next_with_live_update(
     if now >= live.retry_at {
         return InstanceAction::Update { id: container.id.to_owned(), identity: container.identity.clone() };
     }
-    match next_of_present(input, desired, container, now) {
-        InstanceAction::Nothing => InstanceAction::WaitUntil(live.retry_at),
-        InstanceAction::WaitUntil(time) => InstanceAction::WaitUntil(time.min(live.retry_at)),
-        action @ (InstanceAction::PullImage(_)
-        | InstanceAction::Create(_)
-        | InstanceAction::Replace { .. }
-        | InstanceAction::Update { .. }
-        | InstanceAction::Start { .. }
-        | InstanceAction::Stop { .. }
-        | InstanceAction::Remove { .. }
-        | InstanceAction::ReadExit { .. }
-        | InstanceAction::CrashLooping(_)
-        | InstanceAction::Recovered(_)
-        | InstanceAction::RequestDone { .. }) => action,
+    let next = next_of_present(input, desired, container, now);
+    if let InstanceAction::WaitUntil(time) = next {
+        InstanceAction::WaitUntil(time.min(live.retry_at))
+    } else if next == InstanceAction::Nothing {
+        InstanceAction::WaitUntil(live.retry_at)
+    } else {
+        next
     }
 }
 

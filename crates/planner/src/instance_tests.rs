@@ -227,7 +227,7 @@ fn maintenance_holds_automatic_restarts_and_nothing_else() {
 }
 
 #[test]
-fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_alone() {
+fn while_the_guard_is_off_a_missing_container_is_left_even_without_a_leader() {
     let mut missing = facts().want("a.v1-i1-d0", 1).remember(|memory| memory.created = true);
     missing.recreate_at = at(90);
     missing.switches.hold_missing = true;
@@ -242,7 +242,7 @@ fn while_the_guard_sleeps_a_missing_container_is_left_even_by_an_agent_that_is_a
 }
 
 #[test]
-fn the_brakes_hold_instances_and_dependency_pods_each_in_their_own_way() {
+fn switches_apply_differently_to_instances_and_dependency_pods() {
     let (instance, dependency) = ("a.v1-i1-d0", "d-n1-a.v1-i0-d0");
     let ended = |id: &str| facts().want(id, 1).see("x", id, 0, Activity::Exited);
     let missing = |id: &str| Facts { recreate_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
@@ -265,10 +265,10 @@ fn the_brakes_hold_instances_and_dependency_pods_each_in_their_own_way() {
 }
 
 #[test]
-fn a_dependency_pod_that_vanished_is_made_again_at_once_also_when_it_is_bound_to_its_data() {
+fn a_missing_dependency_pod_is_recreated_immediately_even_if_stateful() {
     let id = "d-n1-a.v1-i0-d0";
     let missing = facts().want(id, 1).remember(|m| m.created = true);
-    assert_eq!(missing.next(), create(id, 0), "nobody is waited for");
+    assert_eq!(missing.next(), create(id, 0), "without waiting for the scheduler");
     assert_eq!(missing.stateful().next(), create(id, 0));
     let refused = facts().want(id, 1).remember(|m| (m.created, m.retry_at) = (true, at(110)));
     assert_eq!(refused.next(), InstanceAction::WaitUntil(at(110)));
@@ -282,13 +282,13 @@ fn a_dependency_pod_that_vanished_is_made_again_at_once_also_when_it_is_bound_to
 }
 
 #[test]
-fn a_start_somebody_asked_for_starts_what_is_down_and_counts_once() {
+fn a_requested_start_starts_stopped_containers_and_counts_once() {
     let id = "a.v1-i1-d0";
     let down = || facts().want(id, 1).policy(RestartPolicy::Never).asked(1, 0).see("x", id, 0, Activity::Exited);
     let wished = |m: &mut Memory| m.stopped_by_order = BTreeSet::from([0]);
     assert_eq!(down().remember(wished).next(), start("x", id, 0, Timestamp::NEVER), "counted when it is answered");
     let braked = down().remember(wished).switch(|b| (b.hold_restarts, b.paused) = (true, true));
-    assert_eq!(braked.next(), start("x", id, 0, Timestamp::NEVER), "somebody's wish is no restart by itself");
+    assert_eq!(braked.next(), start("x", id, 0, Timestamp::NEVER), "a requested start is no automatic restart");
     let up = facts().want(id, 1).asked(1, 0).see("x", id, 0, Activity::Running);
     assert_eq!(up.next(), request_done(id, 0, Timestamp::NEVER), "it ran already: nothing to do or to count");
     assert_eq!(up.started(61).next(), request_done(id, 1, at(100)));
@@ -298,7 +298,7 @@ fn a_start_somebody_asked_for_starts_what_is_down_and_counts_once() {
 }
 
 #[test]
-fn a_start_that_can_do_nothing_is_answered_all_the_same() {
+fn a_requested_start_without_effect_is_confirmed() {
     let id = "a.v1-i1-d0";
     let refused = facts().want(id, 1).asked(1, 0).remember(|m| {
         (m.stopped_by_order, m.retry_at) = (BTreeSet::from([0]), at(110));
@@ -310,7 +310,7 @@ fn a_start_that_can_do_nothing_is_answered_all_the_same() {
 }
 
 #[test]
-fn a_restart_ends_and_starts_each_container_in_turn_and_counts_once() {
+fn a_restart_stops_and_starts_each_container_in_turn_and_counts_once() {
     let id = "a.v1-i1-d0";
     let two = |first, second| facts().want(id, 2).asked(0, 1).see("x", id, 0, first).see("y", id, 1, second);
     assert_eq!(two(Activity::Running, Activity::Running).next(), stop("x"));
@@ -327,7 +327,7 @@ fn a_restart_ends_and_starts_each_container_in_turn_and_counts_once() {
 }
 
 #[test]
-fn a_restart_is_obeyed_whatever_the_policy_the_budget_and_the_brakes_say() {
+fn a_requested_restart_ignores_policy_restart_limit_and_switches() {
     let id = "a.v1-i1-d0";
     let down = facts().want(id, 1).policy(RestartPolicy::Never).asked(0, 1).see("x", id, 0, Activity::Exited);
     let spent = down.remember(|m| m.is_crash_looping = true).switch(|b| b.hold_restarts = true);
@@ -335,7 +335,7 @@ fn a_restart_is_obeyed_whatever_the_policy_the_budget_and_the_brakes_say() {
 }
 
 #[test]
-fn an_end_after_the_restart_is_the_policys_business_again() {
+fn an_exit_after_the_restart_is_handled_by_the_policy() {
     let id = "a.v1-i1-d0";
     let ended = || facts().want(id, 1).asked(0, 1).see("x", id, 0, Activity::Exited).started(61);
     assert_eq!(ended().next(), start("x", id, 1, at(100)));
@@ -352,7 +352,7 @@ fn a_stop_wins_over_a_restart() {
 }
 
 #[test]
-fn a_new_pod_is_made_and_what_was_asked_of_its_forerunner_is_answered_by_that() {
+fn a_new_pod_confirms_the_requests_to_its_predecessor() {
     let id = "a.v1-i1-d1";
     let never = |m: &mut Memory| m.requested_at = Timestamp::NEVER;
     assert_eq!(facts().want(id, 1).asked(2, 3).remember(never).next(), create(id, 0));
@@ -361,20 +361,20 @@ fn a_new_pod_is_made_and_what_was_asked_of_its_forerunner_is_answered_by_that() 
 }
 
 #[test]
-fn what_is_not_ordered_goes_before_anything_is_created() {
+fn surplus_containers_are_removed_before_others_are_created() {
     let upgrade = facts().want("a.v2-i1-d0", 2).see("old", "a.v1-i1-d0", 0, Activity::Running);
     assert_eq!(upgrade.next(), remove("old"));
     assert_eq!(facts().see("old", "a.v1-i1-d0", 0, Activity::Exited).next(), remove("old"));
 }
 
 #[test]
-fn two_ordered_versions_stand_side_by_side() {
+fn two_desired_versions_run_side_by_side() {
     let surge = facts().want("a.v1-i1-d0", 1).want("a.v2-i1-d0", 1).see("old", "a.v1-i1-d0", 0, Activity::Running);
     assert_eq!(surge.next(), create("a.v2-i1-d0", 0));
 }
 
 #[test]
-fn of_two_containers_of_a_kind_the_running_one_stays_then_the_older() {
+fn of_duplicate_containers_the_running_one_stays_then_the_older() {
     let id = "a.v1-i1-d0";
     let pair = facts().want(id, 1).see("x", id, 0, Activity::Exited).see("y", id, 0, Activity::Running);
     assert_eq!(pair.next(), remove("x"));
@@ -383,7 +383,7 @@ fn of_two_containers_of_a_kind_the_running_one_stays_then_the_older() {
 }
 
 #[test]
-fn containers_of_a_pod_are_made_in_index_order_and_a_waiting_one_holds_the_rest_back() {
+fn containers_are_created_in_index_order_and_a_waiting_one_delays_the_rest() {
     let id = "a.v1-i1-d0";
     assert_eq!(facts().want(id, 3).next(), create(id, 0));
     assert_eq!(facts().want(id, 3).see("x", id, 0, Activity::Running).next(), create(id, 1));
@@ -393,21 +393,21 @@ fn containers_of_a_pod_are_made_in_index_order_and_a_waiting_one_holds_the_rest_
 }
 
 #[test]
-fn a_container_beyond_the_spec_goes() {
+fn a_container_beyond_the_spec_is_removed() {
     let id = "a.v1-i1-d0";
     let facts = facts().want(id, 1).see("x", id, 0, Activity::Running).see("y", id, 1, Activity::Running);
     assert_eq!(facts.next(), remove("y"));
 }
 
 #[test]
-fn a_made_container_is_started_without_being_counted() {
+fn a_created_container_is_started_without_being_counted() {
     let id = "a.v1-i1-d0";
     let made = facts().want(id, 1).see("x", id, 0, Activity::Created);
     assert_eq!(made.next(), start("x", id, 0, Timestamp::NEVER));
 }
 
 #[test]
-fn an_ended_container_is_restarted_at_once_and_counted() {
+fn an_exited_container_is_restarted_immediately_and_counted() {
     let id = "a.v1-i1-d0";
     let ended = facts().want(id, 1).remember(|m| m.created = true).see("x", id, 0, Activity::Exited);
     assert_eq!(ended.next(), start("x", id, 1, at(100)));
@@ -415,7 +415,7 @@ fn an_ended_container_is_restarted_at_once_and_counted() {
 }
 
 #[test]
-fn a_stop_by_order_ends_it_and_a_later_start_ignores_policy_and_budget() {
+fn a_start_after_an_ordered_stop_ignores_policy_and_restart_limit() {
     let id = "a.v1-i1-d0";
     let ordered = facts().want(id, 1).stopped().see("x", id, 0, Activity::Running);
     assert_eq!(ordered.next(), stop("x"));
@@ -433,12 +433,12 @@ fn a_stop_by_order_ends_it_and_a_later_start_ignores_policy_and_budget() {
 }
 
 #[test]
-fn a_stopped_pod_without_containers_is_not_made() {
+fn a_stopped_pod_without_containers_is_not_created() {
     assert_eq!(facts().want("a.v1-i1-d0", 1).stopped().next(), InstanceAction::Nothing);
 }
 
 #[test]
-fn a_vanished_container_is_left_to_the_scheduler_until_nobody_answers() {
+fn a_missing_container_is_left_to_the_scheduler_until_the_timeout() {
     let id = "a.v1-i1-d0";
     let mut missing = facts().want(id, 1).remember(|m| m.created = true);
     missing.recreate_at = at(160);
@@ -449,14 +449,14 @@ fn a_vanished_container_is_left_to_the_scheduler_until_nobody_answers() {
 }
 
 #[test]
-fn a_refused_create_waits_for_its_time() {
+fn a_refused_create_is_retried_after_the_back_off() {
     let refused = facts().want("a.v1-i1-d0", 1).remember(|m| m.retry_at = at(110));
     assert_eq!(refused.next(), InstanceAction::WaitUntil(at(110)));
     assert_eq!(refused.next_at(at(110)), create("a.v1-i1-d0", 0));
 }
 
 #[test]
-fn what_was_made_from_another_spec_goes_first() {
+fn containers_created_from_another_spec_are_removed_first() {
     let id = "a.v1-i1-d0";
     let outdated = facts().want(id, 1).remember(|m| m.outdated = true).see("x", id, 0, Activity::Running);
     assert_eq!(outdated.next(), remove("x"));
@@ -477,7 +477,7 @@ fn only_what_reaches_the_engine_makes_other_containers() {
 }
 
 #[test]
-fn a_container_stuck_on_its_way_out_is_removed_again() {
+fn a_container_stuck_in_removal_is_removed_again() {
     let id = "a.v1-i1-d0";
     assert_eq!(facts().want(id, 1).see("x", id, 0, Activity::Leaving).next(), remove("x"));
 }
@@ -556,7 +556,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn every_lane_comes_to_rest_and_then_holds_only_what_is_ordered(mut facts in any_facts()) {
+    fn every_instance_converges_to_its_desired_pods(mut facts in any_facts()) {
         let mut made = 0;
         let mut steps = 0;
         loop {
@@ -573,7 +573,7 @@ proptest! {
             }
             perform(&mut facts, next, &mut made);
             steps += 1;
-            prop_assert!(steps < 40, "the lane never rests");
+            prop_assert!(steps < 40, "the instance never converges");
         }
         let mut kinds: Vec<&Identity> = facts.observed.iter().map(|seen| &seen.1).collect();
         kinds.sort();

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_listener_calls_nobody_lost() {
+    fn a_new_leader_declares_no_node_lost() {
         let node = heartbeats(Some(0), 1_000);
         assert_eq!(check(node, &TIMEOUTS, at(1_001)).liveness, Liveness::Suspect);
         assert_eq!(check(node, &TIMEOUTS, at(1_001)).recheck_at, Some(at(1_030)));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_heard_while_nobody_was_is_no_silence() {
+    fn time_without_any_report_is_no_silence_of_a_node() {
         let node = Heartbeats { blind_until: at(1_000), ..heartbeats(Some(500), 0) };
         assert_eq!(check(node, &TIMEOUTS, at(1_299)).liveness, Liveness::Suspect);
         assert_eq!(check(node, &TIMEOUTS, at(1_299)).recheck_at, Some(at(1_300)));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_known_only_from_the_store_is_unknown_until_it_had_its_time() {
+    fn a_node_without_a_report_is_unknown_until_the_timeout() {
         let node = heartbeats(None, 1_000);
         assert_eq!(check(node, &TIMEOUTS, at(1_299)).liveness, Liveness::Unknown);
         assert_eq!(check(node, &TIMEOUTS, at(1_300)).liveness, Liveness::Lost);

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_is_told_once_with_the_end_of_the_container() {
+    fn a_restart_is_reported_once_with_the_exit_time() {
         let happened = incidents_between(&facts(0, false), &facts(1, false));
         assert_eq!(happened, [Occurrence { incident: Incident::Down, at: Timestamp::from_millis(7_000) }]);
         assert!(incidents_between(&facts(1, false), &facts(1, false)).is_empty());
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_somebody_asked_for_is_not_told() {
+    fn a_requested_restart_is_not_reported() {
         let asked = |starts_done, restarts_done| PodFacts { starts_done, restarts_done, ..facts(1, false) };
         assert!(incidents_between(&facts(0, false), &asked(1, 0)).is_empty());
         assert!(incidents_between(&facts(0, false), &asked(0, 1)).is_empty());
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_is_missed_when_nothing_that_is_stored_is_as_new_as_its_end() {
+    fn a_restart_is_missed_if_its_exit_is_newer_than_all_stored_events() {
         let down = Occurrence { incident: Incident::Down, at: at(7) };
         assert_eq!(missed(&facts(1, false), None), Some(down));
         assert_eq!(missed(&facts(1, false), Some(at(6))), Some(down));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn attempts_of_a_crash_loop_are_not_told_one_by_one() {
+    fn attempts_of_a_crash_loop_are_not_reported_one_by_one() {
         let looping = |restarts| PodFacts { is_crash_looping: true, ..facts(restarts, false) };
         assert_eq!(incidents(&facts(2, false), &looping(3)), [Incident::Down], "the last immediate restart");
         assert!(incidents_between(&looping(3), &looping(4)).is_empty());
@@ -180,12 +180,12 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_named_even_when_the_engine_forgot_it() {
+    fn an_oom_kill_is_reported_even_if_the_engine_forgot_it() {
         assert_eq!(incidents(&facts(0, true), &facts(1, false)), [Incident::DownWithOom]);
     }
 
     #[test]
-    fn who_was_let_go_stands_so_until_it_is_forgiven_or_leaves() {
+    fn a_crash_loop_persists_until_recovery_or_removal() {
         let gone = PodFacts { is_crash_looping: true, ..facts(3, false) };
         let reportable_at =
             |facts: &PodFacts| reportable_at(Condition::CrashLooping, facts, &on_network(""), POLL, at(9));
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_missed_only_on_a_network_that_gives_one() {
+    fn an_address_is_expected_only_on_a_network_that_assigns_one() {
         let lost = |facts: &PodFacts, network: &str| {
             reportable_at(Condition::LostAddress, facts, &on_network(network), POLL, at(9))
         };

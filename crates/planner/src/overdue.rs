@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_loop_is_overdue_at_once_and_a_long_run_ends_it() {
+    fn a_crash_loop_is_overdue_immediately_and_a_long_run_ends_it() {
         let looping = |restarts| PodFacts { restarts, ..running(HealthState::None) };
         assert_eq!(look(looping(2), 8).1, None);
         let why = look(looping(3), 8).1;

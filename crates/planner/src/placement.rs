@@ -205,7 +205,7 @@ impl<'a> Placer<'a> {
             load.used = load.used.plus(need);
             load.siblings += 1;
         });
-        Ok(self.ranking.name(number).expect("a node that was looked at has a name").clone())
+        Ok(self.ranking.name(number).expect("an examined node has a name").clone())
     }
 
     /// The ranking does not contain siblings, so nodes with siblings are examined first.
@@ -369,9 +369,9 @@ fn exclusions(
     let mut reasons = BTreeSet::new();
     match candidate.liveness {
         Liveness::Alive => {}
-        Liveness::Suspect => drop(reasons.insert("not heard lately".to_owned())),
+        Liveness::Suspect => drop(reasons.insert("suspect (no recent report)".to_owned())),
         Liveness::Lost => drop(reasons.insert("lost".to_owned())),
-        Liveness::Unknown => drop(reasons.insert("not heard yet".to_owned())),
+        Liveness::Unknown => drop(reasons.insert("unknown (no report yet)".to_owned())),
     }
     match candidate.engine {
         EngineState::Up => {}

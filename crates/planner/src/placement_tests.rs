@@ -76,7 +76,7 @@ fn siblings_are_spread_before_nodes_are_filled() {
 }
 
 #[test]
-fn constraints_choose_nodes_and_wishes_give_way() {
+fn hard_expressions_filter_and_soft_ones_yield() {
     let mut nodes = nodes(&["a", "b"]);
     nodes.get_mut(&name("b")).expect("a host").facts.labels.clear();
     let first = |filters: &[&str]| place_all(&nodes, &pod_spec(0, filters, "i"), 1).remove(0);
@@ -92,13 +92,13 @@ fn constraints_choose_nodes_and_wishes_give_way() {
 }
 
 #[test]
-fn an_expression_that_cannot_be_read_is_a_reason() {
+fn an_invalid_expression_is_a_reason() {
     let error = place_all(&nodes(&["a"]), &pod_spec(0, &["group==default"], "i"), 1).remove(0).expect_err("no place");
     assert!(error.contains("a: group==default cannot be read"), "{error}");
 }
 
 #[test]
-fn affinity_looks_at_what_is_placed_there() {
+fn affinity_compares_placed_pods() {
     let nodes = nodes(&["a", "b"]);
     for (filter, expected) in
         [("affinity:image==redis*", "b"), ("affinity:image!=redis*", "a"), ("affinity:container==other.*", "b")]
@@ -138,7 +138,7 @@ fn a_cordoned_node_gets_nothing_new_and_says_why() {
 }
 
 #[test]
-fn who_is_bound_to_a_cordoned_node_stays_there() {
+fn a_pinned_pod_stays_on_a_cordoned_node() {
     let mut nodes = nodes(&["a", "b"]);
     nodes.get_mut(&name("a")).expect("a host").cordon = Some("cordoned".to_owned());
     let pod = pod_spec(600 << 20, &[], "i");
@@ -161,7 +161,7 @@ fn every_reason_of_every_node_is_named() {
     let pod = pod_spec(512 << 20, &["constraint:group==default"], "i");
     assert_eq!(
         place_all(&nodes, &pod, 1),
-        [Err("no node fits: a: cpu 0.500 cores short, memory 512 MiB short; b: not heard lately; \
+        [Err("no node fits: a: cpu 0.500 cores short, memory 512 MiB short; b: suspect (no recent report); \
               c: constraint:group==default not met, its engine is down; d: lost"
             .to_owned())]
     );
@@ -183,7 +183,7 @@ fn a_pin_is_a_condition_and_an_avoided_node_is_the_last_resort() {
 }
 
 #[test]
-fn a_preferred_node_is_taken_unless_another_meets_wishes_it_does_not() {
+fn a_preferred_node_is_taken_unless_another_meets_more_soft_expressions() {
     let mut nodes = nodes(&["a", "b", "c"]);
     nodes.get_mut(&name("b")).expect("a host").facts.labels.clear();
     let first = |filters: &[&str], prefer: &str, siblings: &[(&str, u32)]| {
@@ -197,13 +197,13 @@ fn a_preferred_node_is_taken_unless_another_meets_wishes_it_does_not() {
     };
     assert_eq!(first(&[], "c", &[("c", 5)]), "ca", "even with siblings there, but not without room");
     assert_eq!(first(&["constraint:group==~default"], "b", &[]), "ac", "others meet the wish");
-    assert_eq!(first(&["constraint:group==~x"], "b", &[]), "ba", "nobody meets the wish");
+    assert_eq!(first(&["constraint:group==~x"], "b", &[]), "ba", "no node meets the soft expression");
     assert_eq!(first(&["constraint:group==default"], "b", &[]), "ac", "a condition is a condition");
     assert_eq!(first(&[], "unknown", &[]), "ab");
 }
 
 #[test]
-fn who_looks_for_another_place_is_no_sibling_of_its_own() {
+fn a_pod_that_is_placed_again_is_no_sibling_of_itself() {
     let nodes = nodes(&["a", "b"]);
     let siblings = BTreeMap::from([(name("a"), 1), (name("b"), 1)]);
     let mut placer = Placer::new(on(&nodes, &NoPods), &[], Need::default(), &siblings);
@@ -212,7 +212,7 @@ fn who_looks_for_another_place_is_no_sibling_of_its_own() {
 }
 
 prop_compose! {
-    fn any_host()(memory in 0_u64..4_096, cpu in 0_u64..16_000, used in 0_u64..2_048, alive in 0_u8..5, group in any::<bool>())
+    fn any_node_candidate()(memory in 0_u64..4_096, cpu in 0_u64..16_000, used in 0_u64..2_048, alive in 0_u8..5, group in any::<bool>())
         -> Candidate
     {
         let mut made = candidate(memory * MIB, cpu);
@@ -228,8 +228,8 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn no_node_is_given_more_than_it_has_and_nobody_is_left_without_a_reason(
-        nodes in proptest::collection::vec(any_host(), 0..8),
+    fn no_node_exceeds_its_capacity_and_every_failure_has_a_reason(
+        nodes in proptest::collection::vec(any_node_candidate(), 0..8),
         memory in 0_i64..1_024,
         count in 1_usize..40,
         constrained in any::<bool>(),
@@ -261,7 +261,7 @@ proptest! {
 
     #[test]
     fn the_same_nodes_in_any_order_give_the_same_places(
-        nodes in proptest::collection::vec(any_host(), 0..8).prop_map(|nodes| nodes.into_iter().enumerate().collect::<Vec<_>>()),
+        nodes in proptest::collection::vec(any_node_candidate(), 0..8).prop_map(|nodes| nodes.into_iter().enumerate().collect::<Vec<_>>()),
         shuffled in Just(()).prop_perturb(|(), mut random| random.next_u64()),
         memory in 0_i64..1_024,
     ) {
@@ -275,9 +275,9 @@ proptest! {
     }
 
     #[test]
-    fn looking_at_few_nodes_in_a_kept_order_chooses_as_looking_at_all_of_them(
-        before in proptest::collection::vec(any_host(), 1..12),
-        after in proptest::collection::vec(any_host(), 12),
+    fn the_ranking_chooses_like_an_examination_of_all_nodes(
+        before in proptest::collection::vec(any_node_candidate(), 1..12),
+        after in proptest::collection::vec(any_node_candidate(), 12),
         changed in proptest::collection::vec(any::<bool>(), 12),
         siblings in proptest::collection::vec(0_u32..3, 12),
         memory in 0_i64..1_024,

@@ -29,11 +29,11 @@ fn settle(claims: &mut Claims) -> Vec<GroupName> {
 }
 
 #[test]
-fn the_first_has_the_port_and_the_second_is_told_which() {
+fn the_first_group_owns_the_port_and_the_second_gets_an_error() {
     let mut claims = Claims::default();
     assert_eq!(arrive(&mut claims, 1, 1, &[9001, 9002]), Vec::<u16>::new());
     assert_eq!(arrive(&mut claims, 2, 2, &[9003, 9002, 9001]), [9002, 9001]);
-    assert_eq!(claims.owner(9003), None, "nobody gets a part");
+    assert_eq!(claims.owner(9003), None, "no group gets a part");
     assert_eq!(
         sentence("g2", &[9002, 9001]),
         "Cannot start podgroup g2, some ports like [9002 9001] were alerady in used!"
@@ -43,7 +43,7 @@ fn the_first_has_the_port_and_the_second_is_told_which() {
 }
 
 #[test]
-fn a_freed_port_goes_to_who_waits_longest_and_to_one_only() {
+fn a_freed_port_goes_to_the_group_that_waits_longest() {
     let mut claims = Claims::default();
     arrive(&mut claims, 1, 1, &[9001]);
     arrive(&mut claims, 3, 2, &[9001]);
@@ -59,7 +59,7 @@ fn a_freed_port_goes_to_who_waits_longest_and_to_one_only() {
 }
 
 #[test]
-fn of_two_old_records_with_one_port_the_older_group_has_it() {
+fn of_two_old_records_with_one_port_the_older_group_owns_it() {
     let mut claims = Claims::default();
     claims.set(&group(2), claim(1, &[9001], false));
     claims.set(&group(1), claim(2, &[9001], false));
@@ -70,7 +70,7 @@ fn of_two_old_records_with_one_port_the_older_group_has_it() {
 
 proptest! {
     #[test]
-    fn whatever_comes_and_goes_a_port_has_one_owner_that_keeps_it(
+    fn a_port_has_one_owner_that_keeps_it(
         steps in prop::collection::vec((0_usize..5, prop::collection::btree_set(1_u16..6, 0..4)), 1..40)
     ) {
         let mut claims = Claims::default();

@@ -112,11 +112,15 @@ pub fn decide(
 
 /// The back-off of a crash-looping pod after `restarts` restarts: 1, 2, 4 … 256, 300 s, each up to a quarter shorter.
 fn wait(pod: &PodId, restarts: u32, limits: RestartLimits) -> Duration {
-    let doublings = restarts.saturating_sub(limits.most).min(16);
-    let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
+    let longest = back_off(FIRST_WAIT, restarts.saturating_sub(limits.most), LONGEST_WAIT);
     // Jitter spreads pods that one outage stopped together. It only shortens: 5 min is the maximum.
     let thousandths = Digest::of(&(pod, restarts)).number() % 251;
     longest - longest / 1000 * u32::try_from(thousandths).unwrap_or(0)
+}
+
+/// `first`, doubled `doublings` times, at most `longest`.
+pub(crate) fn back_off(first: Duration, doublings: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << doublings.min(16)).min(longest)
 }
 
 /// The count after one more start.
@@ -157,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn never_and_a_wanted_stop_stay_down() {
+    fn never_and_an_ordered_stop_are_not_restarted() {
         let ended = end(1, at(0));
         assert_eq!(after(RestartPolicy::Never, ended, RestartCount::default(), at(0)), RestartDecision::LeaveStopped);
         for policy in [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail] {
@@ -180,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn three_restarts_come_at_once_and_the_fourth_after_about_a_second() {
+    fn three_restarts_are_immediate_and_the_fourth_follows_after_about_a_second() {
         let mut past = RestartCount::default();
         for second in 0..3 {
             match after(RestartPolicy::Always, end(0, at(second)), past, at(second)) {
@@ -191,7 +195,7 @@ mod tests {
         assert_eq!(past, history(3, at(2)));
         let RestartDecision::BackOff { until, history } = after(RestartPolicy::Always, end(0, at(3)), past, at(3))
         else {
-            panic!("a fourth restart at once")
+            panic!("a fourth immediate restart")
         };
         assert!(until > at(3) && until <= at(4), "{until}");
         assert_eq!(history.restarts, 4);
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_excused_end_is_repaired_without_being_counted() {
+    fn an_excused_exit_is_repaired_without_being_counted() {
         let ended = ContainerExit { excused: true, ..end(137, at(5)) };
         let past = history(3, at(0));
         assert_eq!(after(RestartPolicy::Always, ended, past, at(5)), RestartDecision::Restart(past));

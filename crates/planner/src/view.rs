@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_that_found_no_place_is_shown_at_the_instance_and_not_at_the_group() {
+    fn a_failed_move_is_shown_at_the_instance_and_not_at_the_group() {
         let slot = Slot { not_moved: "it stays on a: no node fits".to_owned(), ..Slot::default() };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), None);
         assert_eq!(facts.last_error, slot.not_moved);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_wanted_is_success_and_healthy() {
+    fn a_group_without_instances_is_successful_and_healthy() {
         let whole = group_status([]);
         assert_eq!(
             (whole.state, whole.health, whole.last_error.as_str()),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_instance_speaks_whatever_its_number() {
+    fn the_worst_instance_determines_the_status() {
         let pods = [pod(RunState::Success, "old"), pod(RunState::Error, "no image"), pod(RunState::Exit, "")];
         let forward = group_status(&pods);
         let backward = group_status(pods.iter().rev());
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_without_a_place_says_why() {
+    fn an_unschedulable_instance_shows_the_reason() {
         let slot = Slot { why: "no node fits: there is no node".to_owned(), ..Default::default() };
         let facts = pod_facts(&slot, None, None);
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_instance_says_what_is_missing_and_why_it_is_left() {
+    fn a_missing_instance_shows_why_it_is_not_recreated() {
         let slot = Slot { why: "the guard sleeps".to_owned(), ..Default::default() };
         let facts = pod_facts(&slot, Some(&pod(RunState::Missing, "no such container")), None);
         assert_eq!(facts.last_error, "no such container; the guard sleeps");

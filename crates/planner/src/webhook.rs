@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schedule_is_walked_and_then_given_up() {
+    fn the_notifier_gives_up_after_the_last_delay() {
         let schedule = Schedule::default();
         let waits: Vec<_> = (1..=7).map(|attempt| schedule.after_failure(attempt, 0)).collect();
         let again = |seconds| AfterFailure::RetryIn(Duration::from_secs(seconds));
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_cannot_be_end_in_an_answer() {
+    fn impossible_attempt_numbers_are_handled() {
         let schedule = Schedule::default();
         assert_eq!(schedule.after_failure(0, 0), AfterFailure::RetryIn(Duration::from_secs(5)));
         assert_eq!(schedule.after_failure(u64::MAX, 0), AfterFailure::GiveUp);

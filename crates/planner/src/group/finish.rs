@@ -147,7 +147,7 @@ impl Planning<'_> {
             | Operation::Removing => return,
         };
         let done = operation.next.saturating_sub(1);
-        let text = format!("the {word} ended at its time limit: it came to instance {done} of {}", operation.last);
+        let text = format!("the {word} ended at its time limit: it reached instance {done} of {}", operation.last);
         self.record.to_mut().last_error = text;
     }
 

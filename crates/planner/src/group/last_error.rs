@@ -19,20 +19,20 @@ pub(super) fn failing_prefix(index: usize) -> String {
     format!("instance {}{FAILS}", number(index))
 }
 
-pub(super) fn is_about_failing(said: &str) -> bool {
-    said.starts_with("instance ") && said.contains(FAILS)
+pub(super) fn is_about_failing(text: &str) -> bool {
+    text.starts_with("instance ") && text.contains(FAILS)
 }
 
-pub(super) fn is_about_stuck(said: &str) -> bool {
-    said.starts_with("instance ") && said.contains(NOT_UPGRADED)
+pub(super) fn is_about_stuck(text: &str) -> bool {
+    text.starts_with("instance ") && text.contains(NOT_UPGRADED)
 }
 
-pub(super) fn is_about_held(said: &str) -> bool {
-    said.starts_with(HELD)
+pub(super) fn is_about_held(text: &str) -> bool {
+    text.starts_with(HELD)
 }
 
 /// The text is empty or the planner's own.
-pub(super) fn is_planner_text(said: &str) -> bool {
-    let is_own = is_about_stuck(said) || is_about_held(said) || is_about_failing(said) || said.starts_with(UNFINISHED);
-    said.is_empty() || is_own
+pub(super) fn is_planner_text(text: &str) -> bool {
+    let is_own = is_about_stuck(text) || is_about_held(text) || is_about_failing(text) || text.starts_with(UNFINISHED);
+    text.is_empty() || is_own
 }

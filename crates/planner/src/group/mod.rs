@@ -43,7 +43,6 @@ use contract::time::Timestamp;
 
 pub use self::classify::InstanceStatus;
 pub use self::durability::decided;
-pub use self::replace::wait_after;
 use self::reservations::Reservations;
 pub use self::rollout::{limits, readiness};
 pub use self::update_method::{UpdateMethod, update_method};
@@ -372,6 +371,11 @@ fn forget_pod(slot: &mut Slot) {
 
 fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+/// The index of an instance number; none for 0, which is no instance.
+fn index_of(number: u32) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1)
 }
 
 #[cfg(test)]

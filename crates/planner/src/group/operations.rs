@@ -10,7 +10,7 @@ use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::readiness::InstanceReadiness;
-use super::{InstanceStatus, Planning, number};
+use super::{InstanceStatus, Planning, index_of, number};
 
 /// How long an operation waits for an instance that it has processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +81,7 @@ impl Planning<'_> {
     pub(super) fn next_instance(&self) -> Option<(OperationRecord, usize)> {
         let operation = self.record.operation.as_ref()?;
         let next = operation.next.max(1);
-        let index = usize::try_from(next - 1).ok()?;
+        let index = index_of(next)?;
         (next <= operation.last && index < self.plan.slots.len()).then(|| (operation.clone(), index))
     }
 

@@ -16,13 +16,14 @@ use contract::time::Timestamp;
 use super::reservations::{ExtraConstraint, PlacementRequest};
 use super::{InstanceStatus, Planning, forget_pod, number};
 use crate::placement::NodePreference;
+use crate::restart;
 
 const FIRST_WAIT: Duration = Duration::from_secs(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 /// The back-off after this many failures in a row.
-pub fn wait_after(failures: u32) -> Duration {
-    FIRST_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(LONGEST_WAIT)
+pub(super) fn wait_after(failures: u32) -> Duration {
+    restart::back_off(FIRST_WAIT, failures.saturating_sub(1), LONGEST_WAIT)
 }
 
 impl Planning<'_> {
@@ -141,7 +142,7 @@ impl Planning<'_> {
         } else if slot.target == TargetState::Stop {
             return;
         } else if self.revision(slot.version).pod.stateful {
-            format!("its container on node {node} is missing; a stateful instance is not made anew")
+            format!("its container on node {node} is missing; a stateful instance is not recreated")
         } else {
             format!("its container on node {node} is missing and the guard sleeps")
         };

@@ -80,7 +80,7 @@ impl<'a> Reservations<'a> {
             let placer = self.open(request, revision);
             self.placers.insert(request.clone(), placer);
         }
-        let placer = self.placers.get_mut(request).expect("it was just made");
+        let placer = self.placers.get_mut(request).expect("the placer was just created");
         let node = placer.place(wish)?;
         let kept = Adjustment::Keep(node.clone(), revision.need);
         self.placers.iter_mut().filter(|(other, _)| *other != request).for_each(|(_, placer)| kept.apply(placer));

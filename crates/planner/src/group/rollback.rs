@@ -99,7 +99,8 @@ impl Planning<'_> {
         };
         if let Some(fetching) = self.fetch_request(slot).filter(|_| self.is_outdated(slot)) {
             // The image is present and only resources are missing, which says nothing about the revision.
-            let is_here = self.fetch_report(self.observed(first)).is_some_and(|said| said.state == FetchState::Here);
+            let is_here =
+                self.fetch_report(self.observed(first)).is_some_and(|report| report.state == FetchState::Here);
             return (!is_here).then(|| operation(fetching.since));
         }
         match self.readiness_of(first) {
@@ -220,9 +221,9 @@ impl Planning<'_> {
         if self.is_outdated(&self.plan.slots[index]) {
             return self.note_stuck(index, &why);
         }
-        let (start, said) = (failing_prefix(index), &self.record.last_error);
+        let (start, last_error) = (failing_prefix(index), &self.record.last_error);
         // The number of attempts grows; the first text is kept.
-        if said.starts_with(&start) || !is_planner_text(said) {
+        if last_error.starts_with(&start) || !is_planner_text(last_error) {
             return;
         }
         let kept: Vec<u32> = self.outdated().map(number).collect();

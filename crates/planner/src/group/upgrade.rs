@@ -26,7 +26,7 @@ impl Planning<'_> {
         self.roll_back_if_bad();
         self.pause_if_failing();
         let outdated: Vec<usize> = self.outdated().collect();
-        let waits_for = outdated.first().and_then(|first| self.last_under_way(first + 1));
+        let waits_for = outdated.first().and_then(|first| self.last_unfinished(first + 1));
         let mut looked_at = 0;
         for index in outdated {
             if self.paused_at.is_some_and(|failing| failing < index) {
@@ -72,7 +72,7 @@ impl Planning<'_> {
 
     /// The highest instance from there on that the previous patch took down and that is not up yet. The upgrade waits for it
     /// as long as the previous one would have; plans a wake-up for that time.
-    fn last_under_way(&mut self, from: usize) -> Option<usize> {
+    fn last_unfinished(&mut self, from: usize) -> Option<usize> {
         let last = (from..self.plan.slots.len()).rev().find(|index| self.comes_up_until(*index).is_some())?;
         let until = self.comes_up_until(last)?;
         self.wake(until);
@@ -235,8 +235,8 @@ impl Planning<'_> {
         let version = self.record.spec.version;
         self.stuck.insert(index, format!("it is not upgraded to version {version}: {sentence}"));
         // The reasons change with every byte of free memory; the first ones are kept.
-        let (start, said) = (stuck_prefix(index), &self.record.last_error);
-        if !said.starts_with(&start) && is_planner_text(said) {
+        let (start, last_error) = (stuck_prefix(index), &self.record.last_error);
+        if !last_error.starts_with(&start) && is_planner_text(last_error) {
             self.record.to_mut().last_error = format!("{start} to version {version}: {sentence}");
         }
     }

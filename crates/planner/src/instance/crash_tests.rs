@@ -14,7 +14,7 @@ fn looping(restarts: u32) -> Facts {
 }
 
 #[test]
-fn how_a_container_ended_is_read_before_it_is_started_again_or_left() {
+fn an_exit_is_read_before_the_container_is_restarted_or_left() {
     let read = InstanceAction::ReadExit { id: "x".to_owned() };
     let unread = |facts: Facts| facts.remember(|m| m.ends_read.clear());
     assert_eq!(unread(ended(0)).next(), read);
@@ -51,7 +51,7 @@ fn a_crash_loop_is_over_when_all_containers_ran_for_ten_minutes() {
 }
 
 #[test]
-fn a_crash_loop_is_over_when_the_container_ended_as_its_policy_wants() {
+fn a_crash_loop_is_over_when_the_container_exited_as_its_policy_expects() {
     let done = looping(7).policy(RestartPolicy::OnFail).exit_code(0);
     assert_eq!(done.next(), InstanceAction::Recovered(pod(A)));
     assert_eq!(looping(7).policy(RestartPolicy::Never).next(), InstanceAction::Recovered(pod(A)));

@@ -16,7 +16,7 @@ fn update(id: &str, of: &str) -> InstanceAction {
 }
 
 #[test]
-fn what_runs_is_not_removed_before_the_images_of_its_successor_are_here() {
+fn a_running_pod_stays_until_the_images_of_its_successor_are_present() {
     let input = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
     assert_eq!(input().lacks("web:2", 0).next(), pull("web:2"));
     assert_eq!(input().images(Images::Pulling).next(), InstanceAction::Nothing);
@@ -30,7 +30,7 @@ fn what_runs_is_not_removed_before_the_images_of_its_successor_are_here() {
 }
 
 #[test]
-fn what_takes_a_pods_place_is_fetched_ahead_and_holds_nothing_up() {
+fn images_of_the_successor_are_pulled_ahead_without_delaying_other_actions() {
     let missing = |retry_at: i64| Images::Missing { image: "web:2".to_owned(), retry_at: at(retry_at) };
     let input =
         |next_images: Images, activity| facts().want(OLD, 1).next_images(next_images).see("x", OLD, 0, activity);
@@ -44,7 +44,7 @@ fn what_takes_a_pods_place_is_fetched_ahead_and_holds_nothing_up() {
 }
 
 #[test]
-fn what_is_not_ordered_goes_as_soon_as_one_of_two_successors_can_be_made() {
+fn a_surplus_pod_is_removed_when_one_of_two_successors_can_be_created() {
     let input = facts().want("a.v1-i1-d1", 1).want(NEW, 1).lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
     assert_eq!(input.next(), remove("x"));
     let neither = facts().want("a.v1-i1-d1", 1).lacks("web:1", 0).want(NEW, 1).lacks("web:2", 0);
@@ -52,13 +52,13 @@ fn what_is_not_ordered_goes_as_soon_as_one_of_two_successors_can_be_made() {
 }
 
 #[test]
-fn a_start_asked_of_a_pod_whose_image_cannot_be_had_is_answered() {
+fn a_requested_start_of_a_pod_without_its_image_is_confirmed() {
     let input = facts().want(NEW, 1).asked(1, 0).lacks("web:2", 160).see("x", OLD, 0, Activity::Running);
     assert_eq!(input.next(), request_done(NEW, 0, Timestamp::NEVER));
 }
 
 #[test]
-fn what_does_not_run_is_removed_at_once_and_creation_fetches_what_it_lacks() {
+fn a_pod_that_does_not_run_is_removed_without_waiting_for_images() {
     for activity in [Activity::Exited, Activity::Created, Activity::Leaving] {
         assert_eq!(facts().want(NEW, 1).lacks("web:2", 160).see("x", OLD, 0, activity).next(), remove("x"));
     }
@@ -67,7 +67,7 @@ fn what_does_not_run_is_removed_at_once_and_creation_fetches_what_it_lacks() {
 }
 
 #[test]
-fn an_instance_that_has_no_successor_here_is_removed_whatever_is_being_fetched() {
+fn a_pod_without_a_successor_is_removed_whatever_is_being_pulled() {
     assert_eq!(facts().see("x", OLD, 0, Activity::Running).next(), remove("x"));
     let stopped = facts().want(NEW, 1).stopped().lacks("web:2", 0).see("x", OLD, 0, Activity::Running);
     assert_eq!(stopped.next(), remove("x"));
@@ -76,7 +76,7 @@ fn an_instance_that_has_no_successor_here_is_removed_whatever_is_being_fetched()
 }
 
 #[test]
-fn of_two_pods_side_by_side_one_is_started_again_while_the_other_waits_for_its_image() {
+fn the_current_pod_is_restarted_while_the_surge_pod_waits_for_its_image() {
     let input = facts().want(OLD, 1).remember(|memory| memory.created = true).want(NEW, 2);
     let input = input.see("x", OLD, 0, Activity::Running);
     assert_eq!(input.next(), create(NEW, 0), "all images are here");
@@ -89,14 +89,14 @@ fn of_two_pods_side_by_side_one_is_started_again_while_the_other_waits_for_its_i
 }
 
 #[test]
-fn a_refused_creation_of_one_pod_holds_the_other_back_in_nothing() {
+fn a_refused_create_of_one_pod_does_not_delay_the_other() {
     let input = facts().want(OLD, 1).remember(|memory| memory.created = true);
     let input = input.want(NEW, 1).remember(|memory| memory.retry_at = at(500));
     assert_eq!(input.see("x", OLD, 0, Activity::Exited).next(), start("x", OLD, 1, at(100)));
 }
 
 #[test]
-fn a_standing_container_gets_its_limits_whatever_it_does() {
+fn an_existing_container_gets_new_limits_in_any_state() {
     for activity in [Activity::Running, Activity::Exited, Activity::Created] {
         let input = facts().want(OLD, 1).live("two", 0).see("x", OLD, 0, activity);
         assert_eq!(input.next(), update("x", OLD), "{activity:?}");
@@ -108,7 +108,7 @@ fn a_standing_container_gets_its_limits_whatever_it_does() {
 }
 
 #[test]
-fn a_refused_update_waits_and_holds_nothing_else_up() {
+fn a_refused_update_is_retried_without_delaying_other_actions() {
     let input = || facts().want(OLD, 1).live("two", 160);
     assert_eq!(input().see("x", OLD, 0, Activity::Running).next(), InstanceAction::WaitUntil(at(160)));
     assert_eq!(input().see("x", OLD, 0, Activity::Running).next_at(at(160)), update("x", OLD));
@@ -116,7 +116,7 @@ fn a_refused_update_waits_and_holds_nothing_else_up() {
 }
 
 #[test]
-fn only_other_limits_can_be_given_to_standing_containers() {
+fn only_limits_of_existing_containers_can_be_updated() {
     let change = |change: fn(&mut PodSpec)| {
         let (before, mut after) = (spec(1), spec(1));
         change(&mut after);
@@ -131,19 +131,19 @@ fn only_other_limits_can_be_given_to_standing_containers() {
 }
 
 #[test]
-fn one_container_takes_the_place_of_one_other_in_one_step() {
+fn one_container_replaces_one_other_in_one_action() {
     let upgrade = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
     assert_eq!(upgrade().next(), replace("x", NEW));
     assert_eq!(upgrade().stateful().next(), replace("x", NEW), "it starts when the old one has ended");
     assert_eq!(
         upgrade().switch(|switches| switches.paused = true).next(),
         replace("x", NEW),
-        "it is ordered all the same"
+        "the order has it anyway"
     );
 }
 
 #[test]
-fn what_is_not_one_for_one_goes_step_by_step() {
+fn other_replacements_take_several_actions() {
     let upgrade = || facts().want(NEW, 1).see("x", OLD, 0, Activity::Running);
     assert_eq!(upgrade().stopped().next(), remove("x"), "nothing takes its place");
     assert_eq!(upgrade().see("y", NEW, 0, Activity::Created).next(), remove("x"), "the other is made already");

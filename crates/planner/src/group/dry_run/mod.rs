@@ -55,11 +55,11 @@ impl<'a> WorkLimit<'a> {
 }
 
 /// What the group's record would do to the present instances; the record is the one after the spec is accepted.
-pub fn dry_run(facts: &GroupFacts<'_>, now: Timestamp, budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
+pub fn dry_run(facts: &GroupFacts<'_>, now: Timestamp, limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     if facts.record.spec.has_strategy() {
-        dry_run_rollout(facts, now, budget)
+        dry_run_rollout(facts, now, limit)
     } else {
-        dry_run_serial(facts, now, budget)
+        dry_run_serial(facts, now, limit)
     }
 }
 
@@ -68,28 +68,26 @@ pub fn warning_text(warning: Warning, units: &[String]) -> String {
     match warning {
         Warning::Truncated(unit) => {
             let name = units.get(unit).map_or("?", String::as_str);
-            format!("unit {name:?} gets fewer than its UnitReplicas ask for: there are not so many instances")
+            format!("unit {name:?} gets fewer instances than its UnitReplicas: the group has too few")
         }
         Warning::PercentTruncated => {
-            "units get less than their percentages: there are not so many instances".to_owned()
+            "units get less than their percentages: the group has too few instances".to_owned()
         }
-        Warning::Overflow => "units get more than their UnitReplicas ask for: there are more instances".to_owned(),
-        Warning::Unsatisfiable => {
-            "every unit is to have none, so no instance has a unit: change UnitReplicas".to_owned()
-        }
+        Warning::Overflow => "units get more than their UnitReplicas: the group has more instances".to_owned(),
+        Warning::Unsatisfiable => "no unit may have an instance: change UnitReplicas".to_owned(),
     }
 }
 
-fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
+fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     let mut planning = Planning::new(facts, now);
     planning.load_slots();
     planning.complete_moves();
-    let (told, units) = planning.controller_facts();
+    let (input, units) = planning.controller_facts();
     let mut run = DryRun::new(planning, units);
     let mut spent = Ok(());
-    let outcome = controller::plan_placing(&told, |step, slots| {
+    let outcome = controller::plan_placing(&input, |step, slots| {
         // A rollout step examines every instance about eight times and writes a number for every unit.
-        spent = budget.spend(8 * (slots.len() + told.units.len()));
+        spent = limit.spend(8 * (slots.len() + input.units.len()));
         if spent.is_err() {
             return ControlFlow::Break(());
         }
@@ -101,13 +99,14 @@ fn dry_run_rollout(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit
     });
     spent?;
     let report =
-        controller::controller(&Facts { release: Release { is_frozen: true, ..told.release.clone() }, ..told }).report;
+        controller::controller(&Facts { release: Release { is_frozen: true, ..input.release.clone() }, ..input })
+            .report;
     let serving: Vec<i64> = report.units.iter().map(|unit| unit.available).collect();
     let warnings = report.warnings.iter().map(|warning| warning_text(*warning, &run.units)).collect();
     Ok(run.view(&serving, outcome.completes, warnings))
 }
 
-fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
+fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'_>) -> Result<PlanView, Aborted> {
     let mut planning = Planning::new(facts, now);
     planning.load_slots();
     planning.complete_moves();
@@ -130,7 +129,7 @@ fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut budget: WorkLimit<
     }
     let grown = kept + i64::try_from(wanted.saturating_sub(present)).unwrap_or(0);
     for index in outdated.into_iter().filter(|index| *index < wanted) {
-        budget.spend(run.planning.plan.slots.len())?;
+        limit.spend(run.planning.plan.slots.len())?;
         let is_on = run.planning.plan.slots[index].target == TargetState::Run && runs[index];
         run.apply(&step(&[Action::Renew(number(index))], &[grown - i64::from(is_on)]));
     }

@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::record::{Filling, Slot};
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
+use super::super::rollout::instance_of;
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, number};
+use super::super::{InstanceStatus, Planning, index_of, number};
 use super::empty_view;
 use crate::placement::Need;
 use crate::rollout::controller::{self, Action};
@@ -87,12 +88,12 @@ impl<'a> DryRun<'a> {
     /// Copies the nodes of the pods to the controller's slots.
     pub(super) fn copy_nodes(&self, slots: &mut [controller::Slot]) {
         let name = |pod: Option<&Slot>| pod.and_then(|pod| Some(pod.node.as_ref()?.to_string())).unwrap_or_default();
-        for told in slots {
-            let slot = index_of(told.number).and_then(|index| self.planning.plan.slots.get(index));
-            if let Some(main) = &mut told.main {
+        for instance in slots {
+            let slot = index_of(instance.number).and_then(|index| self.planning.plan.slots.get(index));
+            if let Some(main) = &mut instance.main {
                 main.node = name(slot);
             }
-            if let Some(next) = &mut told.next {
+            if let Some(next) = &mut instance.next {
                 next.pod.node = name(slot.and_then(|slot| slot.next.as_deref()));
             }
         }
@@ -174,9 +175,9 @@ impl<'a> DryRun<'a> {
         let fewest = self.units.iter().zip(serving).map(|(unit, now)| (unit.clone(), least(unit, now))).collect();
         let mut left = MOST_REASONS;
         let unplaced = self.planning.unschedulable.iter().map(|(index, why)| {
-            let is_told = left > 0;
+            let is_listed = left > 0;
             left = left.saturating_sub(why.reasons.len());
-            let reasons = why.reasons.iter().filter(|_| is_told);
+            let reasons = why.reasons.iter().filter(|_| is_listed);
             Unplaced {
                 instance: number(*index),
                 unit: self.planning.plan.slots.get(*index).map(|slot| slot.unit.clone()).unwrap_or_default(),
@@ -187,9 +188,9 @@ impl<'a> DryRun<'a> {
         self.view.min_available = fewest;
         self.view.completes = completes && self.view.unplaced.is_empty();
         self.view.warnings = warnings;
-        let untold = self.view.unplaced.iter().filter(|it| it.nodes.is_empty()).count();
-        if left == 0 && untold > 0 {
-            self.view.warnings.push(format!("reasons are left out for {untold} instances that find no place"));
+        let unlisted = self.view.unplaced.iter().filter(|it| it.nodes.is_empty()).count();
+        if left == 0 && unlisted > 0 {
+            self.view.warnings.push(format!("reasons are omitted for {unlisted} instances that fit on no node"));
         }
         let extra = self.most.1.minus(self.before.1);
         self.view.peak_extra_pods = (self.most.0 - self.before.0).max(0);
@@ -234,23 +235,4 @@ fn load(planning: &Planning<'_>, slots: &[Slot]) -> (i64, Need) {
         .iter()
         .flat_map(Slot::pods)
         .fold((0, Need::default()), |(pods, need), pod| (pods + 1, need.plus(planning.revision(pod.version).need)))
-}
-
-fn index_of(number: u32) -> Option<usize> {
-    usize::try_from(number).ok()?.checked_sub(1)
-}
-
-fn instance_of(action: Action) -> u32 {
-    match action {
-        Action::Create { slot, .. }
-        | Action::Move { slot, .. }
-        | Action::Reassign { slot, .. }
-        | Action::Divert { slot, .. } => slot,
-        Action::Surge(number)
-        | Action::Promote(number)
-        | Action::Renew(number)
-        | Action::Drop(number)
-        | Action::Retire(number)
-        | Action::Remove(number) => number,
-    }
 }

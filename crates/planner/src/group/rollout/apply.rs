@@ -11,7 +11,7 @@ use contract::record::{Filling, Slot};
 use contract::state::TargetState;
 
 use super::super::reservations::{ExtraConstraint, PlacementRequest};
-use super::super::{Planning, forget_pod};
+use super::super::{Planning, forget_pod, index_of};
 use super::drain::drained_pods;
 use crate::placement::NodePreference;
 use crate::rollout::controller::{Action, Decision, Release};
@@ -80,7 +80,7 @@ impl Planning<'_> {
 
     /// Applies one action; false if it is not possible now.
     pub(in super::super) fn apply_action(&mut self, action: Action, units: &[String]) -> bool {
-        let at = |number: u32| usize::try_from(number.saturating_sub(1)).unwrap_or(usize::MAX);
+        let at = |number: u32| index_of(number).unwrap_or(usize::MAX);
         let named = |unit: usize| units.get(unit).cloned().unwrap_or_default();
         let (number, _) = drained_pods(action);
         if !matches!(action, Action::Create { .. }) && at(number) >= self.plan.slots.len() {

@@ -12,7 +12,7 @@ use contract::report::PodFacts;
 use contract::rollout::StrategyType;
 
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, number};
+use super::super::{InstanceStatus, Planning, index_of, number};
 use super::settings::drain_policy;
 use crate::rollout::controller::{Action, Excuse, Release};
 
@@ -52,7 +52,7 @@ impl Planning<'_> {
     /// Whether an action may be applied now; otherwise its pods are drained.
     pub(super) fn may_apply(&mut self, action: Action, release: &Release) -> bool {
         let (instance, pods) = drained_pods(action);
-        let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return true };
+        let Some(index) = index_of(instance) else { return true };
         if matches!(action, Action::Renew(_))
             && index < self.plan.slots.len()
             && self.method(index) == UpdateMethod::Live
@@ -140,8 +140,8 @@ impl Planning<'_> {
     /// Reports only those undrained instances whose pods really stop.
     pub(super) fn keep_undrained_that_left(&mut self) {
         let is_drained = |instance: &u32| {
-            let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
-            self.plan.slots.get(index).is_some_and(|slot| slot.pods().any(|pod| pod.draining.is_some()))
+            let slot = index_of(*instance).and_then(|index| self.plan.slots.get(index));
+            slot.is_some_and(|slot| slot.pods().any(|pod| pod.draining.is_some()))
         };
         let gone: BTreeSet<u32> = self.plan.undrained.iter().filter(|it| !is_drained(it)).copied().collect();
         self.plan.undrained = gone.into_iter().collect();

@@ -3,8 +3,8 @@
 use contract::record::Slot;
 use contract::report::PodFacts;
 
-use super::super::Planning;
 use super::super::last_error::{HELD, is_about_held, is_about_stuck};
+use super::super::{Planning, index_of};
 use super::settings::drain_policy;
 use crate::rollout::controller::{Cause, Failure, Release};
 
@@ -19,7 +19,7 @@ impl Planning<'_> {
     /// Details about the first failed instance.
     fn failure_detail(&self, failure: &Failure) -> Option<String> {
         let first = failure.slots.first()?;
-        let index = usize::try_from(first.saturating_sub(1)).ok()?;
+        let index = index_of(*first)?;
         let slot = self.plan.slots.get(index)?;
         let surge = slot.next.as_deref().map(|next| (next, self.observed_surge.get(index).copied().flatten()));
         let pods = || surge.into_iter().chain([(slot, self.observed(index))]);
@@ -38,11 +38,11 @@ impl Planning<'_> {
             Cause::Crashing | Cause::ImageHopeless => {
                 let exit = |(_, observed): (&Slot, Option<&PodFacts>)| observed?.last_exit();
                 let exit = (failure.cause == Cause::Crashing).then(|| pods().find_map(exit)).flatten();
-                let said = |(_, observed): (&Slot, Option<&PodFacts>)| {
+                let error = |(_, observed): (&Slot, Option<&PodFacts>)| {
                     observed.map(|observed| self.image_error(observed).to_owned())
                 };
-                let said = || pods().filter_map(said).find(|error| !error.is_empty());
-                exit.map(|exit| exit.summary()).or_else(said)
+                let error = || pods().filter_map(error).find(|error| !error.is_empty());
+                exit.map(|exit| exit.summary()).or_else(error)
             }
             Cause::DeadlineExceeded => None,
         };
@@ -52,16 +52,16 @@ impl Planning<'_> {
 
     /// Why the pod is unschedulable. A new leader has no reasons yet and uses the group's last error.
     fn unschedulable_reason(&self, pod: &Slot) -> String {
-        let stuck = Some(self.record.last_error.as_str()).filter(|said| is_about_stuck(said));
+        let stuck = Some(self.record.last_error.as_str()).filter(|text| is_about_stuck(text));
         if pod.why.is_empty() { stuck.unwrap_or_default().to_owned() } else { pod.why.clone() }
     }
 
     /// The failure and what the user can do.
     pub(super) fn set_paused_error(&mut self, release: &Release) {
         let Some(failure) = &release.failure else { return };
-        let mut remedies = vec!["resume goes on with it"];
+        let mut remedies = vec!["resume continues with it"];
         if failure.group > 0 {
-            remedies.push("skip leaves it behind");
+            remedies.push("skip continues without it");
         }
         if self.record.proven.is_some_and(|proven| proven != self.record.spec.version) {
             remedies.push("undo goes back");

@@ -26,7 +26,7 @@ use contract::time::Timestamp;
 use self::apply::Applied;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
-use crate::rollout::controller::{self, Decision, Release, Report, RolloutStatus, Verdict};
+use crate::rollout::controller::{self, Action, Decision, Release, Report, RolloutStatus, Verdict};
 use crate::rollout::limits::Limits;
 use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
@@ -44,6 +44,11 @@ pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> Limits {
     planning.plan.slots = facts.slots.to_vec();
     let style = settings::settings(spec, planning.surge_rule(), false).style;
     Limits::of(controller::strategy(style), spec.num_instances)
+}
+
+/// The number of the instance that an action is about.
+pub(super) fn instance_of(action: Action) -> u32 {
+    drain::drained_pods(action).0
 }
 
 impl Planning<'_> {

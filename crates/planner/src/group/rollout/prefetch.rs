@@ -13,7 +13,7 @@ use contract::rollout::StrategyType;
 use contract::state::TargetState;
 
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, number};
+use super::super::{InstanceStatus, Planning, index_of, number};
 use super::drain::drained_pods;
 use crate::rollout::controller::{Action, Excuse, Fetch, Release};
 
@@ -36,7 +36,7 @@ impl Planning<'_> {
 
     /// Whether an instance waits for its images; starts the pull.
     fn must_prefetch(&mut self, instance: u32) -> bool {
-        let Some(index) = usize::try_from(instance).ok().and_then(|it| it.checked_sub(1)) else { return false };
+        let Some(index) = index_of(instance) else { return false };
         index < self.plan.slots.len() && self.needs_images(index) && self.waits_for_images(index)
     }
 
@@ -50,15 +50,15 @@ impl Planning<'_> {
     /// The error of a node that cannot pull the images of the present revision.
     pub(in super::super) fn pull_error(&self, index: usize) -> Option<String> {
         self.fetch_request(&self.plan.slots[index])?;
-        let said = self.fetch_report(self.observed(index)).filter(|said| said.state == FetchState::Hopeless)?;
-        Some(said.error.clone())
+        let report = self.fetch_report(self.observed(index)).filter(|report| report.state == FetchState::Hopeless)?;
+        Some(report.error.clone())
     }
 
     /// Whether the node lacks images of the present revision. Starts the pull.
     fn waits_for_images(&mut self, index: usize) -> bool {
         let asked = self.fetch_request(&self.plan.slots[index]);
-        let said = asked.and_then(|_| self.fetch_report(self.observed(index))).map(|it| it.state);
-        match (said, asked) {
+        let report = asked.and_then(|_| self.fetch_report(self.observed(index))).map(|it| it.state);
+        match (report, asked) {
             (Some(FetchState::Here), _) => false,
             // The deadline of the rollout limits the wait.
             (Some(FetchState::Coming | FetchState::Hopeless), _) => true,
@@ -112,12 +112,12 @@ impl Planning<'_> {
 
     /// The error of a node about an image of the pod or its successor.
     pub(super) fn image_error<'a>(&self, observed: &'a PodFacts) -> &'a str {
-        let ahead = self.fetch_report(Some(observed)).filter(|said| said.state == FetchState::Hopeless);
-        ahead.map_or(&observed.last_error, |said| &said.error)
+        let ahead = self.fetch_report(Some(observed)).filter(|report| report.state == FetchState::Hopeless);
+        ahead.map_or(&observed.last_error, |report| &report.error)
     }
 
     pub(super) fn fetch_facts(&self, slot: &Slot, observed: Option<&PodFacts>) -> Fetch {
-        match (self.fetch_request(slot), self.fetch_report(observed).map(|said| said.state)) {
+        match (self.fetch_request(slot), self.fetch_report(observed).map(|report| report.state)) {
             (None, _) => Fetch::Unasked,
             (Some(_), Some(FetchState::Hopeless)) => Fetch::Hopeless,
             (Some(_), Some(FetchState::Coming | FetchState::Here) | None) => Fetch::Coming,

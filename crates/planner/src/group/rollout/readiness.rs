@@ -69,8 +69,8 @@ impl Planning<'_> {
 
     /// A time reported by a node. If the node's clock is slightly ahead, it counts as now. If it is far ahead, it is useless:
     /// then the time of the order counts.
-    fn believed(&self, slot: &Slot, told: Timestamp) -> Timestamp {
-        if told > self.now + FAR_AHEAD { slot.since } else { told.min(self.now) }
+    fn believed(&self, slot: &Slot, reported: Timestamp) -> Timestamp {
+        if reported > self.now + FAR_AHEAD { slot.since } else { reported.min(self.now) }
     }
 
     /// Whether the containers have the desired spec. A node that reports no digest is trusted, except after a live update,

@@ -1,5 +1,6 @@
-//! What becomes of an instance, bucket by bucket.
+//! What the planner does for each status of an instance.
 
+use super::super::replace::wait_after;
 use super::world::*;
 use super::*;
 
@@ -17,7 +18,7 @@ fn a_new_group_is_spread_and_its_operation_ends_when_all_run() {
 }
 
 #[test]
-fn an_operation_gives_its_lock_back_at_its_limit() {
+fn an_operation_releases_its_lock_at_its_time_limit() {
     let mut world = world(1, &["a"]);
     world.settle(0);
     assert!(!world.plan(599).finished());
@@ -25,7 +26,7 @@ fn an_operation_gives_its_lock_back_at_its_limit() {
 }
 
 #[test]
-fn an_instance_that_fits_nowhere_waits_and_says_why() {
+fn an_unschedulable_instance_waits_with_a_reason() {
     let mut world = world(1, &["a"]);
     world.record.spec.pod.filters = vec!["constraint:group==x".to_owned()];
     let plan = world.settle(0);
@@ -38,7 +39,7 @@ fn an_instance_that_fits_nowhere_waits_and_says_why() {
 }
 
 #[test]
-fn scaling_down_drops_the_highest_numbers_and_scaling_up_appends() {
+fn scaling_down_removes_the_highest_numbers_and_scaling_up_appends() {
     let mut world = world(4, &["a", "b"]).all_running();
     let before = world.slots.clone();
     world.record.spec.num_instances = 2;
@@ -50,7 +51,7 @@ fn scaling_down_drops_the_highest_numbers_and_scaling_up_appends() {
 }
 
 #[test]
-fn a_scheduling_operation_waits_for_the_surplus_to_go() {
+fn a_scheduling_operation_waits_until_surplus_pods_are_gone() {
     let mut world = world(2, &["a"]).all_running();
     world.record.operation = Some(OperationRecord::new(Operation::Scheduling, at(2)));
     world.record.spec.num_instances = 1;
@@ -62,7 +63,7 @@ fn a_scheduling_operation_waits_for_the_surplus_to_go() {
 }
 
 #[test]
-fn a_failed_create_is_tried_elsewhere_after_growing_waits() {
+fn a_failed_create_is_retried_on_other_nodes_with_back_off() {
     let mut world = world(1, &["a", "b"]);
     world.settle(0);
     world.observed = vec![reported(RunState::Error)];
@@ -72,20 +73,20 @@ fn a_failed_create_is_tried_elsewhere_after_growing_waits() {
     assert!(!world.settle(10).store);
     world.settle(11);
     assert_eq!((world.places(), world.slots[0].drift), (vec![Some("b")], 1));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.observed = vec![reported(RunState::Error)];
     assert_eq!(world.settle(12).wake_at, Some(at(32)));
     world.settle(32);
     assert_eq!((world.places(), world.slots[0].drift, world.slots[0].failures), (vec![Some("a")], 2, 2));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.observed = vec![reported(RunState::Success)];
     world.settle(33);
     assert_eq!((world.slots[0].failures, world.slots[0].why.as_str()), (0, ""));
 }
 
 #[test]
-fn a_failed_instance_starts_elsewhere_only_when_its_node_has_let_go_of_it() {
-    // Its agent goes on trying by itself: when it is sent away it may just have been made after all.
+fn a_failed_instance_starts_elsewhere_only_after_its_node_removed_it() {
+    // The agent keeps trying by itself: it may have created the pod just before the instance moves away.
     let mut world = world(1, &["a", "b"]);
     world.settle(0);
     world.observed = vec![reported(RunState::Error)];
@@ -93,7 +94,7 @@ fn a_failed_instance_starts_elsewhere_only_when_its_node_has_let_go_of_it() {
     world.settle(11);
     let place = |world: &World| (world.slots[0].node.clone(), world.slots[0].leaves.clone(), world.slots[0].drift);
     assert_eq!(place(&world), (Some(name("b")), Some(name("a")), 1));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(12);
     assert_eq!(place(&world), (Some(name("b")), None, 1));
 }
@@ -106,7 +107,7 @@ fn waits_double_up_to_five_minutes() {
 }
 
 #[test]
-fn a_missing_container_is_made_anew_at_once_and_again_after_a_wait() {
+fn a_missing_container_is_recreated_immediately_and_later_with_back_off() {
     let mut world = world(1, &["a"]).all_running();
     world.observed = vec![reported(RunState::Missing)];
     let plan = world.settle(10);
@@ -144,7 +145,7 @@ fn a_node_that_could_not_create_a_container_is_avoided() {
 }
 
 #[test]
-fn while_the_guard_sleeps_a_missing_instance_is_left_and_says_why() {
+fn while_the_guard_is_off_a_missing_instance_is_left_with_a_reason() {
     let mut world = world(2, &["a", "b"]).all_running();
     world.guard_enabled = false;
     world.observed[0] = reported(RunState::Missing);
@@ -155,7 +156,7 @@ fn while_the_guard_sleeps_a_missing_instance_is_left_and_says_why() {
     );
     assert_eq!((world.slots[0].drift, plan.incidents, plan.store), (0, vec![], false));
     assert_eq!(world.slots[0].why, "its container on node a is missing and the guard sleeps");
-    // A lost node is not the guard's business.
+    // The guard does not concern lost nodes.
     world.candidate("b").liveness = Liveness::Lost;
     world.settle(11);
     assert_eq!(world.places(), [Some("a"), Some("a")]);
@@ -176,10 +177,14 @@ fn a_constraint_of_the_cluster_counts_like_a_filter_of_the_pod() {
     let all = |node: Option<&str>, count: usize| vec![node.map(str::to_owned); count];
     assert_eq!(placed("constraint:node!=~a", 3), all(Some("b"), 3), "kept off if possible");
     assert_eq!(placed("constraint:node!=a", 3), all(Some("b"), 3));
-    assert_eq!(placed("constraint:node!=~/[ab]/", 1), all(Some("a"), 1), "a wish nobody can meet is dropped");
+    assert_eq!(
+        placed("constraint:node!=~/[ab]/", 1),
+        all(Some("a"), 1),
+        "a soft expression that no node meets is dropped"
+    );
     assert_eq!(placed("constraint:node!=/[ab]/", 1), all(None, 1), "a condition is not");
     assert_eq!(placed("constraint:node==b", 2), all(Some("b"), 2));
-    // What runs stays where it is.
+    // Running pods stay on their node.
     let mut world = world(2, &["a", "b"]).all_running();
     world.constraints = vec!["constraint:node!=a".to_owned()];
     world.settle(5);
@@ -187,7 +192,7 @@ fn a_constraint_of_the_cluster_counts_like_a_filter_of_the_pod() {
 }
 
 #[test]
-fn a_stateful_instance_is_made_anew_on_its_node_and_a_hard_one_not_at_all() {
+fn an_instance_with_data_is_recreated_on_its_node_and_a_stateful_one_not_at_all() {
     let mut soft = world(1, &["a", "b"]);
     soft.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut soft = soft.all_running();
@@ -203,7 +208,7 @@ fn a_stateful_instance_is_made_anew_on_its_node_and_a_hard_one_not_at_all() {
 }
 
 #[test]
-fn a_lost_node_loses_its_instances_to_others_unless_they_are_stateful() {
+fn instances_of_a_lost_node_are_moved_unless_they_are_stateful() {
     let mut stateless = world(2, &["a", "b", "c"]).all_running();
     stateless.candidate("a").liveness = Liveness::Lost;
     stateless.settle(10);
@@ -218,7 +223,7 @@ fn a_lost_node_loses_its_instances_to_others_unless_they_are_stateful() {
 }
 
 #[test]
-fn an_instance_of_a_lost_node_that_fits_nowhere_keeps_its_node() {
+fn an_unschedulable_instance_of_a_lost_node_keeps_its_node() {
     let mut world = world(1, &["a"]).all_running();
     world.candidate("a").liveness = Liveness::Lost;
     let plan = world.settle(10);
@@ -230,7 +235,7 @@ fn an_instance_of_a_lost_node_that_fits_nowhere_keeps_its_node() {
 }
 
 #[test]
-fn silence_moves_nothing() {
+fn a_silent_node_keeps_its_instances() {
     for change in [
         |candidate: &mut Candidate| candidate.liveness = Liveness::Suspect,
         |candidate: &mut Candidate| candidate.liveness = Liveness::Unknown,
@@ -245,7 +250,7 @@ fn silence_moves_nothing() {
 }
 
 #[test]
-fn a_removal_ends_when_nobody_has_anything_left() {
+fn a_removal_ends_when_no_node_has_a_pod_left() {
     let mut world = world(2, &["a"]).all_running();
     world.record.operation = Some(OperationRecord::new(Operation::Removing, at(5)));
     world.has_leftovers = true;
@@ -258,7 +263,7 @@ fn a_removal_ends_when_nobody_has_anything_left() {
 }
 
 #[test]
-fn a_group_whose_ports_are_taken_runs_nothing_and_holds_no_lock() {
+fn a_group_whose_ports_are_taken_runs_nothing_and_has_no_lock() {
     let mut world = world(2, &["a"]);
     world.record.taken_ports = vec![1];
     let plan = world.settle(0);

@@ -1,4 +1,4 @@
-//! Instances leave a node one after another, exactly once, and only for a place that is theirs.
+//! Instances leave a node one after another, exactly once, and only if another node fits.
 
 use contract::command::Drift;
 
@@ -29,17 +29,17 @@ fn all_instances_of_a_node_leave_it_one_after_another() {
     let operation = OperationRecord { kind: Operation::Drifting, since: at(10), next: 2, last: 3 };
     assert_eq!(world.record.operation, Some(operation));
     assert!(!world.settle(11).store);
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(12);
     assert_eq!((world.leaves(0), world.drifts()), (None, vec![1, 0, 0]));
     world.observed[0] = healthy(13);
     world.settle(13);
     assert_eq!((world.places(), world.drifts()), (vec![Some("b"), Some("c"), Some("a")], vec![1, 1, 0]));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(14);
     world.observed[1] = healthy(15);
     world.settle(15);
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(16);
     assert!(world.record.operation.is_some(), "the last is on its way");
     world.observed[2] = starting(17);
@@ -50,19 +50,19 @@ fn all_instances_of_a_node_leave_it_one_after_another() {
 }
 
 #[test]
-fn a_drift_to_a_node_goes_there_and_nowhere_else() {
+fn a_move_to_a_node_uses_no_other_node() {
     let mut world = on_a(2);
     world.record.drifts = vec![Drift { to: Some(name("c")), instance: Some(2), ..drift("a") }];
     world.settle(10);
     assert_eq!((world.places(), world.drifts()), (vec![Some("a"), Some("c")], vec![0, 1]));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(11);
     world.observed[1] = healthy(12);
     assert!(world.settle(12).finished());
 }
 
 #[test]
-fn what_is_elsewhere_or_is_to_stay_is_no_business_of_a_drift() {
+fn a_move_ignores_instances_on_other_nodes() {
     for change in [
         |drift: &mut Drift| drift.from = name("b"),
         |drift: &mut Drift| drift.to = Some(name("a")),
@@ -80,7 +80,7 @@ fn what_is_elsewhere_or_is_to_stay_is_no_business_of_a_drift() {
 }
 
 #[test]
-fn a_stateful_instance_leaves_only_by_force() {
+fn a_stateful_instance_moves_only_with_force() {
     for (force, expected) in [(false, "a"), (true, "b")] {
         let mut world = world(1, &["a", "b"]);
         world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
@@ -92,20 +92,20 @@ fn a_stateful_instance_leaves_only_by_force() {
 }
 
 #[test]
-fn an_instance_that_finds_no_place_stays_and_runs_and_the_next_one_gets_its_turn() {
+fn an_unschedulable_instance_stays_and_the_next_one_is_moved() {
     let mut world = on_a(2);
     world.candidate("b").facts.memory = 10 * MIB;
     world.candidate("c").liveness = Liveness::Suspect;
     world.record.drifts = vec![drift("a")];
     let plan = world.settle(10);
     assert_eq!((world.record.last_error.as_str(), world.operation()), ("", None));
-    let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short; c: not heard lately";
+    let why = "it stays on a: no node fits: a: constraint:node!=a not met; b: memory 54 MiB short; c: suspect (no recent report)";
     assert_eq!(world.slots.iter().map(|slot| slot.not_moved.as_str()).collect::<Vec<_>>(), [why; 2]);
     assert!(plan.unplaced.is_some());
 }
 
 #[test]
-fn a_stopped_instance_leaves_too_and_nobody_waits_for_it() {
+fn a_stopped_instance_moves_too_without_a_wait() {
     let mut world = on_a(3);
     for index in [0, 1] {
         world.slots[index].target = TargetState::Stop;
@@ -118,11 +118,11 @@ fn a_stopped_instance_leaves_too_and_nobody_waits_for_it() {
 }
 
 #[test]
-fn an_instance_that_stays_down_holds_the_rest_for_five_polls() {
+fn an_instance_that_stays_down_delays_the_rest_for_five_polls() {
     let mut world = on_a(2);
     world.record.drifts = vec![drift("a")];
     world.settle(10);
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(11);
     world.observed[0] = reported(RunState::Exit);
     assert_eq!(world.settle(20).wake_at, Some(at(110)));
@@ -131,7 +131,7 @@ fn an_instance_that_stays_down_holds_the_rest_for_five_polls() {
 }
 
 #[test]
-fn drifts_wait_for_the_lock_and_go_in_order() {
+fn moves_wait_for_the_lock_and_keep_their_order() {
     let mut world = on_a(1);
     world.run_operation(Operation::Stopping, 1..=1, 10);
     world.record.drifts =
@@ -150,19 +150,19 @@ fn drifts_wait_for_the_lock_and_go_in_order() {
 }
 
 #[test]
-fn a_drift_ends_at_its_limit_and_says_how_far_it_came() {
+fn a_move_ends_at_its_time_limit_and_reports_its_progress() {
     let mut world = on_a(3);
     world.record.drifts = vec![drift("a")];
     world.settle(10);
     assert!(!world.settle(609).finished());
     assert!(world.settle(610).finished());
-    assert_eq!(world.record.last_error, "the drift ended at its time limit: it came to instance 1 of 3");
+    assert_eq!(world.record.last_error, "the drift ended at its time limit: it reached instance 1 of 3");
     assert_eq!((world.record.drifts.len(), world.leaves(0)), (0, Some("a")));
     assert!(!world.settle(611).store, "and goes no further");
 }
 
 #[test]
-fn who_is_forced_off_a_lost_node_does_not_wait_for_it() {
+fn a_forced_move_does_not_wait_for_a_lost_node() {
     let mut world = world(1, &["a", "b"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut world = world.all_healthy();
@@ -170,7 +170,7 @@ fn who_is_forced_off_a_lost_node_does_not_wait_for_it() {
     world.record.drifts = vec![Drift { force: true, ..drift("a") }];
     world.settle(10);
     assert_eq!((world.places(), world.leaves(0), world.drifts()), (vec![Some("b")], None, vec![1]));
-    // Also when the node is lost only after it was told to leave.
+    // Also if the node is lost after the move began.
     let mut later = super::world::world(1, &["a", "b"]);
     later.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut later = later.all_healthy();
@@ -185,7 +185,7 @@ fn who_is_forced_off_a_lost_node_does_not_wait_for_it() {
 }
 
 #[test]
-fn a_drift_of_an_instance_on_its_way_changes_where_it_goes_and_uses_up_no_name() {
+fn moving_an_instance_that_is_moving_changes_its_destination_and_uses_no_name() {
     let mut world = on_a(1);
     world.record.drifts = vec![Drift { to: Some(name("b")), ..drift("a") }];
     world.settle(10);
@@ -196,7 +196,7 @@ fn a_drift_of_an_instance_on_its_way_changes_where_it_goes_and_uses_up_no_name()
 }
 
 #[test]
-fn who_begins_after_an_upgrade_lost_its_lock_waits_for_whom_that_took_down() {
+fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
     for kind in [Operation::Drifting, Operation::Restarting] {
         let mut world = on_a(2);
         world.patch(10, |_| ());
@@ -219,6 +219,6 @@ fn who_begins_after_an_upgrade_lost_its_lock_waits_for_whom_that_took_down() {
         assert!(is_untouched(&world), "{kind:?}: two would be down");
         world.observed[1] = healthy(limit + 2);
         world.settle(limit + 3);
-        assert!(!is_untouched(&world), "{kind:?} goes on");
+        assert!(!is_untouched(&world), "{kind:?} continues");
     }
 }

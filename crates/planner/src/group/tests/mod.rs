@@ -1,4 +1,4 @@
-//! What planning a group promises, question by question and as a whole.
+//! Tests of the group planner: rule by rule, and invariants for random input.
 
 mod classify;
 mod durability;

@@ -1,23 +1,22 @@
-//! Nodes that do what they are told, in their own time: what a plan leads to.
+//! Nodes that obey every order after some time.
 //!
-//! Planning happens only when something was reported or a wake-up is due, so a plan that forgets to ask for one stands still
-//! and is found.
+//! A plan is made only after a report or at a wake-up, so a plan that forgets its wake-up stands still and the test fails.
 
 use super::world::*;
 use super::*;
 use contract::report::ContainerFacts;
 
-/// Seconds between two looks at the nodes.
+/// Seconds between two reports.
 const TICK: i64 = 5;
 
-/// How long nodes take, and what comes of it.
+/// How long nodes take, and whether pods become healthy.
 #[derive(Debug, Clone)]
 pub(super) struct Manners {
-    /// Ticks until a container is up.
+    /// Ticks until a container runs.
     pub(super) start: i64,
     /// Ticks until a container is gone.
     pub(super) stop: i64,
-    /// Ticks until a running container is healthy; none has no health check.
+    /// Ticks until a running container is healthy; none without a health check.
     pub(super) health: Option<i64>,
     /// A version that never becomes healthy.
     pub(super) bad: Option<u32>,
@@ -29,7 +28,7 @@ struct Pod {
     version: u32,
     drift: u32,
     up_at: i64,
-    /// When it is gone, once that is wanted.
+    /// When it is gone, once it is being removed.
     gone_at: Option<i64>,
     starts: u32,
     restarts: u32,
@@ -42,14 +41,13 @@ pub(super) struct Model {
     manners: Manners,
     pods: BTreeMap<(NodeName, usize), Pod>,
     wake_at: Option<Timestamp>,
-    /// Most instances that should run and did not, at any moment.
+    /// The highest number of instances that should run and did not, at any time.
     pub(super) most_down: usize,
-    /// Every incident that was told.
     pub(super) incidents: Vec<(u32, Incident)>,
 }
 
 impl Model {
-    /// Everything in the world's slots runs.
+    /// All instances of the world run.
     pub(super) fn new(world: World, manners: Manners) -> Self {
         let pod = |slot: &Slot| Pod {
             version: slot.version,
@@ -67,16 +65,16 @@ impl Model {
         model
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until nothing changes any more.
     pub(super) fn run(&mut self) {
         self.plan();
         for _ in 0..600 {
             self.now += TICK;
-            let before = (self.world.observed.clone(), self.world.clinging.clone());
+            let before = (self.world.observed.clone(), self.world.still_on_old_node.clone());
             self.obey();
             self.report();
             self.watch();
-            let changed = before != (self.world.observed.clone(), self.world.clinging.clone());
+            let changed = before != (self.world.observed.clone(), self.world.still_on_old_node.clone());
             if changed || self.wake_at.is_some_and(|wake| wake <= at(self.now)) {
                 self.plan();
             }
@@ -98,7 +96,7 @@ impl Model {
         panic!("planning does not come to rest: {:?}", self.world);
     }
 
-    /// What the order of its node says of an instance.
+    /// The order for an instance on its node.
     fn order(&self, node: &NodeName, index: usize) -> Option<&Slot> {
         self.world.slots.get(index).filter(|slot| slot.node.as_ref() == Some(node) && slot.leaves.is_none())
     }
@@ -126,7 +124,7 @@ impl Model {
         let slots: Vec<Slot> = self.world.slots.clone();
         for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.leaves.is_none()) {
             let Some(node) = slot.node.clone().filter(|_| slot.target == TargetState::Run) else { continue };
-            // One lane per instance: the old container goes first.
+            // The old container of an instance goes first.
             self.pods.entry((node, index)).or_insert(Pod {
                 version: slot.version,
                 drift: slot.drift,
@@ -147,9 +145,9 @@ impl Model {
             if let Some(left) = self.world.slots[index].leaves.clone()
                 && self.pods.contains_key(&(left, index))
             {
-                self.world.clinging.insert(index);
+                self.world.still_on_old_node.insert(index);
             } else {
-                self.world.clinging.remove(&index);
+                self.world.still_on_old_node.remove(&index);
             }
         }
     }
@@ -180,7 +178,7 @@ impl Model {
         })
     }
 
-    /// Never two containers of one instance, and not more down than one at a time.
+    /// An instance never has two containers, and at most one is down at a time.
     fn watch(&mut self) {
         let mut runs = vec![0; self.world.slots.len()];
         for ((_, index), pod) in &self.pods {

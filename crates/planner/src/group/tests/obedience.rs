@@ -1,5 +1,5 @@
-//! What operations lead to when nodes do what they are told: they end, with everybody where they should be, and never take
-//! down more than one instance at a time.
+//! With nodes that obey, operations end with every instance in its desired state, and never take down more than one instance
+//! at a time.
 
 use contract::command::Drift;
 use proptest::prelude::*;
@@ -15,7 +15,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A group that runs, some of it stopped, with some history behind it.
+    /// A running group with some stopped instances and some history.
     fn any_world()(
         targets in proptest::collection::vec(prop::bool::weighted(0.8), 1..7),
         nodes in 2_usize..5,
@@ -53,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_upgrade_reaches_everybody_one_at_a_time(
+    fn an_upgrade_reaches_all_instances_one_at_a_time(
         mut world in any_world(),
         manners in any_manners(),
         elsewhere in any::<bool>(),
@@ -86,7 +86,7 @@ proptest! {
     }
 
     #[test]
-    fn a_bad_upgrade_is_taken_back_and_costs_one_instance(
+    fn a_bad_upgrade_is_rolled_back_and_affects_one_instance(
         mut world in any_world(),
         manners in any_manners(),
         health in 0_i64..8,
@@ -101,7 +101,7 @@ proptest! {
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
         let Some(first) = first else {
-            prop_assert_eq!((record.spec.version, record.proven), (1, Some(1)), "nobody tried it");
+            prop_assert_eq!((record.spec.version, record.proven), (1, Some(1)), "no instance tried it");
             return Ok(());
         };
         let number = u32::try_from(first + 1).expect("few");
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn a_drift_empties_a_node_one_at_a_time(
+    fn a_move_empties_a_node_one_instance_at_a_time(
         mut world in any_world(),
         manners in any_manners(),
         force in any::<bool>(),
@@ -138,7 +138,7 @@ proptest! {
     }
 
     #[test]
-    fn a_restart_is_answered_once_by_everybody_one_at_a_time(
+    fn each_instance_restarts_once_one_at_a_time(
         mut world in any_world(),
         manners in any_manners(),
         one in proptest::option::of(1_u32..7),

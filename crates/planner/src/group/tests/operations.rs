@@ -1,4 +1,4 @@
-//! Starts, stops and restarts: asked once, answered once, and no lock is held for what cannot answer.
+//! Starts, stops and restarts: requested once, done once, and the lock does not wait for silent nodes.
 
 use super::world::*;
 use super::*;
@@ -18,7 +18,7 @@ const RUN: TargetState = TargetState::Run;
 const STOP: TargetState = TargetState::Stop;
 
 #[test]
-fn a_stop_is_told_to_all_at_once_and_over_when_none_runs() {
+fn a_stop_applies_to_all_instances_and_ends_when_none_runs() {
     let mut world = world(3, &["a"]).all_healthy();
     world.run_operation(Operation::Stopping, 1..=3, 10);
     let plan = world.settle(10);
@@ -44,7 +44,7 @@ fn one_instance_is_stopped_and_the_others_do_not_matter() {
 }
 
 #[test]
-fn silent_nodes_do_not_hold_the_lock() {
+fn operations_do_not_wait_for_silent_nodes() {
     for (kind, target) in [(Operation::Stopping, STOP), (Operation::Starting, RUN)] {
         let mut world = world(2, &["a", "b"]).all_healthy();
         world.candidate("a").liveness = Liveness::Suspect;
@@ -56,7 +56,7 @@ fn silent_nodes_do_not_hold_the_lock() {
 }
 
 #[test]
-fn a_start_is_over_when_each_has_answered() {
+fn a_start_ends_when_each_instance_has_confirmed_it() {
     let mut world = world(2, &["a"]).all_healthy();
     world.slots[0].target = STOP;
     world.observed[0] = reported(RunState::Exit);
@@ -65,13 +65,13 @@ fn a_start_is_over_when_each_has_answered() {
     assert_eq!((asked(&world), plan.finished()), (vec![(RUN, 1, 0); 2], false));
     world.observed = vec![answered(reported(RunState::Pending), 1, 0), answered(healthy(0), 1, 0)];
     assert!(!world.settle(11).finished());
-    // It ended again: the start was done, what follows is the restart policy's business.
+    // It exited again: the start was done, and the restart policy decides what follows.
     world.observed[0] = answered(reported(RunState::Exit), 1, 0);
     assert!(world.settle(12).finished());
 }
 
 #[test]
-fn a_start_does_not_wait_for_instances_without_a_place_nor_for_those_that_cannot_be_made() {
+fn a_start_does_not_wait_for_instances_that_cannot_be_placed_or_created() {
     let mut world = world(2, &["a"]).all_healthy();
     world.observed[0] = reported(RunState::Error);
     world.record.spec.num_instances = 3;
@@ -86,7 +86,7 @@ fn a_start_does_not_wait_for_instances_without_a_place_nor_for_those_that_cannot
 }
 
 #[test]
-fn a_start_does_not_wait_for_the_next_attempt() {
+fn a_start_does_not_wait_for_the_back_off() {
     let mut world = world(1, &["a", "b"]).all_healthy();
     world.observed[0] = reported(RunState::Error);
     assert_eq!(world.settle(5).wake_at, Some(at(15)));
@@ -96,7 +96,7 @@ fn a_start_does_not_wait_for_the_next_attempt() {
 }
 
 #[test]
-fn restarts_go_one_after_another_each_when_the_one_before_is_well() {
+fn restarts_follow_each_other_when_the_previous_instance_is_ready() {
     let mut world = world(3, &["a"]).all_healthy();
     world.run_operation(Operation::Restarting, 1..=3, 10);
     let plan = world.settle(10);
@@ -112,12 +112,12 @@ fn restarts_go_one_after_another_each_when_the_one_before_is_well() {
     assert_eq!(asked(&world), [(RUN, 0, 1); 3]);
     assert!(!world.settle(15).finished());
     world.observed[2] = answered(starting(16), 0, 1);
-    assert!(world.settle(16).finished(), "nobody waits for the last one to be well");
+    assert!(world.settle(16).finished(), "the end does not wait for the last instance to be ready");
     assert!(!world.settle(17).store);
 }
 
 #[test]
-fn a_restarted_instance_that_stays_down_or_unwell_holds_the_rest_for_five_polls() {
+fn a_restarted_instance_that_is_not_ready_delays_the_rest_for_five_polls() {
     for facts in [reported(RunState::Exit), reported(RunState::Error), running(HealthState::Unhealthy, 10)] {
         let mut world = world(2, &["a"]).all_healthy();
         world.run_operation(Operation::Restarting, 1..=2, 10);
@@ -131,7 +131,7 @@ fn a_restarted_instance_that_stays_down_or_unwell_holds_the_rest_for_five_polls(
 }
 
 #[test]
-fn a_restart_of_one_instance_is_over_with_it_and_runs_what_was_stopped() {
+fn a_restart_of_one_instance_starts_it_if_it_was_stopped() {
     let mut world = world(2, &["a"]).all_healthy();
     world.slots[1].target = STOP;
     world.observed[1] = reported(RunState::Exit);
@@ -143,7 +143,7 @@ fn a_restart_of_one_instance_is_over_with_it_and_runs_what_was_stopped() {
 }
 
 #[test]
-fn a_restart_passes_by_what_has_no_place() {
+fn a_restart_skips_unschedulable_instances() {
     let mut world = world(2, &["a"]).all_healthy();
     world.slots[0].node = None;
     world.constraints = vec!["constraint:node==z".to_owned()];
@@ -155,7 +155,7 @@ fn a_restart_passes_by_what_has_no_place() {
 }
 
 #[test]
-fn a_restart_ends_at_its_limit_and_says_how_far_it_came() {
+fn a_restart_ends_at_its_time_limit_and_reports_its_progress() {
     let mut world = world(3, &["a"]).all_healthy();
     world.run_operation(Operation::Restarting, 1..=3, 10);
     world.settle(10);
@@ -163,12 +163,12 @@ fn a_restart_ends_at_its_limit_and_says_how_far_it_came() {
     assert!(!world.settle(609).finished());
     let plan = world.settle(610);
     assert!(plan.finished());
-    assert_eq!(world.record.last_error, "the restart ended at its time limit: it came to instance 1 of 3");
+    assert_eq!(world.record.last_error, "the restart ended at its time limit: it reached instance 1 of 3");
     assert!(!world.settle(611).store, "and goes no further");
 }
 
 #[test]
-fn an_upgrade_that_lost_its_lock_waits_for_the_restart_and_then_goes_on() {
+fn an_unlocked_upgrade_waits_for_the_restart_and_continues() {
     let mut world = world(2, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.run_operation(Operation::Restarting, 2..=2, 10);
@@ -182,7 +182,7 @@ fn an_upgrade_that_lost_its_lock_waits_for_the_restart_and_then_goes_on() {
 }
 
 #[test]
-fn a_start_or_restart_of_a_stateful_instance_whose_container_is_gone_says_so() {
+fn a_start_or_restart_of_a_stateful_instance_without_its_container_is_an_error() {
     for (kind, verb) in [(Operation::Starting, "started"), (Operation::Restarting, "restarted")] {
         let mut world = world(2, &["a"]);
         world.record.spec.pod.stateful = true;
@@ -191,8 +191,8 @@ fn a_start_or_restart_of_a_stateful_instance_whose_container_is_gone_says_so() {
         world.settle(5);
         world.run_operation(kind, 2..=2, 10);
         assert!(world.settle(10).finished());
-        let told = format!("instance 2 cannot be {verb}: its container on node a is missing");
-        assert!(world.record.last_error.starts_with(&told), "{}", world.record.last_error);
+        let text = format!("instance 2 cannot be {verb}: its container on node a is missing");
+        assert!(world.record.last_error.starts_with(&text), "{}", world.record.last_error);
         assert_eq!(world.drifts(), [0, 0], "it is not created again");
     }
 }

@@ -1,11 +1,11 @@
-//! An upgrade whose first instance does not become well is taken back.
+//! An upgrade whose first instance does not become ready is rolled back.
 
 use super::world::*;
 use super::*;
 
 const TEXT: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
 
-/// Everything runs version 0; version 1 is on its way and the first instance got it at 10.
+/// All instances run version 0; the upgrade to version 1 gave it to the first instance at 10.
 fn upgrading(instances: i64) -> World {
     let mut world = world(instances, &["a", "b"]).all_healthy();
     assert_eq!(world.record.proven, Some(0));
@@ -15,7 +15,7 @@ fn upgrading(instances: i64) -> World {
 }
 
 #[test]
-fn an_unwell_first_instance_gets_the_proven_spec_as_a_new_version() {
+fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
     let mut world = upgrading(3);
     world.observed[0] = running(HealthState::Unhealthy, 12);
     assert_eq!(world.settle(12).wake_at, Some(at(112)));
@@ -31,7 +31,7 @@ fn an_unwell_first_instance_gets_the_proven_spec_as_a_new_version() {
     assert_eq!((&record.equals, record.last_error.as_str()), (&BTreeSet::from([0]), TEXT));
     assert_eq!(record.operation, Some(OperationRecord::new(Operation::Upgrading, at(112))));
     assert_eq!((world.versions(), world.slots[0].since), (vec![2, 0, 0], at(112)), "the others were never touched");
-    assert_eq!(world.settle(113).incidents, [], "told once");
+    assert_eq!(world.settle(113).incidents, [], "reported once");
     assert!(world.record.operation.is_some(), "not over before the first is deployed again");
     world.observed[0] = healthy(114);
     let plan = world.settle(114);
@@ -57,7 +57,7 @@ fn a_group_of_one_is_rolled_back_too() {
 }
 
 #[test]
-fn an_instance_that_ends_or_cannot_be_made_is_bad_when_its_time_is_over() {
+fn an_instance_that_exits_or_cannot_be_created_fails_at_its_timeout() {
     for state in [RunState::Exit, RunState::Fail, RunState::Error] {
         let mut world = upgrading(2);
         world.observed[0] = reported(state);
@@ -69,7 +69,7 @@ fn an_instance_that_ends_or_cannot_be_made_is_bad_when_its_time_is_over() {
 }
 
 #[test]
-fn an_instance_that_is_still_being_made_has_until_the_limit_of_the_operation() {
+fn an_instance_that_is_being_created_has_until_the_time_limit_of_the_operation() {
     let mut world = upgrading(2);
     world.observed[0] = reported(RunState::Pending);
     assert_eq!(world.settle(500).wake_at, Some(at(610)));
@@ -78,7 +78,7 @@ fn an_instance_that_is_still_being_made_has_until_the_limit_of_the_operation() {
 }
 
 #[test]
-fn the_first_that_shall_run_tries_the_version_out() {
+fn the_first_running_instance_tries_the_version() {
     let mut world = world(3, &["a"]).all_healthy();
     world.slots[0].target = TargetState::Stop;
     world.observed[0] = reported(RunState::Exit);
@@ -91,7 +91,7 @@ fn the_first_that_shall_run_tries_the_version_out() {
 }
 
 #[test]
-fn nothing_is_rolled_back_for_a_later_instance() {
+fn a_later_instance_rolls_nothing_back() {
     let mut world = upgrading(2);
     world.observed[0] = healthy(11);
     world.settle(11);
@@ -113,7 +113,7 @@ fn a_rollback_is_not_rolled_back() {
 }
 
 #[test]
-fn a_second_bad_upgrade_leaves_those_alone_that_the_first_left_alone() {
+fn two_bad_upgrades_leave_untouched_instances_alone() {
     let mut world = upgrading(3);
     world.observed[0] = running(HealthState::Unhealthy, 10);
     world.settle(110);
@@ -132,7 +132,7 @@ fn a_second_bad_upgrade_leaves_those_alone_that_the_first_left_alone() {
 }
 
 #[test]
-fn an_upgrade_after_a_rollback_reaches_everybody() {
+fn an_upgrade_after_a_rollback_reaches_all_instances() {
     let mut world = upgrading(2);
     world.observed[0] = running(HealthState::Unhealthy, 10);
     world.settle(110);
@@ -149,7 +149,7 @@ fn an_upgrade_after_a_rollback_reaches_everybody() {
 }
 
 #[test]
-fn a_lost_node_is_not_held_against_the_version() {
+fn a_lost_node_does_not_count_against_the_version() {
     let mut world = upgrading(2);
     world.candidate("a").liveness = Liveness::Lost;
     world.settle(400);

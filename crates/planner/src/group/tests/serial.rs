@@ -1,4 +1,4 @@
-//! What an upgrade without a strategy does when a version does not work, when its lock ends, and when it counts as completed.
+//! Serial upgrades: failing versions, the end of the lock, completion.
 
 use contract::command::Drift;
 use contract::report::{ContainerFacts, FetchState, Fetched};
@@ -25,14 +25,14 @@ fn exited(code: i64, from: i64, to: i64, restarts: u32) -> Option<PodFacts> {
     Some(PodFacts { state: RunState::Exit, containers: vec![container], restarts, ..PodFacts::default() })
 }
 
-/// The facts of a running pod whose node fetches the images of a version.
+/// The report on a running pod whose node pulls the images of a version.
 fn fetching(version: u32, state: FetchState) -> Option<PodFacts> {
     let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
     let fetched = Some(Fetched { version, state, error });
     healthy(0).map(|facts| PodFacts { fetched, ..facts })
 }
 
-/// Every instance runs version 0 and none of them was ever healthy.
+/// All instances run version 0 and none was ever healthy.
 fn never_healthy(instances: i64) -> World {
     let mut world = world(instances, &["a", "b"]);
     world.settle(0);
@@ -42,7 +42,7 @@ fn never_healthy(instances: i64) -> World {
     world
 }
 
-/// Every instance runs version 0, which completed, under a restart policy.
+/// All instances run version 0, which completed, under a restart policy.
 fn completed(instances: i64, policy: RestartPolicy) -> World {
     let mut world = world(instances, &["a", "b"]);
     world.record.spec.restart_policy = policy;
@@ -54,7 +54,7 @@ fn completed(instances: i64, policy: RestartPolicy) -> World {
     world
 }
 
-/// As [`completed`], with agents that fetch images ahead, and a patch with another image at 50.
+/// As [`completed`], with agents that pull images ahead, and a patch with another image at 50.
 fn changing_image(instances: i64) -> World {
     let mut world = completed(instances, RestartPolicy::Always);
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
@@ -228,10 +228,10 @@ fn an_instance_that_cannot_be_created_on_two_nodes_rolls_the_version_back() {
     world.settle(50);
     world.observed[0] = reported(RunState::Error);
     world.settle(52);
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(62);
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![1, 0]), "it is tried elsewhere");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(63);
     world.observed[0] = reported(RunState::Error);
     world.settle(64);
@@ -320,7 +320,7 @@ fn a_later_instance_whose_image_cannot_be_pulled_keeps_its_version_and_frees_the
 }
 
 #[test]
-fn a_pod_that_cannot_be_made_does_not_move_while_the_container_it_replaces_stands() {
+fn a_pod_that_cannot_be_created_does_not_move_while_its_predecessor_exists() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |pod| pod.containers[0].image = "next".to_owned());
     world.settle(50);
@@ -335,7 +335,7 @@ fn a_pod_that_cannot_be_made_does_not_move_while_the_container_it_replaces_stand
 }
 
 #[test]
-fn an_upgrade_that_ends_at_its_time_limit_says_where_it_stands() {
+fn an_upgrade_that_ends_at_its_time_limit_reports_its_progress() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
@@ -347,7 +347,7 @@ fn an_upgrade_that_ends_at_its_time_limit_says_where_it_stands() {
 }
 
 #[test]
-fn a_drift_that_finds_no_place_is_the_error_of_the_instance_and_not_of_the_group() {
+fn a_failed_move_is_an_error_of_the_instance_and_not_of_the_group() {
     let mut world = world(1, &["a", "b"]).all_healthy();
     world.candidate("b").facts.memory = 10 * MIB;
     world.record.drifts = vec![Drift { from: name("a"), to: None, force: false, instance: None }];

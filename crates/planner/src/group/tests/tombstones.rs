@@ -38,7 +38,7 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
     world.candidate("b").liveness = Liveness::Alive;
     world.settle(14);
     assert_eq!(world.leaves(1), Some("b"), "the node is back and still has it");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(15);
     assert_eq!((world.leaves(1), world.slots[1].node.is_some(), world.slots[1].drift), (None, true, 1));
 }
@@ -47,7 +47,7 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
 fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
     let mut world = removed_on_a_lost_node();
     world.candidate("b").liveness = Liveness::Alive;
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
 }
@@ -66,7 +66,7 @@ fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
     scale(&mut world, 1, 10);
     scale(&mut world, 2, 11);
     assert_eq!((world.slots[1].filling, world.leaves(1)), (Filling::Pod, Some("b")));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(12);
     assert_eq!(world.leaves(1), None);
 }
@@ -80,7 +80,7 @@ fn a_removed_instance_without_data_leaves_no_tombstone() {
 }
 
 #[test]
-fn operations_pass_tombstones_over() {
+fn operations_skip_tombstones() {
     let mut world = removed_on_a_lost_node();
     world.run_operation(Operation::Stopping, 1..=1, 20);
     world.settle(20);

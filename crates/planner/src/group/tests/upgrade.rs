@@ -1,10 +1,10 @@
-//! An upgrade goes by instances, waits for each, and takes nothing down that it cannot bring back.
+//! A serial upgrade replaces one instance after another, waits for each, and takes nothing down that it cannot bring back.
 
 use super::world::*;
 use super::*;
 
 #[test]
-fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
+fn an_upgrade_starts_at_the_lowest_number_and_waits_until_each_instance_is_ready() {
     let mut world = world(3, &["a", "b"]).all_healthy();
     world.patch(10, |_| ());
     let before = world.places().len();
@@ -31,7 +31,7 @@ fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
 }
 
 #[test]
-fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
+fn an_instance_without_a_health_check_is_ready_after_its_setup_time() {
     let mut world = world(2, &["a"]).all_running();
     world.patch(10, |pod| pod.setup_time = 30);
     world.settle(10);
@@ -44,15 +44,15 @@ fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
 }
 
 #[test]
-fn an_upgrade_pauses_between_the_old_pod_and_the_new_one_when_asked_to() {
+fn an_upgrade_pause_separates_the_old_pod_from_the_new_one() {
     let mut world = world(2, &["a"]).all_healthy();
     let strategy = contract::rollout::Strategy { upgrade_pause: 10, ..Default::default() };
     world.record.spec.strategy = Some(strategy);
     world.patch(10, |_| ());
-    world.clinging.insert(0);
+    world.still_on_old_node.insert(0);
     world.settle(10);
     assert_eq!((world.versions(), world.leaves(0)), (vec![1, 0], Some("a")), "nothing is ordered yet");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     assert_eq!((world.settle(14).wake_at, world.leaves(0)), (Some(at(24)), Some("a")), "it is gone");
     world.settle(23);
     assert_eq!(world.leaves(0), Some("a"), "the pause is not over");
@@ -69,7 +69,7 @@ fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
     world.patch(10, |pod| pod.setup_time = 30);
     world.settle(10);
     world.observed[0] = running(HealthState::None, 9_000);
-    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from when it was told");
+    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from the commit");
     world.settle(40);
     assert_eq!(world.versions(), [1, 1]);
 }
@@ -89,7 +89,7 @@ fn setup_times_are_honoured_up_to_five_minutes() {
 }
 
 #[test]
-fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() {
+fn an_unhealthy_instance_is_skipped_after_its_timeout_unless_it_is_the_first() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.proven = None;
     world.patch(10, |_| ());
@@ -100,7 +100,7 @@ fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() 
     assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(112)), vec![1, 1, 0]));
     world.settle(112);
     assert_eq!(world.versions(), [1, 1, 1]);
-    // The first one is rolled back, and without a version to return to the upgrade waits for it.
+    // The first one is rolled back; without an earlier version the upgrade waits for it.
     let mut world = super::world::world(3, &["a"]).all_healthy();
     world.record.proven = None;
     world.patch(10, |_| ());
@@ -112,7 +112,7 @@ fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() 
 }
 
 #[test]
-fn an_upgrade_holds_at_an_instance_that_does_not_run() {
+fn an_upgrade_waits_at_an_instance_that_does_not_run() {
     for state in [RunState::Exit, RunState::Fail, RunState::Error, RunState::Missing] {
         let mut world = world(3, &["a"]).all_healthy();
         world.patch(10, |_| ());
@@ -128,7 +128,7 @@ fn an_upgrade_holds_at_an_instance_that_does_not_run() {
 }
 
 #[test]
-fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
+fn the_lock_is_released_at_the_time_limit_and_the_upgrade_continues() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
@@ -151,7 +151,7 @@ fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
 }
 
 #[test]
-fn an_instance_moves_only_when_its_node_is_no_place_for_the_new_version() {
+fn an_instance_moves_only_if_the_new_version_does_not_fit_on_its_node() {
     let mut world = world(2, &["a", "b"]).all_healthy();
     world.patch(10, |pod| pod.filters = vec!["constraint:node==b".to_owned()]);
     world.settle(10);
@@ -159,7 +159,7 @@ fn an_instance_moves_only_when_its_node_is_no_place_for_the_new_version() {
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 0]));
     let plan = world.settle(11);
     assert_eq!((plan.statuses[0], plan.store), (InstanceStatus::Moving, false));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     let plan = world.settle(12);
     assert_eq!((world.leaves(0), plan.store, plan.statuses[0]), (None, true, InstanceStatus::Starting));
     world.observed[0] = healthy(13);
@@ -168,7 +168,7 @@ fn an_instance_moves_only_when_its_node_is_no_place_for_the_new_version() {
 }
 
 #[test]
-fn its_own_room_counts_when_an_instance_is_upgraded_where_it_is() {
+fn resources_of_the_old_pod_count_as_free_for_the_new_one() {
     let mut world = world(1, &["a"]);
     world.candidate("a").facts.memory = 100 * MIB;
     let mut world = world.all_healthy();
@@ -179,7 +179,7 @@ fn its_own_room_counts_when_an_instance_is_upgraded_where_it_is() {
 }
 
 #[test]
-fn an_instance_without_room_for_the_new_version_runs_on_and_says_so() {
+fn an_instance_whose_new_version_does_not_fit_keeps_running_with_a_reason() {
     let mut world = world(2, &["a"]);
     world.candidate("a").facts.memory = 150 * MIB;
     let mut world = world.all_healthy();
@@ -200,7 +200,7 @@ fn an_instance_without_room_for_the_new_version_runs_on_and_says_so() {
 }
 
 #[test]
-fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
+fn a_stateful_instance_is_upgraded_on_its_node_or_not_at_all() {
     let mut world = world(1, &["a", "b"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut world = world.all_healthy();
@@ -211,7 +211,7 @@ fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
     world.patch(12, |pod| pod.filters = vec!["constraint:zone==x".to_owned()]);
     let plan = world.settle(12);
     assert_eq!((world.versions(), plan.waiting), (vec![1], true));
-    // Data that the new version does not want does not bind it.
+    // Data that the new version does not use does not bind it.
     world.patch(13, |pod| {
         pod.filters = vec!["constraint:node==b".to_owned()];
         pod.containers[0].volumes.clear();
@@ -221,7 +221,7 @@ fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
 }
 
 #[test]
-fn a_stopped_instance_takes_the_new_version_and_stays_stopped() {
+fn a_stopped_instance_gets_the_new_version_and_stays_stopped() {
     let mut world = world(3, &["a"]).all_healthy();
     for index in [0, 1] {
         world.slots[index].target = TargetState::Stop;
@@ -239,7 +239,7 @@ fn a_stopped_instance_takes_the_new_version_and_stays_stopped() {
 }
 
 #[test]
-fn an_instance_that_is_made_anew_keeps_its_version() {
+fn a_recreated_instance_keeps_its_version() {
     let mut world = world(2, &["a", "b"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
@@ -264,7 +264,7 @@ fn an_instance_on_a_silent_node_is_not_upgraded_and_one_on_a_lost_node_elsewhere
 }
 
 #[test]
-fn a_failing_instance_takes_the_new_version_without_waiting_for_its_next_attempt() {
+fn a_failing_instance_gets_the_new_version_without_back_off() {
     let mut world = world(1, &["a"]).all_healthy();
     world.observed[0] = reported(RunState::Error);
     world.settle(10);
@@ -276,7 +276,7 @@ fn a_failing_instance_takes_the_new_version_without_waiting_for_its_next_attempt
 }
 
 #[test]
-fn an_instance_without_a_place_just_takes_the_new_version() {
+fn an_unschedulable_instance_gets_the_new_version_immediately() {
     let mut world = world(1, &["a"]);
     world.record.spec.pod.filters = vec!["constraint:node==z".to_owned()];
     world.settle(0);
@@ -306,12 +306,12 @@ fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
 }
 
 #[test]
-fn room_of_every_version_is_counted_as_that_version_needs() {
+fn the_resources_of_each_version_are_counted_separately() {
     let mut world = world(2, &["a", "b"]);
     world.candidate("a").facts.memory = 200 * MIB;
     world.candidate("b").facts.memory = 64 * MIB;
     let mut world = world.all_healthy();
-    // The second lives on b; it is lost while the first becomes bigger on a.
+    // The second instance is on b, which is lost while the first one grows on a.
     world.patch(10, |pod| pod.containers[0].memory_limit = 150 << 20);
     world.candidate("b").liveness = Liveness::Lost;
     let plan = world.settle(10);
@@ -329,7 +329,7 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
         }
         let mut world = world.all_healthy();
         world.slots[0].leaves = Some(name("c"));
-        world.clinging.insert(0);
+        world.still_on_old_node.insert(0);
         world
     };
     let mut stateless = leaving(false);
@@ -341,7 +341,7 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
     let plan = stateful.settle(10);
     assert_eq!((stateful.leaves(0), plan.statuses[0]), (Some("c"), InstanceStatus::Moving));
     assert_eq!(stateful.slots[0].why, "node c, which it leaves, is lost; the instance is stateful and waits for it");
-    // The node it goes to is replaced: nothing was ordered there, so no name is used up and no data is bound.
+    // The node that it moves to is replaced: nothing was ordered there, so no name is used and no data is bound.
     let mut target = leaving(true);
     target.candidate("a").liveness = Liveness::Lost;
     target.settle(10);
@@ -370,7 +370,7 @@ fn addresses_are_kept_while_an_instance_is_down() {
 }
 
 #[test]
-fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
+fn a_rollback_returns_to_a_completed_deployment() {
     let mut world = world(2, &["a"]);
     world.settle(0);
     world.observed = vec![healthy(1), reported(RunState::Exit)];
@@ -384,10 +384,10 @@ fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
 }
 
 #[test]
-fn nobody_is_taken_down_while_an_instance_with_a_lower_number_is_being_made() {
+fn no_instance_is_taken_down_while_a_lower_one_is_being_created() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
-    // The second has the new version already, whoever gave it to it.
+    // The second instance has the new version already.
     world.slots[1].version = 1;
     world.settle(10);
     assert_eq!(world.versions(), [1, 1, 0]);

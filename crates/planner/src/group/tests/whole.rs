@@ -1,4 +1,4 @@
-//! What planning promises whatever the facts are.
+//! Invariants of the planner for random input.
 
 use contract::command::Drift;
 use proptest::prelude::*;
@@ -97,8 +97,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A group in the middle of anything, believable or not.
-    fn any_mess()(
+    /// A group in any state, plausible or not.
+    fn any_group_state()(
         slots in proptest::collection::vec((any_slot(), any_facts(), any::<bool>()), 0..6),
         livenesses in proptest::collection::vec(any_liveness(), 4),
         operation in proptest::option::of(any_operation()),
@@ -130,22 +130,22 @@ prop_compose! {
         world.record.equals = equals.into_iter().collect();
         for (index, (slot, mut observed, clings)) in slots.into_iter().enumerate() {
             if let Some(observed) = &mut observed {
-                // Nobody answers what nobody asked.
+                // An agent confirms only requested starts.
                 observed.starts_done = observed.starts_done.min(slot.starts_requested);
                 observed.restarts_done = observed.restarts_done.min(slot.restarts_requested);
             }
-            // Nor does anybody see what was not ordered yet.
+            // A pod that was not ordered yet is not reported.
             world.observed.push(observed.filter(|_| slot.leaves.is_none()));
             world.slots.push(slot);
             if clings {
-                world.clinging.insert(index);
+                world.still_on_old_node.insert(index);
             }
         }
         world
     }
 }
 
-/// The instances of a plan, without the tombstones of removed ones.
+/// The instances of a plan, without tombstones.
 fn instances(plan: &GroupPlan) -> impl Iterator<Item = &Slot> {
     plan.slots.iter().filter(|slot| slot.filling == Filling::Pod)
 }
@@ -154,7 +154,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_instance_is_in_one_bucket_and_has_a_place_or_a_reason(mut world in any_world()) {
+    fn every_instance_has_a_status_and_a_node_or_a_reason(mut world in any_world()) {
         let plan = world.settle(100);
         let wanted = usize::try_from(world.record.spec.num_instances).expect("not negative");
         prop_assert_eq!((instances(&plan).count(), plan.statuses.len()), (wanted, wanted));
@@ -167,7 +167,7 @@ proptest! {
     }
 
     #[test]
-    fn planning_what_was_just_planned_changes_nothing(mut world in any_world()) {
+    fn planning_twice_changes_nothing(mut world in any_world()) {
         world.settle(100);
         let again = world.settle(100);
         prop_assert!(!again.store, "{again:?}");
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn instances_that_run_on_a_node_that_is_heard_are_never_touched(mut world in any_world()) {
+    fn running_instances_on_live_nodes_are_never_touched(mut world in any_world()) {
         let before = world.slots.clone();
         let observed = world.observed.clone();
         let plan = world.settle(100);
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_records_say_planning_comes_to_rest(mut world in any_mess()) {
+    fn planning_converges_for_any_record(mut world in any_group_state()) {
         let rest = (0..40).any(|_| world.settle(500).wake_at.is_none_or(|wake| wake > at(500)));
         prop_assert!(rest, "{world:?}");
         let again = world.plan(500);
@@ -198,7 +198,7 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_sent_elsewhere_while_its_node_may_still_run_it(world in any_mess()) {
+    fn no_instance_is_moved_while_its_node_may_still_run_it(world in any_group_state()) {
         let plan = world.plan(500);
         for (index, (old, new)) in world.slots.iter().zip(instances(&plan)).enumerate() {
             let Some(node) = old.node.as_ref().filter(|node| Some(*node) != new.node.as_ref()) else { continue };
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn one_plan_takes_down_one_running_instance_at_most(world in any_mess()) {
+    fn one_plan_takes_down_one_running_instance_at_most(world in any_group_state()) {
         let plan = world.plan(500);
         let taken = world.slots.iter().zip(instances(&plan)).zip(&world.observed).filter(|((old, new), observed)| {
             let runs = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success && !observed.leaving);
@@ -226,7 +226,7 @@ proptest! {
     }
 
     #[test]
-    fn facts_in_any_order_give_the_same_plan(world in any_mess()) {
+    fn facts_in_any_order_give_the_same_plan(world in any_group_state()) {
         let mut other = world.clone();
         other.nodes = world.nodes.iter().rev().map(|(name, candidate)| (name.clone(), candidate.clone())).collect();
         let former = world.record.former.iter().rev();

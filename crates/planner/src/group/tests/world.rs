@@ -1,4 +1,4 @@
-//! A group and its world, built up by the tests: they say what nodes report and look at what is planned.
+//! A group and its nodes: tests set the reports and check the plans.
 
 use contract::name::GroupName;
 use contract::pod_id::PodId;
@@ -18,15 +18,15 @@ pub(super) struct World {
     pub(super) slots: Vec<Slot>,
     pub(super) observed: Vec<Option<PodFacts>>,
     /// Slots whose old node still has them.
-    pub(super) clinging: BTreeSet<usize>,
+    pub(super) still_on_old_node: BTreeSet<usize>,
     pub(super) has_leftovers: bool,
     pub(super) observed_surge: Vec<Option<PodFacts>>,
     pub(super) leaving: Vec<u32>,
     pub(super) strays: u32,
-    /// What was decided is not stored yet.
-    pub(super) is_unstored: bool,
-    /// When it was stored; at once when nothing is said.
-    pub(super) stored_at: Option<i64>,
+    /// The decisions are not committed yet.
+    pub(super) is_uncommitted: bool,
+    /// When the decisions were committed; immediately if not set.
+    pub(super) committed_at: Option<i64>,
     pub(super) release: Option<Release>,
     pub(super) guard_enabled: bool,
     pub(super) constraints: Vec<String>,
@@ -77,13 +77,13 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         },
         slots: Vec::new(),
         observed: Vec::new(),
-        clinging: BTreeSet::new(),
+        still_on_old_node: BTreeSet::new(),
         has_leftovers: false,
         observed_surge: Vec::new(),
         leaving: Vec::new(),
         strays: 0,
-        is_unstored: false,
-        stored_at: None,
+        is_uncommitted: false,
+        committed_at: None,
         release: None,
         guard_enabled: true,
         constraints: Vec::new(),
@@ -107,13 +107,13 @@ impl World {
     pub(super) fn plan(&self, now: i64) -> GroupPlan {
         self.look(|facts| plan_group(facts, at(now)))
     }
-    /// What can be said of everything there is to plan from.
+    /// Calls a function with the planner's input.
     pub(super) fn look<T>(&self, say: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
         let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();
         let observed_surge: Vec<Option<&PodFacts>> = self.observed_surge.iter().map(Option::as_ref).collect();
-        let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.clinging.contains(&index)).collect();
-        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_unstored);
-        let stored = decisions.map(|at_once| (at_once, self.stored_at.map_or(at_once, at))).collect();
+        let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.still_on_old_node.contains(&index)).collect();
+        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_uncommitted);
+        let stored = decisions.map(|at_once| (at_once, self.committed_at.map_or(at_once, at))).collect();
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions(),
@@ -139,7 +139,8 @@ impl World {
         };
         say(&facts)
     }
-    /// Carries the plan out: the accounts follow, new pods are not reported yet, and who leaves a node is still there.
+    /// Applies the plan: the load of the nodes changes, new pods are not reported yet, and moving instances still have their
+    /// old pod.
     pub(super) fn take(&mut self, plan: &GroupPlan) {
         self.account(Need::minus);
         self.observed.resize(plan.slots.len(), None);
@@ -149,7 +150,7 @@ impl World {
                 self.observed[index] = None;
             }
             if slot.leaves.is_some() && self.slots.get(index).is_none_or(|old| old.leaves != slot.leaves) {
-                self.clinging.insert(index);
+                self.still_on_old_node.insert(index);
             }
         }
         self.slots.clone_from(&plan.slots);
@@ -174,7 +175,7 @@ impl World {
         self.take(&plan);
         plan
     }
-    /// Everything was deployed, runs and completed; nothing holds the lock.
+    /// All instances are deployed, running and completed; no operation holds the lock.
     pub(super) fn all_running(mut self) -> Self {
         self.settle(0);
         self.observed = vec![reported(RunState::Success); self.slots.len()];
@@ -182,7 +183,7 @@ impl World {
         self.settle(10);
         self
     }
-    /// As [`World::all_running`], with health checks that say yes.
+    /// As [`World::all_running`], with passing health checks.
     pub(super) fn all_healthy(mut self) -> Self {
         self.settle(0);
         self.observed = vec![healthy(0); self.slots.len()];
@@ -190,7 +191,7 @@ impl World {
         self.settle(10);
         self
     }
-    /// What the scheduler makes of a spec patch.
+    /// What the scheduler does for a spec patch.
     pub(super) fn patch(&mut self, now: i64, change: impl FnOnce(&mut PodSpec)) {
         let record = &mut self.record;
         record.former.insert(record.spec.version, record.spec.pod.clone());

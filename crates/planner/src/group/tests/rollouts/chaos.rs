@@ -1,4 +1,4 @@
-//! Whatever happens to a group in the middle of whatever release, it comes to what is wanted when it is left alone.
+//! After any sequence of events during a rollout, a group that is left alone reaches its desired state.
 
 use contract::command::Drift;
 use contract::rollout::{Drain, Strategy as Plan, UpdatePolicy};
@@ -141,7 +141,7 @@ fn happen(cluster: &mut Cluster, event: &Event) {
         Event::Units(2) => cluster.world.record.spec.topology = Some(units(&["B", "A"])),
         Event::Units(_) => cluster.world.record.spec.topology = Some(units(&["A", "B"])),
     }
-    cluster.told();
+    cluster.replan();
 }
 
 fn open_gates(cluster: &mut Cluster) {
@@ -161,7 +161,7 @@ fn answer(cluster: &mut Cluster) {
     }
 }
 
-/// Nothing is broken any more, and somebody answers whatever is asked.
+/// Repairs everything, and answers every request.
 fn leave_alone(cluster: &mut Cluster) {
     cluster.manners.clear();
     cluster.world.record.spec.paused = false;
@@ -197,7 +197,7 @@ fn leave_alone(cluster: &mut Cluster) {
                 cluster.world.release = said;
             }
         }
-        cluster.told().tick();
+        cluster.replan().tick();
     }
 }
 
@@ -215,7 +215,7 @@ fn config() -> ProptestConfig {
 proptest! {
     #![proptest_config(config())]
     #[test]
-    fn whatever_happened_the_group_becomes_what_is_wanted(
+    fn the_group_reaches_its_desired_state_after_any_events(
         mut cluster in any_cluster(),
         events in proptest::collection::vec((any_event(), 1_usize..6), 0..14),
     ) {

@@ -1,8 +1,8 @@
-//! Nodes that obey orders for groups that name a strategy, in their own time.
+//! Nodes that obey orders for groups with a strategy after some time.
 //!
-//! The leader is replaced all the time: what it stores is written and read again before each plan, and nothing else
-//! survives. After every plan it is asked once more, and must have nothing to add. Planning happens only when something was
-//! reported or a wake-up is due, so a plan that forgets to ask for one stands still and is found.
+//! The leader changes before each plan: the state is written and read again, and nothing else survives. A second plan follows
+//! each plan and must change nothing. A plan is made only after a report or at a wake-up, so a plan that forgets its wake-up
+//! stands still and the test fails.
 
 use contract::digest::Digest;
 use contract::exit::ExitFacts;
@@ -15,35 +15,35 @@ use super::*;
 use crate::rollout::controller::{Control, RolloutStatus, apply};
 use crate::rollout::moment::Moment;
 
-/// Seconds between two looks at the nodes.
+/// Seconds between two reports.
 pub(super) const TICK: i64 = 5;
 
-/// What becomes of pods of a version.
+/// How pods of a version behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
-    /// It runs and is never well.
+    /// It runs and is never healthy.
     Unwell,
-    /// It ends as soon as it started, and is started again.
+    /// It exits immediately after each start and is started again.
     Crashes,
-    /// Its image cannot be had.
+    /// Its image cannot be pulled.
     NoImage,
     /// It is healthy for one tick after each start and then exits with code 3. The restart policy decides about the next
     /// start, one tick later.
     ExitsSoon,
 }
 
-/// How nodes fetch what is to take a pod's place.
+/// How nodes pull images ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fetches {
-    /// At once, or it turns out that it cannot be had.
+    /// Immediately, with success or a permanent error.
     AtOnce,
-    /// They are at it for ever.
+    /// The pull never ends.
     Endlessly,
-    /// They say nothing about it.
+    /// They do not report on the pull.
     Silently,
 }
 
-/// Who a container is, on its node.
+/// Identifies a container on its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Id {
     pub(super) instance: u32,
@@ -55,15 +55,15 @@ pub(super) struct Id {
 pub(super) struct Container {
     pub(super) up_at: i64,
     gone_at: Option<i64>,
-    /// The version whose spec it has, and its digest.
+    /// The version whose spec it has.
     pub(super) has: u32,
     digest: String,
-    /// Starts and restarts it was asked for and did.
+    /// Starts and restarts that it has done.
     answered: (u32, u32),
     pub(super) ip: String,
 }
 
-/// All that nodes say: of the pods, of those beside them, and of those that go.
+/// All reports: on current pods, on surge pods, and on pods that are leaving.
 type News = (Vec<Option<PodFacts>>, Vec<Option<PodFacts>>, Vec<u32>, u32, BTreeSet<usize>);
 
 #[derive(Debug, Clone)]
@@ -71,28 +71,28 @@ pub(super) struct Cluster {
     pub(super) world: World,
     pub(super) now: i64,
     pub(super) containers: BTreeMap<(NodeName, Id), Container>,
-    /// Ticks until a container is up, and until it is gone.
+    /// Ticks until a container runs, and until it is gone.
     pub(super) start: i64,
     pub(super) stop: i64,
     pub(super) manners: BTreeMap<u32, Manner>,
     pub(super) fetches: Fetches,
-    /// Versions that nodes were asked to fetch, by the pod that is to be replaced.
+    /// Versions that nodes pull ahead, by the pod that will be replaced.
     pub(super) fetching: BTreeMap<(NodeName, Id), u32>,
     wake_at: Option<Timestamp>,
     heard: Option<News>,
-    /// The fewest instances that served, and the most pods ordered, since somebody last looked.
+    /// The fewest serving instances and the most ordered pods since the last reset.
     pub(super) fewest: usize,
     pub(super) most: usize,
     pub(super) incidents: Vec<(u32, Incident)>,
     pub(super) last: GroupPlan,
     made: u32,
-    /// What nodes were last told to have: until they are told otherwise they may make it.
+    /// The pods in the last order of each node: the node may create them until it gets the next order.
     obeyed: BTreeSet<(NodeName, Id)>,
-    /// What nodes know is to be stopped, and is.
+    /// The stopped pods in those orders.
     stopped: BTreeSet<(NodeName, Id)>,
 }
 
-/// Everything version 0 of a group with that strategy runs.
+/// A group with that strategy whose instances all run version 0.
 pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
     let mut cluster = fresh(instances, nodes, strategy);
     cluster.run(40);
@@ -101,7 +101,7 @@ pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Clu
     cluster
 }
 
-/// A group that was just asked for.
+/// A group that was just created.
 pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
     let mut world = world(instances, nodes);
     world.record.spec.strategy = Some(strategy);
@@ -132,7 +132,7 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Clust
 }
 
 impl Cluster {
-    /// Lets so many ticks pass.
+    /// Lets this many ticks pass.
     pub(super) fn run(&mut self, ticks: usize) -> &mut Self {
         for _ in 0..ticks {
             self.tick();
@@ -153,34 +153,34 @@ impl Cluster {
         self.now += TICK;
     }
 
-    /// Somebody told the scheduler something: it plans at once.
-    pub(super) fn told(&mut self) -> &mut Self {
+    /// The scheduler got a command: it plans immediately.
+    pub(super) fn replan(&mut self) -> &mut Self {
         self.heard = None;
         self
     }
 
-    /// What was counted so far is forgotten.
+    /// Resets the counts.
     pub(super) fn forget(&mut self) {
         (self.fewest, self.most) = (usize::MAX, 0);
     }
 
-    /// What the scheduler makes of a spec patch.
+    /// What the scheduler does for a spec patch.
     pub(super) fn patch(&mut self, change: impl FnOnce(&mut PodSpec)) -> &mut Self {
         self.world.patch(self.now, change);
         self.world.record.operation = None;
-        self.told()
+        self.replan()
     }
 
     pub(super) fn scale(&mut self, instances: i64) -> &mut Self {
         self.world.record.spec.num_instances = instances;
-        self.told()
+        self.replan()
     }
 
-    /// What the scheduler makes of a word about the release.
+    /// What the scheduler does for a rollout command.
     pub(super) fn say(&mut self, control: Control) -> &mut Self {
         let release = self.world.release.as_ref().expect("a release");
         self.world.release = Some(apply(release, control, Moment::from(at(self.now))).expect("a word in place"));
-        self.told()
+        self.replan()
     }
 
     fn plan(&mut self) {
@@ -194,22 +194,22 @@ impl Cluster {
             self.listen();
             self.wake_at = plan.wake_at;
             self.last = plan;
-            // A node that had nothing to let go of will have no news: the scheduler looks again at once.
+            // A node without a pod of the instance sends no report: the scheduler plans again immediately.
             let mut slots = self.world.slots.iter().enumerate();
             let has_vacancy =
-                |(index, slot): (usize, &Slot)| slot.leaves.is_some() && !self.world.clinging.contains(&index);
+                |(index, slot): (usize, &Slot)| slot.leaves.is_some() && !self.world.still_on_old_node.contains(&index);
             let is_vacant = slots.any(has_vacancy);
             if !is_vacant && self.wake_at.is_none_or(|wake| wake > at(self.now)) {
                 let again = self.world.plan(self.now);
                 let is_same = !again.store && again.record.is_none() && again.release.is_none();
-                let told = |plan: &GroupPlan| {
+                let reported = |plan: &GroupPlan| {
                     (
                         plan.record.clone().map(|it| (it.operation, it.drifts, it.proven, it.last_error)),
                         plan.release.clone(),
                         plan.report.clone(),
                     )
                 };
-                assert!(is_same, "\nfirst {:?}\nagain {:?}\n{:?}", told(&self.last), told(&again), again.slots);
+                assert!(is_same, "\nfirst {:?}\nagain {:?}\n{:?}", reported(&self.last), reported(&again), again.slots);
                 self.heard = Some(self.news());
                 return;
             }
@@ -217,7 +217,7 @@ impl Cluster {
         panic!("planning does not come to rest: {:?}", self.last.report);
     }
 
-    /// Whoever leads next has what was stored, and nothing else.
+    /// The next leader has the stored state and nothing else.
     fn change_leader(&mut self) {
         let text = serde_json::to_string(&PlacementRecord { slots: self.world.slots.clone() }).expect("JSON");
         self.world.slots = serde_json::from_str::<PlacementRecord>(&text).expect("slots").slots;
@@ -227,7 +227,7 @@ impl Cluster {
         self.world.release = serde_json::from_str(&text).expect("a release");
     }
 
-    /// What is ordered where, to run or to stay stopped.
+    /// The ordered pods with that target state.
     fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, Id), Slot> {
         let slots = self.world.slots.iter().enumerate();
         let pods = slots.flat_map(|(index, slot)| slot.pods().map(move |pod| (number(index), pod)));
@@ -278,7 +278,7 @@ impl Cluster {
         }
     }
 
-    /// What the scheduler hears of it all.
+    /// Collects the reports.
     fn listen(&mut self) {
         let orders = self.orders(TargetState::Run);
         let slots = self.world.slots.clone();
@@ -301,7 +301,7 @@ impl Cluster {
             let left = slot.leaves.as_ref();
             left.is_some_and(|left| there.iter().any(|(node, id)| node == left && id.instance == number(*index)))
         };
-        self.world.clinging = slots.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
+        self.world.still_on_old_node = slots.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
     }
 
     fn news(&self) -> News {
@@ -311,7 +311,7 @@ impl Cluster {
             world.observed_surge.clone(),
             world.leaving.clone(),
             world.strays,
-            world.clinging.clone(),
+            world.still_on_old_node.clone(),
         )
     }
 
@@ -397,7 +397,7 @@ impl Cluster {
         Some(Fetched { version, state, error })
     }
 
-    /// How many instances serve: a container is up and well, gates and all.
+    /// Serving instances: a container runs, is healthy, and its gates are open.
     pub(super) fn serving(&self) -> usize {
         let serves = |instance: u32, pod: &Slot| {
             let is_well = self.facts(instance, pod).is_some_and(|facts| facts.health == HealthState::Healthy);
@@ -431,7 +431,7 @@ impl Cluster {
         self.last.report.as_ref().expect("a report").status
     }
 
-    /// Versions of the pods of every instance, its own first.
+    /// Versions of the pods of every instance, the current one first.
     pub(super) fn versions(&self) -> Vec<Vec<u32>> {
         self.world.slots.iter().map(|slot| slot.pods().map(|pod| pod.version).collect()).collect()
     }

@@ -1,4 +1,4 @@
-//! What a group with a strategy gets that writes nothing but the strategy.
+//! The defaults of a group that sets nothing but its strategy.
 
 use contract::rollout::FailureAction;
 use contract::state::RestartPolicy;
@@ -48,7 +48,7 @@ fn the_default_wait_gives_way_to_a_short_progress_deadline() {
     };
     assert_eq!((seconds(None), seconds(Some(20)), seconds(Some(8)), seconds(Some(1))), (10, 10, 4, 0));
     spec.strategy = None;
-    assert_eq!(spec.min_ready().as_secs(), 0, "a serial group has no such wait");
+    assert_eq!(spec.min_ready().as_secs(), 0, "a serial group does not wait");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Instances are taken out of service before they are touched, where the group says so.
+//! Groups with a drain: instances are drained before they are touched.
 
 use contract::record::Draining;
 use contract::rollout::Drain;
@@ -19,7 +19,7 @@ fn drained(cluster: &Cluster) -> Vec<usize> {
 }
 
 #[test]
-fn an_instance_is_shown_as_not_ready_for_the_grace_and_then_touched() {
+fn an_instance_is_unready_for_the_grace_period_before_it_stops() {
     let mut cluster = draining(30, false);
     cluster.patch(|_| ()).tick();
     let out = drained(&cluster);
@@ -35,7 +35,7 @@ fn an_instance_is_shown_as_not_ready_for_the_grace_and_then_touched() {
 }
 
 #[test]
-fn who_surges_drains_the_old_one_when_the_new_one_serves_and_is_never_one_too_many() {
+fn the_old_pod_is_drained_when_its_surge_pod_serves() {
     let mut cluster = draining(20, false);
     cluster.world.record.spec.strategy = Some(rolling(1, 0));
     cluster.forget();
@@ -44,13 +44,13 @@ fn who_surges_drains_the_old_one_when_the_new_one_serves_and_is_never_one_too_ma
 }
 
 #[test]
-fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
+fn a_missing_drain_answer_pauses_the_rollout() {
     let mut cluster = draining(10, true);
     cluster.patch(|_| ()).run(20);
     let out = drained(&cluster);
     assert_eq!((cluster.versions(), out.len()), (all(0, 3), 1));
     cluster.slot(out[0]).draining.as_mut().expect("drained").is_answered = true;
-    cluster.told().tick();
+    cluster.replan().tick();
     assert_eq!(cluster.world.slots[out[0] - 1].version, 1);
     cluster.run(80);
     assert_eq!(
@@ -69,13 +69,13 @@ fn an_answer_is_waited_for_and_one_that_does_not_come_holds_the_release() {
         for out in drained(&cluster) {
             cluster.slot(out).draining = Some(Draining { since: at(0), is_answered: true, is_final: false });
         }
-        cluster.told().tick();
+        cluster.replan().tick();
     }
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
-fn after_a_resume_an_answer_is_waited_for_once_more_and_no_longer() {
+fn a_resume_restarts_the_drain_timeout_once() {
     let mut cluster = draining(10, true);
     cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
     cluster.patch(|_| ()).run(30);
@@ -91,7 +91,7 @@ fn after_a_resume_an_answer_is_waited_for_once_more_and_no_longer() {
 }
 
 #[test]
-fn a_gate_that_is_never_made_true_fails_by_its_name_before_the_deadline() {
+fn a_gate_that_never_opens_fails_before_the_deadline_and_is_named() {
     let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.readiness_gates = vec!["lb".to_owned(), "warm".to_owned()];
     for instance in [1, 2] {
@@ -101,7 +101,7 @@ fn a_gate_that_is_never_made_true_fails_by_its_name_before_the_deadline() {
     let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("lb".to_owned(), now);
-    cluster.told().run(50);
+    cluster.replan().run(50);
     assert_eq!(cluster.status(), RolloutStatus::Progressing);
     cluster.run(15);
     assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Held(Cause::GateOverdue), 1));
@@ -113,12 +113,12 @@ fn a_gate_that_is_never_made_true_fails_by_its_name_before_the_deadline() {
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("warm".to_owned(), now);
-    cluster.told().run(10);
+    cluster.replan().run(10);
     assert_eq!(cluster.status(), RolloutStatus::Progressing, "it opened late, but it did");
 }
 
 #[test]
-fn a_gate_made_false_has_its_own_time() {
+fn a_closed_gate_has_its_own_timeout() {
     let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
     cluster.world.record.spec.strategy.as_mut().expect("a strategy").need_waiting_for_confirm = true;
@@ -129,19 +129,19 @@ fn a_gate_made_false_has_its_own_time() {
     let renewed = (1..=2).find(|instance| cluster.world.slots[instance - 1].version == 1).expect("one is renewed");
     let now = at(cluster.now);
     cluster.slot(renewed).gates.insert("lb".to_owned(), now);
-    cluster.told().run(100);
+    cluster.replan().run(100);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     let now = at(cluster.now);
     cluster.slot(renewed).gates.clear();
     cluster.slot(renewed).gates_closed_at = now;
-    cluster.told().run(50);
+    cluster.replan().run(50);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
     cluster.run(15);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::GateOverdue));
 }
 
 #[test]
-fn gates_start_false_and_an_instance_counts_when_all_are_true() {
+fn gates_start_closed_and_an_instance_counts_when_all_are_open() {
     let mut cluster = cluster(2, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.readiness_gates = vec!["lb".to_owned()];
     for instance in [1, 2] {
@@ -156,23 +156,23 @@ fn gates_start_false_and_an_instance_counts_when_all_are_true() {
         for slot in &mut cluster.world.slots {
             slot.gates.entry("lb".to_owned()).or_insert(now);
         }
-        cluster.told().run(3);
+        cluster.replan().run(3);
     }
     assert_eq!((cluster.versions(), cluster.status(), cluster.fewest), (all(1, 2), RolloutStatus::Complete, 1));
 }
 
 #[test]
-fn who_is_not_to_go_after_all_serves_again_at_once() {
+fn a_cancelled_drain_ends_immediately() {
     let mut cluster = draining(100, false);
     cluster.patch(|_| ()).run(3);
     assert_eq!(cluster.serving(), 2);
     cluster.world.record.spec.paused = true;
-    cluster.told().tick();
+    cluster.replan().tick();
     assert_eq!((drained(&cluster), cluster.serving()), (Vec::new(), 3));
 }
 
 #[test]
-fn a_beta_keeps_to_the_instance_it_began_to_drain() {
+fn a_beta_keeps_the_instance_that_it_drains() {
     let mut cluster = in_units(6, batches(StrategyType::Beta, 2));
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 60, ..Drain::default() });
     cluster.patch(|_| ()).tick();
@@ -187,7 +187,7 @@ fn a_beta_keeps_to_the_instance_it_began_to_drain() {
 }
 
 #[test]
-fn who_is_removed_is_drained_first() {
+fn a_removed_instance_is_drained_first() {
     let mut cluster = draining(20, false);
     cluster.scale(2).tick();
     assert_eq!((cluster.versions().len(), drained(&cluster)), (3, vec![3]));
@@ -196,7 +196,7 @@ fn who_is_removed_is_drained_first() {
 }
 
 #[test]
-fn who_goes_by_scaling_in_stays_the_same_while_it_is_drained() {
+fn scale_down_keeps_its_choice_during_the_drain() {
     let mut cluster = fresh(1, &["n0", "n1", "n2", "n3"], batches(StrategyType::Batch, 1));
     (cluster.start, cluster.stop) = (0, 0);
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 0, needs_answer: true, timeout_seconds: Some(60) });
@@ -206,7 +206,7 @@ fn who_goes_by_scaling_in_stays_the_same_while_it_is_drained() {
     for slot in &mut cluster.world.slots {
         slot.draining.iter_mut().for_each(|draining| draining.is_answered = true);
     }
-    cluster.told().tick();
+    cluster.replan().tick();
     cluster.scale(1).tick();
     let out = drained(&cluster);
     cluster.run(3);
@@ -214,23 +214,23 @@ fn who_goes_by_scaling_in_stays_the_same_while_it_is_drained() {
 }
 
 #[test]
-fn who_goes_for_good_goes_at_the_timeout_and_that_is_told_once() {
+fn scale_down_removes_an_undrained_instance_at_the_timeout_and_reports_it_once() {
     let mut cluster = draining(10, true);
     cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
     cluster.scale(2).run(20);
-    assert_eq!((cluster.versions(), drained(&cluster)), (all(0, 3), vec![3]), "somebody may still answer");
-    let mut told = Vec::new();
+    assert_eq!((cluster.versions(), drained(&cluster)), (all(0, 3), vec![3]), "the answer may still arrive");
+    let mut reported = Vec::new();
     for _ in 0..10 {
         cluster.last.undrained.clear();
         cluster.tick();
-        told.extend(cluster.last.undrained.clone());
+        reported.extend(cluster.last.undrained.clone());
     }
-    assert_eq!((told, cluster.versions(), cluster.containers.len()), (vec![3], all(0, 2), 2));
+    assert_eq!((reported, cluster.versions(), cluster.containers.len()), (vec![3], all(0, 2), 2));
     assert_eq!(cluster.status(), RolloutStatus::Complete);
 }
 
 #[test]
-fn scaling_in_holds_no_release_that_is_under_way() {
+fn scale_down_does_not_fail_a_running_rollout() {
     let mut cluster = draining(10, true);
     cluster.world.record.spec.drain.as_mut().expect("a drain").timeout_seconds = Some(100);
     cluster.patch(|_| ()).scale(2).run(28);

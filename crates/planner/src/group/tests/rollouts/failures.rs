@@ -1,4 +1,4 @@
-//! What is held, what is taken back, and that it touches nobody it need not.
+//! Failed rollouts: paused or rolled back, without touching other instances.
 
 use contract::rollout::FailureAction;
 
@@ -14,7 +14,7 @@ fn broken(manner: Manner, action: FailureAction) -> Cluster {
 }
 
 #[test]
-fn a_crash_looping_version_is_held_and_the_error_names_what_to_do() {
+fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
     let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
     cluster.run(60);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Crashing));
@@ -23,12 +23,12 @@ fn a_crash_looping_version_is_held_and_the_error_names_what_to_do() {
     assert!(text.starts_with("the release is held: revision 1: instance"), "{text}");
     assert!(text.contains("crash-looping") && text.contains("exited (3), "), "{text}");
     assert!(text.contains(" restarts: cannot open /etc/app.conf"), "{text}");
-    assert!(text.ends_with("; resume goes on with it, undo goes back"), "{text}");
+    assert!(text.ends_with("; resume continues with it, undo goes back"), "{text}");
     assert_eq!(cluster.incidents, []);
 }
 
 #[test]
-fn an_image_that_cannot_be_had_is_found_at_once() {
+fn a_missing_image_fails_the_rollout_immediately() {
     let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
     cluster.run(5);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
@@ -37,7 +37,7 @@ fn an_image_that_cannot_be_had_is_found_at_once() {
 }
 
 #[test]
-fn what_is_never_well_is_found_at_the_deadline() {
+fn a_version_that_is_never_healthy_fails_at_the_deadline() {
     let mut cluster = broken(Manner::Unwell, FailureAction::Hold);
     cluster.run(100);
     assert_eq!(cluster.status(), RolloutStatus::Progressing);
@@ -46,7 +46,7 @@ fn what_is_never_well_is_found_at_the_deadline() {
 }
 
 #[test]
-fn a_new_spec_ends_the_failure_and_what_was_said_of_it() {
+fn a_new_spec_clears_the_failure_and_its_text() {
     let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
     cluster.run(10);
     cluster.patch(|pod| pod.containers[0].image = "good".to_owned()).run(60);
@@ -55,7 +55,7 @@ fn a_new_spec_ends_the_failure_and_what_was_said_of_it() {
 }
 
 #[test]
-fn a_release_that_is_resumed_waits_for_who_failed() {
+fn a_resumed_rollout_waits_for_the_failed_instance() {
     let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
     cluster.run(60);
     cluster.manners.clear();
@@ -65,7 +65,7 @@ fn a_release_that_is_resumed_waits_for_who_failed() {
 }
 
 #[test]
-fn a_rollback_touches_only_what_is_bad() {
+fn a_rollback_touches_only_failed_instances() {
     let mut cluster = broken(Manner::Crashes, FailureAction::Rollback);
     let untouched: Vec<usize> = {
         cluster.run(4);
@@ -91,25 +91,25 @@ fn a_rollback_touches_only_what_is_bad() {
     assert_eq!((&record.equals, record.proven), (&BTreeSet::from([0]), Some(2)));
     assert!(record.last_error.starts_with("revision 1 was taken back to revision 0: instance"));
     assert_eq!((containers(&cluster), cluster.status()), (before, RolloutStatus::Complete), "they were never touched");
-    assert_eq!(cluster.incidents.len(), 1, "told once");
+    assert_eq!(cluster.incidents.len(), 1, "reported once");
     assert!(matches!(cluster.incidents[0].1, Incident::BadUpgrade { version: 1 }));
     assert!(cluster.versions().iter().all(|versions| *versions == [0] || *versions == [2]), "{:?}", cluster.versions());
     assert_eq!(cluster.fewest, 3);
 }
 
 #[test]
-fn without_anything_to_go_back_to_a_rollback_holds() {
+fn without_a_completed_revision_a_rollback_pauses() {
     let mut cluster = fresh(2, &["a"], rolling(1, 0));
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
     cluster.manners.insert(0, Manner::NoImage);
     cluster.run(20);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     let text = &cluster.world.record.last_error;
-    assert!(text.ends_with("cannot have the image; resume goes on with it"), "nothing to undo: {text}");
+    assert!(text.ends_with("cannot have the image; resume continues with it"), "nothing to undo: {text}");
 }
 
 #[test]
-fn who_fails_is_left_behind_where_the_group_says_so() {
+fn a_failed_instance_is_skipped_with_failure_action_continue() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.manners.insert(1, Manner::NoImage);
@@ -118,7 +118,7 @@ fn who_fails_is_left_behind_where_the_group_says_so() {
 }
 
 #[test]
-fn a_paused_group_starts_nothing_and_is_scaled_all_the_same() {
+fn a_paused_group_starts_no_rollout_but_scales() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.world.record.spec.paused = true;
     cluster.patch(|_| ()).run(20);

@@ -1,4 +1,4 @@
-//! What the simulator found, as small as it gets.
+//! Findings of the simulator, each reduced to a small test.
 
 use contract::report::ContainerFacts;
 use contract::rollout::{Drain, FailureAction, PodReplacement};
@@ -7,17 +7,17 @@ use contract::state::RestartPolicy;
 use super::*;
 
 #[test]
-fn a_start_asked_for_meanwhile_is_not_forgotten_when_the_second_pod_takes_over() {
+fn a_requested_start_survives_the_promotion_of_the_surge_pod() {
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.patch(|_| ()).run(1);
     assert!(cluster.world.slots[0].next.is_some());
     cluster.slot(1).starts_requested = 1;
-    cluster.told().run(60);
+    cluster.replan().run(60);
     assert_eq!((cluster.versions(), cluster.world.slots[0].starts_requested), (all(1, 2), 1));
 }
 
 #[test]
-fn who_is_not_heard_makes_no_place_for_a_pod_that_is_not_ready() {
+fn an_unreachable_pod_is_not_replaced_by_an_unready_one() {
     let mut cluster = cluster(4, &["a", "b"], rolling(2, 2));
     cluster.manners.insert(1, Manner::Unwell);
     cluster.patch(|_| ()).run(4);
@@ -33,7 +33,7 @@ fn who_is_not_heard_makes_no_place_for_a_pod_that_is_not_ready() {
 }
 
 #[test]
-fn a_clock_that_is_far_ahead_keeps_nobody_from_counting() {
+fn a_clock_that_is_far_ahead_does_not_delay_availability() {
     let mut cluster = cluster(1, &["a"], rolling(1, 0));
     cluster.world.record.spec.min_ready_seconds = Some(10);
     let observed = cluster.world.observed[0].as_mut().expect("it runs");
@@ -49,22 +49,22 @@ fn a_clock_that_is_far_ahead_keeps_nobody_from_counting() {
 }
 
 #[test]
-fn a_drain_that_is_not_stored_yet_has_no_grace_behind_it() {
+fn the_grace_period_of_a_drain_starts_at_its_commit() {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: false, timeout_seconds: None });
     cluster.patch(|_| ()).tick();
     let is_drained = |cluster: &Cluster| cluster.world.slots.iter().any(|slot| slot.draining.is_some());
     assert!(is_drained(&cluster));
-    cluster.world.is_unstored = true;
+    cluster.world.is_uncommitted = true;
     cluster.run(20);
-    assert_eq!((cluster.versions(), is_drained(&cluster)), (all(0, 3), true), "nobody outside could have seen it");
-    cluster.world.is_unstored = false;
-    cluster.told().run(60);
+    assert_eq!((cluster.versions(), is_drained(&cluster)), (all(0, 3), true), "no watcher could have seen it");
+    cluster.world.is_uncommitted = false;
+    cluster.replan().run(60);
     assert_eq!(cluster.versions(), all(1, 3));
 }
 
 #[test]
-fn an_adopted_pod_whose_node_does_not_know_it_is_wanted_is_not_taken_for_one_that_is_down() {
+fn a_pod_whose_node_does_not_know_that_it_is_desired_is_not_down() {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     let observed = cluster.world.observed[2].as_mut().expect("it runs");
     observed.leaving = true;
@@ -76,20 +76,20 @@ fn an_adopted_pod_whose_node_does_not_know_it_is_wanted_is_not_taken_for_one_tha
 }
 
 #[test]
-fn who_is_left_behind_for_its_image_is_still_drained_before_it_is_touched() {
+fn a_skipped_instance_without_its_image_is_drained_first() {
     let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: true, timeout_seconds: Some(100) });
     cluster.manners.insert(1, Manner::NoImage);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned()).run(16);
     let drained = cluster.world.slots.iter().filter(|slot| slot.draining.is_some()).count();
-    assert_eq!((cluster.versions(), drained > 0), (all(0, 2), true), "somebody may still answer");
+    assert_eq!((cluster.versions(), drained > 0), (all(0, 2), true), "the answer may still arrive");
     cluster.run(10);
-    assert!(cluster.world.slots.iter().any(|slot| slot.version == 1), "nobody did: {:?}", cluster.world.slots);
+    assert!(cluster.world.slots.iter().any(|slot| slot.version == 1), "no answer: {:?}", cluster.world.slots);
 }
 
 #[test]
-fn who_takes_over_without_a_place_comes_when_the_one_before_is_gone() {
+fn a_promoted_pod_without_a_node_waits_for_its_predecessor() {
     let mut cluster = cluster(4, &["a", "b", "c", "d", "e", "f"], rolling(2, 1));
     cluster.world.record.spec.pod_replacement = Some(PodReplacement::Complete);
     cluster.patch(|pod| pod.containers[0].memory_limit = 1 << 50).run(8);
@@ -106,7 +106,7 @@ fn who_takes_over_without_a_place_comes_when_the_one_before_is_gone() {
 }
 
 #[test]
-fn a_release_that_counts_what_goes_waits_for_nodes_that_have_not_told_what_they_have() {
+fn a_rollout_that_counts_terminating_pods_waits_for_unheard_nodes() {
     let kinds = [
         (rolling(1, 0), PodReplacement::Complete, true),
         (strategy(StrategyType::Recreate), PodReplacement::Complete, true),
@@ -122,13 +122,13 @@ fn a_release_that_counts_what_goes_waits_for_nodes_that_have_not_told_what_they_
         let versions = if waits { all(0, 2) } else { all(1, 2) };
         assert_eq!((cluster.versions(), cluster.serving()), (versions, 2), "{replacement:?}");
         cluster.world.candidate(free.as_str()).liveness = Liveness::Alive;
-        cluster.told().run(20);
+        cluster.replan().run(20);
         assert_eq!(cluster.versions(), all(1, 2));
     }
 }
 
 #[test]
-fn who_ended_and_is_not_started_again_by_its_policy_is_known_to_be_down_for_good() {
+fn a_pod_that_its_policy_does_not_restart_is_permanently_down() {
     let ended = |exit_code, is_crash_looping| {
         let containers = vec![ContainerFacts { exit_code, finished_at: at(1), ..Default::default() }];
         PodFacts { state: RunState::Exit, containers, is_crash_looping, ..Default::default() }
@@ -155,16 +155,16 @@ fn who_ended_and_is_not_started_again_by_its_policy_is_known_to_be_down_for_good
 }
 
 #[test]
-fn what_was_answered_to_a_patch_that_cannot_be_is_not_lost_to_who_is_stuck_for_a_moment() {
+fn a_stuck_instance_does_not_overwrite_the_error_of_a_refused_patch() {
     let mut cluster = cluster(2, &["a"], rolling(0, 1));
     cluster.world.candidate("a").facts.memory = 160 * MIB;
     cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(3);
     assert!(cluster.world.record.last_error.contains("is not upgraded to version 1"));
     let said = "port 9001 is taken by another group";
     said.clone_into(&mut cluster.world.record.last_error);
-    cluster.told().tick();
+    cluster.replan().tick();
     assert_eq!(cluster.world.record.last_error, said);
     cluster.world.candidate("a").facts.memory = 1024 * MIB;
-    cluster.told().run(60);
+    cluster.replan().run(60);
     assert_eq!((cluster.versions(), cluster.world.record.last_error.as_str()), (all(1, 2), said));
 }

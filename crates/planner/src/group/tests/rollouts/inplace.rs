@@ -1,4 +1,4 @@
-//! What is changed in place: limits live, images with the same address.
+//! Updates in place: limits live, images with the same address.
 
 use contract::rollout::UpdatePolicy;
 
@@ -34,7 +34,7 @@ fn limits_change_live_and_no_container_is_touched() {
 }
 
 #[test]
-fn another_image_gets_the_address_of_the_one_before() {
+fn a_new_image_keeps_the_address() {
     let mut cluster = in_place(UpdatePolicy::InPlaceOnly);
     let addresses = |cluster: &Cluster| -> BTreeSet<(NodeName, u32, String)> {
         cluster.containers.iter().map(|((node, id), it)| (node.clone(), id.instance, it.ip.clone())).collect()
@@ -48,9 +48,9 @@ fn another_image_gets_the_address_of_the_one_before() {
 }
 
 #[test]
-fn who_cannot_be_made_goes_nowhere_while_the_one_before_it_still_stands() {
+fn a_pod_that_cannot_be_created_does_not_move_while_the_old_container_exists() {
     let mut cluster = in_place(UpdatePolicy::InPlaceOnly);
-    // It is renewed without its image: the node could not be asked to fetch it before.
+    // It is renewed without its image: the agent of its node cannot pull ahead.
     cluster.world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = false);
     cluster.patch(|pod| pod.containers[0].image = "nowhere".to_owned()).run(1);
     let mut world = cluster.world;
@@ -67,17 +67,17 @@ fn who_cannot_be_made_goes_nowhere_while_the_one_before_it_still_stands() {
 }
 
 #[test]
-fn a_pod_that_was_updated_live_and_is_made_anew_is_called_after_its_version() {
+fn a_recreated_pod_is_named_after_its_live_version() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
     cluster.patch(|pod| pod.containers[0].memory_limit = 80 << 20).run(30);
     cluster.world.candidate("a").liveness = Liveness::Lost;
-    cluster.told().run(10);
+    cluster.replan().run(10);
     let slot = &cluster.world.slots[0];
     assert_eq!((slot.version, slot.created_from, slot.drift, cluster.serving()), (1, None, 1, 3));
 }
 
 #[test]
-fn what_cannot_be_changed_in_place_is_made_anew_or_refused() {
+fn other_changes_recreate_the_pod_or_are_refused() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
     cluster.patch(|pod| pod.containers[0].env = vec!["A=b".to_owned()]).run(60);
     assert_eq!((cluster.versions(), cluster.most), (all(1, 3), 4), "it surged");
@@ -85,7 +85,7 @@ fn what_cannot_be_changed_in_place_is_made_anew_or_refused() {
     cluster.world.record.spec.strategy = Some(rolling(0, 1));
     cluster.patch(|pod| pod.containers[0].env.clear()).run(20);
     assert_eq!(cluster.versions(), all(1, 3));
-    let stuck = cluster.world.slots.iter().find(|slot| !slot.why.is_empty()).expect("somebody says why");
+    let stuck = cluster.world.slots.iter().find(|slot| !slot.why.is_empty()).expect("an instance shows the reason");
     assert!(stuck.why.ends_with("InPlaceOnly does not allow a change of Pod.Containers[0].Env"), "{}", stuck.why);
 }
 
@@ -101,7 +101,7 @@ fn limits_that_do_not_fit_on_the_node_move_the_instance_where_that_is_allowed() 
 }
 
 #[test]
-fn a_live_change_that_another_follows_is_not_waited_for() {
+fn a_live_update_does_not_wait_for_a_superseded_one() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
     let before = ids(&cluster);
     cluster.patch(|pod| pod.containers[0].cpu_limit = 2).run(2);
@@ -110,7 +110,7 @@ fn a_live_change_that_another_follows_is_not_waited_for() {
 }
 
 #[test]
-fn the_difference_of_two_specs_decides_the_way() {
+fn the_difference_of_two_specs_decides_the_update_method() {
     let pod = world(1, &[]).record.spec.pod;
     let method = |change: fn(&mut PodSpec)| {
         let mut after = PodSpec { version: 9, ..pod.clone() };
@@ -137,7 +137,7 @@ fn the_difference_of_two_specs_decides_the_way() {
 }
 
 #[test]
-fn who_was_being_drained_when_a_live_change_came_serves_again() {
+fn a_live_update_ends_a_drain() {
     let mut cluster = in_place(UpdatePolicy::InPlaceIfPossible);
     cluster.world.record.spec.drain =
         Some(contract::rollout::Drain { grace_seconds: 100, ..contract::rollout::Drain::default() });

@@ -1,4 +1,4 @@
-//! What planning promises for groups that name a strategy.
+//! Tests of groups with a strategy.
 
 mod chaos;
 mod cluster;
@@ -20,7 +20,7 @@ use super::world::*;
 use super::*;
 use cluster::*;
 
-/// A strategy of that kind with everything unsaid.
+/// A strategy of that kind with defaults.
 fn strategy(kind: StrategyType) -> Strategy {
     Strategy { kind, ..Strategy::default() }
 }

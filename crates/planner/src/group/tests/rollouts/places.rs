@@ -1,4 +1,4 @@
-//! Units, places that are not there, and nodes that are silent or lost.
+//! Units, unschedulable pods, and nodes that are silent or lost.
 
 use contract::rollout::{AutoReschedule, FailureAction};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
 #[test]
-fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
+fn an_instance_whose_successor_does_not_fit_keeps_running_with_a_reason() {
     let mut cluster = cluster(2, &["a"], rolling(0, 1));
     cluster.world.candidate("a").facts.memory = 160 * MIB;
     cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(10);
@@ -18,18 +18,23 @@ fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
     assert!(cluster.world.record.last_error.contains("is not upgraded to version 1: no node fits"));
     cluster.run(10);
     assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Held(Cause::Unschedulable), 2));
-    let held = "finds no place (it is not upgraded to version 1: no node fits: a: memory 32 MiB short); resume goes on";
+    let held =
+        "finds no place (it is not upgraded to version 1: no node fits: a: memory 32 MiB short); resume continues";
     assert!(cluster.world.record.last_error.contains(held), "{}", cluster.world.record.last_error);
     cluster.run(150);
     assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::Unschedulable), 2));
     assert!(cluster.world.record.last_error.contains(held), "{}", cluster.world.record.last_error);
     cluster.say(Control::Resume).run(10);
-    assert_eq!((cluster.versions(), cluster.status()), (all(0, 2), RolloutStatus::Progressing), "patience begins anew");
+    assert_eq!(
+        (cluster.versions(), cluster.status()),
+        (all(0, 2), RolloutStatus::Progressing),
+        "the timeout starts again"
+    );
     cluster.run(10);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Unschedulable));
     cluster.world.candidate("a").facts.memory = 1024 * MIB;
-    cluster.told().run(10);
-    assert_eq!(cluster.versions(), all(0, 2), "nobody has said that it goes on");
+    cluster.replan().run(10);
+    assert_eq!(cluster.versions(), all(0, 2), "no user has resumed it");
     cluster.say(Control::Resume).run(40);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 2), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.last_error, "");
@@ -37,7 +42,7 @@ fn who_finds_no_place_for_its_successor_goes_on_and_says_why() {
 }
 
 #[test]
-fn a_second_pod_without_a_place_waits_beside_the_one_that_serves() {
+fn an_unschedulable_surge_pod_waits_while_the_current_pod_serves() {
     let mut cluster = cluster(1, &["a"], rolling(1, 0));
     cluster.world.candidate("a").facts.memory = 100 * MIB;
     cluster.patch(|_| ()).run(10);
@@ -50,13 +55,13 @@ fn a_second_pod_without_a_place_waits_beside_the_one_that_serves() {
     let text = &cluster.world.record.last_error;
     assert!(text.contains("instance 1 finds no place (no node fits: a: memory 28 MiB short)"), "{text}");
     cluster.world.candidate("a").facts.memory = 1024 * MIB;
-    cluster.told().run(10);
+    cluster.replan().run(10);
     assert_eq!((cluster.versions(), cluster.fewest), (all(1, 1), 1), "it found one by itself");
     assert_eq!((cluster.status(), cluster.world.record.last_error.as_str()), (RolloutStatus::Complete, ""));
 }
 
 #[test]
-fn a_version_that_fits_nowhere_is_taken_back_and_nobody_is_touched() {
+fn a_version_that_fits_nowhere_is_rolled_back_without_touching_a_pod() {
     for strategy in [rolling(1, 0), rolling(0, 1), batches(StrategyType::Batch, 2)] {
         let mut cluster = cluster(3, &["a", "b"], strategy);
         cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
@@ -71,7 +76,7 @@ fn a_version_that_fits_nowhere_is_taken_back_and_nobody_is_touched() {
 }
 
 #[test]
-fn who_fits_nowhere_is_left_behind_where_the_group_says_so() {
+fn an_unschedulable_instance_is_skipped_with_failure_action_continue() {
     let mut cluster = cluster(3, &["a", "b", "c"], rolling(0, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     let full = cluster.world.slots[0].node.clone().expect("a place");
@@ -81,12 +86,12 @@ fn who_fits_nowhere_is_left_behind_where_the_group_says_so() {
     cluster.patch(|pod| pod.containers[0].memory_limit = 128 << 20).run(150);
     assert_eq!((cluster.versions(), cluster.fewest), (vec![vec![0], vec![1], vec![1]], 2));
     cluster.world.candidate(full.as_str()).facts.memory = 128 * MIB;
-    cluster.told().run(30);
+    cluster.replan().run(30);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
 
 #[test]
-fn where_quota_may_move_nobody_is_called_unschedulable() {
+fn with_automatic_rescheduling_no_instance_fails_as_unschedulable() {
     let mut cluster = in_units(4, rolling(1, 0));
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.auto_reschedule = Some(AutoReschedule { enable: true, ..AutoReschedule::default() });
@@ -97,11 +102,11 @@ fn where_quota_may_move_nobody_is_called_unschedulable() {
 }
 
 #[test]
-fn a_unit_that_is_given_up_is_left_one_by_one_while_enough_serve() {
+fn instances_leave_a_removed_unit_one_by_one_within_the_budget() {
     let mut cluster = in_units(4, rolling(1, 0));
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.values = vec!["B".to_owned()];
-    cluster.told().run(60);
+    cluster.replan().run(60);
     assert_eq!((cluster.units(), cluster.fewest), (vec!["B"; 4], 4));
     for slot in &cluster.world.slots {
         assert!(slot.node.as_ref().is_some_and(|node| node.as_str().starts_with('b')), "{slot:?}");
@@ -110,7 +115,7 @@ fn a_unit_that_is_given_up_is_left_one_by_one_while_enough_serve() {
 }
 
 #[test]
-fn holes_stay_holes_until_their_number_is_needed() {
+fn free_numbers_are_reused_only_when_needed() {
     let mut cluster = in_units(4, rolling(1, 0));
     assert_eq!(cluster.units(), ["A", "A", "B", "B"]);
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
@@ -125,7 +130,7 @@ fn holes_stay_holes_until_their_number_is_needed() {
 }
 
 #[test]
-fn units_are_known_again_when_a_topology_comes_later() {
+fn units_are_derived_from_nodes_when_a_topology_is_added_later() {
     let mut cluster = fresh(4, &["a1", "b1"], rolling(1, 0));
     for (node, unit) in [("a1", "A"), ("b1", "B")] {
         cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
@@ -135,15 +140,15 @@ fn units_are_known_again_when_a_topology_comes_later() {
     let containers = cluster.containers.clone();
     let values = vec!["A".to_owned(), "B".to_owned()];
     cluster.world.record.spec.topology = Some(Topology { unit_type: UnitType::Zone, values, ..Topology::default() });
-    cluster.told().run(20);
+    cluster.replan().run(20);
     let mut units = cluster.units();
     units.sort_unstable();
     assert_eq!((units, cluster.containers.len()), (vec!["A", "A", "B", "B"], 4));
-    assert_eq!(cluster.containers, containers, "nobody had to move");
+    assert_eq!(cluster.containers, containers, "no instance had to move");
 }
 
 #[test]
-fn quota_of_a_full_unit_goes_to_one_with_room() {
+fn the_quota_of_a_full_unit_moves_to_one_with_free_resources() {
     let mut cluster = in_units(4, rolling(1, 0));
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.auto_reschedule =
@@ -159,7 +164,7 @@ fn quota_of_a_full_unit_goes_to_one_with_room() {
 }
 
 #[test]
-fn nothing_is_concluded_from_silence() {
+fn nothing_follows_from_a_silent_node() {
     let mut cluster = cluster(4, &["a", "b"], rolling(0, 1));
     cluster.world.candidate("a").liveness = Liveness::Suspect;
     cluster.world.candidate("b").liveness = Liveness::Suspect;
@@ -168,16 +173,16 @@ fn nothing_is_concluded_from_silence() {
     assert_eq!((cluster.versions(), &cluster.containers), (all(0, 4), &containers));
     cluster.world.candidate("a").liveness = Liveness::Alive;
     cluster.world.candidate("b").liveness = Liveness::Alive;
-    cluster.told().run(60);
+    cluster.replan().run(60);
     assert_eq!((cluster.versions(), cluster.fewest), (all(1, 4), 3));
 }
 
 #[test]
-fn pods_of_a_lost_node_are_made_anew_at_their_version_in_the_middle_of_a_release() {
+fn pods_of_a_lost_node_are_recreated_at_their_version_during_a_rollout() {
     let mut cluster = cluster(4, &["a", "b", "c"], rolling(1, 0));
     cluster.patch(|_| ()).run(2);
     cluster.world.candidate("b").liveness = Liveness::Lost;
-    cluster.told().run(80);
+    cluster.replan().run(80);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
     assert!(cluster.world.slots.iter().all(|slot| slot.node != Some(name("b"))));
 }

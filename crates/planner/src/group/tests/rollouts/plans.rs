@@ -1,4 +1,4 @@
-//! A rehearsal says what will happen, and it does.
+//! A plan predicts what happens.
 
 use contract::rollout::UpdatePolicy;
 use contract::rollout_view::{InstanceChange, PlanView};
@@ -11,7 +11,7 @@ fn dry_run(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
     dry_run::dry_run(facts, now, WorkLimit::new(&|| false)).expect("it is small")
 }
 
-fn rehearsed(cluster: &Cluster) -> PlanView {
+fn planned(cluster: &Cluster) -> PlanView {
     cluster.world.look(|facts| dry_run(facts, at(cluster.now)))
 }
 
@@ -20,18 +20,18 @@ fn changes(view: &PlanView) -> Vec<InstanceChange> {
 }
 
 #[test]
-fn a_finished_group_has_nothing_to_rehearse() {
+fn the_plan_of_a_finished_group_is_empty() {
     let cluster = cluster(3, &["a", "b"], rolling(1, 0));
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert_eq!((view.steps.len(), changes(&view), view.completes), (0, vec![InstanceChange::Untouched; 3], true));
     assert_eq!((view.min_available[""], view.peak_extra_pods, view.is_new), (3, 0, false));
 }
 
 #[test]
-fn a_rolling_update_is_rehearsed_as_it_will_go() {
+fn the_plan_of_a_rolling_update_predicts_its_steps() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert_eq!((changes(&view), view.completes, view.release), (vec![InstanceChange::Recreated; 3], true, 1));
     assert_eq!((view.peak_extra_pods, view.peak_extra_memory), (1, 64 * MIB));
     assert_eq!((view.min_available[""], view.unplaced.len()), (3, 0));
@@ -43,10 +43,10 @@ fn a_rolling_update_is_rehearsed_as_it_will_go() {
 }
 
 #[test]
-fn a_beta_is_rehearsed_group_by_group_with_its_units() {
+fn the_plan_of_a_beta_has_batches_and_units() {
     let mut cluster = in_units(4, batches(StrategyType::Beta, 4));
     cluster.patch(|_| ());
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     let groups: Vec<(u64, &str, usize)> =
         view.steps.iter().map(|step| (step.group, step.kind.as_str(), step.actions.len())).collect();
     assert_eq!(groups, [(1, "Beta", 2), (2, "Batch", 2)]);
@@ -56,25 +56,25 @@ fn a_beta_is_rehearsed_group_by_group_with_its_units() {
 }
 
 #[test]
-fn what_is_changed_in_place_is_said_to_be() {
+fn a_plan_names_updates_in_place() {
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.world.record.spec.update_policy = UpdatePolicy::InPlaceIfPossible;
     let mut live = cluster.clone();
     live.patch(|pod| pod.containers[0].memory_limit = 80 << 20);
-    let view = rehearsed(&live);
+    let view = planned(&live);
     assert_eq!((changes(&view), view.peak_extra_pods), (vec![InstanceChange::InPlace; 2], 0));
-    assert_eq!((view.min_available[""], view.peak_extra_memory), (2, 32 * MIB), "nobody goes down");
+    assert_eq!((view.min_available[""], view.peak_extra_memory), (2, 32 * MIB), "no instance goes down");
     cluster.patch(|pod| pod.containers[0].image = "j".to_owned());
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert_eq!((changes(&view), view.min_available[""]), (vec![InstanceChange::InPlace; 2], 1), "one at a time");
 }
 
 #[test]
-fn instances_without_a_place_are_named_with_every_node_and_reason() {
+fn a_plan_names_unschedulable_instances_with_every_node_and_reason() {
     let mut cluster = fresh(3, &["a", "b"], rolling(1, 0));
     cluster.world.candidate("a").facts.memory = 64 * MIB;
     cluster.world.candidate("b").facts.memory = 100 * MIB;
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert!(view.is_new && !view.completes);
     assert_eq!(changes(&view), [InstanceChange::Created; 3]);
     let [unplaced] = view.unplaced.as_slice() else { panic!("{:?}", view.unplaced) };
@@ -84,19 +84,19 @@ fn instances_without_a_place_are_named_with_every_node_and_reason() {
 }
 
 #[test]
-fn scaling_and_moving_are_rehearsed_too() {
+fn a_plan_contains_scaling_and_moves() {
     let mut cluster = in_units(4, rolling(1, 0));
     let topology = cluster.world.record.spec.topology.as_mut().expect("units");
     topology.unit_replicas.insert("A".to_owned(), Amount::Count(1));
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert_eq!(changes(&view).iter().filter(|change| **change == InstanceChange::Moved).count(), 1, "{view:?}");
     cluster.world.record.spec.num_instances = 2;
-    let view = rehearsed(&cluster);
+    let view = planned(&cluster);
     assert_eq!(changes(&view).iter().filter(|change| **change == InstanceChange::Removed).count(), 2, "{view:?}");
 }
 
 #[test]
-fn a_serial_upgrade_is_rehearsed_one_instance_at_a_time() {
+fn the_plan_of_a_serial_upgrade_has_one_instance_per_step() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.spec.num_instances = 4;
     world.patch(10, |pod| pod.containers[0].memory_limit = 128 << 20);
@@ -116,7 +116,7 @@ fn a_serial_upgrade_is_rehearsed_one_instance_at_a_time() {
     assert_eq!((view.min_available[""], view.peak_extra_memory, view.completes), (3, (4 * 128 - 3 * 64) * MIB, true));
 }
 
-/// A group of many instances in many units, each with one node that has room, or with none.
+/// A group of many instances in many units, each with one node that has resources for all or for none.
 fn many(instances: i64, units: usize, has_room: bool) -> Cluster {
     let names: Vec<String> = (0..units).map(|unit| format!("n{unit:02}")).collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -142,7 +142,7 @@ fn cpu_millis() -> u64 {
 fn a_plan_of_a_thousand_instances_in_64_units_is_cheap() {
     for has_room in [true, false] {
         let (cluster, before) = (many(1_000, 64, has_room), cpu_millis());
-        let view = rehearsed(&cluster);
+        let view = planned(&cluster);
         let taken = cpu_millis() - before;
         println!("{taken} ms, {} steps", view.steps.len());
         assert_eq!((view.steps.len(), view.completes), (937, has_room));
@@ -164,12 +164,12 @@ fn a_plan_that_takes_too_many_steps_or_too_long_ends_early() {
 }
 
 #[test]
-fn reasons_of_many_unplaced_instances_are_bounded() {
+fn reasons_of_many_unschedulable_instances_are_limited() {
     let nodes: Vec<String> = (0..300).map(|node| format!("n{node}")).collect();
     let mut cluster = fresh(100, &nodes.iter().map(String::as_str).collect::<Vec<_>>(), rolling(1, 0));
     cluster.world.constraints = vec!["constraint:node==none".to_owned()];
-    let view = rehearsed(&cluster);
-    let told = view.unplaced.iter().filter(|it| it.nodes.len() == 300).count();
-    assert_eq!((view.unplaced.len(), told), (100, 67), "20,000 reasons, and the rest of the last instance");
+    let view = planned(&cluster);
+    let reported = view.unplaced.iter().filter(|it| it.nodes.len() == 300).count();
+    assert_eq!((view.unplaced.len(), reported), (100, 67), "20,000 reasons, and the rest of the last instance");
     assert!(view.warnings.iter().any(|warning| warning.contains("33 instances")), "{:?}", view.warnings);
 }

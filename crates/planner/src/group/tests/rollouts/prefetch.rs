@@ -1,4 +1,4 @@
-//! Images are on the node before anything happens to who serves there (D-26).
+//! Images are on the node before anything happens to the pod that serves there.
 
 use contract::record::Fetching;
 use contract::rollout::{Drain, FailureAction, UpdatePolicy};
@@ -12,7 +12,7 @@ fn with_image(pod: &mut PodSpec) {
     pod.containers[0].image = "j".to_owned();
 }
 
-/// Three instances that change in place, one at a time, after ten seconds out of service.
+/// Three instances that are updated in place, one at a time, after a drain of ten seconds.
 fn in_place() -> Cluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.update_policy = UpdatePolicy::InPlaceIfPossible;
@@ -31,7 +31,7 @@ fn drained(cluster: &Cluster) -> Vec<usize> {
 }
 
 #[test]
-fn the_image_is_fetched_then_the_instance_is_drained_then_it_is_renewed() {
+fn an_instance_pulls_then_drains_then_is_renewed() {
     let mut cluster = in_place();
     cluster.patch(with_image).tick();
     let turn = fetching(&cluster);
@@ -49,7 +49,7 @@ fn the_image_is_fetched_then_the_instance_is_drained_then_it_is_renewed() {
 }
 
 #[test]
-fn an_image_that_cannot_be_had_holds_the_release_and_nobody_was_touched() {
+fn an_image_that_cannot_be_pulled_pauses_the_rollout_without_touching_a_pod() {
     let strategies = [rolling(0, 1), batches(StrategyType::Batch, 2), strategy(StrategyType::Recreate)];
     for (strategy, policy) in
         strategies.iter().flat_map(|it| [(it, UpdatePolicy::ReCreate), (it, UpdatePolicy::InPlaceOnly)])
@@ -71,7 +71,7 @@ fn an_image_that_cannot_be_had_holds_the_release_and_nobody_was_touched() {
 }
 
 #[test]
-fn going_back_touches_nobody() {
+fn an_undo_touches_no_pod() {
     let mut cluster = in_place();
     let before = cluster.containers.clone();
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
@@ -82,7 +82,7 @@ fn going_back_touches_nobody() {
 }
 
 #[test]
-fn nothing_is_fetched_any_more_once_nobody_is_to_be_replaced() {
+fn pulls_are_cancelled_when_no_pod_is_to_be_replaced() {
     for word in [Control::Abort, Control::Freeze] {
         let mut cluster = in_place();
         cluster.fetches = Fetches::Endlessly;
@@ -100,7 +100,7 @@ fn nothing_is_fetched_any_more_once_nobody_is_to_be_replaced() {
 }
 
 #[test]
-fn a_fetch_that_takes_too_long_is_a_failure_at_the_deadline() {
+fn a_pull_that_takes_too_long_fails_at_the_deadline() {
     let mut cluster = in_place();
     cluster.fetches = Fetches::Endlessly;
     cluster.patch(with_image).run(110);
@@ -113,7 +113,7 @@ fn a_fetch_that_takes_too_long_is_a_failure_at_the_deadline() {
 }
 
 #[test]
-fn a_node_that_cannot_be_asked_is_not_and_one_that_does_not_answer_is_not_waited_for_long() {
+fn agents_that_cannot_pull_ahead_or_do_not_answer_delay_little() {
     let mut cluster = in_place();
     cluster.world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = false);
     cluster.patch(with_image).tick();
@@ -129,19 +129,23 @@ fn a_node_that_cannot_be_asked_is_not_and_one_that_does_not_answer_is_not_waited
 }
 
 #[test]
-fn only_what_a_node_may_not_have_is_fetched_and_only_for_who_serves() {
+fn only_missing_images_are_pulled_and_only_for_serving_pods() {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.patch(|pod| pod.containers[0].env = vec!["A=b".to_owned()]).tick();
     assert_eq!((fetching(&cluster), cluster.versions().concat().contains(&1)), (Vec::new(), true));
     cluster.run(40);
     cluster.manners.insert(1, Manner::Unwell);
-    cluster.told().tick();
+    cluster.replan().tick();
     cluster.patch(with_image).tick();
-    assert_eq!((fetching(&cluster), cluster.versions().concat().contains(&2)), (Vec::new(), true), "nobody serves");
+    assert_eq!(
+        (fetching(&cluster), cluster.versions().concat().contains(&2)),
+        (Vec::new(), true),
+        "no instance serves"
+    );
 }
 
 #[test]
-fn all_wait_for_the_last_image_where_all_go_at_once() {
+fn a_recreate_rollout_waits_for_the_last_image() {
     let mut cluster = cluster(3, &["a", "b"], strategy(StrategyType::Recreate));
     cluster.world.candidate("b").facts.fetches_ahead = false;
     cluster.fetches = Fetches::Endlessly;
@@ -153,7 +157,7 @@ fn all_wait_for_the_last_image_where_all_go_at_once() {
 }
 
 #[test]
-fn who_is_left_behind_goes_without_its_image() {
+fn a_skipped_instance_does_not_wait_for_its_image() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.manners.insert(1, Manner::NoImage);

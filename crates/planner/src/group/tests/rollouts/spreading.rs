@@ -14,7 +14,7 @@ fn spread(cluster: &Cluster) -> Vec<usize> {
     counts
 }
 
-/// No node has two instances more than another.
+/// Two nodes differ by at most one instance.
 fn is_even(counts: &[usize]) -> bool {
     counts.iter().max().zip(counts.iter().min()).is_none_or(|(most, fewest)| most - fewest <= 1)
 }
@@ -30,7 +30,7 @@ fn three_replicas_on_three_nodes_are_on_three_nodes_after_every_rolling_update()
 
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
-/// Rolls another image out and waits until that is done.
+/// Rolls another image out and waits for the end.
 fn update(cluster: &mut Cluster, image: &str) {
     cluster.patch(|pod| pod.containers[0].image = image.to_owned()).run(2);
     (0..100).find(|_| cluster.run(2).status() == RolloutStatus::Complete);

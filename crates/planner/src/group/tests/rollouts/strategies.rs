@@ -1,4 +1,4 @@
-//! Each strategy brings a group to another version, and to its first.
+//! Each strategy deploys a group and brings it to another version.
 
 use super::*;
 use crate::rollout::controller::{Control, RolloutStatus};
@@ -10,7 +10,7 @@ fn a_rolling_update_starts_one_and_then_stops_one() {
     assert_eq!(cluster.versions(), [vec![0, 1], vec![0], vec![0]]);
     cluster.run(40);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
-    assert_eq!((cluster.fewest, cluster.most), (3, 4), "nobody missed an instance");
+    assert_eq!((cluster.fewest, cluster.most), (3, 4), "no instance was missing");
     assert_eq!((cluster.world.record.proven, cluster.world.record.former.len()), (Some(1), 0));
     assert_eq!(cluster.containers.len(), 3);
 }
@@ -23,14 +23,14 @@ fn a_rolling_update_without_surge_stays_within_its_budget() {
 }
 
 #[test]
-fn the_budgets_are_a_quarter_each_when_nobody_says() {
+fn the_default_budgets_are_a_quarter_each() {
     let mut cluster = cluster(8, &["a", "b", "c"], strategy(StrategyType::RollingUpdate));
     cluster.patch(|_| ()).run(60);
     assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 8), 6, 10));
 }
 
 #[test]
-fn a_recreation_waits_until_everything_old_is_gone() {
+fn a_recreate_rollout_waits_until_all_old_pods_are_gone() {
     let mut cluster = cluster(3, &["a", "b"], strategy(StrategyType::Recreate));
     cluster.stop = 4;
     cluster.patch(|_| ()).tick();
@@ -44,7 +44,7 @@ fn a_recreation_waits_until_everything_old_is_gone() {
 }
 
 #[test]
-fn batches_follow_one_another_and_each_waits_for_the_one_before() {
+fn each_batch_waits_for_the_previous_one() {
     let mut cluster = cluster(5, &["a", "b"], batches(StrategyType::Batch, 2));
     cluster.patch(|_| ()).run(60);
     assert_eq!((cluster.versions(), cluster.fewest, cluster.most), (all(1, 5), 3, 5));
@@ -52,7 +52,7 @@ fn batches_follow_one_another_and_each_waits_for_the_one_before() {
 }
 
 #[test]
-fn a_group_is_created_by_its_groups() {
+fn a_new_group_is_created_in_batches() {
     let mut cluster = fresh(5, &["a", "b"], batches(StrategyType::Batch, 2));
     cluster.tick();
     assert_eq!(cluster.versions().len(), 2);
@@ -62,7 +62,7 @@ fn a_group_is_created_by_its_groups() {
 }
 
 #[test]
-fn a_beta_is_one_of_every_unit_and_waits_to_be_confirmed() {
+fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
     let mut cluster = in_units(4, Strategy { need_waiting_for_confirm: true, ..batches(StrategyType::Beta, 4) });
     assert_eq!(cluster.units(), ["A", "B", "A", "B"]);
     cluster.patch(|_| ()).run(20);
@@ -82,7 +82,7 @@ fn a_beta_is_one_of_every_unit_and_waits_to_be_confirmed() {
     }
 }
 
-/// Two units of two nodes each, with everything running.
+/// Two units of two nodes each; all instances run.
 pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
     let mut cluster = fresh(instances, &["a1", "a2", "b1", "b2"], strategy);
     for (node, unit) in [("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")] {
@@ -105,7 +105,7 @@ pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
 }
 
 #[test]
-fn scaling_goes_without_a_release_and_removes_the_highest_numbers() {
+fn scaling_needs_no_rollout_and_removes_the_highest_numbers() {
     let mut cluster = cluster(2, &["a", "b"], rolling(1, 0));
     cluster.scale(5).run(10);
     assert_eq!((cluster.versions(), cluster.status()), (all(0, 5), RolloutStatus::Complete));
@@ -114,7 +114,7 @@ fn scaling_goes_without_a_release_and_removes_the_highest_numbers() {
 }
 
 #[test]
-fn a_number_that_comes_back_at_once_does_not_meet_its_old_pod() {
+fn a_reused_number_does_not_collide_with_its_old_pod() {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.stop = 5;
     cluster.scale(2).tick();
