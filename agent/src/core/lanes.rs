@@ -18,8 +18,7 @@ use contract::spec::PodSpec;
 use contract::state::RunState;
 use contract::time::Timestamp;
 use planner::instance::{
-    Activity, DesiredPod, Images, InstanceAction, InstanceInput, LiveUpdate, Memory, ObservedContainer, next_action,
-    next_attempt,
+    Activity, DesiredPod, Images, InstanceAction, InstanceInput, LiveUpdate, ObservedContainer, RememberedPod,
 };
 use planner::restart::{ContainerExit, RestartCount, RestartLimits};
 use tracing::{error, info};
@@ -74,7 +73,7 @@ impl Core {
         }
         // Each of these settles one thing about one of the lane's pods, so this ends.
         loop {
-            match next_action(&self.planned_lane(key, now), now) {
+            match self.planned_lane(key, now).next_action(now) {
                 InstanceAction::CrashLooping(pod) => {
                     info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
                     self.memory_mut(&pod).is_crash_looping = true;
@@ -265,7 +264,7 @@ impl Core {
 
     /// When a crash-looping pod is started again; never when no start is planned.
     fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
-        let attempt = memory.is_crash_looping.then(|| next_attempt(&self.planned_lane(key, now), pod, now)).flatten();
+        let attempt = memory.is_crash_looping.then(|| self.planned_lane(key, now).next_attempt(pod, now)).flatten();
         attempt.unwrap_or_default()
     }
 
@@ -321,13 +320,13 @@ fn end_seen_at(memory: &PodMemory, seen: &ContainerSeen) -> Option<Timestamp> {
     Some(memory.exits_seen.get(&index).copied().unwrap_or(exit.at))
 }
 
-fn remembered(memory: &PodMemory) -> Memory {
-    Memory {
+fn remembered(memory: &PodMemory) -> RememberedPod {
+    RememberedPod {
         created: memory.created,
         outdated: memory.outdated,
         stopped_by_order: memory.halted.clone(),
         is_crash_looping: memory.is_crash_looping,
-        ends_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
+        exits_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
         history: RestartCount { restarts: memory.restarts, restarted_at: memory.restarted_at },
         retry_at: memory.retry_at,
         starts_done: memory.starts_done,

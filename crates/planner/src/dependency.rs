@@ -1,6 +1,6 @@
 //! Decides on which nodes a dependency pod runs, and in which version.
 //!
-//! The instances determine where it is needed, for each plan anew; no reference count can drift. A pod that is not needed any
+//! The instances determine where it is needed, in every plan; no reference count can drift. A pod that is not needed any
 //! more stays for a while, so a redeployment finds it running. A new version updates one pair (node and namespace) after
 //! another: the next one follows when the previous one is up or has timed out. A deletion of an unused pod proceeds like a
 //! forced removal.

@@ -28,7 +28,7 @@ fn up() -> PodFacts {
 }
 
 /// Facts to change before planning; idle timeout 300 s, start timeout 100 s, removal timeout 600 s.
-struct World {
+struct DependencyInput {
     record: DependencyRecord,
     pairs: Vec<Pair>,
     needed: BTreeSet<Place>,
@@ -37,8 +37,8 @@ struct World {
     has_leftovers: bool,
 }
 
-fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
-    World {
+fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> DependencyInput {
+    DependencyInput {
         record: record(version),
         pairs: pairs.to_vec(),
         needed: needed.iter().cloned().collect(),
@@ -48,7 +48,7 @@ fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
     }
 }
 
-impl World {
+impl DependencyInput {
     fn plan(&self, now: i64) -> DependencyPlan {
         let seconds = Duration::from_secs;
         let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();

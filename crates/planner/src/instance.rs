@@ -1,6 +1,6 @@
 //! Reconciles the containers of one instance on one node: desired pods and observed containers in, the next action out.
 //!
-//! The agent calls [`next_action`], performs the action, observes the result and calls it again, so every answer is the first
+//! The agent calls [`InstanceInput::next_action`], performs the action, observes the result and calls it again, so every answer is the first
 //! difference between desired and observed state. Example: version 1 runs, version 2 is desired and its image is missing:
 //! `PullImage`, then `Replace`, then `Nothing`.
 //!
@@ -29,7 +29,7 @@ use contract::time::Timestamp;
 use crate::restart::{self, ContainerExit, RestartCount, RestartDecision, RestartLimits, RestartRule};
 pub use change::{can_be_updated, makes_other_containers};
 
-/// The input of [`next_action`].
+/// The input of [`InstanceInput::next_action`].
 #[derive(Debug, Clone)]
 pub struct InstanceInput<'a> {
     /// The pods that the order has for this instance: the current one, and the surge pod during a rollout.
@@ -47,7 +47,7 @@ pub struct DesiredPod<'a> {
     pub assignment: Assignment,
     pub spec: &'a PodSpec,
     /// What the agent's ledger has on the pod.
-    pub memory: Memory,
+    pub memory: RememberedPod,
     /// When the agent recreates a missing container without waiting for the scheduler any longer.
     pub recreate_at: Timestamp,
     pub images: Images,
@@ -80,7 +80,7 @@ pub struct LiveUpdate {
 
 /// The agent's memory of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Memory {
+pub struct RememberedPod {
     /// Its containers were created before.
     pub created: bool,
     /// Its containers were created from another spec of the same version and must be removed first.
@@ -90,7 +90,7 @@ pub struct Memory {
     /// The immediate restarts are used up.
     pub is_crash_looping: bool,
     /// The exits that the agent has read: exit time by the engine's clock, by container index.
-    pub ends_read: BTreeMap<usize, Timestamp>,
+    pub exits_read: BTreeMap<usize, Timestamp>,
     pub history: RestartCount,
     /// Nothing is created or started before this time.
     pub retry_at: Timestamp,
@@ -181,161 +181,281 @@ pub enum InstanceAction {
     },
 }
 
-/// Decides the next action.
-pub fn next_action(input: &InstanceInput<'_>, now: Timestamp) -> InstanceAction {
-    let mut wait = None;
-    // Pulling ahead delays no other action.
-    for desired in &input.desired {
-        match &desired.next_images {
-            Images::Present | Images::Pulling => {}
-            Images::Missing { image, retry_at } if now >= *retry_at => return InstanceAction::PullImage(image.clone()),
-            Images::Missing { retry_at, .. } => wait = earlier(wait, *retry_at),
+impl<'a> InstanceInput<'a> {
+    /// Decides the next action.
+    pub fn next_action(&self, now: Timestamp) -> InstanceAction {
+        let mut wait = None;
+        // Pulling ahead delays no other action.
+        for desired in &self.desired {
+            match &desired.next_images {
+                Images::Present | Images::Pulling => {}
+                Images::Missing { image, retry_at } if now >= *retry_at => {
+                    return InstanceAction::PullImage(image.clone());
+                }
+                Images::Missing { retry_at, .. } => wait = earlier(wait, *retry_at),
+            }
+        }
+        let mut surplus = self.observed.iter().filter(|container| self.is_surplus(container));
+        if let Some(surplus) = surplus.find(|container| !self.keeps_serving(container)) {
+            let remove = || InstanceAction::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
+            return self.replacement(surplus, now).unwrap_or_else(remove);
+        }
+        for desired in &self.desired {
+            let action = self.next_of_pod(desired, now);
+            if let InstanceAction::WaitUntil(time) = action {
+                wait = earlier(wait, time);
+            } else if action != InstanceAction::Nothing {
+                return action;
+            }
+        }
+        wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
+    }
+
+    /// A container that is not desired, was created from another spec, exceeds the spec's containers, or duplicates another one.
+    fn is_surplus(&self, container: &ObservedContainer<'_>) -> bool {
+        let Some(desired) = self.desired.iter().find(|desired| *desired.pod == container.identity.pod) else {
+            return true;
+        };
+        let out_of_range = container.identity.index >= desired.spec.containers.len();
+        out_of_range
+            || desired.memory.outdated
+            || self.kept_container(container.identity).is_some_and(|kept| kept.id != container.id)
+    }
+
+    /// One running container is replaced by the only desired one. Everything else takes several actions: pods of several
+    /// containers, and a pod that was created from another spec under the same name.
+    fn replacement(&self, surplus: &ObservedContainer<'_>, now: Timestamp) -> Option<InstanceAction> {
+        let ([_], [desired]) = (self.observed.as_slice(), self.desired.as_slice()) else { return None };
+        let is_plain = surplus.activity == Activity::Running && desired.spec.containers.len() == 1;
+        if !is_plain || surplus.identity.pod == *desired.pod {
+            return None;
+        }
+        let identity = Identity { pod: desired.pod.clone(), index: 0 };
+        let InstanceAction::Create(new) = self.next_of_absent(desired, identity, now) else { return None };
+        Some(InstanceAction::Replace { old: surplus.id.to_owned(), grace: surplus.grace, new })
+    }
+
+    /// A running pod that is not desired any more stays while no successor has its images.
+    fn keeps_serving(&self, container: &ObservedContainer<'_>) -> bool {
+        let ordered = self.desired.iter().any(|desired| *desired.pod == container.identity.pod);
+        let mut successors =
+            self.desired.iter().filter(|desired| desired.assignment.target == TargetState::Run).peekable();
+        let waits = |desired: &DesiredPod<'_>| desired.images != Images::Present && self.pulls_images_first(desired);
+        !ordered && container.activity == Activity::Running && successors.peek().is_some() && successors.all(waits)
+    }
+
+    /// While another pod of the instance runs, the images of a new one are pulled first: that may take minutes, in which the
+    /// other pod serves and is restarted if necessary.
+    fn pulls_images_first(&self, desired: &DesiredPod<'_>) -> bool {
+        let mut others = self.observed.iter().filter(|container| container.identity.pod != *desired.pod);
+        let is_new = desired.assignment.target == TargetState::Run && !desired.memory.created;
+        is_new && others.any(|container| container.activity == Activity::Running)
+    }
+
+    /// The container that is kept for `identity`: running before others, then the one that started first.
+    fn kept_container(&self, identity: &Identity) -> Option<&ObservedContainer<'a>> {
+        let same = self.observed.iter().filter(|container| container.identity == identity);
+        same.min_by_key(|container| (container.activity, container.started_at, container.id))
+    }
+
+    fn next_of_pod(&self, desired: &DesiredPod<'_>, now: Timestamp) -> InstanceAction {
+        let mut wait: Option<Timestamp> = None;
+        let mut count = desired.spec.containers.len();
+        match &desired.images {
+            Images::Pulling if self.pulls_images_first(desired) => return InstanceAction::Nothing,
+            Images::Missing { image, retry_at } if self.pulls_images_first(desired) => {
+                if now >= *retry_at {
+                    return InstanceAction::PullImage(image.clone());
+                }
+                (wait, count) = (Some(*retry_at), 0);
+            }
+            Images::Present | Images::Pulling | Images::Missing { .. } => {}
+        }
+        for index in 0..count {
+            let identity = Identity { pod: desired.pod.clone(), index };
+            let next = match self.kept_container(&identity) {
+                None => self.next_of_absent(desired, identity, now),
+                Some(container) => self.next_with_live_update(desired, container, now),
+            };
+            // Containers are created in index order: one that waits delays the creation of the following ones.
+            let is_blocked = wait.is_some() && matches!(next, InstanceAction::Create(_));
+            if let InstanceAction::WaitUntil(time) = next {
+                wait = earlier(wait, time);
+            } else if next != InstanceAction::Nothing && !is_blocked {
+                return next;
+            }
+        }
+        if has_request(desired) {
+            // Also while the pod waits: then the engine refused, or the scheduler decides about the missing container.
+            return InstanceAction::RequestDone {
+                pod: desired.pod.clone(),
+                history: self.history_after_request(desired, now),
+            };
+        }
+        match self.recovers_at(desired, now) {
+            Some(at) if at <= now => return InstanceAction::Recovered(desired.pod.clone()),
+            Some(at) => wait = earlier(wait, at),
+            None => {}
+        }
+        wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
+    }
+
+    /// When the crash loop is over: every container has run for long enough or exited as its policy expects.
+    fn recovers_at(&self, desired: &DesiredPod<'_>, now: Timestamp) -> Option<Timestamp> {
+        if !desired.memory.is_crash_looping {
+            return None;
+        }
+        let stable_at = desired.memory.history.restarted_at + self.limits.stable_run();
+        let mut whole = Timestamp::NEVER;
+        for index in 0..desired.spec.containers.len() {
+            let container = self.kept_container(&Identity { pod: desired.pod.clone(), index })?;
+            whole = whole.max(match container.activity {
+                Activity::Running => stable_at,
+                Activity::Exited if self.decide_restart(desired, container, now) == RestartDecision::LeaveStopped => {
+                    Timestamp::NEVER
+                }
+                Activity::Exited | Activity::Created | Activity::Leaving => return None,
+            });
+        }
+        Some(whole)
+    }
+
+    /// When a crash-looping pod is started again; none if no start is planned.
+    pub fn next_attempt(&self, pod: &PodId, now: Timestamp) -> Option<Timestamp> {
+        let desired = self.desired.iter().find(|desired| desired.pod == pod)?;
+        if !desired.memory.is_crash_looping || restarts_are_paused(self.switches, pod) {
+            return None;
+        }
+        let own = self.observed.iter().filter(|container| container.identity.pod == *pod);
+        let exited = own.filter(|container| container.activity == Activity::Exited);
+        let attempts = exited.filter_map(|container| match self.decide_restart(desired, container, now) {
+            RestartDecision::LeaveStopped | RestartDecision::Restart(_) => None,
+            RestartDecision::BackOff { until, .. } => Some(until.max(desired.memory.retry_at)),
+        });
+        attempts.min()
+    }
+
+    /// A request counts as one restart however many containers it started, and not at all if it started none.
+    fn history_after_request(&self, desired: &DesiredPod<'_>, now: Timestamp) -> RestartCount {
+        let (memory, target) = (&desired.memory, desired.assignment.target);
+        let mut own = self.observed.iter().filter(|container| container.identity.pod == *desired.pod);
+        let counts = target == TargetState::Run
+            && memory.requested_at.happened()
+            && own.any(|container| is_started_since_request(desired, container));
+        if counts { restart::counted(memory.history, self.limits, now) } else { memory.history }
+    }
+
+    fn next_of_absent(&self, desired: &DesiredPod<'_>, identity: Identity, now: Timestamp) -> InstanceAction {
+        match desired.assignment.target {
+            TargetState::Stop => InstanceAction::Nothing,
+            TargetState::Run if desired.memory.created && recreation_is_paused(self.switches, desired.pod) => {
+                InstanceAction::Nothing
+            }
+            TargetState::Run if desired.memory.created && is_dependency(desired.pod) => {
+                not_before(desired.memory.retry_at, now, InstanceAction::Create(identity))
+            }
+            // Only the scheduler decides to recreate an instance that is bound to its data.
+            TargetState::Run if desired.memory.created && desired.spec.stateful => InstanceAction::Nothing,
+            TargetState::Run if desired.memory.created => {
+                not_before(desired.recreate_at.max(desired.memory.retry_at), now, InstanceAction::Create(identity))
+            }
+            TargetState::Run => not_before(desired.memory.retry_at, now, InstanceAction::Create(identity)),
         }
     }
-    let mut surplus = input.observed.iter().filter(|container| is_surplus(input, container));
-    if let Some(surplus) = surplus.find(|container| !keeps_serving(input, container)) {
-        let remove = || InstanceAction::Remove { id: surplus.id.to_owned(), grace: surplus.grace };
-        return replacement(input, surplus, now).unwrap_or_else(remove);
-    }
-    for desired in &input.desired {
-        let action = next_of_pod(input, desired, now);
-        if let InstanceAction::WaitUntil(time) = action {
-            wait = earlier(wait, time);
-        } else if action != InstanceAction::Nothing {
-            return action;
+
+    /// Resource limits are updated before anything else; a refused update delays no other action.
+    fn next_with_live_update(
+        &self,
+        desired: &DesiredPod<'_>,
+        container: &ObservedContainer<'_>,
+        now: Timestamp,
+    ) -> InstanceAction {
+        let behind =
+            |live: &&LiveUpdate| live.digest != container.spec_digest && container.activity != Activity::Leaving;
+        let Some(live) = desired.live.as_ref().filter(behind) else {
+            return self.next_of_present(desired, container, now);
+        };
+        if now >= live.retry_at {
+            return InstanceAction::Update { id: container.id.to_owned(), identity: container.identity.clone() };
+        }
+        let next = self.next_of_present(desired, container, now);
+        if let InstanceAction::WaitUntil(time) = next {
+            InstanceAction::WaitUntil(time.min(live.retry_at))
+        } else if next == InstanceAction::Nothing {
+            InstanceAction::WaitUntil(live.retry_at)
+        } else {
+            next
         }
     }
-    wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
+
+    fn next_of_present(
+        &self,
+        desired: &DesiredPod<'_>,
+        container: &ObservedContainer<'_>,
+        now: Timestamp,
+    ) -> InstanceAction {
+        let memory = &desired.memory;
+        let renew = has_restart_request(desired) && !is_started_since_request(desired, container);
+        let stop = || InstanceAction::Stop { id: container.id.to_owned(), grace: container.grace };
+        match (container.activity, desired.assignment.target) {
+            (Activity::Leaving, _) => InstanceAction::Remove { id: container.id.to_owned(), grace: container.grace },
+            (Activity::Running, TargetState::Stop) => stop(),
+            (Activity::Running, TargetState::Run) if renew => stop(),
+            (Activity::Running, TargetState::Run) | (Activity::Created | Activity::Exited, TargetState::Stop) => {
+                InstanceAction::Nothing
+            }
+            (Activity::Created, TargetState::Run) => start(desired, container, memory.history, now),
+            (Activity::Exited, TargetState::Run) if renew => start(desired, container, memory.history, now),
+            (Activity::Exited, TargetState::Run) if memory.stopped_by_order.contains(&container.identity.index) => {
+                let counted_later = has_request(desired);
+                let counted = || restart::counted(memory.history, self.limits, now);
+                start(desired, container, if counted_later { memory.history } else { counted() }, now)
+            }
+            // An exit that the engine caused when it went down says nothing about the container.
+            (Activity::Exited, TargetState::Run) if !container.end.excused && !is_exit_read(desired, container) => {
+                InstanceAction::ReadExit { id: container.id.to_owned() }
+            }
+            (Activity::Exited, TargetState::Run) => self.next_by_policy(desired, container, now),
+        }
+    }
+
+    fn decide_restart(
+        &self,
+        desired: &DesiredPod<'_>,
+        container: &ObservedContainer<'_>,
+        now: Timestamp,
+    ) -> RestartDecision {
+        let Assignment { target, restart_policy: policy, .. } = desired.assignment;
+        // A starting agent excuses every exit that it finds, except those that it read before it stopped.
+        let end =
+            ContainerExit { excused: container.end.excused && !is_exit_read(desired, container), ..container.end };
+        restart::decide(RestartRule { pod: desired.pod, target, policy }, end, desired.memory.history, self.limits, now)
+    }
+
+    fn next_by_policy(
+        &self,
+        desired: &DesiredPod<'_>,
+        container: &ObservedContainer<'_>,
+        now: Timestamp,
+    ) -> InstanceAction {
+        if restarts_are_paused(self.switches, desired.pod) {
+            return InstanceAction::Nothing;
+        }
+        match self.decide_restart(desired, container, now) {
+            RestartDecision::LeaveStopped => InstanceAction::Nothing,
+            RestartDecision::Restart(history) => start(desired, container, history, now),
+            RestartDecision::BackOff { .. } if !desired.memory.is_crash_looping => {
+                InstanceAction::CrashLooping(desired.pod.clone())
+            }
+            RestartDecision::BackOff { until, history } => {
+                not_before(until, now, start(desired, container, history, now))
+            }
+        }
+    }
 }
 
 fn earlier(wait: Option<Timestamp>, time: Timestamp) -> Option<Timestamp> {
     Some(wait.map_or(time, |wait| wait.min(time)))
-}
-
-/// A container that is not desired, was created from another spec, exceeds the spec's containers, or duplicates another one.
-fn is_surplus(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -> bool {
-    let Some(desired) = input.desired.iter().find(|desired| *desired.pod == container.identity.pod) else {
-        return true;
-    };
-    let out_of_range = container.identity.index >= desired.spec.containers.len();
-    out_of_range
-        || desired.memory.outdated
-        || kept_container(input, container.identity).is_some_and(|kept| kept.id != container.id)
-}
-
-/// One running container is replaced by the only desired one. Everything else takes several actions: pods of several
-/// containers, and a pod that was created from another spec under the same name.
-fn replacement(input: &InstanceInput<'_>, surplus: &ObservedContainer<'_>, now: Timestamp) -> Option<InstanceAction> {
-    let ([_], [desired]) = (input.observed.as_slice(), input.desired.as_slice()) else { return None };
-    let is_plain = surplus.activity == Activity::Running && desired.spec.containers.len() == 1;
-    if !is_plain || surplus.identity.pod == *desired.pod {
-        return None;
-    }
-    let identity = Identity { pod: desired.pod.clone(), index: 0 };
-    let InstanceAction::Create(new) = next_of_absent(input, desired, identity, now) else { return None };
-    Some(InstanceAction::Replace { old: surplus.id.to_owned(), grace: surplus.grace, new })
-}
-
-/// A running pod that is not desired any more stays while no successor has its images.
-fn keeps_serving(input: &InstanceInput<'_>, container: &ObservedContainer<'_>) -> bool {
-    let ordered = input.desired.iter().any(|desired| *desired.pod == container.identity.pod);
-    let mut successors =
-        input.desired.iter().filter(|desired| desired.assignment.target == TargetState::Run).peekable();
-    let waits = |desired: &DesiredPod<'_>| desired.images != Images::Present && pulls_images_first(input, desired);
-    !ordered && container.activity == Activity::Running && successors.peek().is_some() && successors.all(waits)
-}
-
-/// While another pod of the instance runs, the images of a new one are pulled first: that may take minutes, in which the
-/// other pod serves and is restarted if necessary.
-fn pulls_images_first(input: &InstanceInput<'_>, desired: &DesiredPod<'_>) -> bool {
-    let mut others = input.observed.iter().filter(|container| container.identity.pod != *desired.pod);
-    let to_be_made = desired.assignment.target == TargetState::Run && !desired.memory.created;
-    to_be_made && others.any(|container| container.activity == Activity::Running)
-}
-
-/// The container that is kept for `identity`: running before others, then the one that started first.
-fn kept_container<'a, 'b>(input: &'b InstanceInput<'a>, identity: &Identity) -> Option<&'b ObservedContainer<'a>> {
-    let same = input.observed.iter().filter(|container| container.identity == identity);
-    same.min_by_key(|container| (container.activity, container.started_at, container.id))
-}
-
-fn next_of_pod(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timestamp) -> InstanceAction {
-    let mut wait: Option<Timestamp> = None;
-    let mut count = desired.spec.containers.len();
-    match &desired.images {
-        Images::Pulling if pulls_images_first(input, desired) => return InstanceAction::Nothing,
-        Images::Missing { image, retry_at } if pulls_images_first(input, desired) => {
-            if now >= *retry_at {
-                return InstanceAction::PullImage(image.clone());
-            }
-            (wait, count) = (Some(*retry_at), 0);
-        }
-        Images::Present | Images::Pulling | Images::Missing { .. } => {}
-    }
-    for index in 0..count {
-        let identity = Identity { pod: desired.pod.clone(), index };
-        let next = match kept_container(input, &identity) {
-            None => next_of_absent(input, desired, identity, now),
-            Some(container) => next_with_live_update(input, desired, container, now),
-        };
-        // Containers are created in index order: one that waits delays the creation of the following ones.
-        let is_blocked = wait.is_some() && matches!(next, InstanceAction::Create(_));
-        if let InstanceAction::WaitUntil(time) = next {
-            wait = earlier(wait, time);
-        } else if next != InstanceAction::Nothing && !is_blocked {
-            return next;
-        }
-    }
-    if has_request(desired) {
-        // Also while the pod waits: then the engine refused, or the scheduler decides about the missing container.
-        return InstanceAction::RequestDone {
-            pod: desired.pod.clone(),
-            history: history_after_request(input, desired, now),
-        };
-    }
-    match recovers_at(input, desired, now) {
-        Some(at) if at <= now => return InstanceAction::Recovered(desired.pod.clone()),
-        Some(at) => wait = earlier(wait, at),
-        None => {}
-    }
-    wait.map_or(InstanceAction::Nothing, InstanceAction::WaitUntil)
-}
-
-/// When the crash loop is over: every container has run for long enough or exited as its policy expects.
-fn recovers_at(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timestamp) -> Option<Timestamp> {
-    if !desired.memory.is_crash_looping {
-        return None;
-    }
-    let stable_at = desired.memory.history.restarted_at + input.limits.stable_run();
-    let mut whole = Timestamp::NEVER;
-    for index in 0..desired.spec.containers.len() {
-        let container = kept_container(input, &Identity { pod: desired.pod.clone(), index })?;
-        whole = whole.max(match container.activity {
-            Activity::Running => stable_at,
-            Activity::Exited if decide_restart(input, desired, container, now) == RestartDecision::LeaveStopped => {
-                Timestamp::NEVER
-            }
-            Activity::Exited | Activity::Created | Activity::Leaving => return None,
-        });
-    }
-    Some(whole)
-}
-
-/// When a crash-looping pod is started again; none if no start is planned.
-pub fn next_attempt(input: &InstanceInput<'_>, pod: &PodId, now: Timestamp) -> Option<Timestamp> {
-    let desired = input.desired.iter().find(|desired| desired.pod == pod)?;
-    if !desired.memory.is_crash_looping || restarts_are_paused(input.switches, pod) {
-        return None;
-    }
-    let ended = input
-        .observed
-        .iter()
-        .filter(|container| container.identity.pod == *pod && container.activity == Activity::Exited);
-    let attempts = ended.filter_map(|container| match decide_restart(input, desired, container, now) {
-        RestartDecision::LeaveStopped | RestartDecision::Restart(_) => None,
-        RestartDecision::BackOff { until, .. } => Some(until.max(desired.memory.retry_at)),
-    });
-    attempts.min()
 }
 
 /// A start or restart is requested and not done.
@@ -352,16 +472,6 @@ fn is_started_since_request(desired: &DesiredPod<'_>, container: &ObservedContai
         || container.started_at > desired.memory.requested_at
 }
 
-/// A request counts as one restart however many containers it started, and not at all if it started none.
-fn history_after_request(input: &InstanceInput<'_>, desired: &DesiredPod<'_>, now: Timestamp) -> RestartCount {
-    let (memory, wish) = (&desired.memory, desired.assignment.target);
-    let mut own = input.observed.iter().filter(|container| container.identity.pod == *desired.pod);
-    let counts = wish == TargetState::Run
-        && memory.requested_at.happened()
-        && own.any(|container| is_started_since_request(desired, container));
-    if counts { restart::counted(memory.history, input.limits, now) } else { memory.history }
-}
-
 /// Dependency pods run beside instances and have the number 0.
 fn is_dependency(pod: &PodId) -> bool {
     pod.instance == 0
@@ -375,120 +485,8 @@ fn recreation_is_paused(switches: Switches, pod: &PodId) -> bool {
     switches.paused || (switches.hold_missing && !is_dependency(pod))
 }
 
-fn next_of_absent(
-    input: &InstanceInput<'_>,
-    desired: &DesiredPod<'_>,
-    identity: Identity,
-    now: Timestamp,
-) -> InstanceAction {
-    match desired.assignment.target {
-        TargetState::Stop => InstanceAction::Nothing,
-        TargetState::Run if desired.memory.created && recreation_is_paused(input.switches, desired.pod) => {
-            InstanceAction::Nothing
-        }
-        TargetState::Run if desired.memory.created && is_dependency(desired.pod) => {
-            not_before(desired.memory.retry_at, now, InstanceAction::Create(identity))
-        }
-        // Only the scheduler decides to recreate an instance that is bound to its data.
-        TargetState::Run if desired.memory.created && desired.spec.stateful => InstanceAction::Nothing,
-        TargetState::Run if desired.memory.created => {
-            not_before(desired.recreate_at.max(desired.memory.retry_at), now, InstanceAction::Create(identity))
-        }
-        TargetState::Run => not_before(desired.memory.retry_at, now, InstanceAction::Create(identity)),
-    }
-}
-
-/// Resource limits are updated before anything else; a refused update delays no other action.
-fn next_with_live_update(
-    input: &InstanceInput<'_>,
-    desired: &DesiredPod<'_>,
-    container: &ObservedContainer<'_>,
-    now: Timestamp,
-) -> InstanceAction {
-    let behind = |live: &&LiveUpdate| live.digest != container.spec_digest && container.activity != Activity::Leaving;
-    let Some(live) = desired.live.as_ref().filter(behind) else {
-        return next_of_present(input, desired, container, now);
-    };
-    if now >= live.retry_at {
-        return InstanceAction::Update { id: container.id.to_owned(), identity: container.identity.clone() };
-    }
-    let next = next_of_present(input, desired, container, now);
-    if let InstanceAction::WaitUntil(time) = next {
-        InstanceAction::WaitUntil(time.min(live.retry_at))
-    } else if next == InstanceAction::Nothing {
-        InstanceAction::WaitUntil(live.retry_at)
-    } else {
-        next
-    }
-}
-
-fn next_of_present(
-    input: &InstanceInput<'_>,
-    desired: &DesiredPod<'_>,
-    container: &ObservedContainer<'_>,
-    now: Timestamp,
-) -> InstanceAction {
-    let memory = &desired.memory;
-    let renew = has_restart_request(desired) && !is_started_since_request(desired, container);
-    match (container.activity, desired.assignment.target) {
-        (Activity::Leaving, _) => InstanceAction::Remove { id: container.id.to_owned(), grace: container.grace },
-        (Activity::Running, TargetState::Stop) => {
-            InstanceAction::Stop { id: container.id.to_owned(), grace: container.grace }
-        }
-        (Activity::Running, TargetState::Run) if renew => {
-            InstanceAction::Stop { id: container.id.to_owned(), grace: container.grace }
-        }
-        (Activity::Running, TargetState::Run) | (Activity::Created | Activity::Exited, TargetState::Stop) => {
-            InstanceAction::Nothing
-        }
-        (Activity::Created, TargetState::Run) => start(desired, container, memory.history, now),
-        (Activity::Exited, TargetState::Run) if renew => start(desired, container, memory.history, now),
-        (Activity::Exited, TargetState::Run) if memory.stopped_by_order.contains(&container.identity.index) => {
-            let counted_later = has_request(desired);
-            let counted = || restart::counted(memory.history, input.limits, now);
-            start(desired, container, if counted_later { memory.history } else { counted() }, now)
-        }
-        // An exit that the engine caused when it went down says nothing about the container.
-        (Activity::Exited, TargetState::Run) if !container.end.excused && !is_exit_read(desired, container) => {
-            InstanceAction::ReadExit { id: container.id.to_owned() }
-        }
-        (Activity::Exited, TargetState::Run) => next_by_policy(input, desired, container, now),
-    }
-}
-
 fn is_exit_read(desired: &DesiredPod<'_>, container: &ObservedContainer<'_>) -> bool {
-    desired.memory.ends_read.get(&container.identity.index) == Some(&container.end.finished_at)
-}
-
-fn decide_restart(
-    input: &InstanceInput<'_>,
-    desired: &DesiredPod<'_>,
-    container: &ObservedContainer<'_>,
-    now: Timestamp,
-) -> RestartDecision {
-    let Assignment { target, restart_policy: policy, .. } = desired.assignment;
-    // A starting agent excuses every exit that it finds, except those that it read before it stopped.
-    let end = ContainerExit { excused: container.end.excused && !is_exit_read(desired, container), ..container.end };
-    restart::decide(RestartRule { pod: desired.pod, target, policy }, end, desired.memory.history, input.limits, now)
-}
-
-fn next_by_policy(
-    input: &InstanceInput<'_>,
-    desired: &DesiredPod<'_>,
-    container: &ObservedContainer<'_>,
-    now: Timestamp,
-) -> InstanceAction {
-    if restarts_are_paused(input.switches, desired.pod) {
-        return InstanceAction::Nothing;
-    }
-    match decide_restart(input, desired, container, now) {
-        RestartDecision::LeaveStopped => InstanceAction::Nothing,
-        RestartDecision::Restart(history) => start(desired, container, history, now),
-        RestartDecision::BackOff { .. } if !desired.memory.is_crash_looping => {
-            InstanceAction::CrashLooping(desired.pod.clone())
-        }
-        RestartDecision::BackOff { until, history } => not_before(until, now, start(desired, container, history, now)),
-    }
+    desired.memory.exits_read.get(&container.identity.index) == Some(&container.end.finished_at)
 }
 
 fn start(

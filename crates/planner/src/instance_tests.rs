@@ -36,8 +36,8 @@ fn spec(containers: usize) -> PodSpec {
 
 /// The input, owned, so that tests can change single fields.
 #[derive(Debug)]
-struct Facts {
-    desired: Vec<(PodId, Assignment, PodSpec, Memory)>,
+struct InputBuilder {
+    desired: Vec<(PodId, Assignment, PodSpec, RememberedPod)>,
     observed: Vec<(String, Identity, Activity, i64, Timestamp)>,
     recreate_at: Timestamp,
     switches: Switches,
@@ -51,8 +51,8 @@ struct Facts {
     updated: BTreeMap<String, String>,
 }
 
-fn facts() -> Facts {
-    Facts {
+fn facts() -> InputBuilder {
+    InputBuilder {
         desired: Vec::new(),
         observed: Vec::new(),
         recreate_at: at(1_000_000),
@@ -64,12 +64,13 @@ fn facts() -> Facts {
     }
 }
 
-impl Facts {
+impl InputBuilder {
     fn want(mut self, id: &str, containers: usize) -> Self {
         let assignment =
             Assignment { target: TargetState::Run, restart_policy: RestartPolicy::Always, ..Default::default() };
         // One test checks that an exit is read first; the others start with exits that were read.
-        let memory = Memory { ends_read: (0..3).map(|index| (index, at(50))).collect(), ..Memory::default() };
+        let memory =
+            RememberedPod { exits_read: (0..3).map(|index| (index, at(50))).collect(), ..RememberedPod::default() };
         self.desired.push((pod(id), assignment, spec(containers), memory));
         self
     }
@@ -108,7 +109,7 @@ impl Facts {
         change(&mut self.switches);
         self
     }
-    fn remember(mut self, change: impl FnOnce(&mut Memory)) -> Self {
+    fn remember(mut self, change: impl FnOnce(&mut RememberedPod)) -> Self {
         change(&mut self.desired.last_mut().expect("a wanted pod").3);
         self
     }
@@ -166,15 +167,8 @@ impl Facts {
             grace: GRACE,
             spec_digest: self.updated.get(id).map_or("made", String::as_str),
         });
-        next_action(
-            &InstanceInput {
-                desired: desired.collect(),
-                observed: seen.collect(),
-                limits: LIMITS,
-                switches: self.switches,
-            },
-            now,
-        )
+        InstanceInput { desired: desired.collect(), observed: seen.collect(), limits: LIMITS, switches: self.switches }
+            .next_action(now)
     }
     fn next(&self) -> InstanceAction {
         self.next_at(at(100))
@@ -207,7 +201,7 @@ fn a_new_pod_is_created_and_a_running_one_left_alone() {
 
 #[test]
 fn maintenance_holds_automatic_restarts_and_nothing_else() {
-    let maintenance = |mut facts: Facts| {
+    let maintenance = |mut facts: InputBuilder| {
         facts.switches.hold_restarts = true;
         facts
     };
@@ -245,7 +239,7 @@ fn while_the_guard_is_off_a_missing_container_is_left_even_without_a_leader() {
 fn switches_apply_differently_to_instances_and_dependency_pods() {
     let (instance, dependency) = ("a.v1-i1-d0", "d-n1-a.v1-i0-d0");
     let ended = |id: &str| facts().want(id, 1).see("x", id, 0, Activity::Exited);
-    let missing = |id: &str| Facts { recreate_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
+    let missing = |id: &str| InputBuilder { recreate_at: at(0), ..facts().want(id, 1).remember(|m| m.created = true) };
     let switches = |hold_restarts, hold_missing, paused| Switches { hold_restarts, hold_missing, paused };
     // switches; whether exited containers are started and missing ones created: of an instance, of a dependency pod
     let table = [
@@ -285,7 +279,7 @@ fn a_missing_dependency_pod_is_recreated_immediately_even_if_stateful() {
 fn a_requested_start_starts_stopped_containers_and_counts_once() {
     let id = "a.v1-i1-d0";
     let down = || facts().want(id, 1).policy(RestartPolicy::Never).asked(1, 0).see("x", id, 0, Activity::Exited);
-    let wished = |m: &mut Memory| m.stopped_by_order = BTreeSet::from([0]);
+    let wished = |m: &mut RememberedPod| m.stopped_by_order = BTreeSet::from([0]);
     assert_eq!(down().remember(wished).next(), start("x", id, 0, Timestamp::NEVER), "counted when it is answered");
     let braked = down().remember(wished).switch(|b| (b.hold_restarts, b.paused) = (true, true));
     assert_eq!(braked.next(), start("x", id, 0, Timestamp::NEVER), "a requested start is no automatic restart");
@@ -318,7 +312,7 @@ fn a_restart_stops_and_starts_each_container_in_turn_and_counts_once() {
     let first_done =
         two(Activity::Running, Activity::Running).remember(|m| m.started_since_request = BTreeSet::from([0]));
     assert_eq!(first_done.next(), stop("y"));
-    let done = |facts: Facts| facts.remember(|m| m.started_since_request = BTreeSet::from([0, 1]));
+    let done = |facts: InputBuilder| facts.remember(|m| m.started_since_request = BTreeSet::from([0, 1]));
     assert_eq!(done(two(Activity::Running, Activity::Running)).next(), request_done(id, 1, at(100)));
     // The engine's start time counts as well as the memory: the agent may have crashed in between.
     let by_clock = facts().want(id, 1).asked(0, 1).see("x", id, 0, Activity::Running).started(61);
@@ -354,7 +348,7 @@ fn a_stop_wins_over_a_restart() {
 #[test]
 fn a_new_pod_confirms_the_requests_to_its_predecessor() {
     let id = "a.v1-i1-d1";
-    let never = |m: &mut Memory| m.requested_at = Timestamp::NEVER;
+    let never = |m: &mut RememberedPod| m.requested_at = Timestamp::NEVER;
     assert_eq!(facts().want(id, 1).asked(2, 3).remember(never).next(), create(id, 0));
     let made = facts().want(id, 1).asked(2, 3).remember(never).see("x", id, 0, Activity::Running);
     assert_eq!(made.next(), request_done(id, 0, Timestamp::NEVER), "and it is no restart");
@@ -444,7 +438,7 @@ fn a_missing_container_is_left_to_the_scheduler_until_the_timeout() {
     missing.recreate_at = at(160);
     assert_eq!(missing.next(), InstanceAction::WaitUntil(at(160)));
     assert_eq!(missing.next_at(at(160)), create(id, 0));
-    let bound = Facts { recreate_at: at(0), ..missing }.stateful();
+    let bound = InputBuilder { recreate_at: at(0), ..missing }.stateful();
     assert_eq!(bound.next(), InstanceAction::Nothing);
 }
 
@@ -486,7 +480,7 @@ fn any_activity() -> impl Strategy<Value = Activity> {
     prop::sample::select(vec![Activity::Running, Activity::Exited, Activity::Created, Activity::Leaving])
 }
 
-fn any_facts() -> impl Strategy<Value = Facts> {
+fn any_facts() -> impl Strategy<Value = InputBuilder> {
     let names = || prop::sample::select(vec!["a.v1-i1-d0", "a.v1-i1-d1", "a.v2-i1-d0"]);
     let one = (1..3usize, any::<bool>(), any::<bool>(), 0..3u8, 0..2u32, 0..2u32, any::<bool>());
     let desired = prop::collection::btree_map(names(), one, 0..3);
@@ -514,7 +508,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
 }
 
 /// Performs the action like a perfect engine.
-fn perform(facts: &mut Facts, next: InstanceAction, made: &mut usize) {
+fn perform(facts: &mut InputBuilder, next: InstanceAction, made: &mut usize) {
     match next {
         InstanceAction::Nothing | InstanceAction::WaitUntil(_) => {}
         InstanceAction::PullImage(_) => {
@@ -543,12 +537,12 @@ fn perform(facts: &mut Facts, next: InstanceAction, made: &mut usize) {
         InstanceAction::ReadExit { .. } => unreachable!("all ends are read"),
     }
 }
-fn answer((_, assignment, _, memory): &mut (PodId, Assignment, PodSpec, Memory), history: RestartCount) {
+fn answer((_, assignment, _, memory): &mut (PodId, Assignment, PodSpec, RememberedPod), history: RestartCount) {
     memory.starts_done = assignment.starts_requested;
     memory.restarts_done = assignment.restarts_requested;
     memory.history = history;
 }
-fn set(facts: &mut Facts, id: &str, activity: Activity) {
+fn set(facts: &mut InputBuilder, id: &str, activity: Activity) {
     facts.observed.iter_mut().filter(|seen| seen.0 == id).for_each(|seen| seen.2 = activity);
 }
 

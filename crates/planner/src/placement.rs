@@ -91,7 +91,7 @@ pub struct Placer<'a> {
     /// How much of the ranking has been examined.
     cursor: usize,
     /// Examined nodes that pass the filters, with their load.
-    loads: BTreeMap<u32, Load>,
+    loads: BTreeMap<u32, NodeLoad>,
     /// Of those, nodes with enough resources that meet all soft expressions.
     preferred: BTreeSet<Rank>,
     /// Of those, the other nodes with enough resources.
@@ -100,7 +100,7 @@ pub struct Placer<'a> {
     excluded: BTreeMap<u32, BTreeSet<String>>,
     /// Cached reasons; cleared by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
-    /// The nodes by number, built when so many are examined that one pass is cheaper than single searches.
+    /// The nodes by number, built when one pass over all nodes is cheaper than searching each.
     by_number: OnceCell<Vec<(&'a NodeName, &'a Candidate)>>,
 }
 
@@ -111,7 +111,7 @@ const INDEX_FROM: usize = 128;
 type Rank = (u32, u64, u32);
 
 #[derive(Debug, Clone, Copy)]
-struct Load {
+struct NodeLoad {
     /// Capacity of the node.
     room: Need,
     used: Need,
@@ -282,7 +282,7 @@ impl<'a> Placer<'a> {
             .all(|e| holds(e, name, candidate, self.placed_pods).is_ok());
         let cordoned = candidate.cordon.is_some();
         let mut load =
-            Load { room: candidate.room(), used: candidate.used, siblings: 0, preferred, cordoned, rank: None };
+            NodeLoad { room: candidate.room(), used: candidate.used, siblings: 0, preferred, cordoned, rank: None };
         self.offer(number, &mut load);
         self.loads.insert(number, load);
     }
@@ -299,14 +299,14 @@ impl<'a> Placer<'a> {
         self.nodes.get_key_value(name)
     }
 
-    fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut Load)) {
+    fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut NodeLoad)) {
         if let Some(number) = self.ranking.number(node) {
             self.examine(number);
             self.change_one(number, change);
         }
     }
 
-    fn change_one(&mut self, number: u32, change: impl FnOnce(&mut Load)) {
+    fn change_one(&mut self, number: u32, change: impl FnOnce(&mut NodeLoad)) {
         let Some(mut load) = self.loads.get(&number).copied() else { return };
         if let Some(rank) = load.rank.take() {
             let set = if load.preferred { &mut self.preferred } else { &mut self.accepted };
@@ -318,7 +318,7 @@ impl<'a> Placer<'a> {
         self.loads.insert(number, load);
     }
 
-    fn offer(&mut self, number: u32, load: &mut Load) {
+    fn offer(&mut self, number: u32, load: &mut NodeLoad) {
         load.rank = share(load.room, load.used, self.need).map(|share| (load.siblings, share, number));
         if load.cordoned {
             return;

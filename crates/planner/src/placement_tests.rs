@@ -302,7 +302,7 @@ proptest! {
             siblings.into_iter().enumerate().filter(|(_, count)| *count > 0).map(|(i, count)| (node(i), count)).collect();
         let candidates = Candidates { nodes: &nodes, ranking: Some(&ranking), placed_pods: &NoPods };
         let mut placer = Placer::new(candidates, &pod.filters, need, &siblings);
-        let mut model = Model { nodes: nodes.clone(), siblings, need };
+        let mut model = PlacementModel { nodes: nodes.clone(), siblings, need };
         for (avoid, prefer) in wishes {
             let (avoid, prefer) = (node(avoid), node(prefer));
             let preference = NodePreference { pin: None, avoid: Some(&avoid), prefer: Some(&prefer).filter(|_| prefer < avoid) };
@@ -312,13 +312,13 @@ proptest! {
 }
 
 /// The rules as written: every node is examined for each instance.
-struct Model {
+struct PlacementModel {
     nodes: BTreeMap<NodeName, Candidate>,
     siblings: BTreeMap<NodeName, u32>,
     need: Need,
 }
 
-impl Model {
+impl PlacementModel {
     fn place(&mut self, preference: NodePreference<'_>) -> Option<NodeName> {
         let could = |(_, candidate): &(&NodeName, &Candidate)| {
             candidate.liveness == Liveness::Alive

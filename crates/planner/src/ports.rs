@@ -13,7 +13,7 @@ use contract::time::Timestamp;
 
 /// The ports of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct GroupClaim {
     /// When the group was created: the oldest waiting group is served first.
     pub since: Timestamp,
     /// The ports it declares.
@@ -24,16 +24,16 @@ pub struct Claim {
 
 /// All claims of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claims {
-    by_group: BTreeMap<GroupName, Claim>,
+pub struct PortClaims {
+    by_group: BTreeMap<GroupName, GroupClaim>,
     /// Groups that hold a port; more than one only in records older than claims.
     holders: BTreeMap<u16, BTreeSet<(Timestamp, GroupName)>>,
     waiting: BTreeSet<(Timestamp, GroupName)>,
 }
 
-impl Claims {
+impl PortClaims {
     /// Replaces a group's claim.
-    pub fn set(&mut self, name: &GroupName, claim: Claim) {
+    pub fn set(&mut self, name: &GroupName, claim: GroupClaim) {
         self.cancel(name);
         if claim.ports.is_empty() {
             return;
@@ -67,7 +67,7 @@ impl Claims {
         self.holders.get(&srcport)?.first().map(|(_, name)| name)
     }
 
-    pub fn of(&self, name: &GroupName) -> Option<&Claim> {
+    pub fn of(&self, name: &GroupName) -> Option<&GroupClaim> {
         self.by_group.get(name)
     }
 

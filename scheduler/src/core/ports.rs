@@ -9,7 +9,7 @@ use contract::name::GroupName;
 use contract::ports;
 use contract::query::PortClaim;
 use contract::record::{GroupRecord, OperationRecord};
-use planner::ports::Claim;
+use planner::ports::GroupClaim;
 
 use super::commit::Bundle;
 use super::leader::Leading;
@@ -17,7 +17,7 @@ use super::quarantine::Object;
 use super::state::{State, is_removal};
 
 /// What a record says about ports; none when the group goes away and has given them back.
-pub(super) fn claim(record: &GroupRecord) -> Option<Claim> {
+pub(super) fn claim(record: &GroupRecord) -> Option<GroupClaim> {
     let mut ports = ports::declared(&record.spec.pod.annotation);
     for port in record.former.values().rev().flat_map(|pod| ports::declared(&pod.annotation)) {
         // An instance may still use it, and who goes back to that version must find it.
@@ -25,7 +25,7 @@ pub(super) fn claim(record: &GroupRecord) -> Option<Claim> {
             ports.push(port);
         }
     }
-    let claim = Claim { since: record.spec.created_at, ports, waits: !record.taken_ports.is_empty() };
+    let claim = GroupClaim { since: record.spec.created_at, ports, waits: !record.taken_ports.is_empty() };
     (!is_removal(record)).then_some(claim)
 }
 

@@ -22,7 +22,7 @@ use contract::switches::{Constraint, EngineRecord};
 use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Candidate, Need, PlacedPods};
-use planner::ports::Claims;
+use planner::ports::PortClaims;
 use planner::rollout::controller::{Release, Report};
 
 use super::dependencies::Dependencies;
@@ -76,7 +76,7 @@ pub(super) struct State {
     /// Constraints of every placement, by type.
     pub(super) constraints: BTreeMap<String, Constraint>,
     /// Who has and who waits for stream ports; follows from the groups' records.
-    pub(super) claims: Claims,
+    pub(super) claims: PortClaims,
     /// When containers started and stopped.
     pub(super) histories: Histories,
     pub(super) outcomes: Outcomes,

@@ -13,7 +13,7 @@ use crate::placement::Candidate;
 
 /// The observed status of one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum InstanceStatus {
+pub enum PodStatus {
     /// It has no node.
     Unplaced,
     /// It has a node, but the node that it leaves still has its old pod.
@@ -36,33 +36,31 @@ pub enum InstanceStatus {
 
 impl Planning<'_> {
     /// The status of the current pod of an instance.
-    pub(super) fn status(&self, index: usize) -> InstanceStatus {
+    pub(super) fn status(&self, index: usize) -> PodStatus {
         self.status_of(&self.plan.slots[index], self.observed(index))
     }
 
     /// The status of a pod with this report.
-    pub(super) fn status_of(&self, slot: &Slot, observed: Option<&PodFacts>) -> InstanceStatus {
-        let Some(node) = &slot.node else { return InstanceStatus::Unplaced };
+    pub(super) fn status_of(&self, slot: &Slot, observed: Option<&PodFacts>) -> PodStatus {
+        let Some(node) = &slot.node else { return PodStatus::Unplaced };
         let pod = &self.revision(slot.version).pod;
         let candidate = self.candidate(node);
         if slot.leaves.is_some() {
             // The pod was never ordered on `node`, so it has no data there.
-            return if self.is_lost(node) { InstanceStatus::NodeLost } else { InstanceStatus::Moving };
+            return if self.is_lost(node) { PodStatus::NodeLost } else { PodStatus::Moving };
         }
         match candidate.map(|candidate| (candidate.liveness, candidate.engine)) {
-            Some((Liveness::Lost, _)) if pod.is_stateful() && !self.is_decommissioned(node) => {
-                InstanceStatus::LeftAlone
-            }
-            Some((Liveness::Lost, _)) => InstanceStatus::NodeLost,
+            Some((Liveness::Lost, _)) if pod.is_stateful() && !self.is_decommissioned(node) => PodStatus::LeftAlone,
+            Some((Liveness::Lost, _)) => PodStatus::NodeLost,
             Some((Liveness::Alive, EngineState::Up)) => match observed {
-                None => InstanceStatus::Starting,
+                None => PodStatus::Starting,
                 // The node does not know yet that the pod is desired again; it may still serve.
-                Some(observed) if observed.leaving => InstanceStatus::Unreachable,
+                Some(observed) if observed.leaving => PodStatus::Unreachable,
                 Some(observed) => reported(slot, observed, pod, self.facts.guard_enabled),
             },
             Some((Liveness::Suspect | Liveness::Unknown, _))
             | Some((Liveness::Alive, EngineState::Hung | EngineState::Down))
-            | None => InstanceStatus::Unreachable,
+            | None => PodStatus::Unreachable,
         }
     }
 
@@ -73,18 +71,16 @@ impl Planning<'_> {
     }
 }
 
-fn reported(slot: &Slot, observed: &PodFacts, pod: &PodSpec, guard_enabled: bool) -> InstanceStatus {
+fn reported(slot: &Slot, observed: &PodFacts, pod: &PodSpec, guard_enabled: bool) -> PodStatus {
     match observed.state {
-        RunState::Success => InstanceStatus::Running,
-        RunState::Exit | RunState::Fail | RunState::Paused => InstanceStatus::Exited,
+        RunState::Success => PodStatus::Running,
+        RunState::Exit | RunState::Fail | RunState::Paused => PodStatus::Exited,
         RunState::Error if slot.target == TargetState::Stop || observed.containers.iter().any(|c| c.running) => {
-            InstanceStatus::Exited
+            PodStatus::Exited
         }
-        RunState::Error => InstanceStatus::CreateFailed,
-        RunState::Missing if slot.target == TargetState::Stop || pod.stateful || !guard_enabled => {
-            InstanceStatus::LeftAlone
-        }
-        RunState::Missing => InstanceStatus::Missing,
-        RunState::Pending | RunState::Drift | RunState::Inconsistent | RunState::Removed => InstanceStatus::Starting,
+        RunState::Error => PodStatus::CreateFailed,
+        RunState::Missing if slot.target == TargetState::Stop || pod.stateful || !guard_enabled => PodStatus::LeftAlone,
+        RunState::Missing => PodStatus::Missing,
+        RunState::Pending | RunState::Drift | RunState::Inconsistent | RunState::Removed => PodStatus::Starting,
     }
 }

@@ -1,7 +1,7 @@
 //! Reconciles one group: decides what happens to each of its instances.
 //!
 //! The scheduler calls [`plan_group`] after every change, report or wake-up. The operation that holds the lock advances as
-//! far as it can; then each instance gets one status ([`InstanceStatus`]) that determines whether its pod is replaced; then
+//! far as it can; then each instance gets one status ([`PodStatus`]) that determines whether its pod is replaced; then
 //! pods without a node are placed. Example: 3 instances on nodes a, b and c, node b is lost: instance 2 gets the status
 //! `NodeLost` and is placed on a or c.
 //!
@@ -41,7 +41,7 @@ use contract::report::PodFacts;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
-pub use self::classify::InstanceStatus;
+pub use self::classify::PodStatus;
 pub use self::durability::decided;
 use self::reservations::Reservations;
 pub use self::rollout::{limits, readiness};
@@ -100,7 +100,7 @@ pub struct GroupFacts<'a> {
     pub observed_surge: &'a [Option<&'a PodFacts>],
     /// Pods of each instance that a node still has although they are not ordered any more.
     pub leaving: &'a [u32],
-    /// Such pods of instances that no longer exist.
+    /// Pods of removed instances that a node still has.
     pub strays: u32,
     /// When each decision was committed, by the time of the decision ([`decided`]). Decisions that are not committed yet are missing.
     pub committed: &'a BTreeMap<Timestamp, Timestamp>,
@@ -140,7 +140,7 @@ pub struct GroupPlan {
     /// Instances that stop although the answer to their drain did not arrive in time.
     pub undrained: Vec<u32>,
     /// The status of each instance that the plan is based on.
-    pub statuses: Vec<InstanceStatus>,
+    pub statuses: Vec<PodStatus>,
     /// Why the last unschedulable instance fits on no node.
     pub unplaced: Option<Arc<Unplaceable>>,
 }

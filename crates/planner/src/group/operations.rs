@@ -10,7 +10,7 @@ use contract::state::{RunState, TargetState};
 use contract::time::Timestamp;
 
 use super::readiness::InstanceReadiness;
-use super::{InstanceStatus, Planning, index_of, number};
+use super::{Planning, PodStatus, index_of, number};
 
 /// How long an operation waits for an instance that it has processed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,16 +176,16 @@ impl Planning<'_> {
             return false;
         }
         match self.status(index) {
-            InstanceStatus::Starting | InstanceStatus::Moving => true,
-            InstanceStatus::Running | InstanceStatus::Exited => {
+            PodStatus::Starting | PodStatus::Moving => true,
+            PodStatus::Running | PodStatus::Exited => {
                 self.observed(index).is_none_or(|observed| observed.starts_done < slot.starts_requested)
             }
-            InstanceStatus::Unplaced
-            | InstanceStatus::CreateFailed
-            | InstanceStatus::Missing
-            | InstanceStatus::NodeLost
-            | InstanceStatus::LeftAlone => false,
-            InstanceStatus::Unreachable => self.may_still_answer(index),
+            PodStatus::Unplaced
+            | PodStatus::CreateFailed
+            | PodStatus::Missing
+            | PodStatus::NodeLost
+            | PodStatus::LeftAlone => false,
+            PodStatus::Unreachable => self.may_still_answer(index),
         }
     }
 
@@ -196,15 +196,15 @@ impl Planning<'_> {
         }
         let observed = self.observed(index);
         match self.status(index) {
-            InstanceStatus::Moving | InstanceStatus::Running => true,
-            InstanceStatus::Starting => {
+            PodStatus::Moving | PodStatus::Running => true,
+            PodStatus::Starting => {
                 observed.is_none_or(|observed| observed.leaving || observed.containers.iter().any(|c| c.running))
             }
-            InstanceStatus::Exited | InstanceStatus::CreateFailed | InstanceStatus::Missing => {
+            PodStatus::Exited | PodStatus::CreateFailed | PodStatus::Missing => {
                 observed.is_some_and(|observed| observed.containers.iter().any(|c| c.running))
             }
-            InstanceStatus::Unplaced | InstanceStatus::NodeLost | InstanceStatus::LeftAlone => false,
-            InstanceStatus::Unreachable => self.may_still_answer(index),
+            PodStatus::Unplaced | PodStatus::NodeLost | PodStatus::LeftAlone => false,
+            PodStatus::Unreachable => self.may_still_answer(index),
         }
     }
 }

@@ -9,7 +9,7 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use super::{InstanceStatus, Planning};
+use super::{Planning, PodStatus};
 
 /// Polls (or setup times) that others wait for an instance.
 const POLLS: u32 = 5;
@@ -45,13 +45,11 @@ impl Planning<'_> {
     pub(super) fn readiness_of(&self, index: usize) -> InstanceReadiness {
         let limit = self.waited_since(index) + self.ready_timeout(index);
         match self.status(index) {
-            InstanceStatus::Unplaced | InstanceStatus::LeftAlone => InstanceReadiness::NotExpected,
-            InstanceStatus::Moving | InstanceStatus::Starting => InstanceReadiness::InProgress,
-            InstanceStatus::Exited | InstanceStatus::CreateFailed | InstanceStatus::Missing => {
-                InstanceReadiness::Down { limit }
-            }
-            InstanceStatus::NodeLost | InstanceStatus::Unreachable => InstanceReadiness::Unreachable { limit },
-            InstanceStatus::Running => match self.observed(index) {
+            PodStatus::Unplaced | PodStatus::LeftAlone => InstanceReadiness::NotExpected,
+            PodStatus::Moving | PodStatus::Starting => InstanceReadiness::InProgress,
+            PodStatus::Exited | PodStatus::CreateFailed | PodStatus::Missing => InstanceReadiness::Down { limit },
+            PodStatus::NodeLost | PodStatus::Unreachable => InstanceReadiness::Unreachable { limit },
+            PodStatus::Running => match self.observed(index) {
                 Some(observed) => self.running(index, observed),
                 None => InstanceReadiness::InProgress,
             },

@@ -14,7 +14,7 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use super::reservations::{ExtraConstraint, PlacementRequest};
-use super::{InstanceStatus, Planning, forget_pod, number};
+use super::{Planning, PodStatus, forget_pod, number};
 use crate::placement::NodePreference;
 use crate::restart;
 
@@ -35,25 +35,25 @@ impl Planning<'_> {
             Filling::Retired | Filling::Nothing => return,
         }
         match status {
-            InstanceStatus::Unplaced | InstanceStatus::NodeLost => self.to_place.push(index),
-            InstanceStatus::Moving => self.leaving(index),
-            InstanceStatus::Starting => {
+            PodStatus::Unplaced | PodStatus::NodeLost => self.to_place.push(index),
+            PodStatus::Moving => self.leaving(index),
+            PodStatus::Starting => {
                 self.unsettled = true;
                 if self.plan.slots[index].failures == 0 {
                     self.plan.slots[index].why.clear();
                 }
             }
-            InstanceStatus::Running => self.note_running(index),
-            InstanceStatus::Exited => {}
-            InstanceStatus::CreateFailed => {
+            PodStatus::Running => self.note_running(index),
+            PodStatus::Exited => {}
+            PodStatus::CreateFailed => {
                 let error = self.observed(index).map_or("", |observed| observed.last_error.as_str());
                 self.failed(index, error);
             }
-            InstanceStatus::Missing => self.missing(index),
-            InstanceStatus::LeftAlone => self.note_left_alone(index),
+            PodStatus::Missing => self.missing(index),
+            PodStatus::LeftAlone => self.note_left_alone(index),
             // A suspect node or a broken engine does not delay the end of an operation; a node that this leader has not heard
             // yet does.
-            InstanceStatus::Unreachable => self.unsettled |= self.may_still_answer(index),
+            PodStatus::Unreachable => self.unsettled |= self.may_still_answer(index),
         }
     }
 
@@ -181,7 +181,7 @@ impl Planning<'_> {
         // Any pod avoids a node that could not create it; a vanished container is not the node's fault.
         let owner = Some(self.instance(index)).filter(|owner| *owner != index);
         let left = owner.and_then(|owner| self.plan.slots[owner].leaves.clone());
-        let at_fault = old.as_ref().filter(|_| status != InstanceStatus::Missing);
+        let at_fault = old.as_ref().filter(|_| status != PodStatus::Missing);
         let avoid = left.as_ref().or(at_fault);
         let wish = if stays {
             NodePreference { pin: old.as_ref(), ..NodePreference::default() }
@@ -208,7 +208,7 @@ impl Planning<'_> {
         }
     }
 
-    fn placed(&mut self, index: usize, status: InstanceStatus, node: NodeName) {
+    fn placed(&mut self, index: usize, status: PodStatus, node: NodeName) {
         self.unsettled = true;
         self.touched.insert(index);
         let now = self.now;
@@ -222,7 +222,7 @@ impl Planning<'_> {
         if slot.node.as_ref() != Some(&node) {
             self.plan.slots[index].reserved_addresses.clear();
         }
-        if status == InstanceStatus::CreateFailed && self.instance(index) == index {
+        if status == PodStatus::CreateFailed && self.instance(index) == index {
             // The agent of the old node keeps trying and may have created the pod meanwhile.
             self.move_to(index, node);
         } else {
@@ -234,20 +234,20 @@ impl Planning<'_> {
         slot.unplaced_since = Timestamp::NEVER;
         forget_pod(slot);
         slot.retry_at = Timestamp::NEVER;
-        if status == InstanceStatus::Missing {
+        if status == PodStatus::Missing {
             slot.failures = slot.failures.saturating_add(1);
             slot.retry_at = now + wait_after(slot.failures);
         }
-        if status == InstanceStatus::NodeLost && slot.since.happened() {
+        if status == PodStatus::NodeLost && slot.since.happened() {
             // The loss of its node does not count against its revision.
             slot.since = slot.since.max(now);
         }
-        if status != InstanceStatus::CreateFailed {
+        if status != PodStatus::CreateFailed {
             slot.why.clear();
         }
     }
 
-    fn note_unplaced(&mut self, index: usize, status: InstanceStatus, sentence: &str) {
+    fn note_unplaced(&mut self, index: usize, status: PodStatus, sentence: &str) {
         self.plan.waiting = true;
         let now = self.now;
         let has_strategy = self.record.spec.has_strategy();
@@ -256,10 +256,10 @@ impl Planning<'_> {
             slot.unplaced_since = now;
         }
         slot.why = match (&slot.node, status) {
-            (Some(node), InstanceStatus::NodeLost) => format!("node {node} is lost; {sentence}"),
+            (Some(node), PodStatus::NodeLost) => format!("node {node} is lost; {sentence}"),
             _ => sentence.to_owned(),
         };
-        if matches!(status, InstanceStatus::CreateFailed | InstanceStatus::Missing) {
+        if matches!(status, PodStatus::CreateFailed | PodStatus::Missing) {
             slot.failures = slot.failures.saturating_add(1);
             slot.retry_at = now + wait_after(slot.failures);
             let at = slot.retry_at;

@@ -6,7 +6,7 @@
 //! pauses.
 //!
 //! An instance fails when its node cannot pull the image, the engine refused two attempts to create or start it, or it exited
-//! twice with a non-zero code soon after its start. Being unhealthy or slow is no failure: such an instance has five polls
+//! twice with a non-zero code soon after its start. Being unhealthy or slow is no failure: it has five polls
 //! ([`super::readiness`]).
 
 use contract::command::Operation;
@@ -18,7 +18,7 @@ use contract::time::Timestamp;
 
 use super::last_error::{failing_prefix, is_about_failing, is_planner_text};
 use super::readiness::InstanceReadiness;
-use super::{InstanceStatus, Planning, Revision, number};
+use super::{Planning, PodStatus, Revision, number};
 use crate::restart;
 use crate::rollout::controller::instances;
 
@@ -32,7 +32,7 @@ impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
         let Some(first) = self.on_trial() else { return };
         // A single instance that runs and is only unhealthy stays, unless an earlier revision completed.
-        let may_be_unproven = self.status(first) != InstanceStatus::Running;
+        let may_be_unproven = self.status(first) != PodStatus::Running;
         let earlier = self.earlier_version().or_else(|| self.newest_former().filter(|_| may_be_unproven));
         let Some(earlier) = earlier else { return };
         if let Some(why) = self.failure(first) {
@@ -164,19 +164,17 @@ impl Planning<'_> {
         }
         let observed = self.observed(index).filter(|_| slot.since.happened())?;
         match self.status(index) {
-            InstanceStatus::CreateFailed if observed.image_is_hopeless => Some(observed.last_error.clone()),
-            InstanceStatus::CreateFailed => refused("created", self.attempts_to_create(index, observed), observed),
-            InstanceStatus::Exited => {
-                refused("started", observed.refusals, observed).or_else(|| self.early_exit(observed))
-            }
-            InstanceStatus::Unplaced
-            | InstanceStatus::Moving
-            | InstanceStatus::Starting
-            | InstanceStatus::Running
-            | InstanceStatus::Missing
-            | InstanceStatus::NodeLost
-            | InstanceStatus::LeftAlone
-            | InstanceStatus::Unreachable => None,
+            PodStatus::CreateFailed if observed.image_is_hopeless => Some(observed.last_error.clone()),
+            PodStatus::CreateFailed => refused("created", self.attempts_to_create(index, observed), observed),
+            PodStatus::Exited => refused("started", observed.refusals, observed).or_else(|| self.early_exit(observed)),
+            PodStatus::Unplaced
+            | PodStatus::Moving
+            | PodStatus::Starting
+            | PodStatus::Running
+            | PodStatus::Missing
+            | PodStatus::NodeLost
+            | PodStatus::LeftAlone
+            | PodStatus::Unreachable => None,
         }
     }
 

@@ -18,7 +18,7 @@ use contract::time::Timestamp;
 use super::last_error::{is_planner_text, stuck_prefix};
 use super::readiness::InstanceReadiness;
 use super::reservations::{ExtraConstraint, PlacementRequest};
-use super::{InstanceStatus, Planning, forget_pod};
+use super::{Planning, PodStatus, forget_pod};
 use crate::placement::NodePreference;
 
 impl Planning<'_> {
@@ -36,11 +36,7 @@ impl Planning<'_> {
             let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
             looked_at = index;
             // A silent node proves nothing: the old container runs until the node answers or is lost.
-            if !may
-                || self.status(index) == InstanceStatus::Unreachable
-                || self.pulls_first(index)
-                || !self.renew(index)
-            {
+            if !may || self.status(index) == PodStatus::Unreachable || self.pulls_first(index) || !self.renew(index) {
                 return;
             }
             if self.plan.slots[index].target == TargetState::Run {
@@ -101,8 +97,7 @@ impl Planning<'_> {
 
     /// Whether a running instance is being created or is unschedulable: meanwhile no other instance is taken down.
     fn is_coming(&self, index: usize) -> bool {
-        let comes =
-            matches!(self.status(index), InstanceStatus::Starting | InstanceStatus::Moving | InstanceStatus::Unplaced);
+        let comes = matches!(self.status(index), PodStatus::Starting | PodStatus::Moving | PodStatus::Unplaced);
         comes && self.plan.slots[index].target == TargetState::Run
     }
 

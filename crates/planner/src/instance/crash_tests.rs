@@ -4,23 +4,23 @@ use super::*;
 
 const A: &str = "a.v1-i1-d0";
 
-fn ended(restarts: u32) -> Facts {
+fn ended(restarts: u32) -> InputBuilder {
     let past = RestartCount { restarts, restarted_at: at(40) };
     facts().want(A, 1).remember(|m| m.history = past).see("x", A, 0, Activity::Exited)
 }
 
-fn looping(restarts: u32) -> Facts {
+fn looping(restarts: u32) -> InputBuilder {
     ended(restarts).remember(|m| m.is_crash_looping = true)
 }
 
 #[test]
 fn an_exit_is_read_before_the_container_is_restarted_or_left() {
     let read = InstanceAction::ReadExit { id: "x".to_owned() };
-    let unread = |facts: Facts| facts.remember(|m| m.ends_read.clear());
+    let unread = |facts: InputBuilder| facts.remember(|m| m.exits_read.clear());
     assert_eq!(unread(ended(0)).next(), read);
     assert_eq!(unread(ended(0).policy(RestartPolicy::Never)).next(), read);
     assert_eq!(unread(ended(3)).next(), read);
-    let older = ended(0).remember(|m| m.ends_read = [(0, at(30))].into());
+    let older = ended(0).remember(|m| m.exits_read = [(0, at(30))].into());
     assert_eq!(older.next(), read, "an earlier end was read");
     let stopped_by_order = unread(ended(0)).remember(|m| m.stopped_by_order = BTreeSet::from([0]));
     assert_eq!(stopped_by_order.next(), start("x", A, 1, at(100)), "this one was ordered");

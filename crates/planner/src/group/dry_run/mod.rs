@@ -16,7 +16,7 @@ use contract::state::TargetState;
 use contract::time::Timestamp;
 
 use self::simulation::{DryRun, DryRunStep};
-use super::{GroupFacts, InstanceStatus, Planning, number};
+use super::{GroupFacts, Planning, PodStatus, number};
 use crate::rollout::controller::{self, Action, Facts, Release};
 use crate::rollout::units::Warning;
 
@@ -116,7 +116,7 @@ fn dry_run_serial(facts: &GroupFacts<'_>, now: Timestamp, mut limit: WorkLimit<'
     let outdated: Vec<usize> = planning.outdated().collect();
     let wanted = usize::try_from(facts.record.spec.num_instances).unwrap_or(0);
     let present = planning.plan.slots.len();
-    let runs: Vec<bool> = (0..present).map(|index| planning.status(index) == InstanceStatus::Running).collect();
+    let runs: Vec<bool> = (0..present).map(|index| planning.status(index) == PodStatus::Running).collect();
     let count = |runs: &[bool]| i64::try_from(runs.iter().filter(|runs| **runs).count()).unwrap_or(i64::MAX);
     let (version, serving) = (facts.record.spec.version, count(&runs));
     let kept = count(&runs[..present.min(wanted)]);

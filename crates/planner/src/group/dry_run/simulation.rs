@@ -10,7 +10,7 @@ use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unp
 
 use super::super::rollout::instance_of;
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, index_of, number};
+use super::super::{Planning, PodStatus, index_of, number};
 use super::empty_view;
 use crate::placement::Need;
 use crate::rollout::controller::{self, Action};
@@ -205,7 +205,7 @@ impl Planning<'_> {
         self.flatten_surge();
         self.plan.statuses = (0..self.plan.slots.len()).map(|index| self.status(index)).collect();
         let is_waiting = |index: &usize| {
-            self.plan.statuses[*index] == InstanceStatus::Unplaced
+            self.plan.statuses[*index] == PodStatus::Unplaced
                 && self.plan.slots[*index].filling == Filling::Pod
                 && only.is_none_or(|only| only.contains(&self.instance(*index)))
         };

@@ -12,7 +12,7 @@ use contract::report::PodFacts;
 use contract::rollout::StrategyType;
 
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, index_of, number};
+use super::super::{Planning, PodStatus, index_of, number};
 use super::settings::drain_policy;
 use crate::rollout::controller::{Action, Excuse, Release};
 
@@ -101,8 +101,7 @@ impl Planning<'_> {
     }
 
     fn is_unreachable(&self, index: usize, role: PodRole) -> bool {
-        self.pod(index, role)
-            .is_some_and(|(pod, observed)| self.status_of(pod, observed) == InstanceStatus::Unreachable)
+        self.pod(index, role).is_some_and(|(pod, observed)| self.status_of(pod, observed) == PodStatus::Unreachable)
     }
 
     fn is_drained(&mut self, index: usize, role: PodRole, reason: DrainReason) -> bool {
@@ -150,7 +149,7 @@ impl Planning<'_> {
     /// Whether the pod serves, or did when its node was last heard.
     pub(super) fn is_in_service(&self, pod: &Slot, observed: Option<&PodFacts>) -> bool {
         let serves = self.serves_since(pod, observed).is_some_and(|since| since <= self.now);
-        serves || self.status_of(pod, observed) == InstanceStatus::Unreachable
+        serves || self.status_of(pod, observed) == PodStatus::Unreachable
     }
 
     /// Whether the answer to a drain is late and the rollout cannot continue without it.

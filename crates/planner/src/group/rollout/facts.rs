@@ -12,7 +12,7 @@ use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
 
 use super::super::update_method::{UpdateMethod, update_method};
-use super::super::{InstanceStatus, Planning, number};
+use super::super::{Planning, PodStatus, number};
 use super::settings::{self, SurgeRule};
 use crate::placement::{Candidate, Need};
 use crate::restart;
@@ -100,7 +100,7 @@ impl Planning<'_> {
             phase: self.phase(status, observed),
             ready: self.ready(slot, observed),
             created: is_made(status).then(|| Moment::from(slot.since.min(self.now).max(Timestamp::from_millis(0)))),
-            follows: status == InstanceStatus::Moving,
+            follows: status == PodStatus::Moving,
             cost: 0,
             signs: self.signs(slot, observed),
             sidecar_restarts: 0,
@@ -112,18 +112,18 @@ impl Planning<'_> {
         }
     }
 
-    fn phase(&self, status: InstanceStatus, observed: Option<&PodFacts>) -> Phase {
+    fn phase(&self, status: PodStatus, observed: Option<&PodFacts>) -> Phase {
         match status {
-            InstanceStatus::Unplaced
-            | InstanceStatus::Moving
-            | InstanceStatus::Starting
-            | InstanceStatus::CreateFailed
-            | InstanceStatus::Missing => Phase::Pending,
-            InstanceStatus::Running => Phase::Running,
-            InstanceStatus::Exited if observed.is_some_and(|observed| observed.is_crash_looping) => Phase::Failed,
-            InstanceStatus::Exited if observed.is_some_and(|observed| self.stays_down(observed)) => Phase::Succeeded,
-            InstanceStatus::Exited => Phase::Pending,
-            InstanceStatus::NodeLost | InstanceStatus::LeftAlone | InstanceStatus::Unreachable => Phase::Unknown,
+            PodStatus::Unplaced
+            | PodStatus::Moving
+            | PodStatus::Starting
+            | PodStatus::CreateFailed
+            | PodStatus::Missing => Phase::Pending,
+            PodStatus::Running => Phase::Running,
+            PodStatus::Exited if observed.is_some_and(|observed| observed.is_crash_looping) => Phase::Failed,
+            PodStatus::Exited if observed.is_some_and(|observed| self.stays_down(observed)) => Phase::Succeeded,
+            PodStatus::Exited => Phase::Pending,
+            PodStatus::NodeLost | PodStatus::LeftAlone | PodStatus::Unreachable => Phase::Unknown,
         }
     }
 
@@ -157,7 +157,7 @@ impl Planning<'_> {
             let failed = it.exit_code != 0 || is_error;
             !it.running && it.finished_at.happened() && failed && !restart::is_wanted(policy, it.exit_code, is_error)
         };
-        self.status_of(slot, Some(observed)) == InstanceStatus::Exited && observed.containers.iter().any(has_failed)
+        self.status_of(slot, Some(observed)) == PodStatus::Exited && observed.containers.iter().any(has_failed)
     }
 
     /// No revision of the group has completed, and no instance runs another revision than the desired one.
@@ -170,7 +170,7 @@ impl Planning<'_> {
     /// and an available pod has none.
     fn early_exits(&self, slot: &Slot, observed: &PodFacts) -> i64 {
         let min_ready = self.record.spec.min_ready();
-        let has_ended = self.status_of(slot, Some(observed)) == InstanceStatus::Exited;
+        let has_ended = self.status_of(slot, Some(observed)) == PodStatus::Exited;
         if is_available(self.ready(slot, Some(observed)), min_ready, self.now.into()) {
             return 0;
         }
@@ -274,16 +274,16 @@ fn times_unplaced(slots: &[Slot]) -> impl Iterator<Item = Timestamp> + '_ {
 }
 
 /// Whether the pod may exist on a node.
-fn is_made(status: InstanceStatus) -> bool {
+fn is_made(status: PodStatus) -> bool {
     match status {
-        InstanceStatus::Unplaced | InstanceStatus::Moving => false,
-        InstanceStatus::Starting
-        | InstanceStatus::Running
-        | InstanceStatus::Exited
-        | InstanceStatus::CreateFailed
-        | InstanceStatus::Missing
-        | InstanceStatus::NodeLost
-        | InstanceStatus::LeftAlone
-        | InstanceStatus::Unreachable => true,
+        PodStatus::Unplaced | PodStatus::Moving => false,
+        PodStatus::Starting
+        | PodStatus::Running
+        | PodStatus::Exited
+        | PodStatus::CreateFailed
+        | PodStatus::Missing
+        | PodStatus::NodeLost
+        | PodStatus::LeftAlone
+        | PodStatus::Unreachable => true,
     }
 }

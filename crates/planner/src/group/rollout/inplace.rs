@@ -11,7 +11,7 @@ use contract::time::Timestamp;
 use super::super::last_error::is_about_stuck;
 use super::super::reservations::{ExtraConstraint, PlacementRequest};
 use super::super::update_method::{UpdateMethod, update_method};
-use super::super::{InstanceStatus, Planning};
+use super::super::{Planning, PodStatus};
 use crate::placement::NodePreference;
 
 impl Planning<'_> {
@@ -20,20 +20,14 @@ impl Planning<'_> {
         let before = &self.revision(self.plan.slots[index].version).pod;
         let method = update_method(self.record.spec.update_policy, before, &self.present.pod);
         match (self.status(index), method) {
+            (PodStatus::Running | PodStatus::Exited | PodStatus::Starting | PodStatus::Unreachable, method) => method,
             (
-                InstanceStatus::Running
-                | InstanceStatus::Exited
-                | InstanceStatus::Starting
-                | InstanceStatus::Unreachable,
-                method,
-            ) => method,
-            (
-                InstanceStatus::Unplaced
-                | InstanceStatus::Moving
-                | InstanceStatus::CreateFailed
-                | InstanceStatus::Missing
-                | InstanceStatus::NodeLost
-                | InstanceStatus::LeftAlone,
+                PodStatus::Unplaced
+                | PodStatus::Moving
+                | PodStatus::CreateFailed
+                | PodStatus::Missing
+                | PodStatus::NodeLost
+                | PodStatus::LeftAlone,
                 _,
             ) => UpdateMethod::Recreate,
         }
@@ -41,7 +35,7 @@ impl Planning<'_> {
 
     /// False if it is not possible now.
     pub(super) fn renew_instance(&mut self, index: usize) -> bool {
-        if self.status(index) == InstanceStatus::Unreachable {
+        if self.status(index) == PodStatus::Unreachable {
             self.note_stuck(index, "its node does not answer");
             self.plan.slots[index].unplaced_since = Timestamp::NEVER;
             return false;

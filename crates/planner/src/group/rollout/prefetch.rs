@@ -13,7 +13,7 @@ use contract::rollout::StrategyType;
 use contract::state::TargetState;
 
 use super::super::update_method::UpdateMethod;
-use super::super::{InstanceStatus, Planning, index_of, number};
+use super::super::{Planning, PodStatus, index_of, number};
 use super::drain::drained_pods;
 use crate::rollout::controller::{Action, Excuse, Fetch, Release};
 
@@ -43,7 +43,7 @@ impl Planning<'_> {
     /// Whether a serial upgrade waits before it replaces an instance: the old container, healthy or not, keeps running until
     /// the node has the images.
     pub(in super::super) fn pulls_first(&mut self, index: usize) -> bool {
-        let is_running = self.status(index) == InstanceStatus::Running;
+        let is_running = self.status(index) == PodStatus::Running;
         is_running && self.can_fetch(index) && self.waits_for_images(index)
     }
 
@@ -84,7 +84,7 @@ impl Planning<'_> {
         // A draining instance has its images or does not need them.
         self.can_fetch(index)
             && slot.draining.is_none()
-            && self.status_of(slot, observed) != InstanceStatus::Unreachable
+            && self.status_of(slot, observed) != PodStatus::Unreachable
             && self.is_outdated(slot)
             && self.is_in_service(slot, observed)
             && !matches!(self.method(index), UpdateMethod::Live | UpdateMethod::Refused { .. })

@@ -11,7 +11,7 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use super::super::{InstanceStatus, Planning};
+use super::super::{Planning, PodStatus};
 use super::settings::drain_policy;
 use crate::rollout::availability::Ready;
 
@@ -29,7 +29,7 @@ impl Planning<'_> {
 
     /// Since when the pod could serve, or from when on it can; none if that is unknown.
     pub(super) fn serves_since(&self, slot: &Slot, observed: Option<&PodFacts>) -> Option<Timestamp> {
-        if slot.filling != Filling::Pod || self.status_of(slot, observed) != InstanceStatus::Running {
+        if slot.filling != Filling::Pod || self.status_of(slot, observed) != PodStatus::Running {
             return None;
         }
         let well = self.well_since(slot, observed?)?;
@@ -46,7 +46,7 @@ impl Planning<'_> {
 
     /// When the wait for closed gates ends; none while something else keeps the pod from being ready.
     pub(super) fn gates_limit(&self, slot: &Slot, observed: Option<&PodFacts>) -> Option<Timestamp> {
-        let is_up = slot.filling == Filling::Pod && self.status_of(slot, observed) == InstanceStatus::Running;
+        let is_up = slot.filling == Filling::Pod && self.status_of(slot, observed) == PodStatus::Running;
         let is_shut_out = is_up && slot.draining.is_none() && !self.closed_gates(slot).is_empty();
         let well = self.well_since(slot, observed.filter(|_| is_shut_out)?)?;
         // The node's clock may be behind, and its containers older than the slot's last change.

@@ -14,7 +14,7 @@ fn a_new_group_is_spread_and_its_operation_ends_when_all_run() {
     assert!(!world.plan(1).finished());
     world.observed[2] = reported(RunState::Success);
     let plan = world.plan(2);
-    assert_eq!((plan.store, plan.finished(), plan.statuses), (false, true, vec![InstanceStatus::Running; 3]));
+    assert_eq!((plan.store, plan.finished(), plan.statuses), (false, true, vec![PodStatus::Running; 3]));
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_failed_instance_starts_elsewhere_only_after_its_node_removed_it() {
     world.observed = vec![reported(RunState::Error)];
     world.settle(1);
     world.settle(11);
-    let place = |world: &World| (world.slots[0].node.clone(), world.slots[0].leaves.clone(), world.slots[0].drift);
+    let place = |world: &TestGroup| (world.slots[0].node.clone(), world.slots[0].leaves.clone(), world.slots[0].drift);
     assert_eq!(place(&world), (Some(name("b")), Some(name("a")), 1));
     world.still_on_old_node.clear();
     world.settle(12);
@@ -150,10 +150,7 @@ fn while_the_guard_is_off_a_missing_instance_is_left_with_a_reason() {
     world.guard_enabled = false;
     world.observed[0] = reported(RunState::Missing);
     let plan = world.settle(10);
-    assert_eq!(
-        (plan.statuses.as_slice(), plan.wake_at),
-        (&[InstanceStatus::LeftAlone, InstanceStatus::Running][..], None)
-    );
+    assert_eq!((plan.statuses.as_slice(), plan.wake_at), (&[PodStatus::LeftAlone, PodStatus::Running][..], None));
     assert_eq!((world.slots[0].drift, plan.incidents, plan.store), (0, vec![], false));
     assert_eq!(world.slots[0].why, "its container on node a is missing and the guard sleeps");
     // The guard does not concern lost nodes.
@@ -204,7 +201,7 @@ fn an_instance_with_data_is_recreated_on_its_node_and_a_stateful_one_not_at_all(
     let mut hard = hard.all_running();
     hard.observed = vec![reported(RunState::Missing)];
     let plan = hard.settle(10);
-    assert_eq!((plan.statuses, hard.slots[0].drift, plan.store), (vec![InstanceStatus::LeftAlone], 0, false));
+    assert_eq!((plan.statuses, hard.slots[0].drift, plan.store), (vec![PodStatus::LeftAlone], 0, false));
 }
 
 #[test]
@@ -218,7 +215,7 @@ fn instances_of_a_lost_node_are_moved_unless_they_are_stateful() {
     let mut stateful = stateful.all_running();
     stateful.candidate("a").liveness = Liveness::Lost;
     let plan = stateful.settle(10);
-    assert_eq!((stateful.places(), plan.statuses[0]), (vec![Some("a"), Some("b")], InstanceStatus::LeftAlone));
+    assert_eq!((stateful.places(), plan.statuses[0]), (vec![Some("a"), Some("b")], PodStatus::LeftAlone));
     assert_eq!(stateful.slots[0].why, "node a is lost; the instance is stateful and waits for it");
 }
 
@@ -245,7 +242,7 @@ fn a_silent_node_keeps_its_instances() {
         change(world.candidate("a"));
         world.observed[0] = reported(RunState::Missing);
         let plan = world.plan(10);
-        assert_eq!((plan.store, plan.statuses), (false, vec![InstanceStatus::Unreachable, InstanceStatus::Running]));
+        assert_eq!((plan.store, plan.statuses), (false, vec![PodStatus::Unreachable, PodStatus::Running]));
     }
 }
 

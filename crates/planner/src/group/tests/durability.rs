@@ -5,7 +5,7 @@ use super::world::*;
 use super::*;
 
 /// The second of three instances was just given version 1, and that is not committed.
-fn half_upgraded() -> World {
+fn half_upgraded() -> TestGroup {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
@@ -40,7 +40,7 @@ fn other_operations_wait_for_the_commit_too() {
         world.candidate("a").facts.memory = 1024 * MIB;
         world.nodes.insert(name("b"), world.nodes[&name("a")].clone());
         world.run_operation(kind, 3..=3, 13);
-        let processed = |world: &World| (world.slots[2].restarts_requested, world.drifts()[2]) != (0, 0);
+        let processed = |world: &TestGroup| (world.slots[2].restarts_requested, world.drifts()[2]) != (0, 0);
         world.settle(500);
         assert!(!processed(&world), "{kind:?}");
         (world.is_uncommitted, world.committed_at) = (false, Some(500));

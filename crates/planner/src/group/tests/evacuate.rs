@@ -10,7 +10,7 @@ fn drift(from: &str) -> Drift {
 }
 
 /// All instances on a.
-fn on_a(instances: i64) -> World {
+fn on_a(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b", "c"]);
     world.constraints = vec!["constraint:node==a".to_owned()];
     let mut world = world.all_healthy();
@@ -215,7 +215,7 @@ fn an_operation_waits_for_the_instance_that_an_unlocked_upgrade_took_down() {
         world.settle(limit + 1);
         let plan = world.settle(limit + 1);
         assert_eq!((world.operation(), plan.wake_at.is_some()), (Some(kind), true));
-        let is_untouched = |world: &World| world.leaves(0).is_none() && world.slots[0].restarts_requested == 0;
+        let is_untouched = |world: &TestGroup| world.leaves(0).is_none() && world.slots[0].restarts_requested == 0;
         assert!(is_untouched(&world), "{kind:?}: two would be down");
         world.observed[1] = healthy(limit + 2);
         world.settle(limit + 3);

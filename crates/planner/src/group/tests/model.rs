@@ -11,7 +11,7 @@ const TICK: i64 = 5;
 
 /// How long nodes take, and whether pods become healthy.
 #[derive(Debug, Clone)]
-pub(super) struct Manners {
+pub(super) struct NodeBehaviour {
     /// Ticks until a container runs.
     pub(super) start: i64,
     /// Ticks until a container is gone.
@@ -24,7 +24,7 @@ pub(super) struct Manners {
 
 /// A container of an instance on a node.
 #[derive(Debug, Clone, PartialEq)]
-struct Pod {
+struct ModelPod {
     version: u32,
     drift: u32,
     up_at: i64,
@@ -35,21 +35,21 @@ struct Pod {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Model {
-    pub(super) world: World,
+pub(super) struct NodeModel {
+    pub(super) world: TestGroup,
     pub(super) now: i64,
-    manners: Manners,
-    pods: BTreeMap<(NodeName, usize), Pod>,
+    behaviour: NodeBehaviour,
+    pods: BTreeMap<(NodeName, usize), ModelPod>,
     wake_at: Option<Timestamp>,
     /// The highest number of instances that should run and did not, at any time.
     pub(super) most_down: usize,
     pub(super) incidents: Vec<(u32, Incident)>,
 }
 
-impl Model {
+impl NodeModel {
     /// All instances of the world run.
-    pub(super) fn new(world: World, manners: Manners) -> Self {
-        let pod = |slot: &Slot| Pod {
+    pub(super) fn new(world: TestGroup, behaviour: NodeBehaviour) -> Self {
+        let pod = |slot: &Slot| ModelPod {
             version: slot.version,
             drift: slot.drift,
             up_at: -1_000,
@@ -60,7 +60,7 @@ impl Model {
         let slots = world.slots.iter().enumerate();
         let pods = slots.filter(|(_, slot)| slot.target == TargetState::Run);
         let pods = pods.filter_map(|(index, slot)| Some(((slot.node.clone()?, index), pod(slot)))).collect();
-        let mut model = Self { world, now: 1_000, manners, pods, wake_at: None, most_down: 0, incidents: Vec::new() };
+        let mut model = Self { world, now: 1_000, behaviour, pods, wake_at: None, most_down: 0, incidents: Vec::new() };
         model.report();
         model
     }
@@ -103,7 +103,7 @@ impl Model {
 
     fn obey(&mut self) {
         let now = self.now;
-        let stop = self.manners.stop * TICK;
+        let stop = self.behaviour.stop * TICK;
         let keys: Vec<(NodeName, usize)> = self.pods.keys().cloned().collect();
         for key in keys {
             let order = self.order(&key.0, key.1).cloned();
@@ -112,7 +112,7 @@ impl Model {
             match wanted.filter(|slot| slot.target == TargetState::Run) {
                 None => pod.gone_at = Some(pod.gone_at.unwrap_or(now + stop)),
                 Some(slot) if slot.restarts_requested > pod.restarts => {
-                    pod.up_at = now + self.manners.start * TICK;
+                    pod.up_at = now + self.behaviour.start * TICK;
                     pod.restarts = slot.restarts_requested;
                 }
                 Some(slot) => pod.starts = slot.starts_requested,
@@ -125,10 +125,10 @@ impl Model {
         for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.leaves.is_none()) {
             let Some(node) = slot.node.clone().filter(|_| slot.target == TargetState::Run) else { continue };
             // The old container of an instance goes first.
-            self.pods.entry((node, index)).or_insert(Pod {
+            self.pods.entry((node, index)).or_insert(ModelPod {
                 version: slot.version,
                 drift: slot.drift,
-                up_at: now + self.manners.start * TICK,
+                up_at: now + self.behaviour.start * TICK,
                 gone_at: None,
                 starts: slot.starts_requested,
                 restarts: slot.restarts_requested,
@@ -161,9 +161,9 @@ impl Model {
             return None;
         }
         let up = self.now >= pod.up_at;
-        let health = match self.manners.health {
+        let health = match self.behaviour.health {
             None => HealthState::None,
-            Some(_) if self.manners.bad == Some(pod.version) => HealthState::Unhealthy,
+            Some(_) if self.behaviour.bad == Some(pod.version) => HealthState::Unhealthy,
             Some(ticks) if self.now < pod.up_at + ticks * TICK => HealthState::Starting,
             Some(_) => HealthState::Healthy,
         };

@@ -10,7 +10,7 @@ fn answered(mut facts: Option<PodFacts>, starts: u32, restarts: u32) -> Option<P
     facts
 }
 
-fn asked(world: &World) -> Vec<(TargetState, u32, u32)> {
+fn asked(world: &TestGroup) -> Vec<(TargetState, u32, u32)> {
     world.slots.iter().map(|slot| (slot.target, slot.starts_requested, slot.restarts_requested)).collect()
 }
 
@@ -23,13 +23,13 @@ fn a_stop_applies_to_all_instances_and_ends_when_none_runs() {
     world.run_operation(Operation::Stopping, 1..=3, 10);
     let plan = world.settle(10);
     assert_eq!((asked(&world), plan.store, plan.finished()), (vec![(STOP, 0, 0); 3], true, false));
-    let next = |world: &World| world.record.operation.as_ref().map(|operation| (operation.next, operation.last));
+    let next = |world: &TestGroup| world.record.operation.as_ref().map(|operation| (operation.next, operation.last));
     assert_eq!(next(&world), Some((4, 3)));
     assert_eq!(world.settle(11).record, None);
     world.observed = vec![reported(RunState::Exit); 3];
     let plan = world.settle(12);
     assert!(plan.finished() && !plan.store);
-    assert_eq!(plan.statuses, [InstanceStatus::Exited; 3]);
+    assert_eq!(plan.statuses, [PodStatus::Exited; 3]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_start_does_not_wait_for_instances_that_cannot_be_placed_or_created() {
     world.observed[1] = answered(healthy(0), 1, 0);
     let plan = world.settle(10);
     assert!(plan.finished(), "{plan:?}");
-    assert_eq!(plan.statuses, [InstanceStatus::CreateFailed, InstanceStatus::Running, InstanceStatus::Unplaced]);
+    assert_eq!(plan.statuses, [PodStatus::CreateFailed, PodStatus::Running, PodStatus::Unplaced]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::world::*;
 
 /// Three instances; the second was just given version 1 when the user asks for version 2.
-fn patched_twice() -> World {
+fn patched_twice() -> TestGroup {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);

@@ -6,7 +6,7 @@ use super::*;
 const TEXT: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
 
 /// All instances run version 0; the upgrade to version 1 gave it to the first instance at 10.
-fn upgrading(instances: i64) -> World {
+fn upgrading(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]).all_healthy();
     assert_eq!(world.record.proven, Some(0));
     world.patch(10, |pod| pod.containers[0].image = "bad".to_owned());

@@ -33,7 +33,7 @@ fn fetching(version: u32, state: FetchState) -> Option<PodFacts> {
 }
 
 /// All instances run version 0 and none was ever healthy.
-fn never_healthy(instances: i64) -> World {
+fn never_healthy(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.settle(0);
     world.observed = vec![unhealthy(0); world.slots.len()];
@@ -43,7 +43,7 @@ fn never_healthy(instances: i64) -> World {
 }
 
 /// All instances run version 0, which completed, under a restart policy.
-fn completed(instances: i64, policy: RestartPolicy) -> World {
+fn completed(instances: i64, policy: RestartPolicy) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.record.spec.restart_policy = policy;
     world.settle(0);
@@ -55,7 +55,7 @@ fn completed(instances: i64, policy: RestartPolicy) -> World {
 }
 
 /// As [`completed`], with agents that pull images ahead, and a patch with another image at 50.
-fn changing_image(instances: i64) -> World {
+fn changing_image(instances: i64) -> TestGroup {
     let mut world = completed(instances, RestartPolicy::Always);
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
     world.observed = vec![healthy(0); world.slots.len()];

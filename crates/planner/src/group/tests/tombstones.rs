@@ -4,7 +4,7 @@ use super::world::*;
 use super::*;
 
 /// Two stateful instances, the second on node b.
-fn stateful() -> World {
+fn stateful() -> TestGroup {
     let mut world = world(2, &["a", "b", "c"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let world = world.all_running();
@@ -12,13 +12,13 @@ fn stateful() -> World {
     world
 }
 
-fn scale(world: &mut World, instances: i64, now: i64) -> GroupPlan {
+fn scale(world: &mut TestGroup, instances: i64, now: i64) -> GroupPlan {
     world.record.spec.num_instances = instances;
     world.settle(now)
 }
 
 /// The second instance is removed while its node is lost.
-fn removed_on_a_lost_node() -> World {
+fn removed_on_a_lost_node() -> TestGroup {
     let mut world = stateful();
     world.candidate("b").liveness = Liveness::Lost;
     let plan = scale(&mut world, 1, 10);

@@ -158,10 +158,10 @@ fn an_instance_moves_only_if_the_new_version_does_not_fit_on_its_node() {
     assert_eq!((world.places(), world.leaves(0)), (vec![Some("b"), Some("b")], Some("a")));
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 0]));
     let plan = world.settle(11);
-    assert_eq!((plan.statuses[0], plan.store), (InstanceStatus::Moving, false));
+    assert_eq!((plan.statuses[0], plan.store), (PodStatus::Moving, false));
     world.still_on_old_node.clear();
     let plan = world.settle(12);
-    assert_eq!((world.leaves(0), plan.store, plan.statuses[0]), (None, true, InstanceStatus::Starting));
+    assert_eq!((world.leaves(0), plan.store, plan.statuses[0]), (None, true, PodStatus::Starting));
     world.observed[0] = healthy(13);
     world.settle(13);
     assert_eq!((world.versions(), world.leaves(1)), (vec![1, 1], None));
@@ -339,7 +339,7 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
     let mut stateful = leaving(true);
     stateful.candidate("c").liveness = Liveness::Lost;
     let plan = stateful.settle(10);
-    assert_eq!((stateful.leaves(0), plan.statuses[0]), (Some("c"), InstanceStatus::Moving));
+    assert_eq!((stateful.leaves(0), plan.statuses[0]), (Some("c"), PodStatus::Moving));
     assert_eq!(stateful.slots[0].why, "node c, which it leaves, is lost; the instance is stateful and waits for it");
     // The node that it moves to is replaced: nothing was ordered there, so no name is used and no data is bound.
     let mut target = leaving(true);

@@ -22,7 +22,7 @@ prop_compose! {
         livenesses in proptest::collection::vec(any_liveness(), 1..5),
         stateful in any::<bool>(),
         room in 0_u64..8,
-    ) -> World {
+    ) -> TestGroup {
         let names: Vec<String> = (0..livenesses.len()).map(|index| format!("n{index}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut world = world(instances, &names);
@@ -107,7 +107,7 @@ prop_compose! {
         equals in proptest::option::weighted(0.2, 0_u32..4),
         needs in proptest::collection::vec(16_i64..400, 5),
         stateful in proptest::collection::vec(prop::bool::weighted(0.2), 5),
-    ) -> World {
+    ) -> TestGroup {
         let mut world = world(instances, &["n0", "n1", "n2", "n3"]);
         for (candidate, liveness) in world.nodes.values_mut().zip(livenesses) {
             candidate.liveness = liveness;

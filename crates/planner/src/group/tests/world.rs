@@ -13,7 +13,7 @@ impl PlacedPods for NoPods {
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(super) struct TestGroup {
     pub(super) record: GroupRecord,
     pub(super) slots: Vec<Slot>,
     pub(super) observed: Vec<Option<PodFacts>>,
@@ -56,7 +56,7 @@ pub(super) fn starting(since: i64) -> Option<PodFacts> {
     running(HealthState::Starting, since)
 }
 
-pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
+pub(super) fn world(instances: i64, nodes: &[&str]) -> TestGroup {
     let group: GroupName = "web".parse().expect("a name");
     let container = ContainerSpec { image: "i".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
     let pod = PodSpec { name: group.to_string(), containers: vec![container], ..Default::default() };
@@ -69,7 +69,7 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         cordon: None,
         decommissioned: false,
     };
-    World {
+    TestGroup {
         record: GroupRecord {
             spec: PodGroupSpec { name: group.to_string(), num_instances: instances, pod, ..Default::default() },
             operation: Some(OperationRecord::new(Operation::Deploying, at(0))),
@@ -98,7 +98,7 @@ impl GroupPlan {
     }
 }
 
-impl World {
+impl TestGroup {
     pub(super) fn revisions(&self) -> BTreeMap<u32, Revision> {
         let pods = self.record.former.iter().map(|(version, pod)| (*version, pod));
         let pods = pods.chain([(self.record.spec.version, &self.record.spec.pod)]);
@@ -183,7 +183,7 @@ impl World {
         self.settle(10);
         self
     }
-    /// As [`World::all_running`], with passing health checks.
+    /// As [`TestGroup::all_running`], with passing health checks.
     pub(super) fn all_healthy(mut self) -> Self {
         self.settle(0);
         self.observed = vec![healthy(0); self.slots.len()];

@@ -13,14 +13,14 @@ use crate::rollout::moment::Moment;
 
 /// Something that happens to a group.
 #[derive(Debug, Clone)]
-enum Event {
+enum ChaosEvent {
     Image(u8),
     Limit(i64),
     Command,
     Scale(i64),
     Kill(usize),
     Liveness(usize, Liveness),
-    Break(Option<Manner>),
+    Break(Option<PodBehaviour>),
     Act(Operation),
     Drift(usize),
     Say(Control),
@@ -30,25 +30,25 @@ enum Event {
     Units(u8),
 }
 
-fn any_event() -> impl proptest::strategy::Strategy<Value = Event> {
+fn any_event() -> impl proptest::strategy::Strategy<Value = ChaosEvent> {
     use Liveness::{Alive, Lost, Suspect};
-    let manners = vec![None, Some(Manner::Unwell), Some(Manner::Crashes), Some(Manner::NoImage)];
+    let behaviour = vec![None, Some(PodBehaviour::Unwell), Some(PodBehaviour::Crashes), Some(PodBehaviour::NoImage)];
     let controls = vec![Control::Resume, Control::Abort, Control::Freeze, Control::Unfreeze];
     prop_oneof![
-        3 => (0_u8..4).prop_map(Event::Image),
-        1 => (1_i64..5).prop_map(Event::Limit),
-        1 => Just(Event::Command),
-        2 => (0_i64..7).prop_map(Event::Scale),
-        2 => (0_usize..8).prop_map(Event::Kill),
-        2 => (0_usize..4, prop::sample::select(vec![Alive, Alive, Suspect, Lost])).prop_map(|(n, l)| Event::Liveness(n, l)),
-        1 => prop::sample::select(manners).prop_map(Event::Break),
-        1 => prop::sample::select(vec![Operation::Restarting, Operation::Stopping, Operation::Starting]).prop_map(Event::Act),
-        1 => (0_usize..4).prop_map(Event::Drift),
-        2 => prop::sample::select(controls).prop_map(Event::Say),
-        1 => any::<bool>().prop_map(Event::Pause),
-        1 => Just(Event::Gate),
-        1 => Just(Event::Answer),
-        1 => (0_u8..4).prop_map(Event::Units),
+        3 => (0_u8..4).prop_map(ChaosEvent::Image),
+        1 => (1_i64..5).prop_map(ChaosEvent::Limit),
+        1 => Just(ChaosEvent::Command),
+        2 => (0_i64..7).prop_map(ChaosEvent::Scale),
+        2 => (0_usize..8).prop_map(ChaosEvent::Kill),
+        2 => (0_usize..4, prop::sample::select(vec![Alive, Alive, Suspect, Lost])).prop_map(|(n, l)| ChaosEvent::Liveness(n, l)),
+        1 => prop::sample::select(behaviour).prop_map(ChaosEvent::Break),
+        1 => prop::sample::select(vec![Operation::Restarting, Operation::Stopping, Operation::Starting]).prop_map(ChaosEvent::Act),
+        1 => (0_usize..4).prop_map(ChaosEvent::Drift),
+        2 => prop::sample::select(controls).prop_map(ChaosEvent::Say),
+        1 => any::<bool>().prop_map(ChaosEvent::Pause),
+        1 => Just(ChaosEvent::Gate),
+        1 => Just(ChaosEvent::Answer),
+        1 => (0_u8..4).prop_map(ChaosEvent::Units),
     ]
 }
 
@@ -70,7 +70,7 @@ prop_compose! {
         policy in prop::sample::select(vec![UpdatePolicy::ReCreate, UpdatePolicy::InPlaceIfPossible]),
         drain in proptest::option::weighted(0.3, (0_i64..30, any::<bool>())),
         (has_gates, has_units, is_stateful) in (prop::bool::weighted(0.2), any::<bool>(), prop::bool::weighted(0.15)),
-    ) -> Cluster {
+    ) -> TestCluster {
         let mut cluster = fresh(instances, &["n0", "n1", "n2", "n3"], strategy);
         (cluster.start, cluster.stop) = (start, stop);
         for (node, unit) in [("n0", "A"), ("n1", "A"), ("n2", "B"), ("n3", "B")] {
@@ -99,52 +99,52 @@ fn units(names: &[&str]) -> Topology {
     Topology { unit_type: UnitType::Zone, values, ..Topology::default() }
 }
 
-fn happen(cluster: &mut Cluster, event: &Event) {
+fn happen(cluster: &mut TestCluster, event: &ChaosEvent) {
     let node = |index: &usize| name(&format!("n{index}"));
     let now = at(cluster.now);
     match event {
-        Event::Image(image) => drop(cluster.patch(|pod| pod.containers[0].image = image.to_string())),
-        Event::Limit(level) => drop(cluster.patch(|pod| pod.containers[0].cpu_limit = *level)),
-        Event::Command => drop(cluster.patch(|pod| pod.containers[0].command.push("x".to_owned()))),
-        Event::Scale(instances) => drop(cluster.scale(*instances)),
-        Event::Kill(at) => {
+        ChaosEvent::Image(image) => drop(cluster.patch(|pod| pod.containers[0].image = image.to_string())),
+        ChaosEvent::Limit(level) => drop(cluster.patch(|pod| pod.containers[0].cpu_limit = *level)),
+        ChaosEvent::Command => drop(cluster.patch(|pod| pod.containers[0].command.push("x".to_owned()))),
+        ChaosEvent::Scale(instances) => drop(cluster.scale(*instances)),
+        ChaosEvent::Kill(at) => {
             let key = cluster.containers.keys().nth(*at).cloned();
             key.and_then(|key| cluster.containers.remove(&key));
         }
-        Event::Liveness(index, liveness) => {
+        ChaosEvent::Liveness(index, liveness) => {
             cluster.world.nodes.get_mut(&node(index)).expect("a node").liveness = *liveness;
         }
-        Event::Break(manner) => {
+        ChaosEvent::Break(manner) => {
             let version = cluster.world.record.spec.version;
-            cluster.manners.clear();
-            cluster.manners.extend(manner.map(|manner| (version, manner)));
+            cluster.behaviour.clear();
+            cluster.behaviour.extend(manner.map(|manner| (version, manner)));
         }
-        Event::Act(kind) if cluster.world.record.operation.is_none() => {
+        ChaosEvent::Act(kind) if cluster.world.record.operation.is_none() => {
             let last = u32::try_from(cluster.world.slots.len()).expect("few");
             cluster.world.record.operation = Some(OperationRecord { kind: *kind, since: now, next: 1, last });
         }
-        Event::Act(_) => {}
-        Event::Drift(index) => {
+        ChaosEvent::Act(_) => {}
+        ChaosEvent::Drift(index) => {
             let drift = Drift { from: node(index), to: None, force: false, instance: None };
             cluster.world.record.drifts.push(drift);
         }
-        Event::Say(control) => {
+        ChaosEvent::Say(control) => {
             let release = cluster.world.release.as_ref();
             let said = release.and_then(|release| apply(release, *control, Moment::from(now)).ok());
             cluster.world.release = said.or_else(|| release.cloned());
         }
-        Event::Pause(paused) => cluster.world.record.spec.paused = *paused,
-        Event::Gate => open_gates(cluster),
-        Event::Answer => answer(cluster),
-        Event::Units(0) => cluster.world.record.spec.topology = None,
-        Event::Units(1) => cluster.world.record.spec.topology = Some(units(&["B"])),
-        Event::Units(2) => cluster.world.record.spec.topology = Some(units(&["B", "A"])),
-        Event::Units(_) => cluster.world.record.spec.topology = Some(units(&["A", "B"])),
+        ChaosEvent::Pause(paused) => cluster.world.record.spec.paused = *paused,
+        ChaosEvent::Gate => open_gates(cluster),
+        ChaosEvent::Answer => answer(cluster),
+        ChaosEvent::Units(0) => cluster.world.record.spec.topology = None,
+        ChaosEvent::Units(1) => cluster.world.record.spec.topology = Some(units(&["B"])),
+        ChaosEvent::Units(2) => cluster.world.record.spec.topology = Some(units(&["B", "A"])),
+        ChaosEvent::Units(_) => cluster.world.record.spec.topology = Some(units(&["A", "B"])),
     }
     cluster.replan();
 }
 
-fn open_gates(cluster: &mut Cluster) {
+fn open_gates(cluster: &mut TestCluster) {
     let now = at(cluster.now);
     for slot in &mut cluster.world.slots {
         slot.gates.entry("lb".to_owned()).or_insert(now);
@@ -154,7 +154,7 @@ fn open_gates(cluster: &mut Cluster) {
     }
 }
 
-fn answer(cluster: &mut Cluster) {
+fn answer(cluster: &mut TestCluster) {
     for slot in &mut cluster.world.slots {
         let both = [slot.draining.as_mut(), slot.next.as_mut().and_then(|next| next.draining.as_mut())];
         both.into_iter().flatten().for_each(|draining| draining.is_answered = true);
@@ -162,8 +162,8 @@ fn answer(cluster: &mut Cluster) {
 }
 
 /// Repairs everything, and answers every request.
-fn leave_alone(cluster: &mut Cluster) {
-    cluster.manners.clear();
+fn leave_alone(cluster: &mut TestCluster) {
+    cluster.behaviour.clear();
     cluster.world.record.spec.paused = false;
     cluster.world.record.spec.drain = None;
     for candidate in cluster.world.nodes.values_mut() {

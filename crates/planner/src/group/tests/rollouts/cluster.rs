@@ -20,7 +20,7 @@ pub(super) const TICK: i64 = 5;
 
 /// How pods of a version behave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Manner {
+pub(super) enum PodBehaviour {
     /// It runs and is never healthy.
     Unwell,
     /// It exits immediately after each start and is started again.
@@ -34,7 +34,7 @@ pub(super) enum Manner {
 
 /// How nodes pull images ahead.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fetches {
+pub(super) enum PullBehaviour {
     /// Immediately, with success or a permanent error.
     AtOnce,
     /// The pull never ends.
@@ -45,14 +45,14 @@ pub(super) enum Fetches {
 
 /// Identifies a container on its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Id {
+pub(super) struct ContainerId {
     pub(super) instance: u32,
     pub(super) version: u32,
     pub(super) drift: u32,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Container {
+pub(super) struct TestContainer {
     pub(super) up_at: i64,
     gone_at: Option<i64>,
     /// The version whose spec it has.
@@ -64,22 +64,22 @@ pub(super) struct Container {
 }
 
 /// All reports: on current pods, on surge pods, and on pods that are leaving.
-type News = (Vec<Option<PodFacts>>, Vec<Option<PodFacts>>, Vec<u32>, u32, BTreeSet<usize>);
+type NodeReports = (Vec<Option<PodFacts>>, Vec<Option<PodFacts>>, Vec<u32>, u32, BTreeSet<usize>);
 
 #[derive(Debug, Clone)]
-pub(super) struct Cluster {
-    pub(super) world: World,
+pub(super) struct TestCluster {
+    pub(super) world: TestGroup,
     pub(super) now: i64,
-    pub(super) containers: BTreeMap<(NodeName, Id), Container>,
+    pub(super) containers: BTreeMap<(NodeName, ContainerId), TestContainer>,
     /// Ticks until a container runs, and until it is gone.
     pub(super) start: i64,
     pub(super) stop: i64,
-    pub(super) manners: BTreeMap<u32, Manner>,
-    pub(super) fetches: Fetches,
+    pub(super) behaviour: BTreeMap<u32, PodBehaviour>,
+    pub(super) fetches: PullBehaviour,
     /// Versions that nodes pull ahead, by the pod that will be replaced.
-    pub(super) fetching: BTreeMap<(NodeName, Id), u32>,
+    pub(super) fetching: BTreeMap<(NodeName, ContainerId), u32>,
     wake_at: Option<Timestamp>,
-    heard: Option<News>,
+    heard: Option<NodeReports>,
     /// The fewest serving instances and the most ordered pods since the last reset.
     pub(super) fewest: usize,
     pub(super) most: usize,
@@ -87,13 +87,13 @@ pub(super) struct Cluster {
     pub(super) last: GroupPlan,
     made: u32,
     /// The pods in the last order of each node: the node may create them until it gets the next order.
-    obeyed: BTreeSet<(NodeName, Id)>,
+    obeyed: BTreeSet<(NodeName, ContainerId)>,
     /// The stopped pods in those orders.
-    stopped: BTreeSet<(NodeName, Id)>,
+    stopped: BTreeSet<(NodeName, ContainerId)>,
 }
 
 /// A group with that strategy whose instances all run version 0.
-pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
+pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> TestCluster {
     let mut cluster = fresh(instances, nodes, strategy);
     cluster.run(40);
     assert_eq!(cluster.world.record.proven, Some(0), "{:?}", cluster.world);
@@ -102,7 +102,7 @@ pub(super) fn cluster(instances: i64, nodes: &[&str], strategy: Strategy) -> Clu
 }
 
 /// A group that was just created.
-pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Cluster {
+pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> TestCluster {
     let mut world = world(instances, nodes);
     world.record.spec.strategy = Some(strategy);
     // Most tests are about one rule and not about the defaults.
@@ -110,14 +110,14 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Clust
     world.record.spec.failure_action = Some(FailureAction::Hold);
     world.record.operation = None;
     world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
-    Cluster {
+    TestCluster {
         world,
         now: 1_000,
         containers: BTreeMap::new(),
         start: 1,
         stop: 1,
-        manners: BTreeMap::new(),
-        fetches: Fetches::AtOnce,
+        behaviour: BTreeMap::new(),
+        fetches: PullBehaviour::AtOnce,
         fetching: BTreeMap::new(),
         wake_at: None,
         heard: None,
@@ -131,7 +131,7 @@ pub(super) fn fresh(instances: i64, nodes: &[&str], strategy: Strategy) -> Clust
     }
 }
 
-impl Cluster {
+impl TestCluster {
     /// Lets this many ticks pass.
     pub(super) fn run(&mut self, ticks: usize) -> &mut Self {
         for _ in 0..ticks {
@@ -228,7 +228,7 @@ impl Cluster {
     }
 
     /// The ordered pods with that target state.
-    fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, Id), Slot> {
+    fn orders(&self, target: TargetState) -> BTreeMap<(NodeName, ContainerId), Slot> {
         let slots = self.world.slots.iter().enumerate();
         let pods = slots.flat_map(|(index, slot)| slot.pods().map(move |pod| (number(index), pod)));
         let ordered = pods.filter(|(_, pod)| pod.leaves.is_none() && pod.target == target);
@@ -259,13 +259,13 @@ impl Cluster {
         self.fetching.retain(|(node, _), _| !heard(node));
         let fetching = orders.iter().filter(|((node, _), _)| heard(node));
         self.fetching.extend(fetching.filter_map(|(key, order)| Some((key.clone(), order.fetching?.version))));
-        let is_down = |key: &(NodeName, Id)| heard(&key.0) && !self.containers.contains_key(key);
+        let is_down = |key: &(NodeName, ContainerId)| heard(&key.0) && !self.containers.contains_key(key);
         self.stopped = self.orders(TargetState::Stop).into_keys().filter(is_down).collect();
         self.obeyed.retain(|(node, _)| nodes[node].liveness == Liveness::Suspect);
         self.obeyed.extend(orders.keys().filter(|(node, _)| heard(node)).cloned());
         for (key, order) in orders {
             let (node, id) = &key;
-            let is_old = |(other, it): &&(NodeName, Id)| other == node && it.instance == id.instance;
+            let is_old = |(other, it): &&(NodeName, ContainerId)| other == node && it.instance == id.instance;
             let old_stands = self.containers.iter().any(|(it, old)| is_old(&it) && old.gone_at.is_some());
             if !self.containers.contains_key(&key) && !old_stands && heard(node) {
                 let ip = order.reserved_addresses.first().cloned().unwrap_or_else(|| format!("10.0.0.{}", self.made));
@@ -273,7 +273,7 @@ impl Cluster {
                 let up_at = now + self.start * TICK;
                 let asked = (order.starts_requested, order.restarts_requested);
                 let (has, digest) = (order.version, digest(order.version));
-                self.containers.insert(key, Container { up_at, gone_at: None, has, digest, answered: asked, ip });
+                self.containers.insert(key, TestContainer { up_at, gone_at: None, has, digest, answered: asked, ip });
             }
         }
     }
@@ -286,12 +286,12 @@ impl Cluster {
         self.world.observed = numbered().map(|(instance, slot)| self.facts(instance, slot)).collect();
         self.world.observed_surge =
             numbered().map(|(instance, slot)| self.facts(instance, slot.next.as_deref()?)).collect();
-        let goes = |key: &&(NodeName, Id)| !orders.contains_key(*key);
+        let goes = |key: &&(NodeName, ContainerId)| !orders.contains_key(*key);
         let is_instance = |instance: u32| {
             let slot = usize::try_from(instance - 1).ok().and_then(|index| slots.get(index));
             slot.is_some_and(|slot| slot.filling != Filling::Nothing)
         };
-        let there: BTreeSet<(NodeName, Id)> = self.containers.keys().chain(&self.obeyed).cloned().collect();
+        let there: BTreeSet<(NodeName, ContainerId)> = self.containers.keys().chain(&self.obeyed).cloned().collect();
         let going: Vec<u32> = there.iter().filter(goes).map(|(_, id)| id.instance).collect();
         let count = |instance: u32| u32::try_from(going.iter().filter(|it| **it == instance).count()).expect("few");
         self.world.leaving =
@@ -304,7 +304,7 @@ impl Cluster {
         self.world.still_on_old_node = slots.iter().enumerate().filter(clings).map(|(index, _)| index).collect();
     }
 
-    fn news(&self) -> News {
+    fn news(&self) -> NodeReports {
         let world = &self.world;
         (
             world.observed.clone(),
@@ -323,19 +323,22 @@ impl Cluster {
             return reported(RunState::Exit).filter(|_| self.stopped.contains(&key));
         }
         let container = container.filter(|it| it.gone_at.is_none())?;
-        let manner = self.manners.get(&container.has).copied();
-        let is_up = self.now >= container.up_at && manner != Some(Manner::NoImage);
-        if manner == Some(Manner::ExitsSoon) && is_up {
+        let manner = self.behaviour.get(&container.has).copied();
+        let is_up = self.now >= container.up_at && manner != Some(PodBehaviour::NoImage);
+        if manner == Some(PodBehaviour::ExitsSoon) && is_up {
             return Some(self.exiting(container));
         }
         let state = match manner {
-            Some(Manner::NoImage) => RunState::Error,
-            Some(Manner::Crashes) if is_up => RunState::Exit,
-            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None if is_up => RunState::Success,
-            Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None => RunState::Pending,
+            Some(PodBehaviour::NoImage) => RunState::Error,
+            Some(PodBehaviour::Crashes) if is_up => RunState::Exit,
+            Some(PodBehaviour::Unwell | PodBehaviour::Crashes | PodBehaviour::ExitsSoon) | None if is_up => {
+                RunState::Success
+            }
+            Some(PodBehaviour::Unwell | PodBehaviour::Crashes | PodBehaviour::ExitsSoon) | None => RunState::Pending,
         };
         let is_well = state == RunState::Success && manner.is_none();
-        let restarts = if manner == Some(Manner::Crashes) && is_up { (self.now - container.up_at) / TICK } else { 0 };
+        let restarts =
+            if manner == Some(PodBehaviour::Crashes) && is_up { (self.now - container.up_at) / TICK } else { 0 };
         let facts = ContainerFacts {
             running: state == RunState::Success,
             ip: if is_up { container.ip.clone() } else { String::new() },
@@ -354,7 +357,7 @@ impl Cluster {
             health: if is_well { HealthState::Healthy } else { HealthState::Unhealthy },
             healthy_since: if is_well { at(container.up_at) } else { Timestamp::NEVER },
             restarts: u32::try_from(restarts).expect("few"),
-            image_is_hopeless: manner == Some(Manner::NoImage),
+            image_is_hopeless: manner == Some(PodBehaviour::NoImage),
             fetched: self.fetched(&key),
             containers: vec![facts],
             starts_done: container.answered.0,
@@ -363,7 +366,7 @@ impl Cluster {
         })
     }
 
-    fn exiting(&self, container: &Container) -> PodFacts {
+    fn exiting(&self, container: &TestContainer) -> PodFacts {
         let age = (self.now - container.up_at) / TICK;
         let run = if self.world.record.spec.restart_policy == RestartPolicy::Never { 0 } else { age / 2 };
         let (started, is_up) = (container.up_at + run * 2 * TICK, age == run * 2);
@@ -385,13 +388,16 @@ impl Cluster {
         }
     }
 
-    fn fetched(&self, key: &(NodeName, Id)) -> Option<Fetched> {
+    fn fetched(&self, key: &(NodeName, ContainerId)) -> Option<Fetched> {
         let version = *self.fetching.get(key)?;
-        let state = match (self.fetches, self.manners.get(&version)) {
-            (Fetches::Silently, _) => return None,
-            (Fetches::Endlessly, _) => FetchState::Coming,
-            (Fetches::AtOnce, Some(Manner::NoImage)) => FetchState::Hopeless,
-            (Fetches::AtOnce, Some(Manner::Unwell | Manner::Crashes | Manner::ExitsSoon) | None) => FetchState::Here,
+        let state = match (self.fetches, self.behaviour.get(&version)) {
+            (PullBehaviour::Silently, _) => return None,
+            (PullBehaviour::Endlessly, _) => FetchState::Coming,
+            (PullBehaviour::AtOnce, Some(PodBehaviour::NoImage)) => FetchState::Hopeless,
+            (
+                PullBehaviour::AtOnce,
+                Some(PodBehaviour::Unwell | PodBehaviour::Crashes | PodBehaviour::ExitsSoon) | None,
+            ) => FetchState::Here,
         };
         let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
         Some(Fetched { version, state, error })
@@ -445,8 +451,8 @@ impl Cluster {
     }
 }
 
-fn id(instance: u32, pod: &Slot) -> Id {
-    Id { instance, version: pod.named_version(), drift: pod.drift }
+fn id(instance: u32, pod: &Slot) -> ContainerId {
+    ContainerId { instance, version: pod.named_version(), drift: pod.drift }
 }
 
 /// Every instance has one pod of that version.

@@ -7,11 +7,11 @@ use super::*;
 use crate::rollout::controller::{Control, RolloutStatus};
 
 /// Four instances with `RollingUpdate` and its defaults; revision 1 exits with code 3 a few seconds after its start.
-fn exiting(policy: RestartPolicy) -> Cluster {
+fn exiting(policy: RestartPolicy) -> TestCluster {
     let mut cluster = cluster(4, &["a", "b"], strategy(StrategyType::RollingUpdate));
     let spec = &mut cluster.world.record.spec;
     (spec.min_ready_seconds, spec.failure_action, spec.restart_policy) = (None, None, policy);
-    cluster.manners.insert(1, Manner::ExitsSoon);
+    cluster.behaviour.insert(1, PodBehaviour::ExitsSoon);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned());
     cluster
 }

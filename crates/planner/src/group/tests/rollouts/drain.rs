@@ -7,13 +7,13 @@ use super::strategies::in_units;
 use super::*;
 use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
-fn draining(grace_seconds: i64, needs_answer: bool) -> Cluster {
+fn draining(grace_seconds: i64, needs_answer: bool) -> TestCluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.drain = Some(Drain { grace_seconds, needs_answer, timeout_seconds: None });
     cluster
 }
 
-fn drained(cluster: &Cluster) -> Vec<usize> {
+fn drained(cluster: &TestCluster) -> Vec<usize> {
     let slots = cluster.world.slots.iter().enumerate();
     slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
 }

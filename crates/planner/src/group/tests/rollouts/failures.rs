@@ -5,17 +5,17 @@ use contract::rollout::FailureAction;
 use super::*;
 use crate::rollout::controller::{Cause, Control, RolloutStatus};
 
-fn broken(manner: Manner, action: FailureAction) -> Cluster {
+fn broken(manner: PodBehaviour, action: FailureAction) -> TestCluster {
     let mut cluster = cluster(4, &["a", "b"], rolling(1, 1));
     cluster.world.record.spec.failure_action = Some(action);
-    cluster.manners.insert(1, manner);
+    cluster.behaviour.insert(1, manner);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned());
     cluster
 }
 
 #[test]
 fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
-    let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
+    let mut cluster = broken(PodBehaviour::Crashes, FailureAction::Hold);
     cluster.run(60);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::Crashing));
     assert_eq!((cluster.fewest, cluster.serving()), (3, 3), "the others go on serving");
@@ -29,7 +29,7 @@ fn a_crash_looping_version_pauses_the_rollout_and_the_error_names_the_remedy() {
 
 #[test]
 fn a_missing_image_fails_the_rollout_immediately() {
-    let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
+    let mut cluster = broken(PodBehaviour::NoImage, FailureAction::Hold);
     cluster.run(5);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     cluster.run(100);
@@ -38,7 +38,7 @@ fn a_missing_image_fails_the_rollout_immediately() {
 
 #[test]
 fn a_version_that_is_never_healthy_fails_at_the_deadline() {
-    let mut cluster = broken(Manner::Unwell, FailureAction::Hold);
+    let mut cluster = broken(PodBehaviour::Unwell, FailureAction::Hold);
     cluster.run(100);
     assert_eq!(cluster.status(), RolloutStatus::Progressing);
     cluster.run(60);
@@ -47,7 +47,7 @@ fn a_version_that_is_never_healthy_fails_at_the_deadline() {
 
 #[test]
 fn a_new_spec_clears_the_failure_and_its_text() {
-    let mut cluster = broken(Manner::NoImage, FailureAction::Hold);
+    let mut cluster = broken(PodBehaviour::NoImage, FailureAction::Hold);
     cluster.run(10);
     cluster.patch(|pod| pod.containers[0].image = "good".to_owned()).run(60);
     assert_eq!((cluster.versions(), cluster.status()), (all(2, 4), RolloutStatus::Complete));
@@ -56,9 +56,9 @@ fn a_new_spec_clears_the_failure_and_its_text() {
 
 #[test]
 fn a_resumed_rollout_waits_for_the_failed_instance() {
-    let mut cluster = broken(Manner::Crashes, FailureAction::Hold);
+    let mut cluster = broken(PodBehaviour::Crashes, FailureAction::Hold);
     cluster.run(60);
-    cluster.manners.clear();
+    cluster.behaviour.clear();
     cluster.say(Control::Resume).run(60);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 4), RolloutStatus::Complete));
     assert_eq!(cluster.world.record.last_error, "");
@@ -66,14 +66,14 @@ fn a_resumed_rollout_waits_for_the_failed_instance() {
 
 #[test]
 fn a_rollback_touches_only_failed_instances() {
-    let mut cluster = broken(Manner::Crashes, FailureAction::Rollback);
+    let mut cluster = broken(PodBehaviour::Crashes, FailureAction::Rollback);
     let untouched: Vec<usize> = {
         cluster.run(4);
         let slots = cluster.world.slots.iter().enumerate();
         slots.filter(|(_, slot)| slot.version == 0).map(|(index, _)| index).collect()
     };
     assert!(!untouched.is_empty());
-    let containers = |cluster: &Cluster| -> Vec<i64> {
+    let containers = |cluster: &TestCluster| -> Vec<i64> {
         untouched
             .iter()
             .map(|index| {
@@ -101,7 +101,7 @@ fn a_rollback_touches_only_failed_instances() {
 fn without_a_completed_revision_a_rollback_pauses() {
     let mut cluster = fresh(2, &["a"], rolling(1, 0));
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
-    cluster.manners.insert(0, Manner::NoImage);
+    cluster.behaviour.insert(0, PodBehaviour::NoImage);
     cluster.run(20);
     assert_eq!(cluster.status(), RolloutStatus::Held(Cause::ImageHopeless));
     let text = &cluster.world.record.last_error;
@@ -112,7 +112,7 @@ fn without_a_completed_revision_a_rollback_pauses() {
 fn a_failed_instance_is_skipped_with_failure_action_continue() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
-    cluster.manners.insert(1, Manner::NoImage);
+    cluster.behaviour.insert(1, PodBehaviour::NoImage);
     cluster.patch(|_| ()).run(100);
     assert_eq!(cluster.versions(), all(1, 3));
 }

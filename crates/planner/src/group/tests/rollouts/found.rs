@@ -19,10 +19,10 @@ fn a_requested_start_survives_the_promotion_of_the_surge_pod() {
 #[test]
 fn an_unreachable_pod_is_not_replaced_by_an_unready_one() {
     let mut cluster = cluster(4, &["a", "b"], rolling(2, 2));
-    cluster.manners.insert(1, Manner::Unwell);
+    cluster.behaviour.insert(1, PodBehaviour::Unwell);
     cluster.patch(|_| ()).run(4);
     cluster.world.candidate("a").liveness = Liveness::Suspect;
-    let silent = |cluster: &Cluster| -> Vec<usize> {
+    let silent = |cluster: &TestCluster| -> Vec<usize> {
         let is_silent = |slot: &Slot| slot.version == 0 && slot.node == Some(name("a")) && slot.draining.is_none();
         (1..).zip(&cluster.world.slots).filter(|(_, slot)| is_silent(slot)).map(|(number, _)| number).collect()
     };
@@ -38,7 +38,7 @@ fn a_clock_that_is_far_ahead_does_not_delay_availability() {
     cluster.world.record.spec.min_ready_seconds = Some(10);
     let observed = cluster.world.observed[0].as_mut().expect("it runs");
     observed.healthy_since = at(cluster.now + 600);
-    let available = |cluster: &Cluster| {
+    let available = |cluster: &TestCluster| {
         let plan = cluster.world.plan(cluster.now);
         plan.report.expect("a report").units.iter().map(|unit| unit.available).sum::<i64>()
     };
@@ -53,7 +53,7 @@ fn the_grace_period_of_a_drain_starts_at_its_commit() {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: false, timeout_seconds: None });
     cluster.patch(|_| ()).tick();
-    let is_drained = |cluster: &Cluster| cluster.world.slots.iter().any(|slot| slot.draining.is_some());
+    let is_drained = |cluster: &TestCluster| cluster.world.slots.iter().any(|slot| slot.draining.is_some());
     assert!(is_drained(&cluster));
     cluster.world.is_uncommitted = true;
     cluster.run(20);
@@ -71,7 +71,7 @@ fn a_pod_whose_node_does_not_know_that_it_is_desired_is_not_down() {
     cluster.world.patch(cluster.now, |_| ());
     cluster.world.record.operation = None;
     let plan = cluster.world.plan(cluster.now);
-    assert_eq!(plan.statuses[2], InstanceStatus::Unreachable);
+    assert_eq!(plan.statuses[2], PodStatus::Unreachable);
     assert_eq!(plan.slots[2].version, 0, "it may well serve");
 }
 
@@ -80,7 +80,7 @@ fn a_skipped_instance_without_its_image_is_drained_first() {
     let mut cluster = cluster(2, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 5, needs_answer: true, timeout_seconds: Some(100) });
-    cluster.manners.insert(1, Manner::NoImage);
+    cluster.behaviour.insert(1, PodBehaviour::NoImage);
     cluster.patch(|pod| pod.containers[0].image = "bad".to_owned()).run(16);
     let drained = cluster.world.slots.iter().filter(|slot| slot.draining.is_some()).count();
     assert_eq!((cluster.versions(), drained > 0), (all(0, 2), true), "the answer may still arrive");

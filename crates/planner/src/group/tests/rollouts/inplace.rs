@@ -6,13 +6,13 @@ use super::super::super::update_method::{UpdateMethod, update_method};
 use super::*;
 use crate::rollout::controller::RolloutStatus;
 
-fn in_place(policy: UpdatePolicy) -> Cluster {
+fn in_place(policy: UpdatePolicy) -> TestCluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(1, 0));
     cluster.world.record.spec.update_policy = policy;
     cluster
 }
 
-fn ids(cluster: &Cluster) -> Vec<(NodeName, Id)> {
+fn ids(cluster: &TestCluster) -> Vec<(NodeName, ContainerId)> {
     cluster.containers.keys().cloned().collect()
 }
 
@@ -36,7 +36,7 @@ fn limits_change_live_and_no_container_is_touched() {
 #[test]
 fn a_new_image_keeps_the_address() {
     let mut cluster = in_place(UpdatePolicy::InPlaceOnly);
-    let addresses = |cluster: &Cluster| -> BTreeSet<(NodeName, u32, String)> {
+    let addresses = |cluster: &TestCluster| -> BTreeSet<(NodeName, u32, String)> {
         cluster.containers.iter().map(|((node, id), it)| (node.clone(), id.instance, it.ip.clone())).collect()
     };
     let before = addresses(&cluster);

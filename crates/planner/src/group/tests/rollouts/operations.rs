@@ -5,7 +5,7 @@ use contract::command::Drift;
 use super::*;
 use crate::rollout::controller::{Control, RolloutStatus};
 
-fn run_operation(cluster: &mut Cluster, kind: Operation) {
+fn run_operation(cluster: &mut TestCluster, kind: Operation) {
     let last = u32::try_from(cluster.world.slots.len()).expect("few");
     cluster.world.run_operation(kind, 1..=last, cluster.now);
     cluster.replan();
@@ -54,7 +54,7 @@ fn a_stopped_instance_gets_the_new_version_last_and_stays_stopped() {
 #[test]
 fn a_move_takes_both_pods_of_an_instance() {
     let mut cluster = cluster(1, &["a", "b", "c"], rolling(1, 0));
-    cluster.manners.insert(1, Manner::Unwell);
+    cluster.behaviour.insert(1, PodBehaviour::Unwell);
     cluster.patch(|_| ()).run(3);
     let [main, next] = [0, 1].map(|at| cluster.world.slots[0].pods().nth(at).and_then(|pod| pod.node.clone()));
     assert_ne!(main, next);
@@ -113,7 +113,7 @@ fn a_stateful_instance_never_has_two_pods_and_stays_on_its_node() {
     cluster.world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     cluster.run(20);
     cluster.forget();
-    let places = |cluster: &Cluster| -> Vec<Option<NodeName>> {
+    let places = |cluster: &TestCluster| -> Vec<Option<NodeName>> {
         cluster.world.slots.iter().map(|slot| slot.node.clone()).collect()
     };
     let before = places(&cluster);

@@ -11,7 +11,7 @@ fn dry_run(facts: &GroupFacts<'_>, now: Timestamp) -> PlanView {
     dry_run::dry_run(facts, now, WorkLimit::new(&|| false)).expect("it is small")
 }
 
-fn planned(cluster: &Cluster) -> PlanView {
+fn planned(cluster: &TestCluster) -> PlanView {
     cluster.world.look(|facts| dry_run(facts, at(cluster.now)))
 }
 
@@ -117,7 +117,7 @@ fn the_plan_of_a_serial_upgrade_has_one_instance_per_step() {
 }
 
 /// A group of many instances in many units, each with one node that has resources for all or for none.
-fn many(instances: i64, units: usize, has_room: bool) -> Cluster {
+fn many(instances: i64, units: usize, has_room: bool) -> TestCluster {
     let names: Vec<String> = (0..units).map(|unit| format!("n{unit:02}")).collect();
     let nodes: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut cluster = fresh(instances, &nodes, batches(StrategyType::Beta, 1));

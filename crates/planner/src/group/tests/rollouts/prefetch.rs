@@ -13,19 +13,19 @@ fn with_image(pod: &mut PodSpec) {
 }
 
 /// Three instances that are updated in place, one at a time, after a drain of ten seconds.
-fn in_place() -> Cluster {
+fn in_place() -> TestCluster {
     let mut cluster = cluster(3, &["a", "b"], rolling(0, 1));
     cluster.world.record.spec.update_policy = UpdatePolicy::InPlaceIfPossible;
     cluster.world.record.spec.drain = Some(Drain { grace_seconds: 10, ..Drain::default() });
     cluster
 }
 
-fn fetching(cluster: &Cluster) -> Vec<usize> {
+fn fetching(cluster: &TestCluster) -> Vec<usize> {
     let slots = cluster.world.slots.iter().enumerate();
     slots.filter(|(_, slot)| slot.fetching.is_some()).map(|(index, _)| index + 1).collect()
 }
 
-fn drained(cluster: &Cluster) -> Vec<usize> {
+fn drained(cluster: &TestCluster) -> Vec<usize> {
     let slots = cluster.world.slots.iter().enumerate();
     slots.filter(|(_, slot)| slot.draining.is_some()).map(|(index, _)| index + 1).collect()
 }
@@ -57,7 +57,7 @@ fn an_image_that_cannot_be_pulled_pauses_the_rollout_without_touching_a_pod() {
         let mut cluster = cluster(3, &["a", "b"], strategy.clone());
         cluster.world.record.spec.update_policy = policy;
         let before = cluster.containers.clone();
-        cluster.manners.insert(1, Manner::NoImage);
+        cluster.behaviour.insert(1, PodBehaviour::NoImage);
         cluster.patch(with_image).run(30);
         assert_eq!(
             (cluster.status(), cluster.fewest),
@@ -75,7 +75,7 @@ fn an_undo_touches_no_pod() {
     let mut cluster = in_place();
     let before = cluster.containers.clone();
     cluster.world.record.spec.failure_action = Some(FailureAction::Rollback);
-    cluster.manners.insert(1, Manner::NoImage);
+    cluster.behaviour.insert(1, PodBehaviour::NoImage);
     cluster.patch(with_image).run(30);
     assert_eq!((cluster.world.record.spec.version, cluster.status()), (2, RolloutStatus::Complete));
     assert_eq!((&cluster.containers, fetching(&cluster), cluster.fewest), (&before, Vec::new(), SERVES));
@@ -85,14 +85,14 @@ fn an_undo_touches_no_pod() {
 fn pulls_are_cancelled_when_no_pod_is_to_be_replaced() {
     for word in [Control::Abort, Control::Freeze] {
         let mut cluster = in_place();
-        cluster.fetches = Fetches::Endlessly;
+        cluster.fetches = PullBehaviour::Endlessly;
         cluster.patch(with_image).run(5);
         assert_eq!((fetching(&cluster).len(), cluster.serving()), (1, SERVES));
         cluster.say(word).tick();
         assert_eq!(fetching(&cluster), Vec::<usize>::new(), "{word:?}");
     }
     let mut cluster = in_place();
-    cluster.fetches = Fetches::Endlessly;
+    cluster.fetches = PullBehaviour::Endlessly;
     cluster.patch(with_image).run(5);
     cluster.patch(|pod| pod.containers[0].image = "i".to_owned()).tick();
     let asked: Vec<u32> = cluster.world.slots.iter().filter_map(|slot| Some(slot.fetching?.version)).collect();
@@ -102,12 +102,12 @@ fn pulls_are_cancelled_when_no_pod_is_to_be_replaced() {
 #[test]
 fn a_pull_that_takes_too_long_fails_at_the_deadline() {
     let mut cluster = in_place();
-    cluster.fetches = Fetches::Endlessly;
+    cluster.fetches = PullBehaviour::Endlessly;
     cluster.patch(with_image).run(110);
     assert_eq!((cluster.status(), cluster.serving()), (RolloutStatus::Progressing, SERVES));
     cluster.run(20);
     assert_eq!((cluster.status(), cluster.fewest), (RolloutStatus::Held(Cause::DeadlineExceeded), SERVES));
-    cluster.fetches = Fetches::AtOnce;
+    cluster.fetches = PullBehaviour::AtOnce;
     cluster.say(Control::Resume).run(60);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
@@ -119,7 +119,7 @@ fn agents_that_cannot_pull_ahead_or_do_not_answer_delay_little() {
     cluster.patch(with_image).tick();
     assert_eq!((fetching(&cluster), drained(&cluster).len()), (Vec::new(), 1));
     let mut cluster = in_place();
-    cluster.fetches = Fetches::Silently;
+    cluster.fetches = PullBehaviour::Silently;
     cluster.patch(with_image).run(12);
     assert_eq!((fetching(&cluster).len(), cluster.serving()), (1, SERVES));
     cluster.tick();
@@ -134,7 +134,7 @@ fn only_missing_images_are_pulled_and_only_for_serving_pods() {
     cluster.patch(|pod| pod.containers[0].env = vec!["A=b".to_owned()]).tick();
     assert_eq!((fetching(&cluster), cluster.versions().concat().contains(&1)), (Vec::new(), true));
     cluster.run(40);
-    cluster.manners.insert(1, Manner::Unwell);
+    cluster.behaviour.insert(1, PodBehaviour::Unwell);
     cluster.replan().tick();
     cluster.patch(with_image).tick();
     assert_eq!(
@@ -148,10 +148,10 @@ fn only_missing_images_are_pulled_and_only_for_serving_pods() {
 fn a_recreate_rollout_waits_for_the_last_image() {
     let mut cluster = cluster(3, &["a", "b"], strategy(StrategyType::Recreate));
     cluster.world.candidate("b").facts.fetches_ahead = false;
-    cluster.fetches = Fetches::Endlessly;
+    cluster.fetches = PullBehaviour::Endlessly;
     cluster.patch(with_image).run(20);
     assert_eq!((cluster.serving(), cluster.versions()), (SERVES, all(0, 3)));
-    cluster.fetches = Fetches::AtOnce;
+    cluster.fetches = PullBehaviour::AtOnce;
     cluster.run(30);
     assert_eq!((cluster.versions(), cluster.status()), (all(1, 3), RolloutStatus::Complete));
 }
@@ -160,7 +160,7 @@ fn a_recreate_rollout_waits_for_the_last_image() {
 fn a_skipped_instance_does_not_wait_for_its_image() {
     let mut cluster = cluster(3, &["a", "b"], batches(StrategyType::Batch, 1));
     cluster.world.record.spec.failure_action = Some(FailureAction::Continue);
-    cluster.manners.insert(1, Manner::NoImage);
+    cluster.behaviour.insert(1, PodBehaviour::NoImage);
     cluster.patch(with_image).run(100);
     assert_eq!(cluster.versions(), all(1, 3));
 }

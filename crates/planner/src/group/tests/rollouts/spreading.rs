@@ -7,7 +7,7 @@ use super::*;
 use crate::rollout::controller::RolloutStatus;
 
 /// Instances on each node, fullest node first; nodes without an instance included.
-fn spread(cluster: &Cluster) -> Vec<usize> {
+fn spread(cluster: &TestCluster) -> Vec<usize> {
     let placed = |node: &NodeName| cluster.world.slots.iter().filter(|slot| slot.node.as_ref() == Some(node)).count();
     let mut counts: Vec<usize> = cluster.world.nodes.keys().map(placed).collect();
     counts.sort_unstable_by(|one, other| other.cmp(one));
@@ -31,7 +31,7 @@ fn three_replicas_on_three_nodes_are_on_three_nodes_after_every_rolling_update()
 const NODES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Rolls another image out and waits for the end.
-fn update(cluster: &mut Cluster, image: &str) {
+fn update(cluster: &mut TestCluster, image: &str) {
     cluster.patch(|pod| pod.containers[0].image = image.to_owned()).run(2);
     (0..100).find(|_| cluster.run(2).status() == RolloutStatus::Complete);
 }

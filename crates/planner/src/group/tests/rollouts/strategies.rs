@@ -67,7 +67,7 @@ fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
     assert_eq!(cluster.units(), ["A", "B", "A", "B"]);
     cluster.patch(|_| ()).run(20);
     assert_eq!(cluster.status(), RolloutStatus::WaitingForConfirm { group: 1 });
-    let updated = |cluster: &Cluster| -> Vec<String> {
+    let updated = |cluster: &TestCluster| -> Vec<String> {
         let slots = cluster.world.slots.iter().filter(|slot| slot.version == 1);
         slots.map(|slot| slot.unit.clone()).collect()
     };
@@ -83,7 +83,7 @@ fn a_beta_updates_one_instance_of_every_unit_and_waits_for_confirmation() {
 }
 
 /// Two units of two nodes each; all instances run.
-pub(super) fn in_units(instances: i64, strategy: Strategy) -> Cluster {
+pub(super) fn in_units(instances: i64, strategy: Strategy) -> TestCluster {
     let mut cluster = fresh(instances, &["a1", "a2", "b1", "b2"], strategy);
     for (node, unit) in [("a1", "A"), ("a2", "A"), ("b1", "B"), ("b2", "B")] {
         cluster.world.candidate(node).facts.labels.insert("zone".to_owned(), unit.to_owned());
