@@ -13,7 +13,7 @@ use contract::subjects::{self, DeadLetterKind};
 use fabric::clock::Clock;
 use fabric::nats::{Bus, Job};
 use fabric::shutdown::Shutdown;
-use planner::webhook::{Next, Schedule};
+use planner::webhook::{AfterFailure, Schedule};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
@@ -159,7 +159,7 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
         Attempt::Failed(reason) => {
             tools.metrics.failed.inc();
             match tools.schedule.after_failure(job.delivered, key(job)) {
-                Next::Again(delay) => {
+                AfterFailure::RetryIn(delay) => {
                     tracing::warn!(
                         callback = notice.callback,
                         attempt = job.delivered,
@@ -169,7 +169,9 @@ async fn settle(tools: &Tools, work: &Work, attempt: Attempt) {
                     );
                     logged(job.retry_after(delay).await);
                 }
-                Next::GiveUp => bury(tools, job, format!("given up, delivery {}: {reason}", job.delivered)).await,
+                AfterFailure::GiveUp => {
+                    bury(tools, job, format!("given up, delivery {}: {reason}", job.delivered)).await
+                }
             }
         }
     }

@@ -11,7 +11,7 @@ use contract::pod_id::{InstanceKey, PodId};
 use contract::spec::PodSpec;
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use planner::restart::History;
+use planner::restart::RestartCount;
 use tracing::warn;
 
 use super::Core;
@@ -68,7 +68,7 @@ impl Core {
         &mut self,
         key: &InstanceKey,
         action: &Action,
-        (left, history): (Option<ContainerSeen>, Option<History>),
+        (left, history): (Option<ContainerSeen>, Option<RestartCount>),
         now: Timestamp,
     ) {
         let state = self.cache.state_mut(key);
@@ -100,7 +100,7 @@ impl Core {
                 memory.last_error.clear();
                 // An attempt of a crash loop does not end it.
                 memory.is_crash_looping &= history.is_some_and(|history| history.restarts > most);
-                if let Some(History { restarts, restarted_at }) = history {
+                if let Some(RestartCount { restarts, restarted_at }) = history {
                     memory.restarts = restarts;
                     memory.restarted_at = restarted_at;
                 }
@@ -240,7 +240,7 @@ impl Core {
         let index = self.cache.container(id).map(|seen| seen.identity.index);
         let memory = self.memory_mut(pod);
         memory.stopped_by_order.extend(index);
-        let history = History { restarts: memory.restarts, restarted_at: memory.restarted_at };
+        let history = RestartCount { restarts: memory.restarts, restarted_at: memory.restarted_at };
         self.answered(pod, history);
         self.inventory_due_now = true;
     }

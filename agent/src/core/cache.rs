@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use contract::pod_id::{InstanceKey, PodId};
 use contract::time::Timestamp;
-use planner::restart::History;
+use planner::restart::RestartCount;
 
 use super::io::{Action, ContainerSeen, Phase};
 
@@ -51,7 +51,7 @@ pub(super) struct Busy {
     /// The step.
     pub(super) action: Action,
     /// The restarts to remember when a start works.
-    pub(super) history: Option<History>,
+    pub(super) history: Option<RestartCount>,
 }
 
 impl InstanceState {

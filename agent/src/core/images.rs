@@ -16,7 +16,7 @@ use contract::order::{Assignment, Fetch, Order};
 use contract::pod_id::PodId;
 use contract::report::{FetchState, Fetched};
 use contract::time::Timestamp;
-use planner::lane;
+use planner::instance;
 
 use super::actions::{REFUSED, UNREACHABLE};
 use super::io::{ActionFailure, ImageTrouble};
@@ -63,12 +63,12 @@ impl Image {
 
 impl Images {
     /// Whether these images are here.
-    pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>, now: Timestamp) -> lane::Images {
+    pub(super) fn of<'a>(&self, mut names: impl Iterator<Item = &'a str>, now: Timestamp) -> instance::Images {
         let is_here = |name: &str| self.0.get(name).and_then(|image| image.here_at).is_some_and(|at| now < at + FRESH);
-        let Some(name) = names.find(|name| !is_here(name)) else { return lane::Images::Here };
+        let Some(name) = names.find(|name| !is_here(name)) else { return instance::Images::Present };
         match self.0.get(name) {
-            Some(image) if image.is_coming => lane::Images::Coming,
-            image => lane::Images::Missing {
+            Some(image) if image.is_coming => instance::Images::Pulling,
+            image => instance::Images::Missing {
                 image: name.to_owned(),
                 retry_at: image.map_or(Timestamp::NEVER, |image| image.retry_at),
             },
@@ -122,9 +122,11 @@ impl Images {
     pub(super) fn fetched(&self, fetch: &Fetch, now: Timestamp) -> Fetched {
         let names = || fetch.images.iter().map(String::as_str);
         let state = match self.of(names(), now) {
-            lane::Images::Here => FetchState::Here,
-            lane::Images::Coming | lane::Images::Missing { .. } if self.are_hopeless(names()) => FetchState::Hopeless,
-            lane::Images::Coming | lane::Images::Missing { .. } => FetchState::Coming,
+            instance::Images::Present => FetchState::Here,
+            instance::Images::Pulling | instance::Images::Missing { .. } if self.are_hopeless(names()) => {
+                FetchState::Hopeless
+            }
+            instance::Images::Pulling | instance::Images::Missing { .. } => FetchState::Coming,
         };
         let error = self.trouble(names()).unwrap_or_default().to_owned();
         Fetched { version: fetch.version, state, error }
@@ -170,8 +172,8 @@ mod tests {
     fn failure(trouble: ImageTrouble) -> Result<(), ActionFailure> {
         Err(ActionFailure::NoImage { text: "no".to_owned(), trouble })
     }
-    fn missing(image: &str, retry_at: Timestamp) -> lane::Images {
-        lane::Images::Missing { image: image.to_owned(), retry_at }
+    fn missing(image: &str, retry_at: Timestamp) -> instance::Images {
+        instance::Images::Missing { image: image.to_owned(), retry_at }
     }
 
     #[test]
@@ -179,12 +181,12 @@ mod tests {
         let mut images = Images::default();
         assert_eq!(images.of(["a", "b", "a"].into_iter(), at(0)), missing("a", Timestamp::NEVER));
         images.begin("a");
-        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(0)), lane::Images::Coming);
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(0)), instance::Images::Pulling);
         images.ended("a", Ok(()), at(1));
         assert_eq!(images.of(["a", "b", "a"].into_iter(), at(1)), missing("b", Timestamp::NEVER));
         images.begin("b");
         images.ended("b", Ok(()), at(2));
-        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(60)), lane::Images::Here);
+        assert_eq!(images.of(["a", "b", "a"].into_iter(), at(60)), instance::Images::Present);
         assert_eq!(images.of(["a", "b", "a"].into_iter(), at(61)), missing("a", Timestamp::NEVER));
     }
 

@@ -17,8 +17,10 @@ use contract::report::EngineState;
 use contract::spec::PodSpec;
 use contract::state::RunState;
 use contract::time::Timestamp;
-use planner::lane::{Activity, Images, Lane, Live, Memory, Next, Seen, Wanted, next_attempt, next_step};
-use planner::restart::{End, History, Limits};
+use planner::instance::{
+    Activity, DesiredPod, Images, InstanceAction, InstanceInput, LiveUpdate, ObservedContainer, RememberedPod,
+};
+use planner::restart::{ContainerExit, RestartCount, RestartLimits};
 use tracing::{error, info};
 
 use super::cache::Busy;
@@ -71,37 +73,37 @@ impl Core {
         }
         // Each of these settles one thing about one of the lane's pods, so this ends.
         loop {
-            match next_step(&self.planner_input(key, now), now) {
-                Next::CrashLooping(pod) => {
+            match self.planned_lane(key, now).next_action(now) {
+                InstanceAction::CrashLooping(pod) => {
                     info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
                     self.memory_mut(&pod).is_crash_looping = true;
                 }
-                Next::Recovered(pod) => {
+                InstanceAction::Recovered(pod) => {
                     info!(%pod, "the pod is not crash-looping any more");
                     let memory = self.memory_mut(&pod);
                     memory.is_crash_looping = false;
                     memory.restarts = 0;
                 }
-                Next::Answered { pod, history } => self.answered(&pod, history),
-                Next::Fetch(image) => {
+                InstanceAction::RequestDone { pod, history } => self.answered(&pod, history),
+                InstanceAction::PullImage(image) => {
                     self.images.begin(&image);
                     out.push(Effect::Fetch { image });
                 }
-                next @ (Next::Nothing
-                | Next::WaitUntil(_)
-                | Next::Create(_)
-                | Next::Replace { .. }
-                | Next::Update { .. }
-                | Next::ReadEnd { .. }
-                | Next::Start { .. }
-                | Next::Stop { .. }
-                | Next::Remove { .. }) => return self.begin(key, next, out),
+                next @ (InstanceAction::Nothing
+                | InstanceAction::WaitUntil(_)
+                | InstanceAction::Create(_)
+                | InstanceAction::Replace { .. }
+                | InstanceAction::Update { .. }
+                | InstanceAction::ReadExit { .. }
+                | InstanceAction::Start { .. }
+                | InstanceAction::Stop { .. }
+                | InstanceAction::Remove { .. }) => return self.begin(key, next, out),
             }
         }
     }
 
     /// What was asked of `pod` is done, as far as it can be.
-    pub(super) fn answered(&mut self, pod: &PodId, history: History) {
+    pub(super) fn answered(&mut self, pod: &PodId, history: RestartCount) {
         let Some(asked) = self.ledger.order.pods.get(pod).cloned() else { return };
         info!(%pod, starts = asked.starts_requested, restarts = asked.restarts_requested, "what was asked of the pod is done");
         let memory = self.memory_mut(pod);
@@ -112,28 +114,32 @@ impl Core {
         memory.renewed.clear();
     }
 
-    fn begin(&mut self, key: &InstanceKey, next: Next, out: &mut Vec<Effect>) {
+    fn begin(&mut self, key: &InstanceKey, next: InstanceAction, out: &mut Vec<Effect>) {
         let (action, history) = match next {
-            Next::Nothing | Next::CrashLooping(_) | Next::Recovered(_) | Next::Answered { .. } | Next::Fetch(_) => {
+            InstanceAction::Nothing
+            | InstanceAction::CrashLooping(_)
+            | InstanceAction::Recovered(_)
+            | InstanceAction::RequestDone { .. }
+            | InstanceAction::PullImage(_) => {
                 return self.cache.wait(key, None);
             }
-            Next::WaitUntil(time) => return self.cache.wait(key, Some(time)),
-            Next::Create(Identity { pod, index }) => {
+            InstanceAction::WaitUntil(time) => return self.cache.wait(key, Some(time)),
+            InstanceAction::Create(Identity { pod, index }) => {
                 let Some((spec, address)) = self.makings(&pod, index) else { return };
                 (Action::Create { pod, index, spec, address }, None)
             }
-            Next::Replace { old, grace, new: Identity { pod, index } } => {
+            InstanceAction::Replace { old, grace, new: Identity { pod, index } } => {
                 let Some((spec, address)) = self.makings(&pod, index) else { return };
                 (Action::Replace { old, grace, pod, index, spec, address }, None)
             }
-            Next::Update { id, identity: Identity { pod, index } } => {
+            InstanceAction::Update { id, identity: Identity { pod, index } } => {
                 let Some(spec) = self.ledger.order.spec_of(&pod).cloned() else { return };
                 (Action::Update { id, pod, index, spec }, None)
             }
-            Next::ReadEnd { id } => (Action::ReadEnd { id }, None),
-            Next::Start { id, history, .. } => (Action::Start { id }, Some(history)),
-            Next::Stop { id, grace } => (Action::Stop { id, grace }, None),
-            Next::Remove { id, grace } => (Action::Remove { id, grace }, None),
+            InstanceAction::ReadExit { id } => (Action::ReadEnd { id }, None),
+            InstanceAction::Start { id, history, .. } => (Action::Start { id }, Some(history)),
+            InstanceAction::Stop { id, grace } => (Action::Stop { id, grace }, None),
+            InstanceAction::Remove { id, grace } => (Action::Remove { id, grace }, None),
         };
         self.cache.begin(key, Busy { action: action.clone(), history });
         out.push(Effect::Perform { instance: key.clone(), action });
@@ -153,26 +159,26 @@ impl Core {
         order.pods.range(instance_range(key)).map(move |(pod, assignment)| (pod, count(pod, assignment)))
     }
 
-    fn planner_input(&self, key: &InstanceKey, now: Timestamp) -> Lane<'_> {
+    fn planned_lane(&self, key: &InstanceKey, now: Timestamp) -> InstanceInput<'_> {
         let order = &self.ledger.order;
         let wanted = order.pods.range(instance_range(key)).filter_map(|(pod, assignment)| {
             let spec = order.spec_for(pod, assignment)?;
             let memory = self.ledger.memory.get(pod);
-            Some(Wanted {
+            Some(DesiredPod {
                 pod,
                 assignment: assignment.clone(),
                 spec,
                 memory: memory.map(remembered).unwrap_or_default(),
-                alone_at: self.alone_at(pod, now),
+                recreate_at: self.alone_at(pod, now),
                 images: self.images.of(spec.images(), now),
-                ahead: self.ahead(assignment, now),
+                next_images: self.ahead(assignment, now),
                 live: live(assignment, spec, memory),
             })
         });
-        Lane {
-            wanted: wanted.collect(),
-            seen: self.cache.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
-            limits: Limits { most: self.settings.most_restarts, window: self.settings.restart_window },
+        InstanceInput {
+            desired: wanted.collect(),
+            observed: self.cache.containers(key).map(|seen| self.planned_container(seen, now)).collect(),
+            limits: RestartLimits { most: self.settings.most_restarts, window: self.settings.restart_window },
             switches: order.switches,
         }
     }
@@ -183,9 +189,9 @@ impl Core {
         self.images.of(names, now)
     }
 
-    fn planned_container<'a>(&'a self, seen: &'a ContainerSeen, now: Timestamp) -> Seen<'a> {
+    fn planned_container<'a>(&'a self, seen: &'a ContainerSeen, now: Timestamp) -> ObservedContainer<'a> {
         let memory = self.ledger.memory.get(&seen.identity.pod);
-        Seen {
+        ObservedContainer {
             id: &seen.id,
             identity: &seen.identity,
             activity: match seen.phase {
@@ -194,7 +200,7 @@ impl Core {
                 Phase::Exited => Activity::Exited,
                 Phase::Removing | Phase::Dead => Activity::Leaving,
             },
-            end: End {
+            end: ContainerExit {
                 exit_code: seen.exit_code,
                 engine_error: !seen.error.is_empty(),
                 finished_at: seen.finished_at,
@@ -258,7 +264,7 @@ impl Core {
 
     /// When a crash-looping pod is started again; never when no start is planned.
     fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
-        let attempt = memory.is_crash_looping.then(|| next_attempt(&self.planner_input(key, now), pod, now)).flatten();
+        let attempt = memory.is_crash_looping.then(|| self.planned_lane(key, now).next_attempt(pod, now)).flatten();
         attempt.unwrap_or_default()
     }
 
@@ -291,9 +297,9 @@ impl Core {
 
 /// The spec the pod's standing containers are updated to. One that goes back to the version in its name is updated like
 /// one that leaves it.
-fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> Option<Live> {
+fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> Option<LiveUpdate> {
     let was_updated = memory.is_some_and(|memory| !memory.live.updated.is_empty());
-    (assignment.updated_to.is_some() || was_updated).then(|| Live {
+    (assignment.updated_to.is_some() || was_updated).then(|| LiveUpdate {
         digest: Digest::of(spec).to_string(),
         retry_at: memory.map_or(Timestamp::NEVER, |memory| memory.live.retry_at),
     })
@@ -314,18 +320,18 @@ fn end_seen_at(memory: &PodMemory, seen: &ContainerSeen) -> Option<Timestamp> {
     Some(memory.exits_seen.get(&index).copied().unwrap_or(exit.at))
 }
 
-fn remembered(memory: &PodMemory) -> Memory {
-    Memory {
+fn remembered(memory: &PodMemory) -> RememberedPod {
+    RememberedPod {
         created: memory.created,
         outdated: memory.outdated,
-        halted: memory.stopped_by_order.clone(),
+        stopped_by_order: memory.stopped_by_order.clone(),
         is_crash_looping: memory.is_crash_looping,
-        ends_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
-        history: History { restarts: memory.restarts, restarted_at: memory.restarted_at },
+        exits_read: memory.exits.iter().map(|(index, exit)| (*index, exit.at)).collect(),
+        history: RestartCount { restarts: memory.restarts, restarted_at: memory.restarted_at },
         retry_at: memory.retry_at,
         starts_done: memory.starts_done,
         restarts_done: memory.restarts_done,
-        asked_at: memory.asked_at,
-        renewed: memory.renewed.clone(),
+        requested_at: memory.asked_at,
+        started_since_request: memory.renewed.clone(),
     }
 }

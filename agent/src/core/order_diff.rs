@@ -12,7 +12,7 @@ use contract::order::{Order, OrderDelta};
 use contract::pod_id::PodId;
 use contract::state::TargetState;
 use contract::time::Timestamp;
-use planner::lane::{can_be_updated, makes_other_containers};
+use planner::instance::{can_be_updated, makes_other_containers};
 
 use super::io::{Ledger, LiveMemory, PodMemory};
 

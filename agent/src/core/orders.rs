@@ -13,7 +13,7 @@ use contract::order::{Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::progress::Progress;
 use contract::time::Timestamp;
-use planner::fence::{Judgement, is_behind, is_foreign, judge};
+use planner::fence::{self, FenceCheck, is_behind, is_foreign};
 use tracing::{error, info, warn};
 
 use super::io::{Effect, Inbox, Ledger, Mutant};
@@ -178,7 +178,7 @@ impl Core {
         let have = if is_foreign { Fence::default() } else { obeyed.fence };
         let same = fence == have && self.order_digest == promised_digest(&message);
         let judgement = match self.settings.mutant {
-            Some(Mutant::NoFence) => Judgement::Accept,
+            Some(Mutant::NoFence) => FenceCheck::Accept,
             Some(
                 Mutant::NoLedger
                 | Mutant::ForgetsRestarts
@@ -188,10 +188,10 @@ impl Core {
                 | Mutant::WorksTwice
                 | Mutant::PanicsOnPurpose,
             )
-            | None => judge(have, fence, same),
+            | None => fence::check(have, fence, same),
         };
         let reply = match judgement {
-            Judgement::Accept => match self.resulting_order(message) {
+            FenceCheck::Accept => match self.resulting_order(message) {
                 Ok((order, digest, touched)) => {
                     let asked = self.asked_anew(&order, touched.as_ref(), now);
                     let coming = self.coming_beside(&order, touched.as_ref());
@@ -199,13 +199,13 @@ impl Core {
                 }
                 Err(reply) => reply,
             },
-            Judgement::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
-            Judgement::Stale => {
+            FenceCheck::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
+            FenceCheck::Stale => {
                 warn!(%fence, %have, "a stale order was refused");
                 self.intake.tally.stale += 1;
                 OrderReply::Stale { have }
             }
-            Judgement::Conflict => {
+            FenceCheck::Conflict => {
                 error!(%fence, "two different orders carry the same fence");
                 self.intake.tally.conflict += 1;
                 OrderReply::Conflict { have }

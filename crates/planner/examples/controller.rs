@@ -16,17 +16,17 @@ use contract::rollout::{Strategy, StrategyType};
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use contract::state::RunState;
 use contract::time::Timestamp;
-use planner::group::{GroupFacts, GroupPlan, Patience, Revision, plan_group};
-use planner::placement::{Candidate, Need, Tenants};
+use planner::group::{GroupFacts, GroupPlan, GroupTimeouts, Revision, plan_group};
+use planner::placement::{Candidate, Need, PlacedPods};
 use planner::rollout::controller::RolloutState;
 
 const INSTANCES: usize = 1_000;
 const NODES: usize = 50;
 const PLANS: u32 = 20;
 
-struct NoTenants;
+struct NoPods;
 
-impl Tenants for NoTenants {
+impl PlacedPods for NoPods {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
@@ -114,25 +114,25 @@ impl SampleGroup {
         let facts = GroupFacts {
             record: &self.record,
             revisions: &revisions,
-            patience: Patience {
+            timeouts: GroupTimeouts {
                 operation: Duration::from_secs(600),
                 health_poll: Duration::from_secs(20),
                 early_exit: Duration::from_secs(10),
             },
             slots: &self.slots,
-            seen: &seen.iter().map(Option::as_ref).collect::<Vec<_>>(),
+            observed: &seen.iter().map(Option::as_ref).collect::<Vec<_>>(),
             vacated: &vec![true; self.slots.len()],
-            lingers: false,
-            beside: &beside.iter().map(Option::as_ref).collect::<Vec<_>>(),
+            has_leftovers: false,
+            observed_surge: &beside.iter().map(Option::as_ref).collect::<Vec<_>>(),
             leaving: &vec![0; self.slots.len()],
             strays: 0,
-            stored: &BTreeMap::new(),
+            committed: &BTreeMap::new(),
             release: self.release.as_ref(),
-            guarding: true,
+            guard_enabled: true,
             constraints: &[],
-            hosts: &self.hosts,
-            standings: None,
-            tenants: &NoTenants,
+            nodes: &self.hosts,
+            ranking: None,
+            placed_pods: &NoPods,
         };
         plan_group(&facts, Timestamp::from_millis(1_000_000))
     }

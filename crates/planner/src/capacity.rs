@@ -1,9 +1,9 @@
-//! Decides whether a cluster has room for a group once its pod needs something else.
+//! Checks whether the cluster has room for a group with another pod size.
 //!
-//! It is asked before a spec patch is taken and looks at memory and CPU only: filters, and what others do meanwhile, show when
-//! the instances are placed. What the group has now counts as free, because each instance gives its room back before it takes
-//! the new one. A node that cannot be used offers nothing, and a cordoned one only what the group has there; neither spoils the
-//! sum.
+//! The scheduler asks before it accepts a spec patch. Only memory and CPU count; filters and concurrent changes show at the
+//! placement. The resources of the group's present instances count as free, because each instance frees them before it takes
+//! the new ones. Example: nodes with 100 and 65 MiB free hold 3 + 2 instances of 30 MiB. An unusable node contributes
+//! nothing, a cordoned one only what the group uses there.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use contract::report::EngineState;
 
 use crate::placement::{Candidate, Need};
 
-/// Whether `instances` of `need` fit when the group's present instances, each with its node and need, have gone.
+/// Whether `instances` of `need` fit once the group's present instances, given by node and size, are gone.
 pub fn fits<'a>(
-    hosts: &BTreeMap<NodeName, Candidate>,
+    nodes: &BTreeMap<NodeName, Candidate>,
     present: impl IntoIterator<Item = (&'a NodeName, Need)>,
     need: Need,
     instances: u64,
@@ -25,17 +25,17 @@ pub fn fits<'a>(
         let sum = given_back.entry(node).or_default();
         *sum = sum.plus(need);
     }
-    let room = |(name, host): (&NodeName, &Candidate)| {
+    let room = |(name, candidate): (&NodeName, &Candidate)| {
         let back = given_back.get(name).copied().unwrap_or_default();
-        let whole = if host.cordon.is_some() { host.used } else { host.room() };
-        room_on(host, whole.minus(host.used.minus(back)), need)
+        let whole = if candidate.cordon.is_some() { candidate.used } else { candidate.room() };
+        room_on(candidate, whole.minus(candidate.used.minus(back)), need)
     };
-    !hosts.is_empty() && hosts.iter().map(room).fold(0, u64::saturating_add) >= instances
+    !nodes.is_empty() && nodes.iter().map(room).fold(0, u64::saturating_add) >= instances
 }
 
-/// How many fit into what is free on one node; a need of nothing fits any number of times.
-fn room_on(host: &Candidate, free: Need, need: Need) -> u64 {
-    if host.liveness != Liveness::Alive || host.engine != EngineState::Up {
+/// How many fit on one node; a size of zero fits any number of times.
+fn room_on(candidate: &Candidate, free: Need, need: Need) -> u64 {
+    if candidate.liveness != Liveness::Alive || candidate.engine != EngineState::Up {
         return 0;
     }
     let times = |free: u64, need: u64| free.checked_div(need).unwrap_or(u64::MAX);
@@ -51,9 +51,9 @@ mod tests {
     fn need(memory: u64, cpu_millis: u64) -> Need {
         Need { memory, cpu_millis }
     }
-    fn hosts(used: &[Need]) -> BTreeMap<NodeName, Candidate> {
+    fn nodes(used: &[Need]) -> BTreeMap<NodeName, Candidate> {
         let facts = NodeFacts { memory: 100, cpu_millis: 1_000, ..Default::default() };
-        let host = |used: &Need| Candidate {
+        let candidate = |used: &Need| Candidate {
             facts: facts.clone(),
             used: *used,
             liveness: Liveness::Alive,
@@ -61,57 +61,57 @@ mod tests {
             cordon: None,
             decommissioned: false,
         };
-        used.iter().enumerate().map(|(index, used)| (name(index), host(used))).collect()
+        used.iter().enumerate().map(|(index, used)| (name(index), candidate(used))).collect()
     }
     fn name(index: usize) -> NodeName {
         format!("n{index}").parse().expect("a name")
     }
-    fn most(hosts: &BTreeMap<NodeName, Candidate>, present: &[(NodeName, Need)], need: Need) -> Option<u64> {
+    fn most(nodes: &BTreeMap<NodeName, Candidate>, present: &[(NodeName, Need)], need: Need) -> Option<u64> {
         let present = || present.iter().map(|(node, need)| (node, *need));
-        (0..1_000).take_while(|instances| fits(hosts, present(), need, *instances)).last()
+        (0..1_000).take_while(|instances| fits(nodes, present(), need, *instances)).last()
     }
 
     #[test]
-    fn what_fits_is_counted_node_by_node() {
-        let hosts = hosts(&[need(0, 0), need(35, 0), need(95, 0)]);
-        assert_eq!(most(&hosts, &[], need(30, 0)), Some(5), "three and two; what is left over does not add up");
-        assert_eq!(most(&hosts, &[], need(30, 500)), Some(4), "CPU counts too");
-        assert_eq!(most(&hosts, &[], need(101, 0)), Some(0));
+    fn capacity_is_counted_node_by_node() {
+        let nodes = nodes(&[need(0, 0), need(35, 0), need(95, 0)]);
+        assert_eq!(most(&nodes, &[], need(30, 0)), Some(5), "three and two; what is left over does not add up");
+        assert_eq!(most(&nodes, &[], need(30, 500)), Some(4), "CPU counts too");
+        assert_eq!(most(&nodes, &[], need(101, 0)), Some(0));
     }
 
     #[test]
-    fn what_is_not_needed_is_no_limit() {
-        assert_eq!(most(&hosts(&[need(100, 0)]), &[], need(0, 250)), Some(4));
-        assert!(fits(&hosts(&[need(100, 1_000)]), [], Need::default(), u64::MAX));
+    fn a_resource_that_is_not_needed_is_no_limit() {
+        assert_eq!(most(&nodes(&[need(100, 0)]), &[], need(0, 250)), Some(4));
+        assert!(fits(&nodes(&[need(100, 1_000)]), [], Need::default(), u64::MAX));
     }
 
     #[test]
-    fn the_room_of_the_present_instances_counts_as_free_on_their_node() {
-        let hosts = hosts(&[need(100, 1_000), need(90, 0)]);
-        assert_eq!(most(&hosts, &[], need(50, 0)), Some(0));
+    fn resources_of_present_instances_count_as_free_on_their_node() {
+        let nodes = nodes(&[need(100, 1_000), need(90, 0)]);
+        assert_eq!(most(&nodes, &[], need(50, 0)), Some(0));
         let present = [(name(0), need(25, 250)), (name(0), need(25, 250)), (name(7), need(100, 0))];
-        assert_eq!(most(&hosts, &present, need(50, 500)), Some(1));
+        assert_eq!(most(&nodes, &present, need(50, 500)), Some(1));
     }
 
     #[test]
-    fn nothing_fits_nowhere_and_a_node_out_of_use_offers_nothing_and_spoils_nothing() {
+    fn an_unusable_node_contributes_nothing() {
         assert_eq!(most(&BTreeMap::new(), &[], need(0, 0)), None);
-        let free = || hosts(&[need(0, 0), need(0, 0)]);
+        let free = || nodes(&[need(0, 0), need(0, 0)]);
         for change in [
-            |host: &mut Candidate| host.liveness = Liveness::Lost,
-            |host: &mut Candidate| host.liveness = Liveness::Suspect,
-            |host: &mut Candidate| host.engine = EngineState::Hung,
+            |candidate: &mut Candidate| candidate.liveness = Liveness::Lost,
+            |candidate: &mut Candidate| candidate.liveness = Liveness::Suspect,
+            |candidate: &mut Candidate| candidate.engine = EngineState::Hung,
         ] {
-            let mut hosts = free();
-            hosts.values_mut().take(1).for_each(change);
-            assert_eq!(most(&hosts, &[], need(50, 0)), Some(2));
+            let mut nodes = free();
+            nodes.values_mut().take(1).for_each(change);
+            assert_eq!(most(&nodes, &[], need(50, 0)), Some(2));
         }
         let mut cordoned = free();
-        cordoned.values_mut().take(1).for_each(|host| host.cordon = Some("cordoned".to_owned()));
+        cordoned.values_mut().take(1).for_each(|candidate| candidate.cordon = Some("cordoned".to_owned()));
         assert_eq!(most(&cordoned, &[], need(50, 0)), Some(2));
-        cordoned.values_mut().for_each(|host| host.used = need(50, 0));
-        assert_eq!(most(&cordoned, &[(name(0), need(50, 0))], need(50, 0)), Some(2), "who is there may stay");
-        let overfull = hosts(&[need(200, 0)]);
+        cordoned.values_mut().for_each(|candidate| candidate.used = need(50, 0));
+        assert_eq!(most(&cordoned, &[(name(0), need(50, 0))], need(50, 0)), Some(2), "present instances may stay");
+        let overfull = nodes(&[need(200, 0)]);
         assert_eq!(most(&overfull, &[], need(50, 0)), Some(0));
     }
 }

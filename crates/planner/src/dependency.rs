@@ -1,9 +1,9 @@
-//! Decides where one dependency pod runs, and in which version.
+//! Decides on which nodes a dependency pod runs, and in which version.
 //!
-//! Who needs it is a fact, found anew from the instances each time, never a count that could drift. A pair that nothing
-//! needs stays for a while, so that a redeployment finds it running. A new version goes from pair to pair, and the next is
-//! touched when the one before is up or has had its time. The surprise: a doomed pod that nothing needs is removed the
-//! forced way from that moment on, so that there is one way out.
+//! The instances determine where it is needed, in every plan; no reference count can drift. A pod that is not needed any
+//! more stays for a while, so a redeployment finds it running. A new version updates one pair (node and namespace) after
+//! another: the next one follows when the previous one is up or has timed out. A deletion of an unused pod proceeds like a
+//! forced removal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,46 +18,42 @@ use contract::time::Timestamp;
 
 use crate::placement::Candidate;
 
-/// How long planning waits for what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// A pair nothing needs is removed after so long.
+pub struct DependencyTimeouts {
+    /// A pair that is not needed is removed after this time.
     pub idle: Duration,
-    /// A pair gets so long to come up before the next one is touched.
+    /// The update of the next pair waits at most this long for the previous one.
     pub coming_up: Duration,
-    /// A removal is over after so long, whatever nodes still have.
+    /// A removal ends after this time, whatever nodes still have.
     pub removal: Duration,
 }
 
-/// Everything one dependency pod is planned from.
+/// The input of [`plan_dependency`].
 #[derive(Clone, Copy)]
 pub struct DependencyFacts<'a> {
-    /// What is wanted.
     pub record: &'a DependencyRecord,
-    /// Where it runs, in the order of places.
+    /// Where it runs, sorted by place.
     pub pairs: &'a [Pair],
     /// Where an instance needs it.
     pub needed: &'a BTreeSet<Place>,
-    /// What each pair's node reports of exactly that pod.
-    pub seen: &'a [Option<&'a PodFacts>],
-    /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Candidate>,
+    /// The report on each pair.
+    pub observed: &'a [Option<&'a PodFacts>],
+    pub nodes: &'a BTreeMap<NodeName, Candidate>,
     /// A node that is not lost still has, or may still get, pods that must go.
-    pub lingers: bool,
-    /// How long to wait for what.
-    pub patience: Patience,
+    pub has_leftovers: bool,
+    pub timeouts: DependencyTimeouts,
 }
 
-/// What to do with a dependency pod.
+/// The result of [`plan_dependency`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DependencyPlan {
-    /// The pairs afterwards, in the order of places.
+    /// The pairs afterwards, sorted by place.
     pub pairs: Vec<Pair>,
-    /// The record afterwards, when it differs.
+    /// The record afterwards, if it differs.
     pub record: Option<DependencyRecord>,
-    /// Nothing is left of it: it can be forgotten.
+    /// The removal is complete: the leader deletes the record.
     pub gone: bool,
-    /// When to plan again even if nothing happens.
+    /// When to plan again even if nothing is reported.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -70,7 +66,7 @@ pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> Dependenc
         let record = DependencyRecord { removing_since: Some(now), ..facts.record.clone() };
         return DependencyPlan { record: Some(record), ..plan_removal(facts, now, now) };
     }
-    let mut planning = Planning { facts, now, plan: DependencyPlan::default() };
+    let mut planning = DependencyPlanning { facts, now, plan: DependencyPlan::default() };
     planning.keep();
     planning.add();
     planning.update();
@@ -78,21 +74,21 @@ pub fn plan_dependency(facts: &DependencyFacts<'_>, now: Timestamp) -> Dependenc
     planning.plan
 }
 
-/// Everything leaves the nodes; the record goes when they have let go.
+/// All pairs are removed; the record follows when no node has a pod left.
 fn plan_removal(facts: &DependencyFacts<'_>, since: Timestamp, now: Timestamp) -> DependencyPlan {
-    let limit = since + facts.patience.removal;
-    let gone = (facts.pairs.is_empty() && !facts.lingers) || now >= limit;
+    let limit = since + facts.timeouts.removal;
+    let gone = (facts.pairs.is_empty() && !facts.has_leftovers) || now >= limit;
     DependencyPlan { gone, wake_at: (!gone).then_some(limit), ..DependencyPlan::default() }
 }
 
-struct Planning<'a> {
+struct DependencyPlanning<'a> {
     facts: &'a DependencyFacts<'a>,
     now: Timestamp,
     plan: DependencyPlan,
 }
 
-impl Planning<'_> {
-    /// Pairs that are needed, and those that were needed until lately.
+impl DependencyPlanning<'_> {
+    /// Keeps pairs that are needed or were until recently.
     fn keep(&mut self) {
         for pair in self.facts.pairs {
             let needed = self.facts.needed.contains(&place_of(pair));
@@ -101,9 +97,9 @@ impl Planning<'_> {
                 since if since.happened() => since,
                 _ => self.now,
             };
-            let over = idle_since + self.facts.patience.idle;
-            let is_forsaken = self.facts.hosts.get(&pair.node).is_some_and(|host| host.decommissioned);
-            if !needed && (self.now >= over || is_forsaken) {
+            let over = idle_since + self.facts.timeouts.idle;
+            let is_decommissioned = self.facts.nodes.get(&pair.node).is_some_and(|candidate| candidate.decommissioned);
+            if !needed && (self.now >= over || is_decommissioned) {
                 continue;
             }
             if !needed {
@@ -113,7 +109,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Places that are new get the present version at once: an instance waits for it.
+    /// New places get the present version immediately: an instance waits for it.
     fn add(&mut self) {
         let present: BTreeSet<Place> = self.plan.pairs.iter().map(place_of).collect();
         let fresh = self.facts.needed.iter().filter(|place| !present.contains(*place)).map(|place| Pair {
@@ -127,7 +123,7 @@ impl Planning<'_> {
         self.plan.pairs.sort_by_key(place_of);
     }
 
-    /// The first pair of an earlier version gets the present one, unless another is still on its way up.
+    /// Updates the first pair of an earlier version, unless another one is still starting.
     fn update(&mut self) {
         let present = self.facts.record.spec.version;
         let Some(next) = self.plan.pairs.iter().position(|pair| pair.version != present) else { return };
@@ -138,24 +134,24 @@ impl Planning<'_> {
             None => {
                 let pair = &mut self.plan.pairs[next];
                 (pair.version, pair.since) = (present, self.now);
-                self.now + self.facts.patience.coming_up
+                self.now + self.facts.timeouts.coming_up
             }
         };
         self.wake(until);
     }
 
-    /// Until when the others wait for a pair of the present version; none when they need not.
+    /// How long the other pairs wait for a pair of the present version; none if they need not wait.
     fn comes_up_by(&self, pair: &Pair) -> Option<Timestamp> {
-        let lost = self.facts.hosts.get(&pair.node).is_some_and(|host| host.liveness == Liveness::Lost);
-        let until = pair.since + self.facts.patience.coming_up;
+        let lost = self.facts.nodes.get(&pair.node).is_some_and(|candidate| candidate.liveness == Liveness::Lost);
+        let until = pair.since + self.facts.timeouts.coming_up;
         let order = |before: &Pair| (&before.node, &before.namespace).cmp(&(&pair.node, &pair.namespace));
         let index = self.facts.pairs.binary_search_by(order).ok();
         let index = index.filter(|index| self.facts.pairs[*index].version == pair.version);
-        let up = index.and_then(|index| *self.facts.seen.get(index)?).is_some_and(is_up);
+        let up = index.and_then(|index| *self.facts.observed.get(index)?).is_some_and(is_up);
         (!lost && !up && self.now < until).then_some(until)
     }
 
-    /// Specs of earlier versions are kept as long as a pair runs them.
+    /// Earlier specs are kept while a pair runs them.
     fn forget_versions(&mut self) {
         let used: BTreeSet<u32> = self.plan.pairs.iter().map(|pair| pair.version).collect();
         let record = self.facts.record;
@@ -171,7 +167,6 @@ impl Planning<'_> {
     }
 }
 
-/// Where a pair is.
 pub fn place_of(pair: &Pair) -> Place {
     Place { node: pair.node.clone(), namespace: pair.namespace.clone() }
 }

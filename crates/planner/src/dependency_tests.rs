@@ -1,4 +1,4 @@
-//! Pairs come, go, wait and are updated as the facts say.
+//! Pairs are added, kept, updated and removed as the facts require.
 
 use contract::report::EngineState;
 use contract::spec::PodSpec;
@@ -27,44 +27,44 @@ fn up() -> PodFacts {
     PodFacts { state: RunState::Success, ..Default::default() }
 }
 
-/// Facts to change before planning; grace 300 s, patience 100 s, removal 600 s.
-struct World {
+/// Facts to change before planning; idle timeout 300 s, start timeout 100 s, removal timeout 600 s.
+struct DependencyInput {
     record: DependencyRecord,
     pairs: Vec<Pair>,
     needed: BTreeSet<Place>,
-    seen: Vec<Option<PodFacts>>,
-    hosts: BTreeMap<NodeName, Candidate>,
-    lingers: bool,
+    observed: Vec<Option<PodFacts>>,
+    nodes: BTreeMap<NodeName, Candidate>,
+    has_leftovers: bool,
 }
 
-fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> World {
-    World {
+fn world(version: u32, pairs: &[Pair], needed: &[Place]) -> DependencyInput {
+    DependencyInput {
         record: record(version),
         pairs: pairs.to_vec(),
         needed: needed.iter().cloned().collect(),
-        seen: vec![Some(up()); pairs.len()],
-        hosts: BTreeMap::new(),
-        lingers: false,
+        observed: vec![Some(up()); pairs.len()],
+        nodes: BTreeMap::new(),
+        has_leftovers: false,
     }
 }
 
-impl World {
+impl DependencyInput {
     fn plan(&self, now: i64) -> DependencyPlan {
         let seconds = Duration::from_secs;
-        let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
+        let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();
         let facts = DependencyFacts {
             record: &self.record,
             pairs: &self.pairs,
             needed: &self.needed,
-            seen: &seen,
-            hosts: &self.hosts,
-            lingers: self.lingers,
-            patience: Patience { idle: seconds(300), coming_up: seconds(100), removal: seconds(600) },
+            observed: &observed,
+            nodes: &self.nodes,
+            has_leftovers: self.has_leftovers,
+            timeouts: DependencyTimeouts { idle: seconds(300), coming_up: seconds(100), removal: seconds(600) },
         };
         plan_dependency(&facts, at(now))
     }
     fn lose(&mut self, node: &str) {
-        let host = Candidate {
+        let candidate = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
@@ -72,7 +72,7 @@ impl World {
             cordon: None,
             decommissioned: false,
         };
-        self.hosts.insert(node.parse().expect("a name"), host);
+        self.nodes.insert(node.parse().expect("a name"), candidate);
     }
 }
 
@@ -81,21 +81,21 @@ fn only_pairs(pairs: Vec<Pair>) -> DependencyPlan {
 }
 
 #[test]
-fn every_place_that_needs_it_gets_it_at_once_in_the_order_of_places() {
+fn every_place_that_needs_the_pod_gets_it_immediately() {
     let world = world(0, &[pair("b", "x", 0, 1)], &[place("b", "y"), place("a", "x"), place("b", "x")]);
     let expected = vec![pair("a", "x", 0, 9), pair("b", "x", 0, 1), pair("b", "y", 0, 9)];
     assert_eq!(world.plan(9), only_pairs(expected));
 }
 
 #[test]
-fn what_is_as_it_should_be_is_left_alone() {
+fn a_plan_without_differences_changes_nothing() {
     let pairs = [pair("a", "x", 0, 1), pair("b", "x", 0, 1)];
     let world = world(0, &pairs, &[place("a", "x"), place("b", "x")]);
     assert_eq!(world.plan(1_000_000), only_pairs(pairs.to_vec()));
 }
 
 #[test]
-fn a_pair_nothing_needs_goes_after_the_grace_and_not_before() {
+fn an_unneeded_pair_is_removed_after_the_idle_timeout() {
     let mut world = world(0, &[pair("a", "x", 0, 1)], &[]);
     let first = world.plan(50);
     assert_eq!(first.pairs, [idle(50, pair("a", "x", 0, 1))]);
@@ -106,13 +106,13 @@ fn a_pair_nothing_needs_goes_after_the_grace_and_not_before() {
 }
 
 #[test]
-fn a_pair_that_is_needed_again_is_not_idle_any_more() {
+fn a_pair_that_is_needed_again_is_not_idle() {
     let world = world(0, &[idle(50, pair("a", "x", 0, 1))], &[place("a", "x")]);
     assert_eq!(world.plan(1_000), only_pairs(vec![pair("a", "x", 0, 1)]), "however long it was idle");
 }
 
 #[test]
-fn a_pair_on_a_lost_node_stays_while_it_is_needed_and_its_grace_lasts() {
+fn a_pair_on_a_lost_node_stays_until_the_idle_timeout() {
     let mut needed = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
     needed.lose("a");
     assert_eq!(needed.plan(9_000), only_pairs(vec![pair("a", "x", 0, 1)]));
@@ -123,26 +123,26 @@ fn a_pair_on_a_lost_node_stays_while_it_is_needed_and_its_grace_lasts() {
 }
 
 #[test]
-fn a_new_version_goes_from_pair_to_pair() {
+fn a_new_version_updates_one_pair_after_another() {
     let places = [place("a", "x"), place("b", "x"), place("c", "x")];
     let mut world = world(1, &[pair("a", "x", 0, 1), pair("b", "x", 0, 1), pair("c", "x", 0, 1)], &places);
     let first = world.plan(50);
     assert_eq!(first.pairs, [pair("a", "x", 1, 50), pair("b", "x", 0, 1), pair("c", "x", 0, 1)]);
     assert_eq!((first.wake_at, &first.record), (Some(at(150)), &None));
     world.pairs = first.pairs;
-    world.seen[0] = None;
+    world.observed[0] = None;
     assert_eq!(world.plan(60), DependencyPlan { wake_at: Some(at(150)), ..only_pairs(world.pairs.clone()) });
-    world.seen[0] = Some(up());
+    world.observed[0] = Some(up());
     world.pairs = world.plan(70).pairs;
     assert_eq!(world.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 0, 1)]);
     world.pairs = world.plan(80).pairs;
     let last = world.plan(90);
     assert_eq!(last.pairs, [pair("a", "x", 1, 50), pair("b", "x", 1, 70), pair("c", "x", 1, 80)]);
-    assert_eq!(last.record.map(|record| record.former), Some(BTreeMap::new()), "nobody runs the version before");
+    assert_eq!(last.record.map(|record| record.former), Some(BTreeMap::new()), "no pair runs the previous version");
 }
 
 #[test]
-fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_lost() {
+fn an_update_skips_a_pair_that_times_out_or_whose_node_is_lost() {
     let places = [place("a", "x"), place("b", "x")];
     let mut world = world(1, &[pair("a", "x", 1, 50), pair("b", "x", 0, 1)], &places);
     for bad in [
@@ -151,7 +151,7 @@ fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_
         Some(PodFacts { health: HealthState::Starting, ..up() }),
         Some(PodFacts { leaving: true, ..up() }),
     ] {
-        world.seen[0] = bad;
+        world.observed[0] = bad;
         assert_eq!(world.plan(149).pairs[1].version, 0);
         assert_eq!(world.plan(150).pairs[1], pair("b", "x", 1, 150));
     }
@@ -160,18 +160,18 @@ fn an_update_goes_on_past_a_pair_that_does_not_come_up_in_time_or_whose_node_is_
 }
 
 #[test]
-fn a_pair_that_just_came_is_awaited_before_another_is_updated() {
+fn an_update_waits_for_a_new_pair() {
     let mut world = world(1, &[pair("a", "x", 0, 1)], &[place("a", "x"), place("b", "x")]);
     let plan = world.plan(50);
     assert_eq!(plan.pairs, [pair("a", "x", 0, 1), pair("b", "x", 1, 50)]);
     assert_eq!(plan.wake_at, Some(at(150)));
     world.pairs = plan.pairs;
-    world.seen.push(Some(up()));
+    world.observed.push(Some(up()));
     assert_eq!(world.plan(51).pairs, [pair("a", "x", 1, 51), pair("b", "x", 1, 50)]);
 }
 
 #[test]
-fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
+fn a_deleted_pod_stays_while_it_is_needed() {
     let mut world = world(0, &[pair("a", "x", 0, 1), idle(40, pair("b", "x", 0, 1))], &[place("a", "x")]);
     world.record.delete_when_unused = true;
     assert_eq!(world.plan(50).pairs, world.pairs);
@@ -183,24 +183,24 @@ fn a_doomed_pod_stays_while_it_is_needed_and_goes_whole_when_it_is_not() {
 }
 
 #[test]
-fn a_doomed_pod_that_runs_nowhere_is_gone_at_once() {
+fn a_deleted_pod_that_runs_nowhere_is_gone_immediately() {
     let mut world = world(0, &[], &[]);
     world.record.delete_when_unused = true;
     assert!(world.plan(60).gone);
-    world.lingers = true;
+    world.has_leftovers = true;
     assert!(!world.plan(60).gone, "a node still has one");
 }
 
 #[test]
-fn a_removal_takes_every_pair_needed_or_not_and_ends_when_the_nodes_let_go_or_the_time_is_over() {
+fn a_forced_removal_ends_when_all_nodes_confirm_or_at_the_timeout() {
     let mut world = world(0, &[pair("a", "x", 0, 1)], &[place("a", "x")]);
     world.record.removing_since = Some(at(50));
     let leaving = DependencyPlan { wake_at: Some(at(650)), ..DependencyPlan::default() };
     assert_eq!(world.plan(51), leaving);
     world.pairs.clear();
-    world.lingers = true;
+    world.has_leftovers = true;
     assert_eq!(world.plan(52), leaving);
     assert_eq!(world.plan(650), DependencyPlan { gone: true, ..DependencyPlan::default() });
-    world.lingers = false;
+    world.has_leftovers = false;
     assert_eq!(world.plan(53), DependencyPlan { gone: true, ..DependencyPlan::default() });
 }

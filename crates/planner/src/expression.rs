@@ -1,36 +1,34 @@
-//! Reads placement expressions such as `constraint:group==default` and `affinity:image!=~redis*`.
+//! Parses placement expressions such as `constraint:group==default` and `affinity:image!=~redis*`.
 //!
-//! The language is Swarm's: a value between slashes is a regular expression that may match anywhere, any other value is a
-//! glob that must match the whole; `~` after the operator makes the expression a wish. The surprise: a text that cannot be
-//! read is kept as an expression that no node meets, so that a typing error shows up as a reason and is never ignored.
+//! The syntax is Swarm's: a value between slashes is a regular expression that may match anywhere, any other value is a glob
+//! that must match the whole; `~` after the operator makes the expression soft. An invalid text becomes an expression that no
+//! node meets, so a typing error appears among the reasons and is never ignored.
 
 use regex::bytes::{Regex, RegexBuilder};
 
-/// One placement expression.
 #[derive(Debug, Clone)]
 pub struct Expression {
     text: String,
     soft: bool,
-    kind: Kind,
+    kind: ExpressionKind,
 }
 
-/// What an expression looks at.
+/// What an expression is compared with.
 #[derive(Debug, Clone)]
-pub enum Kind {
-    /// At the node: its name (key `node`) or one of its labels.
-    Constraint(Test),
-    /// At what runs there: `container`, `image` or a container label.
-    Affinity(Test),
-    /// At nothing: it cannot be read, for this reason.
+pub enum ExpressionKind {
+    /// The node: its name (key `node`) or one of its labels.
+    Constraint(LabelTest),
+    /// The pods on the node: `container`, `image` or a container label.
+    Affinity(LabelTest),
+    /// Invalid, with the reason.
     Unreadable(String),
 }
 
 /// A key compared with a pattern.
 #[derive(Debug, Clone)]
-pub struct Test {
-    /// What is compared.
+pub struct LabelTest {
     pub key: String,
-    /// It must match; otherwise it must not.
+    /// The operator is `==`, not `!=`.
     pub equal: bool,
     pattern: Pattern,
 }
@@ -43,11 +41,11 @@ enum Pattern {
 }
 
 impl Expression {
-    /// Reads an expression; what cannot be read becomes [`Kind::Unreadable`].
+    /// Parses an expression; an invalid one becomes [`ExpressionKind::Unreadable`].
     pub fn parse(text: &str) -> Self {
         let (soft, kind) = match read(text) {
             Ok(read) => read,
-            Err(reason) => (false, Kind::Unreadable(reason)),
+            Err(reason) => (false, ExpressionKind::Unreadable(reason)),
         };
         Self { text: text.to_owned(), soft, kind }
     }
@@ -56,18 +54,17 @@ impl Expression {
     pub fn text(&self) -> &str {
         &self.text
     }
-    /// It is a wish, not a condition.
+    /// A preference, not a requirement.
     pub fn is_soft(&self) -> bool {
         self.soft
     }
-    /// What it looks at.
-    pub fn kind(&self) -> &Kind {
+    pub fn kind(&self) -> &ExpressionKind {
         &self.kind
     }
 }
 
-impl Test {
-    /// Whether the value matches, whatever the operator wants.
+impl LabelTest {
+    /// Whether the value matches the pattern; the operator is not considered.
     pub fn matches(&self, value: &str) -> bool {
         match &self.pattern {
             Pattern::Exact(text) => text == value,
@@ -77,7 +74,7 @@ impl Test {
     }
 }
 
-fn read(text: &str) -> Result<(bool, Kind), String> {
+fn read(text: &str) -> Result<(bool, ExpressionKind), String> {
     let (family, rest) = text.split_once(':').ok_or("it does not start with constraint: or affinity:")?;
     let at = rest.find(['=', '!']).ok_or("it has neither == nor !=")?;
     let (key, tail) = rest.split_at(at);
@@ -88,10 +85,10 @@ fn read(text: &str) -> Result<(bool, Kind), String> {
     };
     let (soft, value) = tail.strip_prefix('~').map_or((false, tail), |value| (true, value));
     check_key(key)?;
-    let test = Test { key: key.to_owned(), equal, pattern: pattern(value)? };
+    let test = LabelTest { key: key.to_owned(), equal, pattern: pattern(value)? };
     match family {
-        "constraint" => Ok((soft, Kind::Constraint(test))),
-        "affinity" => Ok((soft, Kind::Affinity(test))),
+        "constraint" => Ok((soft, ExpressionKind::Constraint(test))),
+        "affinity" => Ok((soft, ExpressionKind::Affinity(test))),
         other => Err(format!("{other:?} is neither constraint nor affinity")),
     }
 }
@@ -109,7 +106,7 @@ fn check_key(key: &str) -> Result<(), String> {
 fn pattern(value: &str) -> Result<Pattern, String> {
     if value.len() >= 2 && value.starts_with('/') && value.ends_with('/') {
         let inner = &value[1..value.len() - 1];
-        // Bounded, because the text comes from a user and is compiled at each planning of the group.
+        // The size is limited because users write the text and it is compiled for each plan of the group.
         let built = RegexBuilder::new(inner).unicode(false).size_limit(64 * 1024).build();
         return built.map(Pattern::Search).map_err(|_| format!("{inner:?} is not a regular expression"));
     }
@@ -135,10 +132,10 @@ fn glob(parts: &[String], value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn constraint(text: &str) -> Test {
+    fn constraint(text: &str) -> LabelTest {
         match Expression::parse(text).kind {
-            Kind::Constraint(test) => test,
-            Kind::Affinity(_) | Kind::Unreadable(_) => panic!("{text} is no constraint"),
+            ExpressionKind::Constraint(test) => test,
+            ExpressionKind::Affinity(_) | ExpressionKind::Unreadable(_) => panic!("{text} is no constraint"),
         }
     }
 
@@ -153,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_between_slashes_is_searched_for() {
+    fn a_value_between_slashes_is_a_regular_expression() {
         let test = constraint("constraint:node!=/^n[12]$/");
         assert!(test.matches("n1") && !test.matches("n3") && !test.equal);
         assert!(constraint("constraint:node==/b/").matches("abc"));
@@ -161,16 +158,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tilde_makes_a_wish() {
+    fn a_tilde_makes_an_expression_soft() {
         assert!(Expression::parse("constraint:node!=~n1").is_soft());
         assert!(!Expression::parse("constraint:node!=n1").is_soft());
     }
 
     #[test]
-    fn what_cannot_be_read_is_kept_as_a_reason() {
+    fn an_invalid_expression_keeps_its_reason() {
         for text in ["", "group==default", "constraint:group", "constraint:=x", "reschedule:on==x", "constraint:a==/(/"]
         {
-            assert!(matches!(Expression::parse(text).kind(), Kind::Unreadable(_)), "{text}");
+            assert!(matches!(Expression::parse(text).kind(), ExpressionKind::Unreadable(_)), "{text}");
         }
     }
 }

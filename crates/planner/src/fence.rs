@@ -1,43 +1,43 @@
-//! Decides whether an agent may obey an order, by the fences alone.
+//! Decides by its fence whether an agent accepts an order.
 //!
-//! Fences are ordered term first, so whatever a deposed leader still sends is lower than the first order of its
-//! successor. The surprise is the equal fence: the same order twice is normal, two orders under one fence is a bug.
+//! Fences compare the term first, so everything a deposed leader still sends is lower than the first order of its successor.
+//! An equal fence with the same content is a repeated message; with other content it is a bug.
 
 use contract::fence::Fence;
 use contract::progress::Progress;
 use contract::store::Stores;
 
-/// What an incoming order is to the order already obeyed.
+/// How an incoming order compares with the order in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Judgement {
-    /// Newer: obey it once it is on disk.
+pub enum FenceCheck {
+    /// Newer: the agent writes it to the ledger and obeys it.
     Accept,
-    /// The very order obeyed already: acknowledge it again.
+    /// The order in force: the agent acknowledges it again.
     Repeat,
-    /// Older: its sender was overtaken.
+    /// Older: a newer leader or generation has replaced it.
     Stale,
     /// The same fence with other content: a bug of the sender.
     Conflict,
 }
 
-/// Judges an order at `incoming` against the one obeyed at `have`; `same_content` only matters for equal fences.
-pub fn judge(have: Fence, incoming: Fence, same_content: bool) -> Judgement {
+/// Compares the fence `incoming` with the fence `have` of the order in force; `same_content` matters only for equal fences.
+pub fn check(have: Fence, incoming: Fence, same_content: bool) -> FenceCheck {
     match incoming.cmp(&have) {
-        std::cmp::Ordering::Greater => Judgement::Accept,
-        std::cmp::Ordering::Less => Judgement::Stale,
-        std::cmp::Ordering::Equal if same_content => Judgement::Repeat,
-        std::cmp::Ordering::Equal => Judgement::Conflict,
+        std::cmp::Ordering::Greater => FenceCheck::Accept,
+        std::cmp::Ordering::Less => FenceCheck::Stale,
+        std::cmp::Ordering::Equal if same_content => FenceCheck::Repeat,
+        std::cmp::Ordering::Equal => FenceCheck::Conflict,
     }
 }
 
-/// Whether an order of the store `theirs` comes from another store than the order obeyed, of the store `ours`. Terms of two
-/// stores say nothing about each other. A store without a name is one from before stores had names, and any other.
+/// Whether an order comes from another store than the order in force: terms of two stores cannot be compared. An order
+/// without a store name comes from an older release and never counts as foreign.
 pub fn is_foreign(ours: &Stores, theirs: &Stores) -> bool {
     !ours.is_empty() && !theirs.is_empty() && ours.is_disjoint(theirs)
 }
 
-/// Whether an order made after the commits `theirs` comes from an older state of the store than the order obeyed, made after
-/// `ours`. An older scheduler does not say after which commits.
+/// Whether an order comes from an earlier state of the store than the order in force. Older schedulers do not name the
+/// commits.
 pub fn is_behind(ours: &Progress, theirs: &Progress) -> bool {
     !theirs.is_unknown() && !theirs.covers(ours)
 }
@@ -53,26 +53,26 @@ mod tests {
     }
 
     #[test]
-    fn a_new_leader_overrules_any_count_of_the_old_one() {
-        assert_eq!(judge(fence(5, 900), fence(6, 1), false), Judgement::Accept);
-        assert_eq!(judge(fence(6, 1), fence(5, 901), false), Judgement::Stale);
-        assert_eq!(judge(fence(6, 1), fence(5, 901), true), Judgement::Stale);
+    fn a_higher_term_wins_over_any_generation() {
+        assert_eq!(check(fence(5, 900), fence(6, 1), false), FenceCheck::Accept);
+        assert_eq!(check(fence(6, 1), fence(5, 901), false), FenceCheck::Stale);
+        assert_eq!(check(fence(6, 1), fence(5, 901), true), FenceCheck::Stale);
     }
 
     #[test]
-    fn within_a_term_the_count_decides() {
-        assert_eq!(judge(fence(5, 1), fence(5, 2), false), Judgement::Accept);
-        assert_eq!(judge(fence(5, 2), fence(5, 1), false), Judgement::Stale);
+    fn within_a_term_the_generation_decides() {
+        assert_eq!(check(fence(5, 1), fence(5, 2), false), FenceCheck::Accept);
+        assert_eq!(check(fence(5, 2), fence(5, 1), false), FenceCheck::Stale);
     }
 
     #[test]
     fn the_same_fence_is_a_repeat_or_a_bug() {
-        assert_eq!(judge(fence(5, 2), fence(5, 2), true), Judgement::Repeat);
-        assert_eq!(judge(fence(5, 2), fence(5, 2), false), Judgement::Conflict);
+        assert_eq!(check(fence(5, 2), fence(5, 2), true), FenceCheck::Repeat);
+        assert_eq!(check(fence(5, 2), fence(5, 2), false), FenceCheck::Conflict);
     }
 
     #[test]
-    fn another_store_is_known_by_its_name_and_a_restored_one_goes_by_both() {
+    fn a_foreign_store_is_recognised_by_name_and_a_restored_store_has_both_names() {
         let stores = |names: &[&str]| -> Stores { names.iter().map(|&name| name.to_owned()).collect() };
         assert!(is_foreign(&stores(&["a"]), &stores(&["b"])));
         assert!(!is_foreign(&stores(&["a"]), &stores(&["a", "b"])));
@@ -82,6 +82,6 @@ mod tests {
 
     #[test]
     fn the_first_order_ever_is_accepted() {
-        assert_eq!(judge(Fence::default(), fence(1, 1), false), Judgement::Accept);
+        assert_eq!(check(Fence::default(), fence(1, 1), false), FenceCheck::Accept);
     }
 }

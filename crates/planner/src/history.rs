@@ -1,7 +1,7 @@
-//! Decides which starts and stops a pod's facts tell of.
+//! Extracts container starts and stops from reports.
 //!
-//! The engine keeps the last start and the last end of a container, so facts alone tell both, again and again: whoever keeps
-//! them drops what it knows. Only a container that vanished while it ran leaves no end behind; it ended when that was seen.
+//! The engine keeps the last start and the last exit of a container, so every report repeats them; the caller drops those it
+//! knows. Only a container that vanished while it ran has no exit: it counts as stopped when the leader notices.
 
 use contract::history::Happened;
 use contract::report::{ContainerFacts, PodFacts};
@@ -10,39 +10,36 @@ use contract::time::Timestamp;
 
 /// A start or stop of one container of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sighting {
-    /// Which container.
+pub struct Transition {
     pub container: u32,
-    /// What happened.
     pub happened: Happened,
-    /// When.
     pub at: Timestamp,
 }
 
-/// What facts tell by themselves.
-pub fn told(facts: &PodFacts) -> Vec<Sighting> {
-    let mut sightings = Vec::new();
+/// The starts and stops in one report.
+pub fn reported(facts: &PodFacts) -> Vec<Transition> {
+    let mut transitions = Vec::new();
     for (container, seen) in (0..).zip(&facts.containers) {
         for (happened, at) in [(Happened::Start, seen.started_at), (Happened::Stop, seen.finished_at)] {
             if at.happened() {
-                sightings.push(Sighting { container, happened, at });
+                transitions.push(Transition { container, happened, at });
             }
         }
     }
-    sightings
+    transitions
 }
 
-/// Containers that ran before and are gone after; their end is now.
-pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timestamp) -> Vec<Sighting> {
+/// Containers that ran in the earlier report and are gone in the later one; they stopped now.
+pub fn vanished(before: Option<&PodFacts>, after: Option<&PodFacts>, now: Timestamp) -> Vec<Transition> {
     let Some(before) = before else { return Vec::new() };
-    // An agent that has not asked its engine yet reports a pod without containers: that says nothing.
+    // An agent that has not queried its engine yet reports a pod without containers, which proves nothing.
     let gone = match after {
         None => true,
         Some(after) => after.state == RunState::Missing,
     };
     let still = |id: &str| after.is_some_and(|after| after.containers.iter().any(|container| container.id == id));
     let ended = |(_, was): &(u32, &ContainerFacts)| gone && was.running && !still(&was.id);
-    let stop = |(container, _)| Sighting { container, happened: Happened::Stop, at: now };
+    let stop = |(container, _)| Transition { container, happened: Happened::Stop, at: now };
     (0..).zip(&before.containers).filter(ended).map(stop).collect()
 }
 
@@ -57,32 +54,32 @@ mod tests {
         let container = ContainerFacts { id: "c1".to_owned(), running, started_at, finished_at, ..Default::default() };
         PodFacts { state, containers: vec![container], ..Default::default() }
     }
-    fn stop(second: i64) -> Sighting {
-        Sighting { container: 0, happened: Happened::Stop, at: at(second) }
+    fn stop(second: i64) -> Transition {
+        Transition { container: 0, happened: Happened::Stop, at: at(second) }
     }
 
     #[test]
-    fn facts_tell_the_last_start_and_the_last_end() {
-        let start = Sighting { container: 0, happened: Happened::Start, at: at(5) };
-        assert_eq!(told(&pod(RunState::Success, true, at(5), Timestamp::NEVER)), [start]);
-        assert_eq!(told(&pod(RunState::Success, true, at(5), at(4))), [start, stop(4)]);
-        assert_eq!(told(&PodFacts::default()), []);
+    fn a_report_contains_the_last_start_and_the_last_stop() {
+        let start = Transition { container: 0, happened: Happened::Start, at: at(5) };
+        assert_eq!(reported(&pod(RunState::Success, true, at(5), Timestamp::NEVER)), [start]);
+        assert_eq!(reported(&pod(RunState::Success, true, at(5), at(4))), [start, stop(4)]);
+        assert_eq!(reported(&PodFacts::default()), []);
     }
 
     #[test]
-    fn a_container_that_vanished_while_it_ran_ended_when_that_was_seen() {
+    fn a_container_that_vanished_while_running_stops_when_the_leader_notices() {
         let ran = pod(RunState::Success, true, at(5), Timestamp::NEVER);
         let missing = PodFacts { state: RunState::Missing, ..Default::default() };
         assert_eq!(vanished(Some(&ran), None, at(9)), [stop(9)]);
         assert_eq!(vanished(Some(&ran), Some(&missing), at(9)), [stop(9)]);
         let ended = pod(RunState::Exit, false, at(5), at(6));
-        assert_eq!(vanished(Some(&ended), None, at(9)), [], "its end was told by the engine");
+        assert_eq!(vanished(Some(&ended), None, at(9)), [], "the engine reported its exit");
         assert_eq!(vanished(Some(&ran), Some(&ran), at(9)), []);
         assert_eq!(vanished(None, None, at(9)), []);
     }
 
     #[test]
-    fn an_agent_that_has_not_looked_yet_ends_nothing() {
+    fn a_report_without_an_inventory_stops_nothing() {
         let ran = pod(RunState::Success, true, at(5), Timestamp::NEVER);
         assert_eq!(vanished(Some(&ran), Some(&PodFacts::default()), at(9)), []);
     }

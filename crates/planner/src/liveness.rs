@@ -1,71 +1,69 @@
-//! Decides whether a node is alive from when it was last heard.
+//! Decides from the last report of a node whether the node is alive, suspect or lost.
 //!
-//! The surprise: silence proves something only to somebody who listens. A fresh leader calls no node lost before it has
-//! listened for the grace. One that heard nobody at all for a while may be the deaf one: what it did not hear then is no
-//! silence, and counts from when it hears again.
+//! Example with the timeouts 15 s and 300 s: last report at second 100, suspect at 115, lost at 400. A new leader declares no
+//! node lost before it has listened for `grace`. A leader that received no report from any node may be disconnected itself:
+//! that time does not count as silence of the nodes.
 
 use std::time::Duration;
 
 use contract::query::Liveness;
 use contract::time::Timestamp;
 
-/// After which silence a node is what.
+/// How long a node may be silent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Nothing new is placed there.
+pub struct LivenessTimeouts {
+    /// After this silence no pod is placed on the node.
     pub suspect_after: Duration,
-    /// Its work is given to others.
+    /// After this silence its pods are recreated on other nodes.
     pub lost_after: Duration,
-    /// Nobody is called lost before the listener has listened for so long.
+    /// A new leader declares no node lost before this time.
     pub grace: Duration,
 }
 
-/// What is known about when a node was heard.
+/// What a leader knows about the reports of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Hearing {
-    /// When it was last heard; none if never by this process.
-    pub heard_at: Option<Timestamp>,
-    /// An earlier leader found it lost.
-    pub found_lost: bool,
-    /// Since when this process listens without a break.
+pub struct Heartbeats {
+    /// None if this process received no report.
+    pub last_report: Option<Timestamp>,
+    /// An earlier leader declared the node lost.
+    pub was_lost: bool,
+    /// Since when this process has listened without interruption.
     pub listening_since: Timestamp,
-    /// When somebody was heard again after nobody was; never, if there was no such time.
-    pub deaf_until: Timestamp,
+    /// When reports arrived again after all nodes were silent; never if that did not happen.
+    pub blind_until: Timestamp,
 }
 
-/// A judgement and when it may change by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Judgement {
-    /// Whether the node is heard.
+pub struct LivenessCheck {
     pub liveness: Liveness,
-    /// When to judge again if nothing is heard.
-    pub again_at: Option<Timestamp>,
+    /// When the result changes without a further report.
+    pub recheck_at: Option<Timestamp>,
 }
 
-/// Judges one node.
-pub fn judge(hearing: Hearing, limits: &Limits, now: Timestamp) -> Judgement {
-    let Some(heard_at) = hearing.heard_at else { return never_heard(hearing, limits, now) };
-    let suspect_at = heard_at + limits.suspect_after;
+/// Decides about one node.
+pub fn check(heartbeats: Heartbeats, timeouts: &LivenessTimeouts, now: Timestamp) -> LivenessCheck {
+    let Some(last_report) = heartbeats.last_report else { return never_heard(heartbeats, timeouts, now) };
+    let suspect_at = last_report + timeouts.suspect_after;
     if now < suspect_at {
-        return Judgement { liveness: Liveness::Alive, again_at: Some(suspect_at) };
+        return LivenessCheck { liveness: Liveness::Alive, recheck_at: Some(suspect_at) };
     }
-    let silent_since = heard_at.max(hearing.deaf_until);
-    let lost_at = (silent_since + limits.lost_after).max(hearing.listening_since + limits.grace);
+    let silent_since = last_report.max(heartbeats.blind_until);
+    let lost_at = (silent_since + timeouts.lost_after).max(heartbeats.listening_since + timeouts.grace);
     silent(Liveness::Suspect, lost_at, now)
 }
 
-fn never_heard(hearing: Hearing, limits: &Limits, now: Timestamp) -> Judgement {
-    if hearing.found_lost {
-        return Judgement { liveness: Liveness::Lost, again_at: None };
+fn never_heard(heartbeats: Heartbeats, timeouts: &LivenessTimeouts, now: Timestamp) -> LivenessCheck {
+    if heartbeats.was_lost {
+        return LivenessCheck { liveness: Liveness::Lost, recheck_at: None };
     }
-    silent(Liveness::Unknown, hearing.listening_since + limits.lost_after.max(limits.grace), now)
+    silent(Liveness::Unknown, heartbeats.listening_since + timeouts.lost_after.max(timeouts.grace), now)
 }
 
-fn silent(meanwhile: Liveness, lost_at: Timestamp, now: Timestamp) -> Judgement {
+fn silent(meanwhile: Liveness, lost_at: Timestamp, now: Timestamp) -> LivenessCheck {
     if now >= lost_at {
-        Judgement { liveness: Liveness::Lost, again_at: None }
+        LivenessCheck { liveness: Liveness::Lost, recheck_at: None }
     } else {
-        Judgement { liveness: meanwhile, again_at: Some(lost_at) }
+        LivenessCheck { liveness: meanwhile, recheck_at: Some(lost_at) }
     }
 }
 
@@ -73,7 +71,7 @@ fn silent(meanwhile: Liveness, lost_at: Timestamp, now: Timestamp) -> Judgement 
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits {
+    const TIMEOUTS: LivenessTimeouts = LivenessTimeouts {
         suspect_after: Duration::from_secs(15),
         lost_after: Duration::from_secs(300),
         grace: Duration::from_secs(30),
@@ -82,43 +80,49 @@ mod tests {
     fn at(second: i64) -> Timestamp {
         Timestamp::from_millis(second * 1000)
     }
-    fn hearing(heard: Option<i64>, since: i64) -> Hearing {
-        let deaf_until = Timestamp::NEVER;
-        Hearing { heard_at: heard.map(at), found_lost: false, listening_since: at(since), deaf_until }
+    fn heartbeats(heard: Option<i64>, since: i64) -> Heartbeats {
+        let blind_until = Timestamp::NEVER;
+        Heartbeats { last_report: heard.map(at), was_lost: false, listening_since: at(since), blind_until }
     }
 
     #[test]
     fn silence_makes_a_node_suspect_and_then_lost() {
-        let node = hearing(Some(100), 0);
-        assert_eq!(judge(node, &LIMITS, at(114)), Judgement { liveness: Liveness::Alive, again_at: Some(at(115)) });
-        assert_eq!(judge(node, &LIMITS, at(115)), Judgement { liveness: Liveness::Suspect, again_at: Some(at(400)) });
-        assert_eq!(judge(node, &LIMITS, at(400)), Judgement { liveness: Liveness::Lost, again_at: None });
+        let node = heartbeats(Some(100), 0);
+        assert_eq!(
+            check(node, &TIMEOUTS, at(114)),
+            LivenessCheck { liveness: Liveness::Alive, recheck_at: Some(at(115)) }
+        );
+        assert_eq!(
+            check(node, &TIMEOUTS, at(115)),
+            LivenessCheck { liveness: Liveness::Suspect, recheck_at: Some(at(400)) }
+        );
+        assert_eq!(check(node, &TIMEOUTS, at(400)), LivenessCheck { liveness: Liveness::Lost, recheck_at: None });
     }
 
     #[test]
-    fn a_fresh_listener_calls_nobody_lost() {
-        let node = hearing(Some(0), 1_000);
-        assert_eq!(judge(node, &LIMITS, at(1_001)).liveness, Liveness::Suspect);
-        assert_eq!(judge(node, &LIMITS, at(1_001)).again_at, Some(at(1_030)));
-        assert_eq!(judge(node, &LIMITS, at(1_030)).liveness, Liveness::Lost);
+    fn a_new_leader_declares_no_node_lost() {
+        let node = heartbeats(Some(0), 1_000);
+        assert_eq!(check(node, &TIMEOUTS, at(1_001)).liveness, Liveness::Suspect);
+        assert_eq!(check(node, &TIMEOUTS, at(1_001)).recheck_at, Some(at(1_030)));
+        assert_eq!(check(node, &TIMEOUTS, at(1_030)).liveness, Liveness::Lost);
     }
 
     #[test]
-    fn what_was_not_heard_while_nobody_was_is_no_silence() {
-        let node = Hearing { deaf_until: at(1_000), ..hearing(Some(500), 0) };
-        assert_eq!(judge(node, &LIMITS, at(1_299)).liveness, Liveness::Suspect);
-        assert_eq!(judge(node, &LIMITS, at(1_299)).again_at, Some(at(1_300)));
-        assert_eq!(judge(node, &LIMITS, at(1_300)).liveness, Liveness::Lost);
-        let heard_since = Hearing { heard_at: Some(at(1_010)), ..node };
-        assert_eq!(judge(heard_since, &LIMITS, at(1_310)).liveness, Liveness::Lost);
+    fn time_without_any_report_is_no_silence_of_a_node() {
+        let node = Heartbeats { blind_until: at(1_000), ..heartbeats(Some(500), 0) };
+        assert_eq!(check(node, &TIMEOUTS, at(1_299)).liveness, Liveness::Suspect);
+        assert_eq!(check(node, &TIMEOUTS, at(1_299)).recheck_at, Some(at(1_300)));
+        assert_eq!(check(node, &TIMEOUTS, at(1_300)).liveness, Liveness::Lost);
+        let heard_since = Heartbeats { last_report: Some(at(1_010)), ..node };
+        assert_eq!(check(heard_since, &TIMEOUTS, at(1_310)).liveness, Liveness::Lost);
     }
 
     #[test]
-    fn a_node_known_only_from_the_store_is_unknown_until_it_had_its_time() {
-        let node = hearing(None, 1_000);
-        assert_eq!(judge(node, &LIMITS, at(1_299)).liveness, Liveness::Unknown);
-        assert_eq!(judge(node, &LIMITS, at(1_300)).liveness, Liveness::Lost);
-        let lost_before = Hearing { found_lost: true, ..node };
-        assert_eq!(judge(lost_before, &LIMITS, at(1_001)).liveness, Liveness::Lost);
+    fn a_node_without_a_report_is_unknown_until_the_timeout() {
+        let node = heartbeats(None, 1_000);
+        assert_eq!(check(node, &TIMEOUTS, at(1_299)).liveness, Liveness::Unknown);
+        assert_eq!(check(node, &TIMEOUTS, at(1_300)).liveness, Liveness::Lost);
+        let lost_before = Heartbeats { was_lost: true, ..node };
+        assert_eq!(check(lost_before, &TIMEOUTS, at(1_001)).liveness, Liveness::Lost);
     }
 }

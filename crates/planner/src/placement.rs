@@ -1,11 +1,14 @@
 //! Chooses a node for each instance of a group.
 //!
-//! Memory, CPU, liveness, cordons and hard expressions decide what is possible; then the node with the fewest siblings, the lowest
-//! dominant share after the placement and the first name is taken. Nodes are looked at in the order of `standings`, and only
-//! as many as are needed to know the best: a thousand instances cost a thousand tree operations and not a thousand looks at
-//! every node, and one instance costs a look at a few nodes, however many there are.
+//! Memory, CPU, liveness, cordons and hard expressions filter the nodes. Of the rest, the planner takes the one with the
+//! fewest instances of the group, then the lowest dominant share after the placement, then the first name. Example: nodes a
+//! and b have 1 GiB each, 256 MiB and 512 MiB are used; an instance of 256 MiB goes to a (50 % after the placement, 75 % on
+//! b).
+//!
+//! Nodes are examined in the order of the [`LoadRanking`] until the best one is certain: one instance costs a few nodes, and
+//! a thousand instances cost a thousand tree operations, not a thousand passes over all nodes.
 
-mod standings;
+mod ranking;
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -19,126 +22,118 @@ use contract::query::Liveness;
 use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 
-use crate::expression::{Expression, Kind, Test};
-pub use standings::Standings;
-use standings::{Place, share};
+use crate::expression::{Expression, ExpressionKind, LabelTest};
+pub use ranking::LoadRanking;
+use ranking::{RankedNode, share};
 
-/// What one instance takes.
+/// The resources of one instance.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Need {
-    /// Bytes.
+    /// In bytes.
     pub memory: u64,
     /// Thousandths of a core.
     pub cpu_millis: u64,
 }
 
-/// A node as a place to run.
+/// A node and its load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// What it has.
     pub facts: NodeFacts,
-    /// What is given away.
+    /// Resources of the pods placed there.
     pub used: Need,
-    /// Whether it is heard.
     pub liveness: Liveness,
-    /// How its engine is.
     pub engine: EngineState,
-    /// Why nothing new is placed there; none when it may be.
+    /// Why no new pod is placed there; none if the node is not cordoned.
     pub cordon: Option<String>,
-    /// Somebody says that it will not return: nothing waits for it, not even what is bound to its data.
+    /// An operator declared the node gone: nothing waits for it, not even pods with data on it.
     pub decommissioned: bool,
 }
 
-/// What is placed where, for affinity expressions.
-pub trait Tenants {
-    /// Shows every pod placed on the node.
+/// The pods on each node, for affinity expressions.
+pub trait PlacedPods {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec));
 }
 
-/// Why an instance has no place.
+/// Why an instance is unschedulable.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Unplaceable {
-    /// Every node with every reason, sorted.
+    /// All reasons of all nodes.
     pub reasons: BTreeMap<NodeName, BTreeSet<String>>,
 }
 
-/// Where an instance should go if it can.
+/// Preferences for one placement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Wish<'a> {
-    /// Only there.
+pub struct NodePreference<'a> {
+    /// The only acceptable node.
     pub pin: Option<&'a NodeName>,
-    /// There only if nowhere else.
+    /// Taken only if no other node fits.
     pub avoid: Option<&'a NodeName>,
-    /// There if it is as good a kind of place as there is.
+    /// Taken unless another node meets soft expressions that this one does not.
     pub prefer: Option<&'a NodeName>,
 }
 
-/// Where instances may be placed.
+/// The nodes and their pods.
 #[derive(Clone, Copy)]
-pub struct Site<'a> {
-    /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Candidate>,
-    /// Their order, if one is kept.
-    pub standings: Option<&'a Standings>,
-    /// Who is there.
-    pub tenants: &'a dyn Tenants,
+pub struct Candidates<'a> {
+    pub nodes: &'a BTreeMap<NodeName, Candidate>,
+    /// The nodes by load, if the caller keeps that ranking.
+    pub ranking: Option<&'a LoadRanking>,
+    pub placed_pods: &'a dyn PlacedPods,
 }
 
-/// Places the instances of one group one after another.
-pub struct Batch<'a> {
-    hosts: &'a BTreeMap<NodeName, Candidate>,
-    tenants: &'a dyn Tenants,
+/// Places the instances of one group one after another. Nodes are numbered in the order of their names.
+pub struct Placer<'a> {
+    nodes: &'a BTreeMap<NodeName, Candidate>,
+    placed_pods: &'a dyn PlacedPods,
     expressions: Vec<Expression>,
     need: Need,
-    standings: Cow<'a, Standings>,
-    /// How far the order of the standings was looked at.
-    looked: usize,
-    /// Nodes that were looked at and could take an instance if they had room, with their load.
-    loads: BTreeMap<u32, Load>,
-    /// Of those, where every expression holds and there is room.
+    ranking: Cow<'a, LoadRanking>,
+    /// How much of the ranking has been examined.
+    cursor: usize,
+    /// Examined nodes that pass the filters, with their load.
+    loads: BTreeMap<u32, NodeLoad>,
+    /// Of those, nodes with enough resources that meet all soft expressions.
     preferred: BTreeSet<Rank>,
-    /// Of those, where the hard expressions hold and there is room.
+    /// Of those, the other nodes with enough resources.
     accepted: BTreeSet<Rank>,
-    /// Reasons of nodes that were looked at and cannot take any instance.
+    /// Examined nodes that no instance can use, with the reasons.
     excluded: BTreeMap<u32, BTreeSet<String>>,
-    /// The reasons as of now; emptied by every change.
+    /// Cached reasons; cleared by every change.
     reasons: OnceCell<Arc<Unplaceable>>,
-    /// The nodes by number, once so many were looked at that a walk through all of them is cheaper than finding each.
-    roll: OnceCell<Vec<(&'a NodeName, &'a Candidate)>>,
+    /// The nodes by number, built when one pass over all nodes is cheaper than searching each.
+    by_number: OnceCell<Vec<(&'a NodeName, &'a Candidate)>>,
 }
 
-/// A batch that looked at so many nodes makes its roll.
-const MANY_LOOKS: usize = 128;
+/// `by_number` is built after this many examined nodes.
+const INDEX_FROM: usize = 128;
 
-/// Fewest siblings first, then the lowest share, then the name.
+/// Siblings, dominant share, node number.
 type Rank = (u32, u64, u32);
 
 #[derive(Debug, Clone, Copy)]
-struct Load {
-    /// What the node has.
+struct NodeLoad {
+    /// Capacity of the node.
     room: Need,
     used: Need,
     siblings: u32,
-    wished: bool,
-    /// Only who is there already may stay: a cordon is about what is new.
+    preferred: bool,
+    /// A cordoned node accepts only pods that are there already.
     cordoned: bool,
-    /// What an instance would find there; none when there is no room.
+    /// None if the resources do not suffice.
     rank: Option<Rank>,
 }
 
 impl Candidate {
-    /// What it has in all.
+    /// Its capacity.
     pub(crate) fn room(&self) -> Need {
         Need { memory: self.facts.memory, cpu_millis: self.facts.cpu_millis }
     }
 }
 
 impl Need {
-    /// What one instance of `pod` takes.
     pub fn of(pod: &PodSpec, quota_cores: u32) -> Self {
         Self { memory: pod.memory(), cpu_millis: pod.cpu_millis(quota_cores) }
     }
-    /// Both together.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
@@ -146,7 +141,6 @@ impl Need {
             cpu_millis: self.cpu_millis.saturating_add(other.cpu_millis),
         }
     }
-    /// This without the other.
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         Self {
@@ -156,52 +150,40 @@ impl Need {
     }
 }
 
-impl<'a> Batch<'a> {
-    /// Candidates for instances that ask for `filters`; `siblings` counts the instances that stay where they are.
-    pub fn new(
-        hosts: &'a BTreeMap<NodeName, Candidate>,
-        filters: &[String],
-        need: Need,
-        siblings: &BTreeMap<NodeName, u32>,
-        tenants: &'a dyn Tenants,
-    ) -> Self {
-        let site = Site { hosts, standings: None, tenants };
-        Self::on(site, filters, need, siblings)
-    }
-
-    /// Like [`Batch::new`], with an order of the nodes that may have been kept.
-    pub fn on(site: Site<'a>, filters: &[String], need: Need, siblings: &BTreeMap<NodeName, u32>) -> Self {
-        let Site { hosts, standings, tenants } = site;
-        let kept = standings.filter(|standings| standings.order(need).is_some());
-        let mut batch = Self {
-            hosts,
-            tenants,
+impl<'a> Placer<'a> {
+    /// `siblings` counts the instances of the group that stay on each node.
+    pub fn new(candidates: Candidates<'a>, filters: &[String], need: Need, siblings: &BTreeMap<NodeName, u32>) -> Self {
+        let Candidates { nodes, ranking, placed_pods } = candidates;
+        let kept = ranking.filter(|ranking| ranking.order(need).is_some());
+        let mut placer = Self {
+            nodes,
+            placed_pods,
             expressions: filters.iter().map(|text| Expression::parse(text)).collect(),
             need,
-            standings: kept.map_or_else(|| Cow::Owned(Standings::of(hosts, need)), Cow::Borrowed),
-            looked: 0,
+            ranking: kept.map_or_else(|| Cow::Owned(LoadRanking::of(nodes, need)), Cow::Borrowed),
+            cursor: 0,
             loads: BTreeMap::new(),
             preferred: BTreeSet::new(),
             accepted: BTreeSet::new(),
             excluded: BTreeMap::new(),
             reasons: OnceCell::new(),
-            roll: OnceCell::new(),
+            by_number: OnceCell::new(),
         };
-        batch.count(siblings);
-        batch
+        placer.count(siblings);
+        placer
     }
 
-    /// An instance gives its room on `node` back; it may be of another version and need something else.
+    /// An instance frees its resources on `node`; its revision may differ from the one being placed.
     pub fn release(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| load.used = load.used.minus(need));
     }
 
-    /// An instance on `node` looks for another place and is no sibling there any more.
+    /// An instance on `node` is to be placed again and is no sibling there any more.
     pub fn uncount(&mut self, node: &NodeName) {
         self.change(node, |load| load.siblings = load.siblings.saturating_sub(1));
     }
 
-    /// One more instance takes its room on `node`: newly placed, or staying because it fits nowhere else.
+    /// One more instance uses resources on `node`: newly placed, or staying because no other node fits.
     pub fn keep(&mut self, node: &NodeName, need: Need) {
         self.change(node, |load| {
             load.used = load.used.plus(need);
@@ -210,40 +192,42 @@ impl<'a> Batch<'a> {
     }
 
     /// Chooses a node for one more instance.
-    pub fn place(&mut self, wish: Wish<'_>) -> Result<NodeName, Arc<Unplaceable>> {
-        let chosen = match wish.pin {
-            Some(pin) => self.ranked(pin),
-            None => wish.prefer.and_then(|node| self.good(node)).or_else(|| self.best(wish.avoid)),
+    pub fn place(&mut self, preference: NodePreference<'_>) -> Result<NodeName, Arc<Unplaceable>> {
+        let chosen = match preference.pin {
+            Some(pin) => self.usable(pin),
+            None => {
+                preference.prefer.and_then(|node| self.preferred_node(node)).or_else(|| self.best(preference.avoid))
+            }
         };
-        let Some(number) = chosen else { return Err(self.why(wish.pin)) };
+        let Some(number) = chosen else { return Err(self.why(preference.pin)) };
         let need = self.need;
         self.change_one(number, |load| {
             load.used = load.used.plus(need);
             load.siblings += 1;
         });
-        Ok(self.standings.name(number).expect("a node that was looked at has a name").clone())
+        Ok(self.ranking.name(number).expect("an examined node has a name").clone())
     }
 
-    /// Nodes with instances that stay are not in the order of their shares alone.
+    /// The ranking does not contain siblings, so nodes with siblings are examined first.
     fn count(&mut self, siblings: &BTreeMap<NodeName, u32>) {
         for (name, count) in siblings {
-            let Some(number) = self.standings.number(name) else { continue };
-            self.look(number);
+            let Some(number) = self.ranking.number(name) else { continue };
+            self.examine(number);
             self.change_one(number, |load| load.siblings = *count);
         }
     }
 
     fn best(&mut self, avoid: Option<&NodeName>) -> Option<u32> {
-        let avoid = avoid.and_then(|node| self.standings.number(node));
+        let avoid = avoid.and_then(|node| self.ranking.number(node));
         let first = |set: &BTreeSet<Rank>, avoid: Option<u32>| {
             set.iter().find(|(_, _, number)| Some(*number) != avoid).copied()
         };
-        while let Some((share, number)) = self.unseen() {
-            // Whoever was not looked at has no siblings, and comes after this one.
+        while let Some((share, number)) = self.next_unexamined() {
+            // Nodes that are not examined have no siblings and a higher share.
             if first(&self.preferred, avoid).is_some_and(|best| best <= (0, share, number)) {
                 break;
             }
-            self.look(number);
+            self.examine(number);
         }
         first(&self.preferred, avoid)
             .or_else(|| first(&self.accepted, avoid))
@@ -252,80 +236,80 @@ impl<'a> Batch<'a> {
             .map(|(_, _, number)| number)
     }
 
-    /// The node, if no other could meet a wish that it does not meet.
-    fn good(&mut self, node: &NodeName) -> Option<u32> {
-        let number = self.ranked(node)?;
+    /// The node, unless another one meets soft expressions that it does not.
+    fn preferred_node(&mut self, node: &NodeName) -> Option<u32> {
+        let number = self.usable(node)?;
         if self.loads.get(&number)?.cordoned {
             return None;
         }
-        if self.loads.get(&number)?.wished {
+        if self.loads.get(&number)?.preferred {
             return Some(number);
         }
-        while let Some((_, unseen)) = self.unseen().filter(|_| self.preferred.is_empty()) {
-            self.look(unseen);
+        while let Some((_, next_unexamined)) = self.next_unexamined().filter(|_| self.preferred.is_empty()) {
+            self.examine(next_unexamined);
         }
         self.preferred.is_empty().then_some(number)
     }
 
-    fn ranked(&mut self, node: &NodeName) -> Option<u32> {
-        let number = self.standings.number(node)?;
-        self.look(number);
+    fn usable(&mut self, node: &NodeName) -> Option<u32> {
+        let number = self.ranking.number(node)?;
+        self.examine(number);
         self.loads.get(&number)?.rank.map(|_| number)
     }
 
-    /// The next node in the order that was not looked at.
-    fn unseen(&mut self) -> Option<Place> {
-        let order = self.standings.order(self.need)?;
-        let seen = |(_, number): &Place| self.loads.contains_key(number) || self.excluded.contains_key(number);
-        let next = order.get(self.looked..)?.iter().position(|place| !seen(place));
-        self.looked = next.map_or(order.len(), |steps| self.looked + steps);
-        order.get(self.looked).copied()
+    fn next_unexamined(&mut self) -> Option<RankedNode> {
+        let order = self.ranking.order(self.need)?;
+        let seen = |(_, number): &RankedNode| self.loads.contains_key(number) || self.excluded.contains_key(number);
+        let next = order.get(self.cursor..)?.iter().position(|place| !seen(place));
+        self.cursor = next.map_or(order.len(), |steps| self.cursor + steps);
+        order.get(self.cursor).copied()
     }
 
-    /// Looks at a node, once.
-    fn look(&mut self, number: u32) {
+    fn examine(&mut self, number: u32) {
         if self.loads.contains_key(&number) || self.excluded.contains_key(&number) {
             return;
         }
-        let Some((name, host)) = self.host(number) else { return };
-        let reasons = exclusions(name, host, &self.expressions, self.tenants);
+        let Some((name, candidate)) = self.candidate(number) else { return };
+        let reasons = exclusions(name, candidate, &self.expressions, self.placed_pods);
         if !reasons.is_empty() {
             self.excluded.insert(number, reasons);
             return;
         }
-        let wished =
-            self.expressions.iter().filter(|e| e.is_soft()).all(|e| holds(e, name, host, self.tenants).is_ok());
-        let cordoned = host.cordon.is_some();
-        let mut load = Load { room: host.room(), used: host.used, siblings: 0, wished, cordoned, rank: None };
+        let preferred = self
+            .expressions
+            .iter()
+            .filter(|e| e.is_soft())
+            .all(|e| holds(e, name, candidate, self.placed_pods).is_ok());
+        let cordoned = candidate.cordon.is_some();
+        let mut load =
+            NodeLoad { room: candidate.room(), used: candidate.used, siblings: 0, preferred, cordoned, rank: None };
         self.offer(number, &mut load);
         self.loads.insert(number, load);
     }
 
-    /// The node a number stands for.
-    fn host(&self, number: u32) -> Option<(&'a NodeName, &'a Candidate)> {
-        let name = self.standings.name(number)?;
-        if self.loads.len() >= MANY_LOOKS {
-            let roll = self.roll.get_or_init(|| self.hosts.iter().collect());
-            let called = roll.get(usize::try_from(number).ok()?).filter(|(called, _)| *called == name);
+    fn candidate(&self, number: u32) -> Option<(&'a NodeName, &'a Candidate)> {
+        let name = self.ranking.name(number)?;
+        if self.loads.len() >= INDEX_FROM {
+            let by_number = self.by_number.get_or_init(|| self.nodes.iter().collect());
+            let called = by_number.get(usize::try_from(number).ok()?).filter(|(called, _)| *called == name);
             if called.is_some() {
                 return called.copied();
             }
         }
-        self.hosts.get_key_value(name)
+        self.nodes.get_key_value(name)
     }
 
-    /// Changes the load of a node and its place in the order.
-    fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut Load)) {
-        if let Some(number) = self.standings.number(node) {
-            self.look(number);
+    fn change(&mut self, node: &NodeName, change: impl FnOnce(&mut NodeLoad)) {
+        if let Some(number) = self.ranking.number(node) {
+            self.examine(number);
             self.change_one(number, change);
         }
     }
 
-    fn change_one(&mut self, number: u32, change: impl FnOnce(&mut Load)) {
+    fn change_one(&mut self, number: u32, change: impl FnOnce(&mut NodeLoad)) {
         let Some(mut load) = self.loads.get(&number).copied() else { return };
         if let Some(rank) = load.rank.take() {
-            let set = if load.wished { &mut self.preferred } else { &mut self.accepted };
+            let set = if load.preferred { &mut self.preferred } else { &mut self.accepted };
             set.remove(&rank);
         }
         change(&mut load);
@@ -334,12 +318,12 @@ impl<'a> Batch<'a> {
         self.loads.insert(number, load);
     }
 
-    fn offer(&mut self, number: u32, load: &mut Load) {
+    fn offer(&mut self, number: u32, load: &mut NodeLoad) {
         load.rank = share(load.room, load.used, self.need).map(|share| (load.siblings, share, number));
         if load.cordoned {
             return;
         }
-        let set = if load.wished { &mut self.preferred } else { &mut self.accepted };
+        let set = if load.preferred { &mut self.preferred } else { &mut self.accepted };
         set.extend(load.rank);
     }
 
@@ -347,8 +331,8 @@ impl<'a> Batch<'a> {
         let all = self.reasons.get_or_init(|| Arc::new(self.all_reasons()));
         let Some(pin) = pin else { return Arc::clone(all) };
         let mut mine = all.reasons.get(pin).cloned().unwrap_or_else(|| BTreeSet::from(["not known".to_owned()]));
-        // Who stays where it is has another reason.
-        let cordon = self.hosts.get(pin).and_then(|host| host.cordon.as_ref());
+        // A cordon does not prevent a pinned pod from staying.
+        let cordon = self.nodes.get(pin).and_then(|candidate| candidate.cordon.as_ref());
         if let Some(cordon) = cordon.filter(|_| mine.len() > 1) {
             mine.remove(cordon);
         }
@@ -356,66 +340,74 @@ impl<'a> Batch<'a> {
     }
 
     fn all_reasons(&self) -> Unplaceable {
-        let reasons = self.hosts.iter().map(|(name, host)| {
-            let number = self.standings.number(name);
+        let reasons = self.nodes.iter().map(|(name, candidate)| {
+            let number = self.ranking.number(name);
             let excluded = number.and_then(|number| self.excluded.get(&number)).cloned();
             let load = number.and_then(|number| self.loads.get(&number));
             let reasons = excluded.unwrap_or_else(|| match load {
                 Some(_) => BTreeSet::new(),
-                // It has no room, so nobody had to look at it.
-                None => exclusions(name, host, &self.expressions, self.tenants),
+                // Its resources do not suffice, so it was never examined.
+                None => exclusions(name, candidate, &self.expressions, self.placed_pods),
             });
-            let used = load.map_or(host.used, |load| load.used);
-            let mut reasons = if reasons.is_empty() { shortage(&host.facts, used.plus(self.need)) } else { reasons };
-            reasons.extend(host.cordon.clone());
+            let used = load.map_or(candidate.used, |load| load.used);
+            let mut reasons =
+                if reasons.is_empty() { shortage(&candidate.facts, used.plus(self.need)) } else { reasons };
+            reasons.extend(candidate.cordon.clone());
             (name.clone(), reasons)
         });
         Unplaceable { reasons: reasons.collect() }
     }
 }
 
-/// What no instance of this spec can get past on this node.
+/// The reasons why no instance can use this node, whatever its load.
 fn exclusions(
     name: &NodeName,
-    host: &Candidate,
+    candidate: &Candidate,
     expressions: &[Expression],
-    tenants: &dyn Tenants,
+    placed_pods: &dyn PlacedPods,
 ) -> BTreeSet<String> {
     let mut reasons = BTreeSet::new();
-    match host.liveness {
+    match candidate.liveness {
         Liveness::Alive => {}
-        Liveness::Suspect => drop(reasons.insert("not heard lately".to_owned())),
+        Liveness::Suspect => drop(reasons.insert("suspect (no recent report)".to_owned())),
         Liveness::Lost => drop(reasons.insert("lost".to_owned())),
-        Liveness::Unknown => drop(reasons.insert("not heard yet".to_owned())),
+        Liveness::Unknown => drop(reasons.insert("unknown (no report yet)".to_owned())),
     }
-    match host.engine {
+    match candidate.engine {
         EngineState::Up => {}
         EngineState::Hung => drop(reasons.insert("its engine hangs".to_owned())),
         EngineState::Down => drop(reasons.insert("its engine is down".to_owned())),
     }
     let hard = expressions.iter().filter(|expression| !expression.is_soft());
-    reasons.extend(hard.filter_map(|expression| holds(expression, name, host, tenants).err()));
+    reasons.extend(hard.filter_map(|expression| holds(expression, name, candidate, placed_pods).err()));
     reasons
 }
 
-fn holds(expression: &Expression, name: &NodeName, host: &Candidate, tenants: &dyn Tenants) -> Result<(), String> {
+fn holds(
+    expression: &Expression,
+    name: &NodeName,
+    candidate: &Candidate,
+    placed_pods: &dyn PlacedPods,
+) -> Result<(), String> {
     let met = match expression.kind() {
-        Kind::Unreadable(reason) => return Err(format!("{} cannot be read: {reason}", expression.text())),
-        Kind::Constraint(test) if test.key.eq_ignore_ascii_case("node") => test.matches(name.as_str()) == test.equal,
-        Kind::Constraint(test) => test.matches(label(host, &test.key)) == test.equal,
-        Kind::Affinity(test) => houses(test, name, tenants) == test.equal,
+        ExpressionKind::Unreadable(reason) => return Err(format!("{} cannot be read: {reason}", expression.text())),
+        ExpressionKind::Constraint(test) if test.key.eq_ignore_ascii_case("node") => {
+            test.matches(name.as_str()) == test.equal
+        }
+        ExpressionKind::Constraint(test) => test.matches(label(candidate, &test.key)) == test.equal,
+        ExpressionKind::Affinity(test) => has_placed(test, name, placed_pods) == test.equal,
     };
     if met { Ok(()) } else { Err(format!("{} not met", expression.text())) }
 }
 
-/// A missing label is an empty one.
-fn label<'h>(host: &'h Candidate, key: &str) -> &'h str {
-    host.facts.labels.get(key).map_or("", String::as_str)
+/// A missing label counts as empty.
+fn label<'h>(candidate: &'h Candidate, key: &str) -> &'h str {
+    candidate.facts.labels.get(key).map_or("", String::as_str)
 }
 
-fn houses(test: &Test, node: &NodeName, tenants: &dyn Tenants) -> bool {
+fn has_placed(test: &LabelTest, node: &NodeName, placed_pods: &dyn PlacedPods) -> bool {
     let mut found = false;
-    tenants.visit(node, &mut |pod, spec| {
+    placed_pods.visit(node, &mut |pod, spec| {
         found = found
             || match test.key.as_str() {
                 "container" => test.matches(&pod.to_string()),
@@ -430,7 +422,7 @@ fn houses(test: &Test, node: &NodeName, tenants: &dyn Tenants) -> bool {
 fn shortage(facts: &NodeFacts, after: Need) -> BTreeSet<String> {
     let mut reasons = BTreeSet::new();
     if after.memory > facts.memory {
-        // Rounded up: "0 MiB short" would be a riddle.
+        // Rounded up, because "0 MiB short" would be confusing.
         reasons.insert(format!("memory {} MiB short", (after.memory - facts.memory).div_ceil(1024 * 1024)));
     }
     if after.cpu_millis > facts.cpu_millis {
@@ -441,10 +433,10 @@ fn shortage(facts: &NodeFacts, after: Need) -> BTreeSet<String> {
 }
 
 impl Unplaceable {
-    /// Most nodes named in the sentence: it is shown to people and stored with the instance.
+    /// The text is shown to users and stored with the instance.
     const MOST_NAMED: usize = 5;
 
-    /// One sentence for `LastError`.
+    /// The text of `LastError`.
     pub fn sentence(&self) -> String {
         if self.reasons.is_empty() {
             return "no node fits: there is no node".to_owned();

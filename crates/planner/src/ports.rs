@@ -1,9 +1,9 @@
-//! Decides which group has which stream port.
+//! Decides which group owns which stream port.
 //!
-//! A group claims all its ports or none. Who claimed first keeps them until it is removed; a group that came too late waits
-//! and reserves nothing meanwhile, so two groups never wait for each other. All of it follows from the stored records, so
-//! every leader finds the same owners. The surprise: records from before claims existed may name one port twice; the older
-//! group has it then, and the younger one when the older is gone.
+//! A group gets all its ports or none. The first claim wins until that group is removed; a later group waits and reserves
+//! nothing, so two groups never wait for each other. Everything follows from the stored records: every leader finds the same
+//! owners. Records older than claims may contain a port twice; then the older group owns it, and the younger one gets it when
+//! the older is removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,29 +11,29 @@ use contract::name::GroupName;
 use contract::ports::StreamPort;
 use contract::time::Timestamp;
 
-/// What a group says about ports.
+/// The ports of one group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// When the group was created: the oldest is served first.
+pub struct GroupClaim {
+    /// When the group was created: the oldest waiting group is served first.
     pub since: Timestamp,
     /// The ports it declares.
     pub ports: Vec<StreamPort>,
-    /// They were taken when it claimed them: it has none of them yet.
+    /// They were taken when it claimed them: it owns none of them yet.
     pub waits: bool,
 }
 
 /// All claims of the cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Claims {
-    by_group: BTreeMap<GroupName, Claim>,
-    /// Groups that have a port; more than one only in records older than claims.
+pub struct PortClaims {
+    by_group: BTreeMap<GroupName, GroupClaim>,
+    /// Groups that hold a port; more than one only in records older than claims.
     holders: BTreeMap<u16, BTreeSet<(Timestamp, GroupName)>>,
     waiting: BTreeSet<(Timestamp, GroupName)>,
 }
 
-impl Claims {
-    /// Puts a group's claim in place of the one it had.
-    pub fn set(&mut self, name: &GroupName, claim: Claim) {
+impl PortClaims {
+    /// Replaces a group's claim.
+    pub fn set(&mut self, name: &GroupName, claim: GroupClaim) {
         self.cancel(name);
         if claim.ports.is_empty() {
             return;
@@ -49,7 +49,6 @@ impl Claims {
         self.by_group.insert(name.clone(), claim);
     }
 
-    /// Forgets a group's claim.
     pub fn cancel(&mut self, name: &GroupName) {
         let Some(claim) = self.by_group.remove(name) else { return };
         let entry = (claim.since, name.clone());
@@ -64,24 +63,22 @@ impl Claims {
         }
     }
 
-    /// The group that has a port.
     pub fn owner(&self, srcport: u16) -> Option<&GroupName> {
         self.holders.get(&srcport)?.first().map(|(_, name)| name)
     }
 
-    /// What a group says about ports; none when it declares none.
-    pub fn of(&self, name: &GroupName) -> Option<&Claim> {
+    pub fn of(&self, name: &GroupName) -> Option<&GroupClaim> {
         self.by_group.get(name)
     }
 
-    /// Those of `ports` that another group than `name` has, in the order asked for.
+    /// Those of `ports` that another group than `name` holds.
     pub fn taken(&self, name: &GroupName, ports: &[StreamPort]) -> Vec<u16> {
         let others = |port: &u16| self.holders.get(port).into_iter().flatten().any(|(_, holder)| holder != name);
         let mut seen = BTreeSet::new();
         ports.iter().map(|port| port.srcport).filter(|port| seen.insert(*port)).filter(others).collect()
     }
 
-    /// Every port that a group has, with the group, by number: one for each protocol.
+    /// Every port with its owner, sorted by number: one for each protocol.
     pub fn owned(&self) -> impl Iterator<Item = (&StreamPort, &GroupName)> {
         self.holders.keys().flat_map(|srcport| {
             let owner = self.owner(*srcport).and_then(|name| Some((name, self.by_group.get(name)?)));
@@ -90,7 +87,7 @@ impl Claims {
         })
     }
 
-    /// The waiting groups that get all their ports now, the oldest first; nobody gets a part.
+    /// The waiting groups that get all their ports now, the oldest first; no group gets a part.
     pub fn grants(&self) -> Vec<GroupName> {
         let mut given: BTreeSet<u16> = BTreeSet::new();
         let mut granted = Vec::new();
@@ -106,7 +103,7 @@ impl Claims {
     }
 }
 
-/// What the users of a group that waits for ports are told; the words are the original's.
+/// The error of a group that waits for ports; the text is the original's.
 pub fn sentence(name: &str, taken: &[u16]) -> String {
     let ports: Vec<String> = taken.iter().map(u16::to_string).collect();
     format!("Cannot start podgroup {name}, some ports like [{}] were alerady in used!", ports.join(" "))

@@ -1,10 +1,10 @@
-//! Decides when a container that ended is started again.
+//! Decides when the agent restarts a container that exited.
 //!
-//! The first `most` restarts come at once, as in the original. A pod that ends again is crash-looping: it is started
-//! again with back-off, 1 s doubling to 5 min, and without an end, so that a service comes back by itself when what it
-//! needs is there again. A run of more than 10 min ends the crash loop. An end that was the engine's doing (`excused`)
-//! is repaired without being counted. Runs and waits are measured by the agent's clock alone: the engine's clock may be set
-//! at any time, and after a step of an hour every end would look like the end of a long run.
+//! The first `most` restarts are immediate, as in the original. After that the pod is crash-looping: restarts continue
+//! without a limit, with a back-off of 1 s that doubles up to 5 min, so a service recovers by itself when its dependencies
+//! return. A run of more than 10 min ends the crash loop. An exit that the engine caused (`excused`) leads to a restart that
+//! is not counted. Runs and waits are measured by the agent's clock: the engine's clock may jump, and after a jump of one
+//! hour every run would look long.
 
 use std::time::Duration;
 
@@ -13,116 +13,123 @@ use contract::pod_id::PodId;
 use contract::state::{RestartPolicy, TargetState};
 use contract::time::Timestamp;
 
-/// First wait of a crash loop; doubled by each further one. An outage of 20 s is followed by an attempt within 16 s.
+/// First wait of a crash loop; each further one is twice as long. After an outage of 20 s the next attempt follows within 16
+/// s.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Longest wait between two attempts.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 /// A pod that was not restarted for longer than this is not crash-looping.
 const STABLE_RUN: Duration = Duration::from_secs(600);
 
-/// How many restarts a pod gets at once.
+/// How many immediate restarts a pod gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct RestartLimits {
     /// Restarts without a wait.
     pub most: u32,
-    /// A restart longer ago than this starts a new count.
+    /// After this time without a restart the count starts again.
     pub window: Duration,
 }
 
-impl Limits {
+impl RestartLimits {
     /// How long a crash-looping pod must run until the crash loop is over. A short window shortens it.
     pub fn stable_run(&self) -> Duration {
         STABLE_RUN.min(self.window.saturating_mul(2))
     }
 }
 
-/// Restarts so far.
+/// The restarts of a pod.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct History {
-    /// Counted in the present window, or since the crash loop began.
+pub struct RestartCount {
+    /// Restarts in the present window, or since the crash loop began.
     pub restarts: u32,
-    /// The last one.
     pub restarted_at: Timestamp,
 }
 
-/// How a container ended.
+/// How a container exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct End {
-    /// Its exit code.
+pub struct ContainerExit {
     pub exit_code: i64,
-    /// The engine reported an error of its own.
+    /// The engine reported an error.
     pub engine_error: bool,
-    /// When, by the engine's clock.
+    /// By the engine's clock.
     pub finished_at: Timestamp,
-    /// When the agent saw it, by the agent's clock.
+    /// When the agent observed the exit, by the agent's clock.
     pub seen_at: Timestamp,
-    /// The engine or the machine went down with it: not the pod's fault.
+    /// The engine or the machine caused the exit.
     pub excused: bool,
 }
 
-/// What is wanted of the pod.
+/// What the order says about restarts of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wish<'a> {
-    /// Which pod: attempts of different pods are spread over time.
+pub struct RestartRule<'a> {
+    /// Attempts of different pods are spread over time.
     pub pod: &'a PodId,
-    /// Run or stay stopped.
     pub target: TargetState,
-    /// When to start again.
     pub policy: RestartPolicy,
 }
 
-/// What to do about an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Leave it down: its policy does not start it again.
-    Stay,
-    /// Start it now and keep this history.
-    Restart(History),
-    /// It is crash-looping: start it at that time, or now when that is over, and keep this history.
+pub enum RestartDecision {
+    /// The policy does not restart it.
+    LeaveStopped,
+    /// Restart now.
+    Restart(RestartCount),
+    /// The pod is crash-looping: restart at `until`, or now if that is over.
     BackOff {
-        /// Not before.
         until: Timestamp,
-        /// Its restarts, counting this one.
-        history: History,
+        /// The restarts of the pod including this one.
+        history: RestartCount,
     },
 }
 
-/// Decides about one end.
-pub fn judge(wish: Wish<'_>, end: End, history: History, limits: Limits, now: Timestamp) -> Verdict {
-    if wish.target == TargetState::Stop || !is_wanted(wish.policy, end.exit_code, end.engine_error) {
-        return Verdict::Stay;
+/// Decides about one exit.
+pub fn decide(
+    rule: RestartRule<'_>,
+    end: ContainerExit,
+    history: RestartCount,
+    limits: RestartLimits,
+    now: Timestamp,
+) -> RestartDecision {
+    if rule.target == TargetState::Stop || !is_wanted(rule.policy, end.exit_code, end.engine_error) {
+        return RestartDecision::LeaveStopped;
     }
     if end.excused {
-        return Verdict::Restart(history);
+        return RestartDecision::Restart(history);
     }
     if end.seen_at.since(history.restarted_at) > limits.stable_run() {
-        return Verdict::Restart(counted(History::default(), limits, now));
+        return RestartDecision::Restart(counted(RestartCount::default(), limits, now));
     }
     if history.restarts < limits.most {
-        return Verdict::Restart(counted(history, limits, now));
+        return RestartDecision::Restart(counted(history, limits, now));
     }
-    let until = end.seen_at + wait(wish.pod, history.restarts, limits);
-    // Only an agent that was restarted after the clock was set back finds a wait that is so much longer.
+    let until = end.seen_at + wait(rule.pod, history.restarts, limits);
+    // Only an agent that restarted after its clock was set back finds a longer wait.
     let until = if until > now + LONGEST_WAIT * 2 { now } else { until };
-    Verdict::BackOff { until, history: History { restarts: history.restarts.saturating_add(1), restarted_at: now } }
+    RestartDecision::BackOff {
+        until,
+        history: RestartCount { restarts: history.restarts.saturating_add(1), restarted_at: now },
+    }
 }
 
-/// How long a crash-looping pod waits after `restarts` restarts: up to a quarter less than 1, 2, 4 … 256, 300 s.
-fn wait(pod: &PodId, restarts: u32, limits: Limits) -> Duration {
-    let doublings = restarts.saturating_sub(limits.most).min(16);
-    let longest = FIRST_WAIT.saturating_mul(1 << doublings).min(LONGEST_WAIT);
-    // Pods that one outage ended together do not all return in the same second. Jitter shortens: 5 min is the limit.
+/// The back-off of a crash-looping pod after `restarts` restarts: 1, 2, 4 … 256, 300 s, each up to a quarter shorter.
+fn wait(pod: &PodId, restarts: u32, limits: RestartLimits) -> Duration {
+    let longest = back_off(FIRST_WAIT, restarts.saturating_sub(limits.most), LONGEST_WAIT);
+    // Jitter spreads pods that one outage stopped together. It only shortens: 5 min is the maximum.
     let thousandths = Digest::of(&(pod, restarts)).number() % 251;
     longest - longest / 1000 * u32::try_from(thousandths).unwrap_or(0)
 }
 
-/// The history after one more start.
-pub fn counted(history: History, limits: Limits, now: Timestamp) -> History {
-    let fresh = history.restarts == 0 || now.since(history.restarted_at) > limits.window;
-    History { restarts: if fresh { 1 } else { history.restarts.saturating_add(1) }, restarted_at: now }
+/// `first`, doubled `doublings` times, at most `longest`.
+pub(crate) fn back_off(first: Duration, doublings: u32, longest: Duration) -> Duration {
+    first.saturating_mul(1 << doublings.min(16)).min(longest)
 }
 
-/// Whether a container that shall run is started again after it ended like this.
+/// The count after one more start.
+pub fn counted(history: RestartCount, limits: RestartLimits, now: Timestamp) -> RestartCount {
+    let fresh = history.restarts == 0 || now.since(history.restarted_at) > limits.window;
+    RestartCount { restarts: if fresh { 1 } else { history.restarts.saturating_add(1) }, restarted_at: now }
+}
+
+/// Whether the policy restarts a container that exited like this.
 pub fn is_wanted(policy: RestartPolicy, exit_code: i64, engine_error: bool) -> bool {
     match policy {
         RestartPolicy::Never => false,
@@ -135,56 +142,60 @@ pub fn is_wanted(policy: RestartPolicy, exit_code: i64, engine_error: bool) -> b
 mod tests {
     use super::*;
 
-    const LIMITS: Limits = Limits { most: 3, window: Duration::from_secs(1800) };
+    const LIMITS: RestartLimits = RestartLimits { most: 3, window: Duration::from_secs(1800) };
 
     fn at(seconds: i64) -> Timestamp {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000)
     }
-    fn end(exit_code: i64, seen_at: Timestamp) -> End {
-        End { exit_code, engine_error: false, finished_at: seen_at, seen_at, excused: false }
+    fn end(exit_code: i64, seen_at: Timestamp) -> ContainerExit {
+        ContainerExit { exit_code, engine_error: false, finished_at: seen_at, seen_at, excused: false }
     }
     fn pod(number: u32) -> PodId {
         format!("a.v1-i{number}-d0").parse().expect("a pod")
     }
-    fn history(restarts: u32, restarted_at: Timestamp) -> History {
-        History { restarts, restarted_at }
+    fn history(restarts: u32, restarted_at: Timestamp) -> RestartCount {
+        RestartCount { restarts, restarted_at }
     }
-    fn decide(policy: RestartPolicy, end: End, past: History, now: Timestamp) -> Verdict {
-        judge(Wish { pod: &pod(1), target: TargetState::Run, policy }, end, past, LIMITS, now)
+    fn after(policy: RestartPolicy, end: ContainerExit, past: RestartCount, now: Timestamp) -> RestartDecision {
+        decide(RestartRule { pod: &pod(1), target: TargetState::Run, policy }, end, past, LIMITS, now)
     }
 
     #[test]
-    fn never_and_a_wanted_stop_stay_down() {
+    fn never_and_an_ordered_stop_are_not_restarted() {
         let ended = end(1, at(0));
-        assert_eq!(decide(RestartPolicy::Never, ended, History::default(), at(0)), Verdict::Stay);
+        assert_eq!(after(RestartPolicy::Never, ended, RestartCount::default(), at(0)), RestartDecision::LeaveStopped);
         for policy in [RestartPolicy::Never, RestartPolicy::Always, RestartPolicy::OnFail] {
-            let wish = Wish { pod: &pod(1), target: TargetState::Stop, policy };
-            let excused = End { excused: true, ..ended };
-            assert_eq!(judge(wish, ended, History::default(), LIMITS, at(0)), Verdict::Stay);
-            assert_eq!(judge(wish, excused, History::default(), LIMITS, at(0)), Verdict::Stay);
+            let rule = RestartRule { pod: &pod(1), target: TargetState::Stop, policy };
+            let excused = ContainerExit { excused: true, ..ended };
+            assert_eq!(decide(rule, ended, RestartCount::default(), LIMITS, at(0)), RestartDecision::LeaveStopped);
+            assert_eq!(decide(rule, excused, RestartCount::default(), LIMITS, at(0)), RestartDecision::LeaveStopped);
         }
     }
 
     #[test]
     fn on_fail_restarts_a_non_zero_exit_and_an_engine_error_only() {
-        let verdict = |ended| decide(RestartPolicy::OnFail, ended, History::default(), at(1));
-        assert_eq!(verdict(end(0, at(0))), Verdict::Stay);
-        assert_eq!(verdict(end(2, at(0))), Verdict::Restart(history(1, at(1))));
-        assert_eq!(verdict(End { engine_error: true, ..end(0, at(0)) }), Verdict::Restart(history(1, at(1))));
+        let verdict = |ended| after(RestartPolicy::OnFail, ended, RestartCount::default(), at(1));
+        assert_eq!(verdict(end(0, at(0))), RestartDecision::LeaveStopped);
+        assert_eq!(verdict(end(2, at(0))), RestartDecision::Restart(history(1, at(1))));
+        assert_eq!(
+            verdict(ContainerExit { engine_error: true, ..end(0, at(0)) }),
+            RestartDecision::Restart(history(1, at(1)))
+        );
     }
 
     #[test]
-    fn three_restarts_come_at_once_and_the_fourth_after_about_a_second() {
-        let mut past = History::default();
+    fn three_restarts_are_immediate_and_the_fourth_follows_after_about_a_second() {
+        let mut past = RestartCount::default();
         for second in 0..3 {
-            match decide(RestartPolicy::Always, end(0, at(second)), past, at(second)) {
-                Verdict::Restart(next) => past = next,
+            match after(RestartPolicy::Always, end(0, at(second)), past, at(second)) {
+                RestartDecision::Restart(next) => past = next,
                 other => panic!("restart {second}: {other:?}"),
             }
         }
         assert_eq!(past, history(3, at(2)));
-        let Verdict::BackOff { until, history } = decide(RestartPolicy::Always, end(0, at(3)), past, at(3)) else {
-            panic!("a fourth restart at once")
+        let RestartDecision::BackOff { until, history } = after(RestartPolicy::Always, end(0, at(3)), past, at(3))
+        else {
+            panic!("a fourth immediate restart")
         };
         assert!(until > at(3) && until <= at(4), "{until}");
         assert_eq!(history.restarts, 4);
@@ -208,39 +219,39 @@ mod tests {
 
     #[test]
     fn an_old_restart_starts_a_new_count() {
-        let verdict = decide(RestartPolicy::Always, end(0, at(1801)), history(2, at(0)), at(1801));
-        assert_eq!(verdict, Verdict::Restart(history(1, at(1801))));
+        let verdict = after(RestartPolicy::Always, end(0, at(1801)), history(2, at(0)), at(1801));
+        assert_eq!(verdict, RestartDecision::Restart(history(1, at(1801))));
     }
 
     #[test]
     fn a_run_of_more_than_ten_minutes_ends_the_crash_loop_and_a_shorter_one_does_not() {
-        let verdict = |seconds| decide(RestartPolicy::Always, end(0, at(seconds)), history(7, at(0)), at(seconds));
-        assert!(matches!(verdict(600), Verdict::BackOff { .. }));
-        assert_eq!(verdict(601), Verdict::Restart(history(1, at(601))));
-        let short = Limits { window: Duration::from_secs(60), ..LIMITS };
+        let verdict = |seconds| after(RestartPolicy::Always, end(0, at(seconds)), history(7, at(0)), at(seconds));
+        assert!(matches!(verdict(600), RestartDecision::BackOff { .. }));
+        assert_eq!(verdict(601), RestartDecision::Restart(history(1, at(601))));
+        let short = RestartLimits { window: Duration::from_secs(60), ..LIMITS };
         assert_eq!(short.stable_run(), Duration::from_secs(120));
     }
 
     #[test]
     fn a_clock_that_was_set_back_does_not_prolong_the_wait() {
-        let verdict = decide(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
-        assert_eq!(verdict, Verdict::BackOff { until: at(0), history: history(8, at(0)) });
+        let verdict = after(RestartPolicy::Always, end(1, at(7200)), history(7, at(7100)), at(0));
+        assert_eq!(verdict, RestartDecision::BackOff { until: at(0), history: history(8, at(0)) });
     }
 
     #[test]
     fn the_engines_clock_makes_no_run_longer_and_no_wait_shorter() {
         for finished_at in [at(-7200), at(7200)] {
-            let ended = End { finished_at, ..end(1, at(10)) };
-            let verdict = decide(RestartPolicy::Always, ended, history(7, at(0)), at(10));
-            assert_eq!(verdict, decide(RestartPolicy::Always, end(1, at(10)), history(7, at(0)), at(10)));
-            assert!(matches!(verdict, Verdict::BackOff { until, .. } if until > at(20)), "{verdict:?}");
+            let ended = ContainerExit { finished_at, ..end(1, at(10)) };
+            let verdict = after(RestartPolicy::Always, ended, history(7, at(0)), at(10));
+            assert_eq!(verdict, after(RestartPolicy::Always, end(1, at(10)), history(7, at(0)), at(10)));
+            assert!(matches!(verdict, RestartDecision::BackOff { until, .. } if until > at(20)), "{verdict:?}");
         }
     }
 
     #[test]
-    fn an_excused_end_is_repaired_without_being_counted() {
-        let ended = End { excused: true, ..end(137, at(5)) };
+    fn an_excused_exit_is_repaired_without_being_counted() {
+        let ended = ContainerExit { excused: true, ..end(137, at(5)) };
         let past = history(3, at(0));
-        assert_eq!(decide(RestartPolicy::Always, ended, past, at(5)), Verdict::Restart(past));
+        assert_eq!(after(RestartPolicy::Always, ended, past, at(5)), RestartDecision::Restart(past));
     }
 }

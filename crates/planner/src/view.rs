@@ -1,7 +1,7 @@
-//! Decides what a group looks like from outside: its state, health and last error, and those of each instance.
+//! Computes the status that the API shows for a group and its instances: state, health and last error.
 //!
-//! The original let the last instance in trouble win; here the worst does, so the picture does not depend on which
-//! instance happens to have the highest number.
+//! The original shows the last instance with a problem. Here the worst state wins, so the result does not depend on instance
+//! numbers.
 
 use contract::query::Liveness;
 use contract::record::Slot;
@@ -10,30 +10,29 @@ use contract::state::{HealthState, RunState};
 
 use crate::placement::Candidate;
 
-/// A group as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
-    /// State of the whole.
+pub struct GroupStatus {
     pub state: RunState,
-    /// Health of the whole.
     pub health: HealthState,
-    /// What went wrong last; empty when nothing did.
+    /// Empty if there is no error.
     pub last_error: String,
-    /// Instances that run.
+    /// Running instances.
     pub running: u32,
 }
 
-/// The facts of one instance: what its node reported, and where nothing is reported what follows from its slot.
-pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Candidate>) -> PodFacts {
-    let mut facts = seen.filter(|seen| !seen.leaving).cloned().unwrap_or_default();
-    if let Some(node) = slot.node.as_ref().filter(|_| host.is_some_and(|host| host.liveness == Liveness::Lost)) {
+/// The facts of one instance: the report of its node, completed by the reasons stored in its slot.
+pub fn pod_facts(slot: &Slot, observed: Option<&PodFacts>, candidate: Option<&Candidate>) -> PodFacts {
+    let mut facts = observed.filter(|observed| !observed.leaving).cloned().unwrap_or_default();
+    if let Some(node) =
+        slot.node.as_ref().filter(|_| candidate.is_some_and(|candidate| candidate.liveness == Liveness::Lost))
+    {
         facts.state = RunState::Error;
         facts.last_error = if slot.why.is_empty() { format!("node {node} is lost") } else { slot.why.clone() };
     }
     if facts.last_error.is_empty() && facts.state != RunState::Success {
         facts.last_error.clone_from(&slot.why);
     } else if facts.state == RunState::Missing && !slot.why.is_empty() {
-        // The node says that it is gone, the slot why nobody makes it anew.
+        // The report says that the container is gone, the slot why it is not recreated.
         facts.last_error = format!("{}; {}", facts.last_error, slot.why);
     }
     if facts.last_error.is_empty() {
@@ -42,10 +41,10 @@ pub fn pod_facts(slot: &Slot, seen: Option<&PodFacts>, host: Option<&Candidate>)
     facts
 }
 
-/// The whole made of its instances.
-pub fn standing<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> Standing {
+/// The status of a group from its instances.
+pub fn group_status<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> GroupStatus {
     let mut whole =
-        Standing { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
+        GroupStatus { state: RunState::Success, health: HealthState::Healthy, last_error: String::new(), running: 0 };
     let mut loudest = severity(RunState::Success);
     for pod in pods {
         whole.running += u32::from(pod.state == RunState::Success);
@@ -55,7 +54,7 @@ pub fn standing<'a>(pods: impl IntoIterator<Item = &'a PodFacts>) -> Standing {
         if severity(pod.state) > severity(whole.state) {
             whole.state = pod.state;
         }
-        // The first word of the worst that says anything.
+        // The first error text among the instances with the worst state.
         if severity(pod.state) > loudest && !pod.last_error.is_empty() {
             loudest = severity(pod.state);
             whole.last_error.clone_from(&pod.last_error);
@@ -96,16 +95,16 @@ mod tests {
     }
 
     #[test]
-    fn a_drift_that_found_no_place_is_shown_at_the_instance_and_not_at_the_group() {
+    fn a_failed_move_is_shown_at_the_instance_and_not_at_the_group() {
         let slot = Slot { not_moved: "it stays on a: no node fits".to_owned(), ..Slot::default() };
         let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), None);
         assert_eq!(facts.last_error, slot.not_moved);
-        assert_eq!(standing([&facts]).last_error, "");
+        assert_eq!(group_status([&facts]).last_error, "");
     }
 
     #[test]
-    fn nothing_wanted_is_success_and_healthy() {
-        let whole = standing([]);
+    fn a_group_without_instances_is_successful_and_healthy() {
+        let whole = group_status([]);
         assert_eq!(
             (whole.state, whole.health, whole.last_error.as_str()),
             (RunState::Success, HealthState::Healthy, "")
@@ -113,24 +112,24 @@ mod tests {
     }
 
     #[test]
-    fn the_worst_instance_speaks_whatever_its_number() {
+    fn the_worst_instance_determines_the_status() {
         let pods = [pod(RunState::Success, "old"), pod(RunState::Error, "no image"), pod(RunState::Exit, "")];
-        let forward = standing(&pods);
-        let backward = standing(pods.iter().rev());
+        let forward = group_status(&pods);
+        let backward = group_status(pods.iter().rev());
         assert_eq!((forward.state, forward.last_error.as_str(), forward.running), (RunState::Error, "no image", 1));
         assert_eq!(forward, backward);
     }
 
     #[test]
-    fn an_instance_without_a_place_says_why() {
+    fn an_unschedulable_instance_shows_the_reason() {
         let slot = Slot { why: "no node fits: there is no node".to_owned(), ..Default::default() };
         let facts = pod_facts(&slot, None, None);
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Pending, "no node fits: there is no node"));
-        assert_eq!(standing([&facts]).last_error, slot.why);
+        assert_eq!(group_status([&facts]).last_error, slot.why);
     }
 
     #[test]
-    fn a_missing_instance_says_what_is_missing_and_why_it_is_left() {
+    fn a_missing_instance_shows_why_it_is_not_recreated() {
         let slot = Slot { why: "the guard sleeps".to_owned(), ..Default::default() };
         let facts = pod_facts(&slot, Some(&pod(RunState::Missing, "no such container")), None);
         assert_eq!(facts.last_error, "no such container; the guard sleeps");
@@ -142,7 +141,7 @@ mod tests {
     fn an_instance_on_a_lost_node_is_in_error_whatever_was_reported_last() {
         let node: NodeName = "a".parse().expect("a name");
         let slot = Slot { node: Some(node), ..Default::default() };
-        let host = Candidate {
+        let candidate = Candidate {
             facts: Default::default(),
             used: Default::default(),
             liveness: Liveness::Lost,
@@ -150,7 +149,7 @@ mod tests {
             cordon: None,
             decommissioned: false,
         };
-        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&host));
+        let facts = pod_facts(&slot, Some(&pod(RunState::Success, "")), Some(&candidate));
         assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Error, "node a is lost"));
     }
 }

@@ -10,7 +10,7 @@ use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::report::EngineState;
 use contract::spec::PodSpec;
-use planner::placement::{Batch, Candidate, Need, Site, Standings, Tenants, Wish};
+use planner::placement::{Candidate, Candidates, LoadRanking, Need, NodePreference, PlacedPods, Placer};
 
 use crate::load::figures::{self, Figure};
 use crate::load::process::processor_time;
@@ -23,14 +23,14 @@ const QUOTA_CORES: u32 = 8;
 /// NoTenants asks for neighbours here.
 struct NoTenants;
 
-impl Tenants for NoTenants {
+impl PlacedPods for NoTenants {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
 /// StoredPage everything; how long that took.
 pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
     let mut hosts: BTreeMap<NodeName, Candidate> = (0..settings.nodes).map(host).collect();
-    let mut standings = Standings::default();
+    let mut standings = LoadRanking::default();
     let sizes = workload::sizes(settings.instances, settings.group_size);
     let (mut placed, mut unplaced) = (0_u64, 0_u64);
     let (began, used) = (Instant::now(), processor_time(std::process::id()));
@@ -38,9 +38,9 @@ pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
         let pod = workload::group_spec(number, *size).pod;
         let need = Need::of(&pod, QUOTA_CORES);
         standings.prepare(&hosts, need);
-        let site = Site { hosts: &hosts, standings: Some(&standings), tenants: &NoTenants };
-        let mut batch = Batch::on(site, &pod.filters, need, &BTreeMap::new());
-        let chosen: Vec<_> = (0..*size).map(|_| batch.place(Wish::default())).collect();
+        let site = Candidates { nodes: &hosts, ranking: Some(&standings), placed_pods: &NoTenants };
+        let mut batch = Placer::new(site, &pod.filters, need, &BTreeMap::new());
+        let chosen: Vec<_> = (0..*size).map(|_| batch.place(NodePreference::default())).collect();
         drop(batch);
         for node in chosen {
             let Ok(node) = node else {

@@ -14,7 +14,7 @@ use contract::order::{OrderMessage, OrderReply};
 use contract::progress::Progress;
 use contract::query::{Query, Reply};
 use contract::report::ReportMessage;
-use planner::group::Patience;
+use planner::group::GroupTimeouts;
 
 use super::queries::dry_run::DryRun;
 
@@ -267,9 +267,9 @@ pub struct Settings {
 
 impl Settings {
     /// How long planning waits for what.
-    pub(super) fn patience(&self) -> Patience {
+    pub(super) fn patience(&self) -> GroupTimeouts {
         let Self { operation_limit: operation, health_poll, early_exit, .. } = *self;
-        Patience { operation, health_poll, early_exit }
+        GroupTimeouts { operation, health_poll, early_exit }
     }
 }
 

@@ -30,7 +30,7 @@ use contract::query::{QuarantinedKind, Query, Reply};
 use contract::record::Cursor;
 use contract::report::ReportMessage;
 use contract::time::Timestamp;
-use planner::liveness::{self, Hearing, Limits};
+use planner::liveness::{self, Heartbeats, LivenessTimeouts};
 
 use self::commands::limits::StoreSize;
 use self::commit::Outbox;
@@ -377,7 +377,7 @@ impl Core {
 
     /// A standby has no timers: it judges liveness when a query arrives.
     fn judge_all(&mut self) {
-        let limits = Limits {
+        let limits = LivenessTimeouts {
             suspect_after: self.settings.suspect_after,
             lost_after: self.settings.lost_after,
             grace: self.settings.failover_grace,
@@ -388,9 +388,10 @@ impl Core {
             let heard_at = self.reports.get(&name).and_then(|observed| observed.heard_at);
             let found_lost = self.state.records.get(&name).is_some_and(|record| record.lost);
             let deaf_until = self.reports.deaf_until;
-            let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
+            let hearing =
+                Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
             if let Some(liveness) = self.state.nodes.hear(&name) {
-                *liveness = liveness::judge(hearing, &limits, self.now).liveness;
+                *liveness = liveness::check(hearing, &limits, self.now).liveness;
             }
         }
     }

@@ -1,26 +1,29 @@
-//! Decides what happens to every instance of one group.
+//! Reconciles one group: decides what happens to each of its instances.
 //!
-//! First the operation that holds the lock goes as far as it can, then each instance falls into exactly one bucket and the
-//! bucket says what to do, then places are found. All waiting is `wake_at`, all memory is in record and slots, so a new leader
-//! continues where the old one stopped, and planning a finished group changes nothing. The surprise: an upgrade is driven by
-//! the versions of the slots and not by the operation, which only holds the lock; so it goes on when the lock is given back.
-//! A group that names a strategy has no serial upgrade: its number and its versions are the conductor's ([`rollout`]).
+//! The scheduler calls [`plan_group`] after every change, report or wake-up. The operation that holds the lock advances as
+//! far as it can; then each instance gets one status ([`PodStatus`]) that determines whether its pod is replaced; then
+//! pods without a node are placed. Example: 3 instances on nodes a, b and c, node b is lost: instance 2 gets the status
+//! `NodeLost` and is placed on a or c.
+//!
+//! All waiting is `wake_at` and all state is in the record and the slots, so a new leader continues where the old one
+//! stopped, and planning a finished group changes nothing. A serial upgrade is driven by the revisions of the instances; its
+//! operation only holds the lock, so it continues when the lock is released. The instances of a group with a strategy are
+//! managed by [`rollout`] instead.
 
-mod bucket;
-mod conclusion;
-mod drifting;
+mod classify;
 pub mod dry_run;
-mod failing;
-pub mod inplace;
+mod durability;
+mod evacuate;
+mod finish;
+mod last_error;
+mod operations;
 mod readiness;
-mod repair;
+mod replace;
+mod reservations;
 mod rollback;
 mod rollout;
-mod rooms;
-mod saying;
-mod storing;
 pub mod tombstones;
-mod turns;
+mod update_method;
 mod upgrade;
 
 use std::borrow::Cow;
@@ -38,112 +41,107 @@ use contract::report::PodFacts;
 use contract::spec::PodSpec;
 use contract::time::Timestamp;
 
-pub use self::bucket::Bucket;
-pub use self::repair::wait_after;
+pub use self::classify::PodStatus;
+pub use self::durability::decided;
+use self::reservations::Reservations;
 pub use self::rollout::{limits, readiness};
-use self::rooms::Rooms;
-pub use self::storing::decided;
-use crate::placement::{Candidate, Need, Standings, Tenants, Unplaceable};
+pub use self::update_method::{UpdateMethod, update_method};
+use crate::placement::{Candidate, LoadRanking, Need, PlacedPods, Unplaceable};
 use crate::rollout::controller::{RolloutReport, RolloutState};
 
-/// One version of a group's pod.
+/// One revision of a group's pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revision {
-    /// What each instance of it is.
     pub pod: Arc<PodSpec>,
-    /// What one instance of it takes.
+    /// The resources of one instance.
     pub need: Need,
-    /// What a node reports of a container that was made from it: taken once, and not for every pod of every plan.
+    /// The digest that agents report for containers created from `pod`; computed once, not for every pod of every plan.
     digest: String,
 }
 
 impl Revision {
-    /// A version whose instances are this.
     pub fn new(pod: Arc<PodSpec>, need: Need) -> Self {
         let digest = Digest::of(&*pod).to_string();
         Self { pod, need, digest }
     }
 }
 
-/// How long planning waits for what.
+/// How long the planner waits for an operation and for single instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
-    /// An operation gives its lock back after so long, done or not.
+pub struct GroupTimeouts {
+    /// An operation releases its lock after this time, complete or not.
     pub operation: Duration,
-    /// An instance gets five times this, or five times its setup time if that is longer, to become well before the next one is
-    /// touched.
+    /// The next instance is touched at the latest after five polls, or after five setup times if those are longer. Poll 20 s and
+    /// setup time 60 s: an unhealthy instance delays the next one by at most 300 s.
     pub health_poll: Duration,
-    /// An instance of a serial upgrade that exits with a non-zero code within this time of its start fails its version. An
+    /// An instance of a serial upgrade that exits with a non-zero code within this time of its start fails its revision. An
     /// instance without a health check must run for this long before the next one is replaced, and every instance before the
-    /// version counts as completed.
+    /// revision counts as completed.
     pub early_exit: Duration,
 }
 
-/// Everything one group is planned from.
+/// The input of [`plan_group`]: desired state, observed state and nodes.
 #[derive(Clone, Copy)]
 pub struct GroupFacts<'a> {
-    /// What is wanted, and how far the operation on it is.
+    /// The desired state and the progress of its operation.
     pub record: &'a GroupRecord,
-    /// The present version and every former one, by number.
+    /// The present revision and the earlier ones that are still needed, by number.
     pub revisions: &'a BTreeMap<u32, Revision>,
-    /// How long to wait for what.
-    pub patience: Patience,
-    /// Where the instances are.
+    pub timeouts: GroupTimeouts,
+    /// The instances; number 1 is at index 0.
     pub slots: &'a [Slot],
-    /// What each slot's node reports of exactly that pod.
-    pub seen: &'a [Option<&'a PodFacts>],
-    /// Whether the node each slot leaves has let go of it; true for a slot that leaves none.
+    /// The report on each instance's current pod.
+    pub observed: &'a [Option<&'a PodFacts>],
+    /// Whether the node that each instance leaves no longer has its pod; true for an instance that leaves no node.
     pub vacated: &'a [bool],
     /// A node that is not lost still has pods of the group that must go.
-    pub lingers: bool,
-    /// What is reported of exactly the pod beside each slot's own.
-    pub beside: &'a [Option<&'a PodFacts>],
-    /// Pods of each slot's instance that a node still has and that are not ordered any more.
+    pub has_leftovers: bool,
+    /// The report on each instance's surge pod.
+    pub observed_surge: &'a [Option<&'a PodFacts>],
+    /// Pods of each instance that a node still has although they are not ordered any more.
     pub leaving: &'a [u32],
-    /// Such pods of instances that are no more.
+    /// Pods of removed instances that a node still has.
     pub strays: u32,
-    /// Since when something decided at a time ([`decided`]) is known to be stored; what is not in here is not stored yet.
-    pub stored: &'a BTreeMap<Timestamp, Timestamp>,
-    /// What earlier decisions on its release left behind.
+    /// When each decision was committed, by the time of the decision ([`decided`]). Decisions that are not committed yet are missing.
+    pub committed: &'a BTreeMap<Timestamp, Timestamp>,
+    /// The rollout's state that earlier plans left behind.
     pub release: Option<&'a RolloutState>,
-    /// The guard works: missing instances are made anew.
-    pub guarding: bool,
-    /// Expressions every placement obeys beside its own.
+    /// The guard is on: missing instances are recreated.
+    pub guard_enabled: bool,
+    /// Cluster-wide placement expressions, in addition to those of the pod.
     pub constraints: &'a [String],
-    /// The nodes.
-    pub hosts: &'a BTreeMap<NodeName, Candidate>,
-    /// Their order, if one is kept.
-    pub standings: Option<&'a Standings>,
-    /// What is placed on them.
-    pub tenants: &'a dyn Tenants,
+    pub nodes: &'a BTreeMap<NodeName, Candidate>,
+    /// The nodes by load, if the caller keeps that ranking.
+    pub ranking: Option<&'a LoadRanking>,
+    pub placed_pods: &'a dyn PlacedPods,
 }
 
-/// What to do with a group.
+/// The result of [`plan_group`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GroupPlan {
-    /// The slots afterwards.
+    /// The instances afterwards.
     pub slots: Vec<Slot>,
-    /// They differ from before in what must survive a change of leader.
+    /// The slots differ in something that must survive a change of leader.
     pub store: bool,
-    /// The record afterwards, when it differs: an operation went on or ended, an upgrade was taken back.
+    /// The record afterwards, if it differs: an operation advanced or ended, or a revision was rolled back.
     pub record: Option<GroupRecord>,
-    /// The release afterwards, when it differs.
+    /// The rollout's state afterwards, if it differs.
     pub release: Option<RolloutState>,
-    /// What is said about the release; none for a serial upgrade.
+    /// The progress of the rollout; none for a serial upgrade.
     pub report: Option<RolloutReport>,
-    /// A group that is being removed has nothing left: it can be forgotten.
+    /// The removal is complete: the leader deletes the record.
     pub gone: bool,
-    /// An instance wants a place and has none.
+    /// An instance is unschedulable.
     pub waiting: bool,
-    /// When to plan again even if nothing happens.
+    /// When to plan again even if nothing is reported.
     pub wake_at: Option<Timestamp>,
-    /// What the outside is told, by instance number.
+    /// Incidents for callbacks, by instance number.
     pub incidents: Vec<(u32, Incident)>,
-    /// Instances that go although nobody said in time that they are drained.
+    /// Instances that stop although the answer to their drain did not arrive in time.
     pub undrained: Vec<u32>,
-    /// Why: what each instance was found to be.
-    pub buckets: Vec<Bucket>,
-    /// Why the last instance that found no place found none: every node with every reason.
+    /// The status of each instance that the plan is based on.
+    pub statuses: Vec<PodStatus>,
+    /// Why the last unschedulable instance fits on no node.
     pub unplaced: Option<Arc<Unplaceable>>,
 }
 
@@ -153,61 +151,64 @@ pub fn plan_group(facts: &GroupFacts<'_>, now: Timestamp) -> GroupPlan {
         return plan_removal(facts, operation, now);
     }
     if !facts.record.taken_ports.is_empty() {
-        // Others have its stream ports: nothing of it runs before they are its own.
+        // Other groups own its stream ports: no instance starts before the group gets them.
         let ended = || GroupRecord { operation: None, updated_at: now, ..facts.record.clone() };
         let record = facts.record.operation.is_some().then(ended);
         return GroupPlan { slots: facts.slots.to_vec(), record, ..GroupPlan::default() };
     }
     let mut planning = Planning::new(facts, now);
     if facts.record.spec.has_strategy() {
-        planning.enroll();
+        planning.load_slots();
     } else {
         planning.resize();
     }
-    planning.arrive();
-    planning.operate();
-    planning.repair();
-    planning.conclude()
+    planning.complete_moves();
+    planning.run_operation();
+    planning.replace_pods();
+    planning.finish()
 }
 
 fn plan_removal(facts: &GroupFacts<'_>, operation: &OperationRecord, now: Timestamp) -> GroupPlan {
-    let limit = operation.since + facts.patience.operation;
-    let is_over = !facts.lingers || now >= limit;
-    // Tombstones of stateful instances are waited for without a limit.
+    let limit = operation.since + facts.timeouts.operation;
+    let is_done_waiting = !facts.has_leftovers || now >= limit;
+    // Tombstones of stateful instances have no time limit.
     let pod = |version: &u32| facts.record.former.get(version).unwrap_or(&facts.record.spec.pod);
     let is_held = |slot: &Slot| slot.leaves.is_some() && pod(&slot.version).is_stateful();
     let is_left = |slot: &Slot| slot.filling != Filling::Nothing || is_held(slot);
-    let gone = is_over && !facts.slots.iter().any(is_left);
-    GroupPlan { store: !facts.slots.is_empty(), gone, wake_at: (!is_over).then_some(limit), ..GroupPlan::default() }
+    let gone = is_done_waiting && !facts.slots.iter().any(is_left);
+    GroupPlan {
+        store: !facts.slots.is_empty(),
+        gone,
+        wake_at: (!is_done_waiting).then_some(limit),
+        ..GroupPlan::default()
+    }
 }
 
 struct Planning<'a> {
     facts: &'a GroupFacts<'a>,
     now: Timestamp,
-    /// The record as it becomes; owned once it differs.
+    /// The record afterwards; owned once it differs.
     record: Cow<'a, GroupRecord>,
-    /// The version the record asks for; a rollback makes one that is not among the facts.
+    /// The revision that the record asks for; a rollback creates one that is not among the facts.
     present: Revision,
     plan: GroupPlan,
-    rooms: Rooms<'a>,
-    /// Slots that need a new place.
-    moves: Vec<usize>,
-    /// Slots this plan orders anew: what was seen is the pod before.
+    reservations: Reservations<'a>,
+    /// Slots that need a node.
+    to_place: Vec<usize>,
+    /// Slots whose pod this plan replaces: the reports are about the previous pod.
     touched: BTreeSet<usize>,
     unsettled: bool,
-    /// The upgrade waits for an instance that proved that its version does not work: it needs no lock for that.
+    /// The serial upgrade is paused by this failing instance and gives its lock back.
     paused_at: Option<usize>,
-    /// Slots that keep their version although another is wanted, and why.
+    /// Slots that cannot be upgraded now, and why.
     stuck: BTreeMap<usize, String>,
-    /// What is reported of the pod in each slot.
-    seen: Vec<Option<&'a PodFacts>>,
-    /// What is reported of the pod beside it.
-    beside: Vec<Option<&'a PodFacts>>,
-    /// While places are sought, the pods beside others are slots of their own after all the instances: whose each is.
-    owners: Vec<usize>,
-    /// Instances that found no place, with every node and every reason.
+    observed: Vec<Option<&'a PodFacts>>,
+    observed_surge: Vec<Option<&'a PodFacts>>,
+    /// While pods are placed, surge pods follow the instances as slots of their own: the index of each one's instance.
+    surge_owners: Vec<usize>,
+    /// Instances that fit on no node.
     unschedulable: BTreeMap<usize, Arc<Unplaceable>>,
-    /// What is remembered of removed instances of a group without a strategy, by number from the first removed one.
+    /// Tombstones of removed instances of a group without a strategy; the first is for the first removed number.
     tombstones: Vec<Slot>,
 }
 
@@ -221,43 +222,43 @@ impl<'a> Planning<'a> {
             record: Cow::Borrowed(record),
             present: present.unwrap_or_else(|| Revision::new(Arc::new(record.spec.pod.clone()), Need::default())),
             plan: GroupPlan::default(),
-            rooms: Rooms::new(facts),
-            moves: Vec::new(),
+            reservations: Reservations::new(facts),
+            to_place: Vec::new(),
             touched: BTreeSet::new(),
             unsettled: false,
             paused_at: None,
             stuck: BTreeMap::new(),
-            seen: facts.seen.to_vec(),
-            beside: facts.beside.to_vec(),
-            owners: Vec::new(),
+            observed: facts.observed.to_vec(),
+            observed_surge: facts.observed_surge.to_vec(),
+            surge_owners: Vec::new(),
             unschedulable: BTreeMap::new(),
             tombstones: Vec::new(),
         }
     }
 
-    /// Scaling up appends, scaling down drops the highest numbers.
+    /// Scaling up appends instances, scaling down removes the highest numbers.
     fn resize(&mut self) {
         let wanted = usize::try_from(self.record.spec.num_instances).unwrap_or(0);
         let fresh = Slot { version: self.record.spec.version, ..Slot::default() };
-        self.plan.slots = self.facts.slots.iter().map(|slot| self.plain(slot)).collect();
+        self.plan.slots = self.facts.slots.iter().map(|slot| self.without_rollout_state(slot)).collect();
         self.plan.slots.resize(wanted, fresh);
         let kept = self.facts.slots.len().min(wanted);
         let (kept, dropped) = self.facts.slots.split_at(kept);
         for node in kept.iter().filter_map(|slot| slot.node.as_ref()) {
-            self.rooms.count(node);
+            self.reservations.count(node);
         }
-        // Slots beyond the new number are gone from the plan but not yet from the nodes' accounts.
-        let beside = kept.iter().filter_map(|slot| slot.next.as_deref());
-        let gone = dropped.iter().flat_map(Slot::pods).chain(beside);
+        // The load of the nodes still contains removed instances and surge pods.
+        let surge = kept.iter().filter_map(|slot| slot.next.as_deref());
+        let gone = dropped.iter().flat_map(Slot::pods).chain(surge);
         for (node, version) in gone.filter_map(|slot| Some((slot.node.as_ref()?, slot.version))) {
             let need = self.revision(version).need;
-            self.rooms.release(node, need);
+            self.reservations.release(node, need);
         }
-        self.bury(kept.len());
+        self.make_tombstones(kept.len());
     }
 
-    /// The slot of a group without a strategy: one pod, always; it may have had one before.
-    fn plain(&self, slot: &Slot) -> Slot {
+    /// The slot without the state of an earlier strategy: one pod and no surge pod.
+    fn without_rollout_state(&self, slot: &Slot) -> Slot {
         let (is_filled, version) = (slot.filling == Filling::Pod, self.record.spec.version);
         let fetching = slot.fetching.filter(|it| it.version == version && self.is_outdated(slot));
         Slot {
@@ -271,86 +272,86 @@ impl<'a> Planning<'a> {
         }
     }
 
-    /// Who was let go by the node it leaves is ordered where it is to run.
-    fn arrive(&mut self) {
+    /// Instances whose old node has removed their pod start on their new node.
+    fn complete_moves(&mut self) {
         for index in 0..self.plan.slots.len() {
             let is_crash_looping = self.facts.vacated.get(index).copied().unwrap_or(false);
-            if self.waits_in_vain(index) || (is_crash_looping && !self.is_pausing(index)) {
+            if self.skips_old_node(index) || (is_crash_looping && !self.is_pausing(index)) {
                 self.plan.slots[index].leaves = None;
                 self.plan.slots[index].pause_until = Timestamp::NEVER;
             }
         }
     }
 
-    /// The node that the instance leaves is not waited for.
-    fn waits_in_vain(&self, index: usize) -> bool {
+    /// Whether the instance starts without waiting for the node that it leaves.
+    fn skips_old_node(&self, index: usize) -> bool {
         let slot = &self.plan.slots[index];
         slot.leaves.as_ref().is_some_and(|left| self.is_given_up(left, slot.version))
     }
 
-    /// Whether a pod of that version starts elsewhere without waiting for the node: the node is lost, and the pod has no data
-    /// there or an operator declared the node gone.
+    /// Whether a pod of that revision starts elsewhere without waiting for the node: the node is lost, and the pod has no
+    /// data there or an operator declared the node gone.
     fn is_given_up(&self, node: &NodeName, version: u32) -> bool {
-        self.is_lost(node) && (self.is_forsaken(node) || !self.revision(version).pod.is_stateful())
+        self.is_lost(node) && (self.is_decommissioned(node) || !self.revision(version).pod.is_stateful())
     }
 
-    /// Lets the operation go on as far as it can.
-    fn operate(&mut self) {
-        self.begin_drift();
+    /// Advances the operation as far as possible.
+    fn run_operation(&mut self) {
+        self.start_next_move();
         let operation = self.record.operation.as_ref().map(|operation| operation.kind);
         if self.record.spec.has_strategy() {
-            self.lead(operation.is_none());
+            self.run_rollout(operation.is_none());
         }
         match operation {
             Some(Operation::Starting | Operation::Stopping) => self.retarget(),
             Some(Operation::Restarting) => self.restart(),
-            Some(Operation::Drifting) => self.drift(),
-            // Every other operation ends at its limit, so an upgrade that lost the lock only waits for it.
+            Some(Operation::Drifting) => self.run_move(),
+            // Every other operation ends at its time limit, so a serial upgrade that lost the lock only waits for it.
             Some(Operation::Upgrading) | None if !self.record.spec.has_strategy() => self.upgrade(),
             Some(Operation::Upgrading | Operation::Deploying | Operation::Scheduling | Operation::Removing) | None => {}
         }
     }
 
-    /// Keeps every pod alive, those beside others too.
-    fn repair(&mut self) {
-        self.unfold();
+    /// Recreates missing pods and places pods without a node, surge pods included.
+    fn replace_pods(&mut self) {
+        self.flatten_surge();
         for index in 0..self.plan.slots.len() {
-            self.classify(index);
+            self.reconcile_instance(index);
         }
         self.place();
-        self.fold();
+        self.unflatten_surge();
     }
 
-    /// What a slot of that version runs; the present version when it is not known any more.
+    /// The revision with that number; the present one if the number is unknown.
     fn revision(&self, version: u32) -> &Revision {
         let former = self.facts.revisions.get(&version).filter(|_| version != self.record.spec.version);
         former.unwrap_or(&self.present)
     }
 
-    /// What the slot's node reports of the pod the slot means now.
-    fn seen(&self, index: usize) -> Option<&'a PodFacts> {
-        self.seen.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
+    /// The report on the current pod of an instance; none if this plan has replaced that pod.
+    fn observed(&self, index: usize) -> Option<&'a PodFacts> {
+        self.observed.get(index).copied().flatten().filter(|_| !self.touched.contains(&index))
     }
 
-    /// The expression that keeps a pod in its deployment unit; empty when there is none.
-    fn within(&self, slot: &Slot) -> String {
+    /// The expression that keeps a pod in its deployment unit; empty without units.
+    fn unit_constraint(&self, slot: &Slot) -> String {
         match &self.record.spec.topology {
             Some(topology) if !slot.unit.is_empty() => format!("constraint:{}=={}", topology.label(), slot.unit),
             Some(_) | None => String::new(),
         }
     }
 
-    fn host(&self, node: &NodeName) -> Option<&'a Candidate> {
-        self.facts.hosts.get(node)
+    fn candidate(&self, node: &NodeName) -> Option<&'a Candidate> {
+        self.facts.nodes.get(node)
     }
 
     fn is_lost(&self, node: &NodeName) -> bool {
-        self.host(node).is_some_and(|host| host.liveness == Liveness::Lost)
+        self.candidate(node).is_some_and(|candidate| candidate.liveness == Liveness::Lost)
     }
 
-    /// Somebody says that the node will not return.
-    fn is_forsaken(&self, node: &NodeName) -> bool {
-        self.host(node).is_some_and(|host| host.decommissioned)
+    /// An operator declared that the node will not return.
+    fn is_decommissioned(&self, node: &NodeName) -> bool {
+        self.candidate(node).is_some_and(|candidate| candidate.decommissioned)
     }
 
     fn wake(&mut self, at: Timestamp) {
@@ -358,7 +359,7 @@ impl<'a> Planning<'a> {
     }
 }
 
-/// Another pod comes into the slot: what was said of the one before does not hold for it.
+/// Clears what belongs to the previous pod of a slot.
 fn forget_pod(slot: &mut Slot) {
     slot.created_from = None;
     slot.gates.clear();
@@ -368,9 +369,13 @@ fn forget_pod(slot: &mut Slot) {
     slot.not_moved.clear();
 }
 
-/// The number of the instance in a slot.
 fn number(index: usize) -> u32 {
     u32::try_from(index + 1).unwrap_or(u32::MAX)
+}
+
+/// The index of an instance number; none for 0, which is no instance.
+fn index_of(number: u32) -> Option<usize> {
+    usize::try_from(number).ok()?.checked_sub(1)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Decides whether an instance is well, and how long others wait for it.
+//! Decides for serial upgrades and operations whether an instance is ready, and how long others wait for it.
 //!
-//! An instance with a health check is well when that says so, one without when its setup time has passed. Others wait five
-//! polls and no longer. It only looks; what follows from it is decided by the operation that asks.
+//! An instance with a health check is ready when the check passes, one without when its setup time is over. Others wait for
+//! at most five polls or five setup times: poll 20 s and setup time 60 s give 300 s.
 
 use std::time::Duration;
 
@@ -9,90 +9,88 @@ use contract::report::PodFacts;
 use contract::state::HealthState;
 use contract::time::Timestamp;
 
-use super::{Bucket, Planning};
+use super::{Planning, PodStatus};
 
-/// Polls an instance gets to become well.
+/// Polls (or setup times) that others wait for an instance.
 const POLLS: u32 = 5;
 
-/// How an instance is, to those who wait for it.
+/// What other instances have to wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Condition {
-    /// It runs and is well.
+pub(super) enum InstanceReadiness {
     Ready,
-    /// It runs and is not well yet.
+    /// It runs and is not ready yet.
     Unready {
-        /// When it is to be looked at again even if nothing is reported.
-        look_at: Timestamp,
-        /// When nobody waits for it any longer.
+        /// When it may become ready without a further report.
+        recheck_at: Timestamp,
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
-    /// Its agent is at it, or the one it leaves is.
-    Busy,
-    /// It does not run, and what happens next may not help.
+    /// An agent is creating, starting or removing a pod of it.
+    InProgress,
+    /// It does not run, and may not recover.
     Down {
-        /// When nobody waits for it any longer.
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
-    /// It is not expected to run: it has no place, or is left as it is.
-    Idle,
+    /// It is not expected to run: it is unschedulable or left alone.
+    NotExpected,
     /// Its node does not answer.
-    Silent {
-        /// When nobody waits for it any longer.
+    Unreachable {
+        /// When others stop waiting for it.
         limit: Timestamp,
     },
 }
 
 impl Planning<'_> {
-    pub(super) fn condition(&self, index: usize) -> Condition {
-        let limit = self.turned_at(index) + self.patience(index);
-        match self.bucket(index) {
-            Bucket::Waiting | Bucket::Held => Condition::Idle,
-            Bucket::Leaving | Bucket::Pending => Condition::Busy,
-            Bucket::Ended | Bucket::Failed | Bucket::Missing => Condition::Down { limit },
-            Bucket::Lost | Bucket::Unheard => Condition::Silent { limit },
-            Bucket::Running => match self.seen(index) {
-                Some(seen) => self.running(index, seen),
-                None => Condition::Busy,
+    pub(super) fn readiness_of(&self, index: usize) -> InstanceReadiness {
+        let limit = self.waited_since(index) + self.ready_timeout(index);
+        match self.status(index) {
+            PodStatus::Unplaced | PodStatus::LeftAlone => InstanceReadiness::NotExpected,
+            PodStatus::Moving | PodStatus::Starting => InstanceReadiness::InProgress,
+            PodStatus::Exited | PodStatus::CreateFailed | PodStatus::Missing => InstanceReadiness::Down { limit },
+            PodStatus::NodeLost | PodStatus::Unreachable => InstanceReadiness::Unreachable { limit },
+            PodStatus::Running => match self.observed(index) {
+                Some(observed) => self.running(index, observed),
+                None => InstanceReadiness::InProgress,
             },
         }
     }
 
-    fn running(&self, index: usize, seen: &PodFacts) -> Condition {
+    fn running(&self, index: usize, observed: &PodFacts) -> InstanceReadiness {
         let since = self.plan.slots[index].since;
-        let started = self.started(index, seen);
-        let ready_at = match seen.health {
-            HealthState::Healthy => return Condition::Ready,
+        let started = self.started(index, observed);
+        let ready_at = match observed.health {
+            HealthState::Healthy => return InstanceReadiness::Ready,
             HealthState::None => Some(started + self.setup(index)),
             HealthState::Starting | HealthState::Unhealthy => None,
         };
         if ready_at.is_some_and(|at| at <= self.now) {
-            return Condition::Ready;
+            return InstanceReadiness::Ready;
         }
-        let limit = since.max(started) + self.patience(index);
-        Condition::Unready { look_at: ready_at.map_or(limit, |at| at.min(limit)), limit }
+        let limit = since.max(started) + self.ready_timeout(index);
+        InstanceReadiness::Unready { recheck_at: ready_at.map_or(limit, |at| at.min(limit)), limit }
     }
 
-    fn started(&self, index: usize, seen: &PodFacts) -> Timestamp {
-        let started = seen.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
-        // A node's clock may be ahead of ours.
+    fn started(&self, index: usize, observed: &PodFacts) -> Timestamp {
+        let started = observed.containers.iter().map(|container| container.started_at).max().unwrap_or_default();
+        // The node's clock may be ahead.
         if started > self.now { self.plan.slots[index].since } else { started }
     }
 
-    /// Until when an exit of an instance would be an early one; none when nothing is reported of it.
+    /// Until when an exit of the instance counts as early; none without a report.
     pub(super) fn early_until(&self, index: usize) -> Option<Timestamp> {
-        let started = self.started(index, self.seen(index)?);
-        // A node's clock may be behind ours.
-        Some(started.max(self.plan.slots[index].since) + self.facts.patience.early_exit)
+        let started = self.started(index, self.observed(index)?);
+        // The node's clock may be behind.
+        Some(started.max(self.plan.slots[index].since) + self.facts.timeouts.early_exit)
     }
 
-    /// Whether a health check found that the instance works.
     pub(super) fn is_healthy(&self, index: usize) -> bool {
-        self.seen(index).is_some_and(|seen| seen.health == HealthState::Healthy)
+        self.observed(index).is_some_and(|observed| observed.health == HealthState::Healthy)
     }
 
-    /// How long an instance has to become well.
-    pub(super) fn patience(&self, index: usize) -> Duration {
-        self.facts.patience.health_poll.max(self.setup(index)).saturating_mul(POLLS)
+    /// How long others wait for the instance.
+    pub(super) fn ready_timeout(&self, index: usize) -> Duration {
+        self.facts.timeouts.health_poll.max(self.setup(index)).saturating_mul(POLLS)
     }
 
     fn setup(&self, index: usize) -> Duration {

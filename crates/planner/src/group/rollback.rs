@@ -1,29 +1,38 @@
-//! Decides whether an upgrade without a strategy is rolled back.
+//! Rolls a serial upgrade back, or pauses it, when an instance proves that the new revision does not work.
 //!
-//! The first instance that shall run tries the new version. When it proves that the version does not work, or does not become
-//! well in time, the group gets one more version with the content of an earlier one. Instances that still run that content
-//! are left alone: their version counts as the present one. A rollback is never rolled back, and without a version to return
-//! to the upgrade pauses.
+//! The first running instance tries the new revision. If it fails, or is not ready in time, the group gets one more revision
+//! with the content of an earlier one: revision 3 fails, revision 4 has the content of 2, and instances that still run 2 are
+//! left alone. A rollback is never rolled back. Without an earlier revision, or when a later instance fails, the upgrade
+//! pauses.
+//!
+//! An instance fails when its node cannot pull the image, the engine refused two attempts to create or start it, or it exited
+//! twice with a non-zero code soon after its start. Being unhealthy or slow is no failure: it has five polls
+//! ([`super::readiness`]).
 
 use contract::command::Operation;
 use contract::notice::Incident;
 use contract::record::OperationRecord;
-use contract::report::{ContainerFacts, FetchState};
+use contract::report::{ContainerFacts, FetchState, PodFacts};
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use super::readiness::Condition;
-use super::{Bucket, Planning, Revision, number};
+use super::last_error::{failing_prefix, is_about_failing, is_planner_text};
+use super::readiness::InstanceReadiness;
+use super::{Planning, PodStatus, Revision, number};
 use crate::restart;
+use crate::rollout::controller::instances;
 
-/// The original's words.
+/// The original's text.
 const TERRIBLE: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
+
+/// Attempts that prove a failure.
+const ATTEMPTS: u32 = 2;
 
 impl Planning<'_> {
     pub(super) fn roll_back_if_bad(&mut self) {
         let Some(first) = self.on_trial() else { return };
-        // A single instance that runs and is only unhealthy stays, unless an earlier version completed.
-        let may_be_unproven = self.bucket(first) != Bucket::Running;
+        // A single instance that runs and is only unhealthy stays, unless an earlier revision completed.
+        let may_be_unproven = self.status(first) != PodStatus::Running;
         let earlier = self.earlier_version().or_else(|| self.newest_former().filter(|_| may_be_unproven));
         let Some(earlier) = earlier else { return };
         if let Some(why) = self.failure(first) {
@@ -33,37 +42,37 @@ impl Planning<'_> {
         }
     }
 
-    /// The completed version that a release returns to.
-    pub(super) fn way_back(&self) -> Option<u32> {
+    /// The last completed revision, if a rollback may return to it.
+    pub(super) fn completed_version(&self) -> Option<u32> {
         self.record.proven.filter(|proven| self.may_return() && self.record.former.contains_key(proven))
     }
 
-    /// The version that an upgrade without a strategy returns to: the one of the instances that it did not replace, or the
-    /// last completed one. Instances at versions 3, 2, 2 return to 2, completed or not, as in the original. A single instance
-    /// at version 3 returns to version 1 if that one completed and 2 did not.
+    /// The revision that a serial upgrade returns to: that of the instances that it has not replaced, or the last completed
+    /// one. Instances at revisions 3, 2, 2 return to 2, completed or not, as in the original. A single instance at revision 3
+    /// returns to revision 1 if that one completed and 2 did not.
     fn earlier_version(&self) -> Option<u32> {
         let untouched = self.outdated().last().map(|index| self.plan.slots[index].version);
-        let known = |version: &u32| self.may_return() && self.record.former.contains_key(version);
-        untouched.filter(known).or_else(|| self.way_back())
+        let failure_detail = |version: &u32| self.may_return() && self.record.former.contains_key(version);
+        untouched.filter(failure_detail).or_else(|| self.completed_version())
     }
 
-    /// The version before the present one, completed or not.
+    /// The revision before the present one, completed or not.
     fn newest_former(&self) -> Option<u32> {
         self.record.former.keys().next_back().copied().filter(|_| self.may_return())
     }
 
-    /// The present version neither completed nor is it a rollback.
+    /// The present revision has not completed and is no rollback.
     fn may_return(&self) -> bool {
         self.record.equals.is_empty() && self.record.proven != Some(self.record.spec.version)
     }
 
-    /// The first instance that shall run, while its node fetches the images of the new version for it, or while it has the new
-    /// version and no other that shall run has it.
+    /// The first running instance, while its node pulls the images of the new revision, or while no other running instance
+    /// has the new revision.
     pub(super) fn on_trial(&self) -> Option<usize> {
         let first = self.first()?;
         let slot = &self.plan.slots[first];
         if self.is_outdated(slot) {
-            return self.asked_for(slot).map(|_| first);
+            return self.fetch_request(slot).map(|_| first);
         }
         let next = self.outdated().find(|index| *index > first).unwrap_or(self.plan.slots.len());
         let mut followers = self.plan.slots.get(first + 1..next)?.iter();
@@ -72,7 +81,7 @@ impl Planning<'_> {
         (alone && upgraded).then_some(first)
     }
 
-    /// Whether the first instance had its time; wakes for when it has.
+    /// Whether the first instance has timed out; otherwise plans a wake-up for that time.
     fn is_overdue_on_trial(&mut self, first: usize) -> bool {
         let Some(limit) = self.limit_of_trial(first) else { return false };
         if self.now < limit {
@@ -83,31 +92,32 @@ impl Planning<'_> {
 
     fn limit_of_trial(&self, first: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[first];
-        // Pulling an image may take long: only the limit of the operation ends it.
+        // Pulling an image may take long: only the time limit of the operation ends it.
         let operation = |from: Timestamp| {
             let begun = self.record.operation.as_ref().map_or(from, |operation| operation.since);
-            begun.max(from) + self.facts.patience.operation
+            begun.max(from) + self.facts.timeouts.operation
         };
-        if let Some(fetching) = self.asked_for(slot).filter(|_| self.is_outdated(slot)) {
-            // With the image on its node it only lacks room, which says nothing about the version.
-            let is_here = self.said(self.seen(first)).is_some_and(|said| said.state == FetchState::Here);
+        if let Some(fetching) = self.fetch_request(slot).filter(|_| self.is_outdated(slot)) {
+            // The image is present and only resources are missing, which says nothing about the revision.
+            let is_here =
+                self.fetch_report(self.observed(first)).is_some_and(|report| report.state == FetchState::Here);
             return (!is_here).then(|| operation(fetching.since));
         }
-        match self.condition(first) {
-            Condition::Ready | Condition::Idle | Condition::Silent { .. } => None,
-            // A program that ended as its policy wants it has done its work.
-            Condition::Down { .. } if self.has_succeeded(first) => None,
-            Condition::Unready { limit, .. } | Condition::Down { limit } => Some(limit),
-            Condition::Busy if slot.leaves.is_some() => None,
-            Condition::Busy => Some(operation(self.turned_at(first))),
+        match self.readiness_of(first) {
+            InstanceReadiness::Ready | InstanceReadiness::NotExpected | InstanceReadiness::Unreachable { .. } => None,
+            // A program that exited as its policy expects has succeeded.
+            InstanceReadiness::Down { .. } if self.has_succeeded(first) => None,
+            InstanceReadiness::Unready { limit, .. } | InstanceReadiness::Down { limit } => Some(limit),
+            InstanceReadiness::InProgress if slot.leaves.is_some() => None,
+            InstanceReadiness::InProgress => Some(operation(self.waited_since(first))),
         }
     }
 
-    /// Every container of it that ended did so without an error, and nothing restarts it.
+    /// All its exited containers exited without an error, and the policy does not restart them.
     fn has_succeeded(&self, index: usize) -> bool {
         let policy = self.record.spec.restart_policy;
-        let Some(seen) = self.seen(index) else { return false };
-        let mut ended = seen.containers.iter().filter(|it| !it.running && it.finished_at.happened()).peekable();
+        let Some(observed) = self.observed(index) else { return false };
+        let mut ended = observed.containers.iter().filter(|it| !it.running && it.finished_at.happened()).peekable();
         let is_success = |it: &ContainerFacts| {
             it.exit_code == 0 && it.error.is_empty() && !restart::is_wanted(policy, it.exit_code, false)
         };
@@ -115,14 +125,14 @@ impl Planning<'_> {
     }
 
     fn roll_back(&mut self, first: usize, earlier: u32, why: String) {
-        self.take_back(earlier, why, number(first));
+        self.restore_version(earlier, why, number(first));
         let now = self.now;
         self.record.to_mut().operation = Some(OperationRecord::new(Operation::Upgrading, now));
         self.plan.slots.iter_mut().for_each(|slot| slot.fetching = None);
     }
 
-    /// The group gets one more version, with the content of an earlier one.
-    pub(super) fn take_back(&mut self, earlier: u32, why: String, instance: u32) {
+    /// Creates one more revision with the content of an earlier one.
+    pub(super) fn restore_version(&mut self, earlier: u32, why: String, instance: u32) {
         let need = self.revision(earlier).need;
         let now = self.now;
         let record = self.record.to_mut();
@@ -142,4 +152,105 @@ impl Planning<'_> {
         self.present = Revision::new(record.spec.pod.clone().into(), need);
         self.plan.incidents.push((instance, Incident::BadUpgrade { version: failed }));
     }
+
+    /// Why the present revision fails on an instance that the upgrade replaced or is about to replace.
+    pub(super) fn failure(&self, index: usize) -> Option<String> {
+        let slot = &self.plan.slots[index];
+        if slot.target == TargetState::Stop {
+            return None;
+        }
+        if self.is_outdated(slot) {
+            return self.pull_error(index).map(|error| format!("its image cannot be pulled: {error}"));
+        }
+        let observed = self.observed(index).filter(|_| slot.since.happened())?;
+        match self.status(index) {
+            PodStatus::CreateFailed if observed.image_is_hopeless => Some(observed.last_error.clone()),
+            PodStatus::CreateFailed => refused("created", self.attempts_to_create(index, observed), observed),
+            PodStatus::Exited => refused("started", observed.refusals, observed).or_else(|| self.early_exit(observed)),
+            PodStatus::Unplaced
+            | PodStatus::Moving
+            | PodStatus::Starting
+            | PodStatus::Running
+            | PodStatus::Missing
+            | PodStatus::NodeLost
+            | PodStatus::LeftAlone
+            | PodStatus::Unreachable => None,
+        }
+    }
+
+    /// Each counted attempt was on another node if there is one, because a single node may be at fault. While the old
+    /// container exists the instance stays on its node, and the attempts of its agent count.
+    fn attempts_to_create(&self, index: usize, observed: &PodFacts) -> u32 {
+        let slot = &self.plan.slots[index];
+        let is_new = !slot.retry_at.happened();
+        if self.has_predecessor(index) { observed.refusals } else { slot.failures.saturating_add(u32::from(is_new)) }
+    }
+
+    /// A container that exited with an error soon after its start, for the second time or without being restarted. Reports do
+    /// not contain the length of earlier runs: they count as equally short.
+    fn early_exit(&self, observed: &PodFacts) -> Option<String> {
+        let limit = self.facts.timeouts.early_exit;
+        let is_early = |it: &&ContainerFacts| {
+            let has_failed = !it.running && it.finished_at.happened() && it.exit_code != 0;
+            has_failed && it.finished_at.since(it.started_at) < limit
+        };
+        let exited = observed.containers.iter().find(is_early)?;
+        let policy = self.record.spec.restart_policy;
+        let is_final =
+            observed.is_crash_looping || !restart::is_wanted(policy, exited.exit_code, !exited.error.is_empty());
+        let times = observed.restarts.saturating_add(1);
+        let repeated = if times > 1 { format!(", {times} times") } else { String::new() };
+        let text = format!("it exited with code {} within {} s of its start", exited.exit_code, limit.as_secs());
+        let last_line = exited.last_exit.as_ref().map(|exit| exit.last_line.as_str()).filter(|line| !line.is_empty());
+        let last_line = last_line.map(|line| format!("; its last line: {line}")).unwrap_or_default();
+        (times >= ATTEMPTS || is_final).then(|| format!("{text}{repeated}{last_line}"))
+    }
+
+    /// A failing instance pauses the upgrade and releases its lock: the remaining instances keep the old revision, and the
+    /// group's last error says why. The upgrade continues by itself once the instance works.
+    pub(super) fn pause_if_failing(&mut self) {
+        // Without an earlier revision there is no upgrade, and with the present one completed it is over.
+        if self.record.former.is_empty() || self.record.proven == Some(self.record.spec.version) {
+            return;
+        }
+        let failing = (0..self.plan.slots.len()).find_map(|index| Some((index, self.failure(index)?)));
+        let Some((index, why)) = failing else { return self.forget_failure() };
+        self.paused_at = Some(index);
+        if self.is_outdated(&self.plan.slots[index]) {
+            return self.note_stuck(index, &why);
+        }
+        let (start, last_error) = (failing_prefix(index), &self.record.last_error);
+        // The number of attempts grows; the first text is kept.
+        if last_error.starts_with(&start) || !is_planner_text(last_error) {
+            return;
+        }
+        let kept: Vec<u32> = self.outdated().map(number).collect();
+        let kept = match kept.as_slice() {
+            [] => String::new(),
+            [_] => format!("; the upgrade is paused and {} is not replaced", instances(&kept)),
+            [_, _, ..] => format!("; the upgrade is paused and {} are not replaced", instances(&kept)),
+        };
+        let version = self.record.spec.version;
+        self.record.to_mut().last_error = format!("{start} in version {version}: {why}{kept}");
+    }
+
+    /// The failed instance works again.
+    fn forget_failure(&mut self) {
+        if is_about_failing(&self.record.last_error) && self.upgraded().into_iter().all(|index| self.is_done(index)) {
+            self.record.to_mut().last_error.clear();
+        }
+    }
+
+    /// The running instances with the present revision.
+    pub(super) fn upgraded(&self) -> Vec<usize> {
+        let (present, slots) = (self.record.spec.version, self.plan.slots.iter().enumerate());
+        let upgraded = slots.filter(|(_, slot)| slot.version == present && slot.target == TargetState::Run);
+        upgraded.map(|(index, _)| index).collect()
+    }
+}
+
+fn refused(what: &str, attempts: u32, observed: &PodFacts) -> Option<String> {
+    let error = Some(observed.last_error.as_str()).filter(|error| !error.is_empty());
+    let error = error.map(|error| format!(": {error}")).unwrap_or_default();
+    (attempts >= ATTEMPTS).then(|| format!("it could not be {what}, {attempts} times{error}"))
 }

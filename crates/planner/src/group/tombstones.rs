@@ -1,17 +1,17 @@
-//! Remembers removed stateful instances until their node confirms that they are gone.
+//! Remembers removed stateful instances until their node confirms the removal.
 //!
-//! A stateful instance that is removed, by scale-in or with its group, leaves a tombstone: a slot without a pod that names the node. Its number is
-//! taken by the next scale-out only as an instance that leaves that node, so no second copy starts while the first one may
-//! still run. The tombstone goes when the node reports nothing of the instance, or when an operator removes the node from the
-//! cluster. Groups with a strategy keep such slots among their numbers (`rollout::performing`); here are those without.
+//! A removed stateful instance leaves a tombstone: a slot without a pod that names the node. A scale-up that uses its number
+//! again treats the new instance as moving away from that node, so no second copy starts while the first one may still run.
+//! The tombstone goes when the node no longer reports the instance, or when an operator removes the node from the cluster.
+//! Groups with a strategy keep tombstones among their slots (`rollout::apply`); this file handles the others.
 
 use contract::record::{Filling, Slot};
 
 use super::Planning;
 
 impl Planning<'_> {
-    /// Makes tombstones of the instances from `first` on, which are removed.
-    pub(super) fn bury(&mut self, first: usize) {
+    /// Creates tombstones for the removed instances from index `first` on.
+    pub(super) fn make_tombstones(&mut self, first: usize) {
         let removed = self.facts.slots.iter().enumerate().skip(first);
         self.tombstones = trimmed(removed.map(|(index, slot)| self.tombstone(index, slot)));
     }
@@ -25,20 +25,20 @@ impl Planning<'_> {
     }
 }
 
-/// The tombstone of an instance; none when it has no data on any node.
+/// The tombstone of an instance; none if it has no data on any node.
 pub fn of(slot: &Slot, is_stateful: impl Fn(u32) -> bool) -> Option<Slot> {
     let is_pod = slot.filling == Filling::Pod;
     let pods = std::iter::once(slot).chain(slot.next.as_deref());
     let mut with_data = pods.filter(|pod| !is_pod || is_stateful(pod.version));
-    // The node with the data: the one that the pod still leaves, or the one that it is on.
+    // The node with the data: the one that the pod is leaving, or the one that it is on.
     let (node, pod) = with_data.find_map(|pod| Some((pod.leaves.as_ref().or(pod.node.as_ref())?, pod)))?;
-    // The next pod of that number gets a name of its own.
+    // The next pod of that number gets a new name.
     let drift = pod.drift + u32::from(pod.node.is_some() && pod.leaves.is_none());
     let (version, leaves) = (pod.version, Some(node.clone()));
     Some(Slot { filling: Filling::Nothing, version, drift, leaves, ..Slot::default() })
 }
 
-/// The slots of these tombstones: numbers without one are free, and those at the end are left out.
+/// The slots of these tombstones; numbers without a tombstone are free, trailing ones are dropped.
 pub fn trimmed(tombstones: impl Iterator<Item = Option<Slot>>) -> Vec<Slot> {
     let free = Slot { filling: Filling::Nothing, ..Slot::default() };
     let mut slots: Vec<Slot> = tombstones.map(|tombstone| tombstone.unwrap_or_else(|| free.clone())).collect();

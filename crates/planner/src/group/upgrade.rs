@@ -1,8 +1,9 @@
-//! Decides what happens to the next instance of a group that is being upgraded.
+//! Upgrades a group without a strategy: one instance after another, from the lowest number.
 //!
-//! One instance at a time, from the lowest number, and only when the one before it is done. An instance that does not run is
-//! not done: the original continued and could take a whole group down, here the upgrade waits. Progress is in the slots'
-//! versions, so a new leader, and a plan without the lock, continue where it stopped.
+//! The next instance follows when the previous one is ready. An instance that does not run is not ready: the original
+//! continued and could take a whole group down, here the upgrade waits. The progress is in the revisions of the slots, so a
+//! new leader, or a plan without the lock, continues where the upgrade stopped: revisions 2, 1, 1 mean that instance 2 is
+//! next.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,18 +15,18 @@ use contract::rollout::StrategyType;
 use contract::state::TargetState;
 use contract::time::Timestamp;
 
-use super::readiness::Condition;
-use super::rooms::{Ask, Extra};
-use super::saying::{may_be_replaced, stuck_at};
-use super::{Bucket, Planning, forget_pod};
-use crate::placement::Wish;
+use super::last_error::{is_planner_text, stuck_prefix};
+use super::readiness::InstanceReadiness;
+use super::reservations::{ExtraConstraint, PlacementRequest};
+use super::{Planning, PodStatus, forget_pod};
+use crate::placement::NodePreference;
 
 impl Planning<'_> {
     pub(super) fn upgrade(&mut self) {
         self.roll_back_if_bad();
         self.pause_if_failing();
         let outdated: Vec<usize> = self.outdated().collect();
-        let waits_for = outdated.first().and_then(|first| self.last_under_way(first + 1));
+        let waits_for = outdated.first().and_then(|first| self.last_unfinished(first + 1));
         let mut looked_at = 0;
         for index in outdated {
             if self.paused_at.is_some_and(|failing| failing < index) {
@@ -34,8 +35,8 @@ impl Planning<'_> {
             let alone = waits_for.is_none_or(|last| last <= index);
             let may = alone && !(looked_at..index).any(|lower| self.is_coming(lower)) && self.is_next(index);
             looked_at = index;
-            // Nothing is concluded from silence: the old container runs until its node answers or is lost.
-            if !may || self.bucket(index) == Bucket::Unheard || self.pulls_first(index) || !self.renew(index) {
+            // A silent node proves nothing: the old container runs until the node answers or is lost.
+            if !may || self.status(index) == PodStatus::Unreachable || self.pulls_first(index) || !self.renew(index) {
                 return;
             }
             if self.plan.slots[index].target == TargetState::Run {
@@ -44,7 +45,7 @@ impl Planning<'_> {
         }
     }
 
-    /// The slots that neither run the present version nor one that counts as it.
+    /// The instances that run neither the present revision nor one with the same content.
     pub(super) fn outdated(&self) -> impl Iterator<Item = usize> + '_ {
         let slots = self.plan.slots.iter().enumerate();
         slots.filter(|(_, slot)| self.is_outdated(slot)).map(|(index, _)| index)
@@ -54,69 +55,75 @@ impl Planning<'_> {
         slot.version != self.record.spec.version && !self.record.equals.contains(&slot.version)
     }
 
-    /// The first instance that shall run: the one that tries a version out for the others.
+    /// The first running instance: it tries a revision for the others.
     pub(super) fn first(&self) -> Option<usize> {
         self.plan.slots.iter().position(|slot| slot.target == TargetState::Run)
     }
 
-    /// Whether the instance before it is done; those that shall not run are passed over.
+    /// Whether the previous running instance is done; stopped ones are skipped.
     fn is_next(&mut self, index: usize) -> bool {
         let before = self.plan.slots[..index].iter().rposition(|slot| slot.target == TargetState::Run);
         before.is_none_or(|before| self.is_done(before))
     }
 
-    /// The highest instance from there on that the patch before this one took down and that is not up yet; it is waited for
-    /// as long as that upgrade would have. Wakes for when that is over.
-    fn last_under_way(&mut self, from: usize) -> Option<usize> {
+    /// The highest instance from there on that the previous patch took down and that is not up yet. The upgrade waits for it
+    /// as long as the previous one would have; plans a wake-up for that time.
+    fn last_unfinished(&mut self, from: usize) -> Option<usize> {
         let last = (from..self.plan.slots.len()).rev().find(|index| self.comes_up_until(*index).is_some())?;
         let until = self.comes_up_until(last)?;
         self.wake(until);
         Some(last)
     }
 
-    /// Until when an instance that was taken down is waited for; none when it is up.
+    /// Until when others wait for an instance that was taken down; none if it is up.
     pub(super) fn comes_up_until(&self, index: usize) -> Option<Timestamp> {
         let slot = &self.plan.slots[index];
-        let until = self.turned_at(index) + self.patience(index);
+        let until = self.waited_since(index) + self.ready_timeout(index);
         if slot.target == TargetState::Stop || !slot.since.happened() || self.now >= until {
             return None;
         }
-        match self.condition(index) {
-            // What it is to be restarted from does not count as up.
-            Condition::Ready if !self.has_restarted(index) => Some(until),
-            Condition::Ready | Condition::Idle => None,
-            Condition::Busy | Condition::Down { .. } | Condition::Silent { .. } => Some(until),
-            // It had its time from when it started, whenever that it was turned to is known to be stored.
-            Condition::Unready { limit, .. } if self.now >= limit => None,
-            Condition::Unready { look_at, .. } => Some(look_at.min(until)),
+        match self.readiness_of(index) {
+            // A pod that is about to be restarted does not count as up.
+            InstanceReadiness::Ready if !self.has_restarted(index) => Some(until),
+            InstanceReadiness::Ready | InstanceReadiness::NotExpected => None,
+            InstanceReadiness::InProgress | InstanceReadiness::Down { .. } | InstanceReadiness::Unreachable { .. } => {
+                Some(until)
+            }
+            // Its time starts with the container, not with the commit of the decision.
+            InstanceReadiness::Unready { limit, .. } if self.now >= limit => None,
+            InstanceReadiness::Unready { recheck_at, .. } => Some(recheck_at.min(until)),
         }
     }
 
-    /// Whether an instance that shall run is being made or has no place: whoever it is, no other is taken down meanwhile.
+    /// Whether a running instance is being created or is unschedulable: meanwhile no other instance is taken down.
     fn is_coming(&self, index: usize) -> bool {
-        let comes = matches!(self.bucket(index), Bucket::Pending | Bucket::Leaving | Bucket::Waiting);
+        let comes = matches!(self.status(index), PodStatus::Starting | PodStatus::Moving | PodStatus::Unplaced);
         comes && self.plan.slots[index].target == TargetState::Run
     }
 
-    /// Whether the upgrade may continue after this instance, which shall run; wakes for when that changes by itself.
+    /// Whether the upgrade may continue after this running instance; otherwise plans a wake-up for when that changes by
+    /// itself.
     pub(super) fn is_done(&mut self, index: usize) -> bool {
         let tries = self.first() == Some(index) && self.plan.slots[index].version == self.record.spec.version;
-        match self.condition(index) {
-            Condition::Ready => {
+        match self.readiness_of(index) {
+            InstanceReadiness::Ready => {
                 let until = self.early_until(index).filter(|until| *until > self.now && !self.is_healthy(index));
                 until.into_iter().for_each(|until| self.wake(until));
                 until.is_none()
             }
-            Condition::Unready { limit, .. } if self.now >= limit => !tries,
-            Condition::Unready { look_at, .. } => {
-                self.wake(look_at);
+            InstanceReadiness::Unready { limit, .. } if self.now >= limit => !tries,
+            InstanceReadiness::Unready { recheck_at, .. } => {
+                self.wake(recheck_at);
                 false
             }
-            Condition::Busy | Condition::Down { .. } | Condition::Idle | Condition::Silent { .. } => false,
+            InstanceReadiness::InProgress
+            | InstanceReadiness::Down { .. }
+            | InstanceReadiness::NotExpected
+            | InstanceReadiness::Unreachable { .. } => false,
         }
     }
 
-    /// Gives one instance the present version; false when there is no place for it.
+    /// Gives one instance the present revision; false if it is unschedulable.
     pub(super) fn renew(&mut self, index: usize) -> bool {
         let (old, version) = (self.plan.slots[index].node.clone(), self.plan.slots[index].version);
         let Some(old) = old else {
@@ -124,29 +131,29 @@ impl Planning<'_> {
             return true;
         };
         let (before, after) = (self.revision(version).clone(), self.present.clone());
-        // Who is still leaving another node has no data on this one yet.
+        // A pod that has not left its old node yet has no data on this one.
         let has_data = before.pod.is_stateful() && self.plan.slots[index].leaves.is_none();
         let pinned = has_data && after.pod.is_stateful();
         let (wish, extra) = if pinned {
-            (Wish { pin: Some(&old), ..Wish::default() }, Extra::Pinned)
+            (NodePreference { pin: Some(&old), ..NodePreference::default() }, ExtraConstraint::Pinned)
         } else {
-            (Wish { prefer: Some(&old), ..Wish::default() }, Extra::Nothing)
+            (NodePreference { prefer: Some(&old), ..NodePreference::default() }, ExtraConstraint::None)
         };
-        self.rooms.release(&old, before.need);
-        self.rooms.uncount(&old);
-        let within = self.within(&self.plan.slots[index]);
-        let ask = Ask { version: self.record.spec.version, extra, within };
-        match self.rooms.place(&ask, &after, wish) {
+        self.reservations.release(&old, before.need);
+        self.reservations.uncount(&old);
+        let unit_constraint = self.unit_constraint(&self.plan.slots[index]);
+        let request = PlacementRequest { version: self.record.spec.version, extra, unit_constraint };
+        match self.reservations.place(&request, &after, wish) {
             Ok(node) => {
                 self.take_version(index);
-                self.go_to(index, node);
+                self.move_to(index, node);
                 self.leave_first(index, old);
                 true
             }
             Err(unplaceable) => {
-                self.rooms.keep(&old, before.need);
+                self.reservations.keep(&old, before.need);
                 self.plan.waiting = true;
-                self.stuck(index, &unplaceable.sentence());
+                self.note_stuck(index, &unplaceable.sentence());
                 self.unschedulable.insert(index, Arc::clone(&unplaceable));
                 self.plan.unplaced = Some(unplaceable);
                 false
@@ -154,7 +161,7 @@ impl Planning<'_> {
         }
     }
 
-    /// With a pause between the two, nothing of the new pod is ordered while something of the old one is there.
+    /// With a pause, the new pod is ordered only after the old one is gone.
     fn leave_first(&mut self, index: usize, old: NodeName) {
         let is_there = !self.is_lost(&old) && self.plan.slots[index].target == TargetState::Run;
         if self.pause() > Duration::ZERO && is_there {
@@ -162,7 +169,7 @@ impl Planning<'_> {
         }
     }
 
-    /// Whether an instance that left pauses before it comes: from when its node let go of it, not during a drift.
+    /// Whether an instance whose old pod is gone waits for the upgrade pause. Moves do not pause.
     pub(super) fn is_pausing(&mut self, index: usize) -> bool {
         let is_drift = self.record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Drifting);
         let (pause, now) = (self.pause(), self.now);
@@ -180,7 +187,7 @@ impl Planning<'_> {
         now < until
     }
 
-    /// Seconds between the end of an old pod and the start of the new one; only a serial upgrade has them.
+    /// The pause between the old pod and the new one; only serial upgrades have it.
     fn pause(&self) -> Duration {
         let strategy = self.record.spec.strategy.as_ref().filter(|strategy| strategy.kind == StrategyType::Serial);
         Duration::from_secs(strategy.and_then(|it| u64::try_from(it.upgrade_pause).ok()).unwrap_or(0))
@@ -188,7 +195,7 @@ impl Planning<'_> {
 
     pub(super) fn take_version(&mut self, index: usize) {
         let version = self.record.spec.version;
-        if self.record.last_error.starts_with(&stuck_at(index)) {
+        if self.record.last_error.starts_with(&stuck_prefix(index)) {
             self.record.to_mut().last_error.clear();
         }
         self.touched.insert(index);
@@ -203,27 +210,28 @@ impl Planning<'_> {
         forget_pod(slot);
     }
 
-    /// Sends an instance to a node, to start there once the one it leaves has let go of it. Who is already leaving a node was
-    /// never ordered anywhere else.
-    pub(super) fn go_to(&mut self, index: usize, node: NodeName) {
+    /// Orders an instance on another node; it starts there once its old node has removed it. An instance that is already
+    /// moving was never ordered on its present node.
+    pub(super) fn move_to(&mut self, index: usize, node: NodeName) {
         let slot = &self.plan.slots[index];
         let left = slot.node.clone().filter(|old| *old != node && slot.leaves.is_none());
         let left = left.filter(|old| !self.is_lost(old));
         let slot = &mut self.plan.slots[index];
         slot.leaves = slot.leaves.take().or(left);
         slot.node = Some(node);
-        if self.waits_in_vain(index) {
+        if self.skips_old_node(index) {
             self.plan.slots[index].leaves = None;
         }
     }
 
-    /// The instance keeps its version, and the group says so, unless it has to say what became of a command: the instance says it too.
-    pub(super) fn stuck(&mut self, index: usize, sentence: &str) {
+    /// The instance keeps its revision. The instance shows why, and so does the group unless its last error is the outcome of
+    /// a command.
+    pub(super) fn note_stuck(&mut self, index: usize, sentence: &str) {
         let version = self.record.spec.version;
         self.stuck.insert(index, format!("it is not upgraded to version {version}: {sentence}"));
         // The reasons change with every byte of free memory; the first ones are kept.
-        let (start, said) = (stuck_at(index), &self.record.last_error);
-        if !said.starts_with(&start) && may_be_replaced(said) {
+        let (start, last_error) = (stuck_prefix(index), &self.record.last_error);
+        if !last_error.starts_with(&start) && is_planner_text(last_error) {
             self.record.to_mut().last_error = format!("{start} to version {version}: {sentence}");
         }
     }

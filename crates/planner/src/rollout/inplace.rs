@@ -39,20 +39,20 @@ pub struct Difference {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum UpdateMethod {
+pub enum UpdateDecision {
     InPlace,
     Recreate,
     Reject,
 }
 
-pub fn update_method(policy: Policy, difference: &Difference) -> UpdateMethod {
+pub fn decide_update(policy: Policy, difference: &Difference) -> UpdateDecision {
     let is_possible =
         !difference.removes_containers && difference.changes.iter().all(|change| is_eligible(change, difference));
     match policy {
-        Policy::ReCreate => UpdateMethod::Recreate,
-        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => UpdateMethod::InPlace,
-        Policy::InPlaceIfPossible => UpdateMethod::Recreate,
-        Policy::InPlaceOnly => UpdateMethod::Reject,
+        Policy::ReCreate => UpdateDecision::Recreate,
+        Policy::InPlaceIfPossible | Policy::InPlaceOnly if is_possible => UpdateDecision::InPlace,
+        Policy::InPlaceIfPossible => UpdateDecision::Recreate,
+        Policy::InPlaceOnly => UpdateDecision::Reject,
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
     }
 
     fn possible(difference: &Difference) -> bool {
-        update_method(Policy::InPlaceOnly, difference) == UpdateMethod::InPlace
+        decide_update(Policy::InPlaceOnly, difference) == UpdateDecision::InPlace
     }
 
     #[test]
@@ -133,9 +133,9 @@ mod tests {
     fn the_policy_decides_what_happens_when_it_cannot_be_done() {
         let (image, volume) =
             (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
-        let verdicts = |policy| [update_method(policy, &image), update_method(policy, &volume)];
-        assert_eq!(verdicts(Policy::ReCreate), [UpdateMethod::Recreate, UpdateMethod::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateMethod::InPlace, UpdateMethod::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateMethod::InPlace, UpdateMethod::Reject]);
+        let verdicts = |policy| [decide_update(policy, &image), decide_update(policy, &volume)];
+        assert_eq!(verdicts(Policy::ReCreate), [UpdateDecision::Recreate, UpdateDecision::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateDecision::InPlace, UpdateDecision::Recreate]);
+        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateDecision::InPlace, UpdateDecision::Reject]);
     }
 }

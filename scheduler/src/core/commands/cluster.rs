@@ -7,7 +7,7 @@
 use contract::command::Refusal;
 use contract::keys;
 use contract::switches::{Constraint, ConstraintsRecord, EngineRecord};
-use planner::expression::{Expression, Kind};
+use planner::expression::{Expression, ExpressionKind};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events;
@@ -95,7 +95,7 @@ pub(in crate::core) fn set_constraint(leading: &mut Leading<'_>, constraint: Con
         return Err(Refusal::Limit { what: "a constraint's text".to_owned(), limit: LONGEST_TEXT as u64 });
     }
     // What cannot be read is met by no node: it would end all placement.
-    if let Kind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
+    if let ExpressionKind::Unreadable(reason) = Expression::parse(&constraint.expression()).kind() {
         return Err(Refusal::Malformed { reason: format!("constraint: {reason}") });
     }
     let known = leading.state.constraints.contains_key(&constraint.kind);

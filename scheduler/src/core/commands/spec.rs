@@ -9,7 +9,7 @@ use contract::command::{Operation, Refusal};
 use contract::name::GroupName;
 use contract::record::{GroupRecord, OperationRecord, RevisionOutcome, RevisionRecord, Slot};
 use contract::spec::PodSpec;
-use planner::group::inplace::{Way, update_way};
+use planner::group::{UpdateMethod, update_method};
 use planner::placement::Need;
 use planner::{capacity, ports};
 
@@ -133,7 +133,9 @@ impl Admission<'_> {
         if next.spec.has_strategy() {
             next.spec.validate().map_err(|flaws| malformed(&flaws))?;
         }
-        if let Way::Refused { fields } = update_way(next.spec.update_policy, &group.record.spec.pod, &next.spec.pod) {
+        if let UpdateMethod::Refused { fields } =
+            update_method(next.spec.update_policy, &group.record.spec.pod, &next.spec.pod)
+        {
             let fields = fields.join(", ");
             let reason = format!(
                 "UpdatePolicy InPlaceOnly does not allow a change of {fields}; with InPlaceIfPossible other pods would take over"

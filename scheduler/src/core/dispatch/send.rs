@@ -102,8 +102,8 @@ impl Leading<'_> {
     }
 
     /// The node refused its order: it has `have`, of a foreign store or of a later state of this one.
-    pub(in crate::core) fn foreign_store(&mut self, node: &NodeName, have: Fence, again_at: Timestamp) {
-        self.lead.timers.set(Timer::Order(node.clone()), Some(again_at));
+    pub(in crate::core) fn foreign_store(&mut self, node: &NodeName, have: Fence, recheck_at: Timestamp) {
+        self.lead.timers.set(Timer::Order(node.clone()), Some(recheck_at));
         if !self.state.foreign_store.insert(node.clone()) {
             return;
         }

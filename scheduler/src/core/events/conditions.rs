@@ -19,7 +19,7 @@ use contract::report::{EngineState, PodFacts, Report};
 use contract::spec::PodSpec;
 use contract::state::{HealthState, TargetState};
 use contract::time::Timestamp;
-use planner::notices::{self, Happening};
+use planner::notices::{self, Occurrence};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::io::Effect;
@@ -185,7 +185,7 @@ fn state_of(leading: &Leading<'_>, key: &ConditionKey, seen_at: Timestamp) -> Co
                 }
                 let facts = leading.reports.pod(node, &pod);
                 let due = facts.and_then(|facts| {
-                    notices::statuses(*condition, facts, spec, leading.settings.health_poll, seen_at)
+                    notices::reportable_at(*condition, facts, spec, leading.settings.health_poll, seen_at)
                 });
                 due.map_or(ConditionState::Absent, ConditionState::Due)
             });
@@ -213,14 +213,14 @@ pub(in crate::core) fn check(leading: &mut Leading<'_>, key: ConditionKey) {
             condition
         }
     };
-    let again_at = |reported_at: Timestamp| reported_at + leading.settings.tell_again_after;
+    let recheck_at = |reported_at: Timestamp| reported_at + leading.settings.tell_again_after;
     if condition.phase == ReportPhase::Unreported
-        || condition.reported_at.is_none_or(|reported_at| leading.now >= again_at(reported_at))
+        || condition.reported_at.is_none_or(|reported_at| leading.now >= recheck_at(reported_at))
     {
         report_condition(leading, &key);
         condition = Tracked { reported_at: Some(leading.now), phase: ReportPhase::Reported, ..condition };
     }
-    let next = again_at(condition.reported_at.unwrap_or(leading.now));
+    let next = recheck_at(condition.reported_at.unwrap_or(leading.now));
     keep(leading, key, condition, next);
 }
 
@@ -256,13 +256,13 @@ fn report_condition(leading: &mut Leading<'_>, key: &ConditionKey) {
     match key {
         ConditionKey::Instance(group, instance, condition) => {
             let statuses = |(_, facts, spec): &(&NodeName, &PodFacts, &PodSpec)| {
-                notices::statuses(*condition, facts, spec, leading.settings.health_poll, leading.now).is_some()
+                notices::reportable_at(*condition, facts, spec, leading.settings.health_poll, leading.now).is_some()
             };
             let Some((node, facts, _)) = facts_of(leading, group, *instance).find(statuses) else { return };
-            let at = notices::stood_at(*condition, facts, leading.now);
+            let at = notices::notice_time(*condition, facts, leading.now);
             let pod = PodId { group: group.clone(), instance: *instance, version: 0, drift: 0 };
             let effects =
-                incident::of_instance(leading, &pod, Some(node), Happening { incident: condition.incident(), at });
+                incident::of_instance(leading, &pod, Some(node), Occurrence { incident: condition.incident(), at });
             leading.state.histories.report((group, *instance, *condition), Some(leading.now));
             let page = (group.clone(), page_of(*instance));
             leading.lead.conditions.unsent.entry(page).or_default().extend(effects);

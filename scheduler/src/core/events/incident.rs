@@ -11,7 +11,7 @@ use contract::notice::{Incident, NoticeBody};
 use contract::pod_id::PodId;
 use contract::report::PodFacts;
 use planner::group::GroupPlan;
-use planner::notices::{self, Happening};
+use planner::notices::{self, Occurrence};
 
 use crate::core::io::Effect;
 use crate::core::leader::Leading;
@@ -30,7 +30,7 @@ pub(in crate::core) fn note_happenings(leading: &mut Leading<'_>, node: &NodeNam
     let mut effects = Vec::new();
     for change in changes {
         let (Some(before), Some(after)) = (&change.before, &change.after) else { continue };
-        for happening in notices::between(before, after) {
+        for happening in notices::incidents_between(before, after) {
             effects.extend(of_instance(leading, &change.pod, Some(node), happening));
         }
     }
@@ -88,7 +88,7 @@ pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupNam
         let pod = PodId { group: name.clone(), instance: *instance, version: 0, drift: 0 };
         let index = usize::try_from(instance.saturating_sub(1)).unwrap_or(usize::MAX);
         let node = group.slots().get(index).and_then(|slot| slot.node.as_ref());
-        events.extend(of_instance(leading, &pod, node, Happening { incident: *incident, at: leading.now }));
+        events.extend(of_instance(leading, &pod, node, Occurrence { incident: *incident, at: leading.now }));
         if let Incident::BadUpgrade { version } = incident {
             let why = plan.record.as_ref().map(|record| record.last_error.as_str()).unwrap_or_default();
             let message = format!("version {version} did not work and was rolled back: {why}");
@@ -113,7 +113,7 @@ pub(in crate::core) fn of_instance(
     leading: &Leading<'_>,
     pod: &PodId,
     node: Option<&NodeName>,
-    happening: Happening,
+    happening: Occurrence,
 ) -> Vec<Effect> {
     let group = leading.state.groups.get(&pod.group).filter(|group| pod.instance > 0 && !group.is_orphan());
     let Some(group) = group else { return Vec::new() };

@@ -12,7 +12,7 @@ use contract::keys;
 use contract::name::{GroupName, NodeName};
 use contract::pod_id::PodId;
 use contract::time::Timestamp;
-use planner::history::{self, Sighting};
+use planner::history::{self, Transition};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::io::Write;
@@ -128,7 +128,7 @@ impl Histories {
 
 impl State {
     /// Takes sightings of a pod in, if its group is known.
-    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Sighting]) {
+    fn note(&mut self, node: &NodeName, pod: &PodId, sightings: &[Transition]) {
         let Some(group) = self.groups.get(&pod.group) else { return };
         let version = group.version_of(pod);
         for sighting in sightings {
@@ -139,7 +139,7 @@ impl State {
     /// Folds the starts and stops in changed pods.
     pub(in crate::core) fn note_reported_history(&mut self, node: &NodeName, changes: &[PodChange]) {
         for (change, after) in changes.iter().filter_map(|change| Some((change, change.after.as_ref()?))) {
-            self.note(node, &change.pod, &history::told(after));
+            self.note(node, &change.pod, &history::reported(after));
         }
     }
 
@@ -161,7 +161,7 @@ impl State {
     }
 }
 
-fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> Event {
+fn event(group: &Group, version: u32, node: &NodeName, sighting: &Transition) -> Event {
     let index = usize::try_from(sighting.container).unwrap_or(usize::MAX);
     let container = group.pod(version).and_then(|pod| pod.containers.get(index));
     let image = container.map_or("", |container| container.image.as_str());
@@ -187,7 +187,7 @@ pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, 
 pub(in crate::core) fn note_all_history(leading: &mut Leading<'_>) {
     for (node, report) in leading.reports.all() {
         for (pod, facts) in &report.pods {
-            leading.state.note(node, pod, &history::told(facts));
+            leading.state.note(node, pod, &history::reported(facts));
         }
     }
     schedule_store(leading);

@@ -12,7 +12,7 @@ use contract::query::Liveness;
 use contract::record::NodeRecord;
 use contract::report::{EngineState, ReportMessage};
 use contract::time::Timestamp;
-use planner::liveness::{self, Hearing, Judgement, Limits};
+use planner::liveness::{self, Heartbeats, LivenessCheck, LivenessTimeouts};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::events::conditions::ConditionKey;
@@ -126,7 +126,7 @@ impl Leading<'_> {
     /// Judges whether a node is alive and does what follows when that changed.
     pub(in crate::core) fn judge_node(&mut self, node: &NodeName) {
         let judgement = self.judgement(node);
-        match judgement.again_at {
+        match judgement.recheck_at {
             // Every report moves the deadline. Moving the timer each time is expensive, so it fires early and finds the new
             // deadline.
             Some(at) => self.lead.timers.set_earlier(Timer::Node(node.clone()), at),
@@ -181,9 +181,9 @@ impl Leading<'_> {
         self.emit(message.map(|message| events::of_node(node, message, self.now)).into_iter().collect());
     }
 
-    fn judgement(&self, node: &NodeName) -> Judgement {
+    fn judgement(&self, node: &NodeName) -> LivenessCheck {
         let settings = self.settings;
-        let mut limits = Limits {
+        let mut limits = LivenessTimeouts {
             suspect_after: settings.suspect_after,
             lost_after: settings.lost_after,
             grace: settings.failover_grace,
@@ -191,30 +191,31 @@ impl Leading<'_> {
         let heard_at = self.reports.get(node).and_then(|observed| observed.heard_at);
         let found_lost = self.state.records.get(node).is_some_and(|record| record.lost);
         let (listening_since, deaf_until) = (self.lead.listening_since, self.reports.deaf_until);
-        let hearing = Hearing { heard_at, found_lost, listening_since, deaf_until };
+        let hearing =
+            Heartbeats { last_report: heard_at, was_lost: found_lost, listening_since, blind_until: deaf_until };
         if self.has_mutant(Mutant::NoFailoverGrace) {
             limits.grace = Duration::ZERO;
             let deaf_until = Timestamp::NEVER;
-            let hearing = Hearing { found_lost: found_lost || heard_at.is_none(), deaf_until, ..hearing };
-            return liveness::judge(hearing, &limits, self.now);
+            let hearing = Heartbeats { was_lost: found_lost || heard_at.is_none(), blind_until: deaf_until, ..hearing };
+            return liveness::check(hearing, &limits, self.now);
         }
-        let judgement = liveness::judge(hearing, &limits, self.now);
+        let judgement = liveness::check(hearing, &limits, self.now);
         let deaf = self.now.since(self.lead.last_heard_at) >= settings.suspect_after;
         let was_lost = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
         let has_told = self.reports.get(node).is_some_and(|observed| observed.report.is_some());
         if judgement.liveness == Liveness::Alive && !has_told {
             // The node is there but has not reported its pods yet, which does not mean that it has none.
             let liveness = if found_lost || was_lost { Liveness::Lost } else { Liveness::Unknown };
-            return Judgement { liveness, ..judgement };
+            return LivenessCheck { liveness, ..judgement };
         }
         let is_outdated = self.reports.get(node).is_some_and(|observed| observed.is_outdated);
         let was_suspect = self.state.nodes.get(node).is_some_and(|host| host.liveness == Liveness::Suspect);
         if judgement.liveness == Liveness::Alive && was_suspect && is_outdated {
             // The node is back but its last report is outdated: wait for the whole report, which is requested already.
-            return Judgement { liveness: Liveness::Suspect, ..judgement };
+            return LivenessCheck { liveness: Liveness::Suspect, ..judgement };
         }
         if judgement.liveness == Liveness::Lost && deaf && !found_lost && !was_lost {
-            return Judgement { liveness: Liveness::Suspect, again_at: Some(self.now + DEAF_CHECK) };
+            return LivenessCheck { liveness: Liveness::Suspect, recheck_at: Some(self.now + DEAF_CHECK) };
         }
         judgement
     }

@@ -17,9 +17,9 @@ use contract::report::PodFacts;
 use contract::rollout_view::PlanView;
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use contract::time::Timestamp;
-use planner::group::dry_run::{Budget, Stopped, dry_run};
-use planner::group::{GroupFacts, Patience, Revision};
-use planner::placement::{Candidate, Standings, Tenants};
+use planner::group::dry_run::{Aborted, WorkLimit, dry_run};
+use planner::group::{GroupFacts, GroupTimeouts, Revision};
+use planner::placement::{Candidate, LoadRanking, PlacedPods};
 use planner::rollout::controller::RolloutState;
 
 use crate::core::commands::admission::{Admission, malformed};
@@ -117,7 +117,7 @@ pub struct DryRun {
     vacated: Vec<bool>,
     leaving: Vec<u32>,
     strays: u32,
-    patience: Patience,
+    patience: GroupTimeouts,
     guarding: bool,
     constraints: Vec<String>,
     hosts: BTreeMap<NodeName, Candidate>,
@@ -128,7 +128,7 @@ pub struct DryRun {
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Neighbours(BTreeMap<NodeName, Vec<(PodId, Arc<PodSpec>)>>);
 
-impl Tenants for Neighbours {
+impl PlacedPods for Neighbours {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
         self.0.get(node).into_iter().flatten().for_each(|(pod, spec)| see(pod, spec));
     }
@@ -145,32 +145,32 @@ impl DryRun {
             revisions: facts.revisions.clone(),
             slots: facts.slots.to_vec(),
             release: facts.release.cloned(),
-            seen: owned(facts.seen),
-            beside: owned(facts.beside),
+            seen: owned(facts.observed),
+            beside: owned(facts.observed_surge),
             vacated: facts.vacated.to_vec(),
             leaving: facts.leaving.to_vec(),
             strays: facts.strays,
-            patience: facts.patience,
-            guarding: facts.guarding,
+            patience: facts.timeouts,
+            guarding: facts.guard_enabled,
             constraints: facts.constraints.to_vec(),
-            hosts: facts.hosts.clone(),
+            hosts: facts.nodes.clone(),
             neighbours: neighbours(facts),
         }
     }
 
     /// Computes the plan. None when the client has stopped waiting, which `is_expired` tells.
     pub fn answer(&self, is_expired: &dyn Fn() -> bool) -> Option<Answer> {
-        let planned = match self.compute(Budget::new(is_expired)) {
+        let planned = match self.compute(WorkLimit::new(is_expired)) {
             Ok(view) => Ok(Box::new(view)),
-            Err(Stopped::Expired) => return None,
-            Err(Stopped::Costly) => Err(Refusal::Unfit { reason: TOO_COSTLY.to_owned() }),
+            Err(Aborted::Expired) => return None,
+            Err(Aborted::Costly) => Err(Refusal::Unfit { reason: TOO_COSTLY.to_owned() }),
         };
         Some(Answer::Plan(planned))
     }
 
-    fn compute(&self, budget: Budget<'_>) -> Result<PlanView, Stopped> {
+    fn compute(&self, budget: WorkLimit<'_>) -> Result<PlanView, Aborted> {
         // One order of the nodes serves every unit.
-        let mut standings = Standings::default();
+        let mut standings = LoadRanking::default();
         let need = self.revisions.get(&self.record.spec.version).map(|revision| revision.need);
         standings.prepare(&self.hosts, need.unwrap_or_default());
         let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
@@ -178,21 +178,21 @@ impl DryRun {
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions,
-            patience: self.patience,
+            timeouts: self.patience,
             slots: &self.slots,
-            seen: &seen,
+            observed: &seen,
             vacated: &self.vacated,
-            lingers: false,
-            beside: &beside,
+            has_leftovers: false,
+            observed_surge: &beside,
             leaving: &self.leaving,
             strays: self.strays,
-            stored: &BTreeMap::new(),
+            committed: &BTreeMap::new(),
             release: self.release.as_ref(),
-            guarding: self.guarding,
+            guard_enabled: self.guarding,
             constraints: &self.constraints,
-            hosts: &self.hosts,
-            standings: Some(&standings),
-            tenants: &self.neighbours,
+            nodes: &self.hosts,
+            ranking: Some(&standings),
+            placed_pods: &self.neighbours,
         };
         let view = dry_run(&facts, self.now, budget)?;
         Ok(PlanView { is_new: self.is_new, ..view })
@@ -212,13 +212,13 @@ fn neighbours(facts: &GroupFacts<'_>) -> Neighbours {
     let mut copies: BTreeMap<*const PodSpec, Arc<PodSpec>> = BTreeMap::new();
     let mut on = |node: &NodeName| {
         let mut pods = Vec::new();
-        facts.tenants.visit(node, &mut |pod, spec| {
+        facts.placed_pods.visit(node, &mut |pod, spec| {
             let copy = copies.entry(spec).or_insert_with(|| Arc::new(seen_by_affinity(spec)));
             pods.push((pod.clone(), Arc::clone(copy)));
         });
         (node.clone(), pods)
     };
-    Neighbours(facts.hosts.keys().map(&mut on).collect())
+    Neighbours(facts.nodes.keys().map(&mut on).collect())
 }
 
 /// The fields of a spec that affinity expressions read.

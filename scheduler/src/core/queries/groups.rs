@@ -8,9 +8,9 @@ use contract::query::{GroupLine, GroupView, MOST_OVERDUE, Overdue, PodView};
 use contract::record::{Filling, Slot};
 use contract::report::PodFacts;
 use contract::state::RunState;
+use planner::overdue::ReadinessCheck;
 use planner::ports;
-use planner::unready::Look;
-use planner::view::{self, Standing};
+use planner::view::{self, GroupStatus};
 
 use crate::core::state::{Group, pod_id};
 
@@ -25,7 +25,7 @@ impl Queries<'_> {
     pub(super) fn group(&self, name: &GroupName) -> Option<GroupView> {
         let group = self.state.groups.get(name).filter(|group| group.is_present())?;
         let pods = self.pods(name, group);
-        let Standing { state, health, last_error, running: _ } = self.standing(name, group, &pods);
+        let GroupStatus { state, health, last_error, running: _ } = self.standing(name, group, &pods);
         Some(GroupView {
             spec: group.record.spec.clone(),
             state,
@@ -101,10 +101,10 @@ impl Queries<'_> {
         }
     }
 
-    fn standing(&self, name: &GroupName, group: &Group, pods: &[PodView]) -> Standing {
+    fn standing(&self, name: &GroupName, group: &Group, pods: &[PodView]) -> GroupStatus {
         let standing = standing(group, pods);
         match self.state.quarantine.reason_of_group(name) {
-            Some(last_error) => Standing { last_error, ..standing },
+            Some(last_error) => GroupStatus { last_error, ..standing },
             None => standing,
         }
     }
@@ -116,12 +116,12 @@ impl Queries<'_> {
             let looks: Vec<_> = slot.pods().map(|slot| (slot, self.pod(name, index, slot).facts)).collect();
             let looks = looks.iter().filter_map(|(slot, facts)| {
                 let pod = group.pod(slot.version)?;
-                Some(Look { group: &group.record.spec, pod, slot, facts, now: self.now })
+                Some(ReadinessCheck { group: &group.record.spec, pod, slot, facts, now: self.now })
             });
-            if looks.clone().any(Look::is_ready) {
+            if looks.clone().any(ReadinessCheck::is_ready) {
                 ready += 1;
             }
-            let why = looks.map(Look::overdue).collect::<Option<Vec<String>>>().and_then(|mut why| why.pop());
+            let why = looks.map(ReadinessCheck::overdue).collect::<Option<Vec<String>>>().and_then(|mut why| why.pop());
             if let Some(why) = why.filter(|_| overdue.len() < MOST_OVERDUE) {
                 overdue.push(Overdue { instance: pod_id(name, index, slot).instance, why });
             }
@@ -139,8 +139,8 @@ fn addresses(slot: &Slot, facts: &PodFacts) -> Vec<String> {
 /// The state of a group from its instances. A group that waits for stream ports has failed until it gets them.
 ///
 /// The error of the last operation hides the errors of instances until the next operation.
-fn standing(group: &Group, pods: &[PodView]) -> Standing {
-    let mut standing = view::standing(pods.iter().map(|pod| &pod.facts));
+fn standing(group: &Group, pods: &[PodView]) -> GroupStatus {
+    let mut standing = view::group_status(pods.iter().map(|pod| &pod.facts));
     if !group.record.taken_ports.is_empty() {
         standing.state = RunState::Fail;
         standing.last_error = ports::sentence(&group.record.spec.name, &group.record.taken_ports);

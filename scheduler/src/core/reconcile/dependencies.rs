@@ -14,7 +14,7 @@ use contract::pod_id::PodId;
 use contract::report::PodFacts;
 use contract::state::TargetState;
 use contract::{keys, layout};
-use planner::dependency::{DependencyFacts, DependencyPlan, Patience, place_of, plan_dependency};
+use planner::dependency::{DependencyFacts, DependencyPlan, DependencyTimeouts, place_of, plan_dependency};
 
 use crate::core::commit::{self, Bundle};
 use crate::core::io::{Effect, Mutant};
@@ -134,10 +134,10 @@ fn reconcile_dependency(leading: &mut Leading<'_>, name: &GroupName) {
         record: &entry.record,
         pairs: &entry.pairs,
         needed: &needed,
-        seen: &seen,
-        hosts: &leading.state.nodes,
-        lingers: dependency_lingers(leading, name, entry),
-        patience: Patience {
+        observed: &seen,
+        nodes: &leading.state.nodes,
+        has_leftovers: dependency_lingers(leading, name, entry),
+        timeouts: DependencyTimeouts {
             idle: settings.dependency_grace,
             coming_up: settings.health_poll.saturating_mul(POLLS),
             removal: settings.operation_limit,

@@ -21,7 +21,7 @@ use contract::state::RunState;
 use contract::switches::Constraint;
 use contract::time::Timestamp;
 use planner::group::GroupFacts;
-use planner::placement::Standings;
+use planner::placement::LoadRanking;
 use planner::rollout::controller::RolloutState;
 
 use crate::core::io::{Mutant, Settings};
@@ -44,7 +44,7 @@ pub(in crate::core) struct GroupInput<'a> {
     /// Since when decisions are known to be stored.
     pub(in crate::core) known: &'a BTreeMap<Timestamp, Timestamp>,
     /// The nodes sorted for placement, if the caller has them.
-    pub(in crate::core) standings: Option<&'a Standings>,
+    pub(in crate::core) standings: Option<&'a LoadRanking>,
 }
 
 impl GroupInput<'_> {
@@ -59,21 +59,21 @@ impl GroupInput<'_> {
         see(&GroupFacts {
             record,
             revisions: &group.revisions,
-            patience: self.settings.patience(),
+            timeouts: self.settings.patience(),
             slots: group.slots(),
-            seen: &self.sight.seen,
+            observed: &self.sight.seen,
             vacated: &self.vacated,
-            lingers: self.lingers,
-            beside: &self.sight.beside,
+            has_leftovers: self.lingers,
+            observed_surge: &self.sight.beside,
             leaving: &self.surplus.leaving,
             strays: self.surplus.strays,
-            stored: self.known,
+            committed: self.known,
             release: group.release.as_ref(),
-            guarding: self.state.engine.guarding,
+            guard_enabled: self.state.engine.guarding,
             constraints: &constraints,
-            hosts: &self.state.nodes,
-            standings: self.standings,
-            tenants: self.state,
+            nodes: &self.state.nodes,
+            ranking: self.standings,
+            placed_pods: self.state,
         })
     }
 }

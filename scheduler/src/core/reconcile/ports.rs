@@ -9,7 +9,7 @@ use contract::name::GroupName;
 use contract::ports;
 use contract::query::PortClaim;
 use contract::record::{GroupRecord, OperationRecord};
-use planner::ports::Claim;
+use planner::ports::GroupClaim;
 
 use crate::core::commit::Bundle;
 use crate::core::leader::Leading;
@@ -19,7 +19,7 @@ use crate::core::state::{State, is_removal};
 use super::apply;
 
 /// The ports that a record claims; none when the group is being removed and has returned them.
-pub(in crate::core) fn claim(record: &GroupRecord) -> Option<Claim> {
+pub(in crate::core) fn claim(record: &GroupRecord) -> Option<GroupClaim> {
     let mut ports = ports::declared(&record.spec.pod.annotation);
     for port in record.former.values().rev().flat_map(|pod| ports::declared(&pod.annotation)) {
         // An instance may still use the port, and a rollback to that revision needs it.
@@ -27,7 +27,7 @@ pub(in crate::core) fn claim(record: &GroupRecord) -> Option<Claim> {
             ports.push(port);
         }
     }
-    let claim = Claim { since: record.spec.created_at, ports, waits: !record.taken_ports.is_empty() };
+    let claim = GroupClaim { since: record.spec.created_at, ports, waits: !record.taken_ports.is_empty() };
     (!is_removal(record)).then_some(claim)
 }
 

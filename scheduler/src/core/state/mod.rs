@@ -31,8 +31,8 @@ use contract::report::{EngineState, NodeFacts};
 use contract::spec::PodSpec;
 use contract::store::StoreRecord;
 use contract::switches::{Constraint, EngineRecord};
-use planner::placement::{Candidate, Need, Tenants};
-use planner::ports::Claims;
+use planner::placement::{Candidate, Need, PlacedPods};
+use planner::ports::PortClaims;
 
 use crate::core::observe::history::Histories;
 use crate::core::reconcile::ports;
@@ -87,7 +87,7 @@ pub(in crate::core) struct State {
     /// Constraints of every placement, by type.
     pub(in crate::core) constraints: BTreeMap<String, Constraint>,
     /// Which groups own stream ports and which wait for them; follows from the records.
-    pub(in crate::core) claims: Claims,
+    pub(in crate::core) claims: PortClaims,
     /// When containers started and stopped.
     pub(in crate::core) histories: Histories,
     pub(in crate::core) outcomes: Outcomes,
@@ -218,7 +218,7 @@ impl State {
     }
 }
 
-impl Tenants for State {
+impl PlacedPods for State {
     fn visit(&self, node: &NodeName, see: &mut dyn FnMut(&PodId, &PodSpec)) {
         for (pod, version) in self.assigned.get(node).into_iter().flatten() {
             if let Some(spec) = self.groups.get(&pod.group).and_then(|group| group.pod(*version)) {

@@ -13,7 +13,7 @@ use std::ops::Deref;
 use contract::name::NodeName;
 use contract::node::NodeIntent;
 use contract::report::NodeFacts;
-use planner::placement::{Candidate, Need, Standings};
+use planner::placement::{Candidate, LoadRanking, Need};
 
 use super::State;
 
@@ -21,7 +21,7 @@ use super::State;
 #[derive(Debug, Default)]
 pub(in crate::core) struct Nodes {
     by_name: BTreeMap<NodeName, Candidate>,
-    pub(in crate::core) standings: Standings,
+    pub(in crate::core) standings: LoadRanking,
 }
 
 impl Nodes {

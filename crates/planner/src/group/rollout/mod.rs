@@ -1,20 +1,20 @@
-//! Decides what happens to a group that names a strategy: asks the conductor and does what it says.
+//! Runs the rollout of a group with a strategy.
 //!
-//! The conductor ([`crate::rollout::controller`]) knows counts, units and revisions; here its answers become slots, and what
-//! nodes report becomes its facts. It acts only while no operation holds the lock. The surprise: it may be asked for
-//! something that cannot be done now, because the pod must be drained first or its successor finds no place. Then the slot
-//! stays as it is, and the conductor, which knows slots only, asks again.
+//! The rollout controller ([`crate::rollout::controller`]) decides from counts, units and revisions; this folder translates
+//! reports into its input ([`facts`]) and applies its actions to the slots ([`apply`]). It acts only while no operation holds
+//! the lock. An action may be impossible for now, because the pod must be drained first or its successor is unschedulable.
+//! Then the slot stays unchanged and the controller, which sees only slots, decides the same again.
 
-mod draining;
+mod apply;
+mod drain;
 mod facts;
-mod fetching;
-mod folding;
-mod performing;
+mod failure;
+mod inplace;
+mod prefetch;
 mod readiness;
-mod renewing;
 mod settings;
+mod surge;
 mod units;
-mod verdict;
 
 use std::collections::BTreeSet;
 
@@ -23,44 +23,47 @@ use contract::record::Slot;
 use contract::report::PodFacts;
 use contract::time::Timestamp;
 
-use self::performing::Performed;
+use self::apply::Applied;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
-use crate::rollout::controller::{self, Decision, FailureResponse, RolloutReport, RolloutState, RolloutStatus};
+use crate::rollout::controller::{self, Action, Decision, FailureResponse, RolloutReport, RolloutState, RolloutStatus};
 use crate::rollout::limits::RolloutLimits;
 use crate::rollout::moment::Moment;
 use crate::rollout::progress::Reason;
 use crate::rollout::transition::RolloutPhase;
 
-/// Whether the pod in a slot, or beside it, is ready, and since when: it runs and is well, every gate is true, it is not
-/// being taken out of service, and it has the spec it is to have.
-pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, seen: Option<&PodFacts>, now: Timestamp) -> Ready {
-    Planning::new(facts, now).ready(slot, seen)
+/// Whether a pod is ready, and since when: it runs, is healthy, has all gates open, is not draining and has its desired spec.
+pub fn readiness(facts: &GroupFacts<'_>, slot: &Slot, observed: Option<&PodFacts>, now: Timestamp) -> Ready {
+    Planning::new(facts, now).ready(slot, observed)
 }
 
-/// What a release within budgets keeps to: instances that stay available and pods there may be. By groups there are none, and
-/// what a group takes is the group.
+/// The resolved budget of a RollingUpdate: minimum available instances and maximum pods. Batch and Beta rollouts have none.
 pub fn limits(facts: &GroupFacts<'_>, now: Timestamp) -> RolloutLimits {
     let spec = &facts.record.spec;
     let mut planning = Planning::new(facts, now);
     planning.plan.slots = facts.slots.to_vec();
-    let style = settings::settings(spec, planning.doubling(), false).strategy;
+    let style = settings::settings(spec, planning.surge_rule(), false).strategy;
     RolloutLimits::of(controller::budget_strategy(style), spec.num_instances)
 }
 
+/// The number of the instance that an action is about.
+pub(super) fn instance_of(action: Action) -> u32 {
+    drain::drained_pods(action).0
+}
+
 impl Planning<'_> {
-    /// Every slot as it is: who comes and goes is for the conductor to say.
-    pub(super) fn enroll(&mut self) {
+    /// Takes the slots unchanged: the controller adds and removes instances.
+    pub(super) fn load_slots(&mut self) {
         self.plan.slots = self.facts.slots.to_vec();
-        self.beside.resize(self.plan.slots.len(), None);
+        self.observed_surge.resize(self.plan.slots.len(), None);
         for node in self.facts.slots.iter().flat_map(Slot::pods).filter_map(|pod| pod.node.as_ref()) {
-            self.rooms.count(node);
+            self.reservations.count(node);
         }
-        self.settle_units();
+        self.assign_units();
         self.free_lock();
     }
 
-    /// Releases need no lock; one that was left by a serial upgrade before is given back.
+    /// A rollout needs no lock: releases one that a serial upgrade left behind.
     fn free_lock(&mut self) {
         let is_left = match self.record.operation.as_ref().map(|operation| operation.kind) {
             Some(Operation::Deploying | Operation::Scheduling | Operation::Upgrading) => true,
@@ -78,64 +81,64 @@ impl Planning<'_> {
         }
     }
 
-    /// From when on something is waited for that has been so since then: somebody may have looked past it.
+    /// When a wait starts: at `since`, or at the user's last resume if that was later.
     fn waits_from(&self, since: Timestamp) -> Timestamp {
         let resumed = self.facts.release.and_then(|release| release.resumed_at);
         resumed.map_or(since, |resumed| timestamp(resumed).max(since))
     }
 
-    /// Lets the release go on as far as it can; while something else holds the lock it is only reported.
-    pub(super) fn lead(&mut self, may_act: bool) {
-        let doubling = self.doubling();
-        let (facts, units) = self.conductor_facts();
+    /// Advances the rollout; while an operation holds the lock, it only reports.
+    pub(super) fn run_rollout(&mut self, may_act: bool) {
+        let surge_rule = self.surge_rule();
+        let (facts, units) = self.controller_facts();
         let mut decision = controller::controller(&facts);
         self.explain(&mut decision.state);
         self.plan.report = Some(decision.report.clone());
         if !may_act {
-            return self.report_what_is(&decision);
+            return self.report_current_state(&decision);
         }
         if let Some(at) = decision.wake_at {
             self.wake(timestamp(at));
         }
         match decision.response {
-            FailureResponse::Rollback(_) => return self.take_release_back(&decision.state),
-            FailureResponse::Hold(_) => self.say_held(&decision.state),
-            FailureResponse::Fine | FailureResponse::Continue(_) => self.say_not_held(),
+            FailureResponse::Rollback(_) => return self.roll_back_release(&decision.state),
+            FailureResponse::Hold(_) => self.set_paused_error(&decision.state),
+            FailureResponse::Fine | FailureResponse::Continue(_) => self.clear_paused_error(),
         }
-        let performed = self.perform(&decision, &units);
-        self.forget_undrained_who_stay();
-        let decision = match performed {
-            Performed::Wholly => decision,
-            Performed::Partly | Performed::NotAtAll => self.without_what_waits(decision),
-            Performed::Shrinking => return self.stand_by(&decision),
+        let applied = self.apply(&decision, &units);
+        self.keep_undrained_that_left();
+        let decision = match applied {
+            Applied::All => decision,
+            Applied::Partial | Applied::Nothing => self.without_unapplied(decision),
+            Applied::AwaitingScaleDown => return self.pause_for_scale_down(&decision),
         };
         let step = |release: &RolloutState| (release.target, release.phase, release.batch);
         let is_moved = self.facts.release.is_none_or(|before| step(before) != step(&decision.state));
-        if performed == Performed::Partly || (performed == Performed::NotAtAll && is_moved) {
-            // How far it is now is for the next plan to see.
+        if applied == Applied::Partial || (applied == Applied::Nothing && is_moved) {
+            // The next plan determines the new progress.
             self.wake(self.now);
         }
         self.note_completed(&decision.state);
         self.forget_former();
-        if doubling != self.doubling() {
-            // The last one was turned to: budgets are those of the spec again.
+        if surge_rule != self.surge_rule() {
+            // The last instance is being updated: from now on the budget of the spec applies.
             self.wake(self.now);
         }
         self.plan.release = Some(decision.state).filter(|release| self.facts.release != Some(release));
     }
 
-    /// The release does not go on before those have gone that are to go for good. Only a failure is remembered: whoever
-    /// answers it must find it.
-    fn stand_by(&mut self, decision: &Decision) {
-        self.report_what_is(decision);
+    /// Pauses the rollout until scale-down has finished. Only the failure is stored, so that a later `resume` or `skip` finds
+    /// it.
+    fn pause_for_scale_down(&mut self, decision: &Decision) {
+        self.report_current_state(decision);
         let RolloutState { target, failure, excused, .. } = decision.state.clone();
         let before = self.facts.release.filter(|before| before.target == target);
         let after = before.map(|before| RolloutState { failure, excused, ..before.clone() });
         self.plan.release = after.filter(|after| before != Some(after));
     }
 
-    /// The decision when not all of it could be performed: what was not ordered is no progress, and completes nothing.
-    fn without_what_waits(&mut self, mut decision: Decision) -> Decision {
+    /// The decision without the progress of actions that were not applied; it completes nothing.
+    fn without_unapplied(&mut self, mut decision: Decision) -> Decision {
         let before = self.facts.release;
         let release = &mut decision.state;
         let is_completed =
@@ -145,17 +148,17 @@ impl Planning<'_> {
             release.phase = RolloutPhase::Running;
         }
         release.seen = decision.watched.0;
-        // A group that starts has its own deadline, whatever becomes of its first orders.
+        // A batch that starts has its own deadline, even if its first actions must wait.
         if before.is_some_and(|before| before.batch == release.batch) {
             release.progress.clone_from(&decision.watched.1);
         }
-        self.report_what_is(&decision);
+        self.report_current_state(&decision);
         decision
     }
 
-    /// Counts without what was decided and not done.
-    fn report_what_is(&mut self, decision: &Decision) {
-        let (mut facts, _) = self.conductor_facts();
+    /// Reports the counts without actions that were not applied.
+    fn report_current_state(&mut self, decision: &Decision) {
+        let (mut facts, _) = self.controller_facts();
         facts.state = RolloutState { is_frozen: true, ..decision.state.clone() };
         let RolloutReport { waits_for, units, .. } = controller::controller(&facts).report;
         let progress = decision.watched.1.as_ref();
@@ -175,7 +178,7 @@ impl Planning<'_> {
         self.plan.report = Some(RolloutReport { status, waits_for, units, ..decision.report.clone() });
     }
 
-    /// A version nobody runs any more is forgotten, by the plan after the one that replaced its last pod.
+    /// Forgets a revision that no pod runs, one plan after its last pod was replaced.
     fn forget_former(&mut self) {
         let used = |slots: &[Slot]| -> BTreeSet<u32> {
             slots.iter().flat_map(Slot::pods).map(|pod| pod.version).chain(self.record.proven).collect()
@@ -184,7 +187,7 @@ impl Planning<'_> {
         let unused = self.record.former.keys().filter(|version| !after.contains(version));
         let (later, at_once): (Vec<u32>, Vec<u32>) = unused.partition(|version| before.contains(version));
         if !at_once.is_empty() {
-            // The conclusion does it for every record that changes.
+            // `finish` forgets it in every record that changes.
             let _ = self.record.to_mut();
         }
         if !later.is_empty() {
@@ -192,7 +195,7 @@ impl Planning<'_> {
         }
     }
 
-    /// What every instance reached is what a rollback goes back to.
+    /// A rollback returns to the revision that all instances reached.
     fn note_completed(&mut self, release: &RolloutState) {
         let version = self.record.spec.version;
         let is_done = release.phase == RolloutPhase::Completed && release.target == version;
@@ -205,7 +208,7 @@ impl Planning<'_> {
     }
 }
 
-/// The first moment of the process's clock that is not before.
+/// Rounded up, so that a wake-up is never too early.
 fn timestamp(moment: Moment) -> Timestamp {
     let nanos = moment.as_nanos();
     Timestamp::from_millis(nanos.div_euclid(1_000_000) + i64::from(nanos.rem_euclid(1_000_000) > 0))

@@ -1,7 +1,7 @@
-//! Knows which deployment units a group has and which one each pod is in.
+//! Determines the deployment units of a group and the unit of each pod.
 //!
-//! Those it declares come first, in their order; then those that instances are still in though they are not declared any
-//! more. The surprise: a pod in no declared unit belongs to the one its node is in, so that nobody moves without need.
+//! Declared units come first, in their order; then units that are no longer declared but still have instances. A pod whose
+//! unit is not declared belongs to the unit of its node, so it does not move without need.
 
 use std::collections::BTreeSet;
 
@@ -10,42 +10,42 @@ use contract::record::{Filling, Slot};
 use super::super::Planning;
 
 impl Planning<'_> {
-    /// Every pod is in the unit its node is in, when its own is not declared.
-    pub(super) fn settle_units(&mut self) {
+    /// Assigns pods without a declared unit to the unit of their node.
+    pub(super) fn assign_units(&mut self) {
         let declared: BTreeSet<String> = self.declared_units().into_iter().map(str::to_owned).collect();
         for index in 0..self.plan.slots.len() {
             let slot = &self.plan.slots[index];
-            let unit = self.home(slot, &declared);
-            let beside = slot.next.as_deref().and_then(|next| self.home(next, &declared));
+            let unit = self.node_unit(slot, &declared);
+            let surge = slot.next.as_deref().and_then(|next| self.node_unit(next, &declared));
             let slot = &mut self.plan.slots[index];
-            let next_moved = beside.is_some_and(|unit| slot.next.as_mut().is_some_and(|it| enter(it, unit)));
-            if unit.is_some_and(|unit| enter(slot, unit)) || next_moved {
-                // The conductor counts it elsewhere from now on.
+            let next_moved = surge.is_some_and(|unit| slot.next.as_mut().is_some_and(|it| set_unit(it, unit)));
+            if unit.is_some_and(|unit| set_unit(slot, unit)) || next_moved {
+                // The controller counts it in another unit from now on.
                 self.wake(self.now);
             }
         }
     }
 
-    /// The unit of its node, for an instance whose own unit the group does not declare; none when it stays in its own.
-    fn home(&self, slot: &Slot, declared: &BTreeSet<String>) -> Option<String> {
+    /// The unit of its node for a pod whose unit is not declared; none if it keeps its unit.
+    fn node_unit(&self, slot: &Slot, declared: &BTreeSet<String>) -> Option<String> {
         if declared.contains(&slot.unit) || slot.filling == Filling::Nothing {
             return None;
         }
         let Some(topology) = self.record.spec.topology.as_ref().filter(|it| !it.values.is_empty()) else {
             return Some(String::new());
         };
-        let labels = slot.node.as_ref().and_then(|node| self.host(node)).map(|host| &host.facts.labels);
+        let labels = slot.node.as_ref().and_then(|node| self.candidate(node)).map(|candidate| &candidate.facts.labels);
         labels.and_then(|labels| labels.get(topology.label())).filter(|unit| declared.contains(*unit)).cloned()
     }
 
-    /// Units the group declares; one without a name when it declares none.
+    /// The declared units; one without a name if there are none.
     pub(super) fn declared_units(&self) -> Vec<&str> {
         let values = self.record.spec.topology.iter().flat_map(|topology| &topology.values);
         let values: Vec<&str> = values.map(String::as_str).collect();
         if values.is_empty() { vec![""] } else { values }
     }
 
-    /// Every unit there is: those declared, then those instances are still in.
+    /// The declared units, then the others that still have instances.
     pub(super) fn all_units(&self) -> Vec<String> {
         let declared = self.declared_units();
         let instances = self.plan.slots.iter().filter(|slot| slot.filling != Filling::Nothing);
@@ -55,8 +55,8 @@ impl Planning<'_> {
     }
 }
 
-/// Puts a pod into a unit; true when it was in another.
-fn enter(slot: &mut Slot, unit: String) -> bool {
+/// Sets the unit of a pod; true if it changed.
+fn set_unit(slot: &mut Slot, unit: String) -> bool {
     let is_other = slot.unit != unit;
     slot.unit = unit;
     is_other

@@ -1,16 +1,16 @@
-//! What planning a group promises, question by question and as a whole.
+//! Tests of the group planner: rule by rule, and invariants for random input.
 
-mod buckets;
-mod drifting;
+mod classify;
+mod durability;
+mod evacuate;
 mod model;
 mod obedience;
+mod operations;
 mod patches;
-mod releases;
 mod rollback;
+mod rollouts;
 mod serial;
-mod storing;
 mod tombstones;
-mod turns;
 mod upgrade;
 mod whole;
 mod world;

@@ -1,23 +1,22 @@
-//! Nodes that do what they are told, in their own time: what a plan leads to.
+//! Nodes that obey every order after some time.
 //!
-//! Planning happens only when something was reported or a wake-up is due, so a plan that forgets to ask for one stands still
-//! and is found.
+//! A plan is made only after a report or at a wake-up, so a plan that forgets its wake-up stands still and the test fails.
 
 use super::world::*;
 use super::*;
 use contract::report::ContainerFacts;
 
-/// Seconds between two looks at the nodes.
+/// Seconds between two reports.
 const TICK: i64 = 5;
 
-/// How long nodes take, and what comes of it.
+/// How long nodes take, and whether pods become healthy.
 #[derive(Debug, Clone)]
-pub(super) struct Manners {
-    /// Ticks until a container is up.
+pub(super) struct NodeBehaviour {
+    /// Ticks until a container runs.
     pub(super) start: i64,
     /// Ticks until a container is gone.
     pub(super) stop: i64,
-    /// Ticks until a running container is healthy; none has no health check.
+    /// Ticks until a running container is healthy; none without a health check.
     pub(super) health: Option<i64>,
     /// A version that never becomes healthy.
     pub(super) bad: Option<u32>,
@@ -25,33 +24,32 @@ pub(super) struct Manners {
 
 /// A container of an instance on a node.
 #[derive(Debug, Clone, PartialEq)]
-struct Pod {
+struct ModelPod {
     version: u32,
     drift: u32,
     up_at: i64,
-    /// When it is gone, once that is wanted.
+    /// When it is gone, once it is being removed.
     gone_at: Option<i64>,
     starts: u32,
     restarts: u32,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Model {
-    pub(super) world: World,
+pub(super) struct NodeModel {
+    pub(super) world: TestGroup,
     pub(super) now: i64,
-    manners: Manners,
-    pods: BTreeMap<(NodeName, usize), Pod>,
+    behaviour: NodeBehaviour,
+    pods: BTreeMap<(NodeName, usize), ModelPod>,
     wake_at: Option<Timestamp>,
-    /// Most instances that should run and did not, at any moment.
+    /// The highest number of instances that should run and did not, at any time.
     pub(super) most_down: usize,
-    /// Every incident that was told.
     pub(super) incidents: Vec<(u32, Incident)>,
 }
 
-impl Model {
-    /// Everything in the world's slots runs.
-    pub(super) fn new(world: World, manners: Manners) -> Self {
-        let pod = |slot: &Slot| Pod {
+impl NodeModel {
+    /// All instances of the world run.
+    pub(super) fn new(world: TestGroup, behaviour: NodeBehaviour) -> Self {
+        let pod = |slot: &Slot| ModelPod {
             version: slot.version,
             drift: slot.drift,
             up_at: -1_000,
@@ -62,21 +60,21 @@ impl Model {
         let slots = world.slots.iter().enumerate();
         let pods = slots.filter(|(_, slot)| slot.target == TargetState::Run);
         let pods = pods.filter_map(|(index, slot)| Some(((slot.node.clone()?, index), pod(slot)))).collect();
-        let mut model = Self { world, now: 1_000, manners, pods, wake_at: None, most_down: 0, incidents: Vec::new() };
+        let mut model = Self { world, now: 1_000, behaviour, pods, wake_at: None, most_down: 0, incidents: Vec::new() };
         model.report();
         model
     }
 
-    /// Runs until nothing happens any more.
+    /// Runs until nothing changes any more.
     pub(super) fn run(&mut self) {
         self.plan();
         for _ in 0..600 {
             self.now += TICK;
-            let before = (self.world.seen.clone(), self.world.clinging.clone());
+            let before = (self.world.observed.clone(), self.world.still_on_old_node.clone());
             self.obey();
             self.report();
             self.watch();
-            let changed = before != (self.world.seen.clone(), self.world.clinging.clone());
+            let changed = before != (self.world.observed.clone(), self.world.still_on_old_node.clone());
             if changed || self.wake_at.is_some_and(|wake| wake <= at(self.now)) {
                 self.plan();
             }
@@ -98,14 +96,14 @@ impl Model {
         panic!("planning does not come to rest: {:?}", self.world);
     }
 
-    /// What the order of its node says of an instance.
+    /// The order for an instance on its node.
     fn order(&self, node: &NodeName, index: usize) -> Option<&Slot> {
         self.world.slots.get(index).filter(|slot| slot.node.as_ref() == Some(node) && slot.leaves.is_none())
     }
 
     fn obey(&mut self) {
         let now = self.now;
-        let stop = self.manners.stop * TICK;
+        let stop = self.behaviour.stop * TICK;
         let keys: Vec<(NodeName, usize)> = self.pods.keys().cloned().collect();
         for key in keys {
             let order = self.order(&key.0, key.1).cloned();
@@ -114,7 +112,7 @@ impl Model {
             match wanted.filter(|slot| slot.target == TargetState::Run) {
                 None => pod.gone_at = Some(pod.gone_at.unwrap_or(now + stop)),
                 Some(slot) if slot.restarts_requested > pod.restarts => {
-                    pod.up_at = now + self.manners.start * TICK;
+                    pod.up_at = now + self.behaviour.start * TICK;
                     pod.restarts = slot.restarts_requested;
                 }
                 Some(slot) => pod.starts = slot.starts_requested,
@@ -126,11 +124,11 @@ impl Model {
         let slots: Vec<Slot> = self.world.slots.clone();
         for (index, slot) in slots.iter().enumerate().filter(|(_, slot)| slot.leaves.is_none()) {
             let Some(node) = slot.node.clone().filter(|_| slot.target == TargetState::Run) else { continue };
-            // One lane per instance: the old container goes first.
-            self.pods.entry((node, index)).or_insert(Pod {
+            // The old container of an instance goes first.
+            self.pods.entry((node, index)).or_insert(ModelPod {
                 version: slot.version,
                 drift: slot.drift,
-                up_at: now + self.manners.start * TICK,
+                up_at: now + self.behaviour.start * TICK,
                 gone_at: None,
                 starts: slot.starts_requested,
                 restarts: slot.restarts_requested,
@@ -142,13 +140,14 @@ impl Model {
         for index in 0..self.world.slots.len() {
             let slot = &self.world.slots[index];
             let node = slot.node.clone();
-            self.world.seen[index] = node.filter(|_| slot.leaves.is_none()).and_then(|node| self.facts(node, index));
+            self.world.observed[index] =
+                node.filter(|_| slot.leaves.is_none()).and_then(|node| self.facts(node, index));
             if let Some(left) = self.world.slots[index].leaves.clone()
                 && self.pods.contains_key(&(left, index))
             {
-                self.world.clinging.insert(index);
+                self.world.still_on_old_node.insert(index);
             } else {
-                self.world.clinging.remove(&index);
+                self.world.still_on_old_node.remove(&index);
             }
         }
     }
@@ -162,9 +161,9 @@ impl Model {
             return None;
         }
         let up = self.now >= pod.up_at;
-        let health = match self.manners.health {
+        let health = match self.behaviour.health {
             None => HealthState::None,
-            Some(_) if self.manners.bad == Some(pod.version) => HealthState::Unhealthy,
+            Some(_) if self.behaviour.bad == Some(pod.version) => HealthState::Unhealthy,
             Some(ticks) if self.now < pod.up_at + ticks * TICK => HealthState::Starting,
             Some(_) => HealthState::Healthy,
         };
@@ -179,7 +178,7 @@ impl Model {
         })
     }
 
-    /// Never two containers of one instance, and not more down than one at a time.
+    /// An instance never has two containers, and at most one is down at a time.
     fn watch(&mut self) {
         let mut runs = vec![0; self.world.slots.len()];
         for ((_, index), pod) in &self.pods {

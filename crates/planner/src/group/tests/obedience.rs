@@ -1,21 +1,21 @@
-//! What operations lead to when nodes do what they are told: they end, with everybody where they should be, and never take
-//! down more than one instance at a time.
+//! With nodes that obey, operations end with every instance in its desired state, and never take down more than one instance
+//! at a time.
 
 use contract::command::Drift;
 use proptest::prelude::*;
 
-use super::model::{Manners, Model};
+use super::model::{NodeBehaviour, NodeModel};
 use super::world::*;
 use super::*;
 
 prop_compose! {
-    fn any_manners()(start in 0_i64..6, stop in 0_i64..12, health in proptest::option::of(0_i64..8)) -> Manners {
-        Manners { start, stop, health, bad: None }
+    fn any_behaviour()(start in 0_i64..6, stop in 0_i64..12, health in proptest::option::of(0_i64..8)) -> NodeBehaviour {
+        NodeBehaviour { start, stop, health, bad: None }
     }
 }
 
 prop_compose! {
-    /// A group that runs, some of it stopped, with some history behind it.
+    /// A running group with some stopped instances and some history.
     fn any_world()(
         targets in proptest::collection::vec(prop::bool::weighted(0.8), 1..7),
         nodes in 2_usize..5,
@@ -23,7 +23,7 @@ prop_compose! {
         stateful in prop::bool::weighted(0.2),
         drifts in proptest::collection::vec(0_u32..4, 7),
         asked in 0_u32..3,
-    ) -> World {
+    ) -> TestGroup {
         let names: Vec<String> = (0..nodes).map(|index| format!("n{index}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut world = world(i64::try_from(targets.len()).expect("few"), &names);
@@ -41,10 +41,10 @@ prop_compose! {
     }
 }
 
-fn runs_all(model: &Model) -> bool {
-    let mut slots = model.world.slots.iter().zip(&model.world.seen);
-    slots.all(|(slot, seen)| {
-        let up = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success);
+fn runs_all(model: &NodeModel) -> bool {
+    let mut slots = model.world.slots.iter().zip(&model.world.observed);
+    slots.all(|(slot, observed)| {
+        let up = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success);
         up == (slot.target == TargetState::Run)
     })
 }
@@ -53,9 +53,9 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_upgrade_reaches_everybody_one_at_a_time(
+    fn an_upgrade_reaches_all_instances_one_at_a_time(
         mut world in any_world(),
-        manners in any_manners(),
+        behaviour in any_behaviour(),
         elsewhere in any::<bool>(),
         again in any::<bool>(),
     ) {
@@ -71,7 +71,7 @@ proptest! {
             world.take(&plan);
             world.patch(1_000, |_| ());
         }
-        let mut model = Model::new(world, manners);
+        let mut model = NodeModel::new(world, behaviour);
         model.run();
         let present = model.world.record.spec.version;
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
@@ -86,22 +86,22 @@ proptest! {
     }
 
     #[test]
-    fn a_bad_upgrade_is_taken_back_and_costs_one_instance(
+    fn a_bad_upgrade_is_rolled_back_and_affects_one_instance(
         mut world in any_world(),
-        manners in any_manners(),
+        behaviour in any_behaviour(),
         health in 0_i64..8,
     ) {
         let before = world.slots.clone();
         let first = before.iter().position(|slot| slot.target == TargetState::Run);
         world.patch(1_000, |_| ());
-        let mut model = Model::new(world, Manners { bad: Some(1), health: Some(health), ..manners });
+        let mut model = NodeModel::new(world, NodeBehaviour { bad: Some(1), health: Some(health), ..behaviour });
         model.run();
         let record = &model.world.record;
         prop_assert!(model.most_down <= 1);
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
         let Some(first) = first else {
-            prop_assert_eq!((record.spec.version, record.proven), (1, Some(1)), "nobody tried it");
+            prop_assert_eq!((record.spec.version, record.proven), (1, Some(1)), "no instance tried it");
             return Ok(());
         };
         let number = u32::try_from(first + 1).expect("few");
@@ -114,9 +114,9 @@ proptest! {
     }
 
     #[test]
-    fn a_drift_empties_a_node_one_at_a_time(
+    fn a_move_empties_a_node_one_instance_at_a_time(
         mut world in any_world(),
-        manners in any_manners(),
+        behaviour in any_behaviour(),
         force in any::<bool>(),
         twice in any::<bool>(),
     ) {
@@ -124,7 +124,7 @@ proptest! {
         let bound = world.record.spec.pod.is_stateful() && !force;
         let drift = Drift { from: name("n0"), to: None, force, instance: None };
         world.record.drifts = vec![drift; if twice { 2 } else { 1 }];
-        let mut model = Model::new(world, manners);
+        let mut model = NodeModel::new(world, behaviour);
         model.run();
         prop_assert!(model.most_down <= 1);
         prop_assert!(runs_all(&model));
@@ -138,17 +138,17 @@ proptest! {
     }
 
     #[test]
-    fn a_restart_is_answered_once_by_everybody_one_at_a_time(
+    fn each_instance_restarts_once_one_at_a_time(
         mut world in any_world(),
-        manners in any_manners(),
+        behaviour in any_behaviour(),
         one in proptest::option::of(1_u32..7),
     ) {
         let count = u32::try_from(world.slots.len()).expect("few");
         let range = one.map_or(1..=count, |one| one.min(count)..=one.min(count));
         let stopped: Vec<usize> = (0..world.slots.len()).filter(|index| world.slots[*index].target == TargetState::Stop).collect();
         let before = world.slots.clone();
-        world.operate(Operation::Restarting, range.clone(), 1_000);
-        let mut model = Model::new(world, manners);
+        world.run_operation(Operation::Restarting, range.clone(), 1_000);
+        let mut model = NodeModel::new(world, behaviour);
         model.run();
         prop_assert!(model.most_down <= 1, "{}", model.most_down);
         prop_assert!(runs_all(&model));
@@ -164,19 +164,19 @@ proptest! {
     #[test]
     fn starts_and_stops_are_done_and_survive_an_upgrade(
         mut world in any_world(),
-        manners in any_manners(),
+        behaviour in any_behaviour(),
         starts in any::<bool>(),
     ) {
         let count = u32::try_from(world.slots.len()).expect("few");
         let (kind, target) = if starts { (Operation::Starting, TargetState::Run) } else { (Operation::Stopping, TargetState::Stop) };
-        world.operate(kind, 1..=count, 1_000);
-        let mut model = Model::new(world, manners.clone());
+        world.run_operation(kind, 1..=count, 1_000);
+        let mut model = NodeModel::new(world, behaviour.clone());
         model.run();
         prop_assert!(runs_all(&model));
         prop_assert_eq!(model.world.operation(), None);
         let mut world = model.world;
         world.patch(1_000, |_| ());
-        let mut model = Model::new(world, manners);
+        let mut model = NodeModel::new(world, behaviour);
         model.run();
         prop_assert!(runs_all(&model));
         prop_assert!(model.world.slots.iter().all(|slot| (slot.target, slot.version) == (target, 1)));

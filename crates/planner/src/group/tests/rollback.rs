@@ -1,12 +1,12 @@
-//! An upgrade whose first instance does not become well is taken back.
+//! An upgrade whose first instance does not become ready is rolled back.
 
 use super::world::*;
 use super::*;
 
 const TEXT: &str = "Your Last upgrade is terrrible, so we won't upgrade it, please check your code carefully!!";
 
-/// Everything runs version 0; version 1 is on its way and the first instance got it at 10.
-fn upgrading(instances: i64) -> World {
+/// All instances run version 0; the upgrade to version 1 gave it to the first instance at 10.
+fn upgrading(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]).all_healthy();
     assert_eq!(world.record.proven, Some(0));
     world.patch(10, |pod| pod.containers[0].image = "bad".to_owned());
@@ -15,9 +15,9 @@ fn upgrading(instances: i64) -> World {
 }
 
 #[test]
-fn an_unwell_first_instance_gets_the_proven_spec_as_a_new_version() {
+fn an_unhealthy_first_instance_gets_the_completed_spec_as_a_new_version() {
     let mut world = upgrading(3);
-    world.seen[0] = running(HealthState::Unhealthy, 12);
+    world.observed[0] = running(HealthState::Unhealthy, 12);
     assert_eq!(world.settle(12).wake_at, Some(at(112)));
     assert_eq!(world.settle(111).incidents, []);
     let plan = world.settle(112);
@@ -31,9 +31,9 @@ fn an_unwell_first_instance_gets_the_proven_spec_as_a_new_version() {
     assert_eq!((&record.equals, record.last_error.as_str()), (&BTreeSet::from([0]), TEXT));
     assert_eq!(record.operation, Some(OperationRecord::new(Operation::Upgrading, at(112))));
     assert_eq!((world.versions(), world.slots[0].since), (vec![2, 0, 0], at(112)), "the others were never touched");
-    assert_eq!(world.settle(113).incidents, [], "told once");
+    assert_eq!(world.settle(113).incidents, [], "reported once");
     assert!(world.record.operation.is_some(), "not over before the first is deployed again");
-    world.seen[0] = healthy(114);
+    world.observed[0] = healthy(114);
     let plan = world.settle(114);
     assert!(plan.finished());
     world.settle(124);
@@ -47,20 +47,20 @@ fn an_unwell_first_instance_gets_the_proven_spec_as_a_new_version() {
 #[test]
 fn a_group_of_one_is_rolled_back_too() {
     let mut world = upgrading(1);
-    world.seen[0] = running(HealthState::Unhealthy, 10);
+    world.observed[0] = running(HealthState::Unhealthy, 10);
     let plan = world.settle(110);
     assert_eq!((world.versions(), plan.incidents.len()), (vec![2], 1));
-    world.seen[0] = healthy(111);
+    world.observed[0] = healthy(111);
     assert!(world.settle(111).finished());
     world.settle(121);
     assert_eq!((world.record.proven, world.record.former.len()), (Some(2), 0));
 }
 
 #[test]
-fn an_instance_that_ends_or_cannot_be_made_is_bad_when_its_time_is_over() {
+fn an_instance_that_exits_or_cannot_be_created_fails_at_its_timeout() {
     for state in [RunState::Exit, RunState::Fail, RunState::Error] {
         let mut world = upgrading(2);
-        world.seen[0] = reported(state);
+        world.observed[0] = reported(state);
         let plan = world.plan(109);
         assert_eq!(plan.incidents, [], "{state:?}");
         assert!(plan.wake_at.is_some_and(|wake| wake <= at(110)), "{state:?}");
@@ -69,33 +69,33 @@ fn an_instance_that_ends_or_cannot_be_made_is_bad_when_its_time_is_over() {
 }
 
 #[test]
-fn an_instance_that_is_still_being_made_has_until_the_limit_of_the_operation() {
+fn an_instance_that_is_being_created_has_until_the_time_limit_of_the_operation() {
     let mut world = upgrading(2);
-    world.seen[0] = reported(RunState::Pending);
+    world.observed[0] = reported(RunState::Pending);
     assert_eq!(world.settle(500).wake_at, Some(at(610)));
     let plan = world.settle(610);
     assert_eq!((plan.incidents.len(), world.operation()), (1, Some(Operation::Upgrading)));
 }
 
 #[test]
-fn the_first_that_shall_run_tries_the_version_out() {
+fn the_first_running_instance_tries_the_version() {
     let mut world = world(3, &["a"]).all_healthy();
     world.slots[0].target = TargetState::Stop;
-    world.seen[0] = reported(RunState::Exit);
+    world.observed[0] = reported(RunState::Exit);
     world.patch(10, |_| ());
     world.settle(10);
     assert_eq!(world.versions(), [1, 1, 0]);
-    world.seen = vec![reported(RunState::Exit), running(HealthState::Unhealthy, 10), healthy(0)];
+    world.observed = vec![reported(RunState::Exit), running(HealthState::Unhealthy, 10), healthy(0)];
     let plan = world.settle(110);
     assert_eq!((world.versions(), plan.incidents), (vec![2, 2, 0], vec![(2, Incident::BadUpgrade { version: 1 })]));
 }
 
 #[test]
-fn nothing_is_rolled_back_for_a_later_instance() {
+fn a_later_instance_rolls_nothing_back() {
     let mut world = upgrading(2);
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.settle(11);
-    world.seen = vec![running(HealthState::Unhealthy, 11), running(HealthState::Unhealthy, 12)];
+    world.observed = vec![running(HealthState::Unhealthy, 11), running(HealthState::Unhealthy, 12)];
     let plan = world.settle(300);
     assert_eq!((world.versions(), plan.finished(), plan.incidents), (vec![1, 1], true, vec![]));
 }
@@ -103,9 +103,9 @@ fn nothing_is_rolled_back_for_a_later_instance() {
 #[test]
 fn a_rollback_is_not_rolled_back() {
     let mut world = upgrading(2);
-    world.seen[0] = running(HealthState::Unhealthy, 10);
+    world.observed[0] = running(HealthState::Unhealthy, 10);
     world.settle(110);
-    world.seen[0] = running(HealthState::Unhealthy, 111);
+    world.observed[0] = running(HealthState::Unhealthy, 111);
     assert!(world.settle(112).finished());
     let plan = world.settle(400);
     assert_eq!((world.versions(), plan.incidents), (vec![2, 0], vec![]));
@@ -113,48 +113,48 @@ fn a_rollback_is_not_rolled_back() {
 }
 
 #[test]
-fn a_second_bad_upgrade_leaves_those_alone_that_the_first_left_alone() {
+fn two_bad_upgrades_leave_untouched_instances_alone() {
     let mut world = upgrading(3);
-    world.seen[0] = running(HealthState::Unhealthy, 10);
+    world.observed[0] = running(HealthState::Unhealthy, 10);
     world.settle(110);
-    world.seen[0] = healthy(111);
+    world.observed[0] = healthy(111);
     world.settle(111);
     world.settle(121);
     world.patch(200, |pod| pod.containers[0].image = "worse".to_owned());
     world.settle(200);
     assert_eq!(world.versions(), [3, 0, 0]);
-    world.seen[0] = running(HealthState::Unhealthy, 200);
+    world.observed[0] = running(HealthState::Unhealthy, 200);
     world.settle(300);
     assert_eq!((world.versions(), &world.record.equals), (vec![4, 0, 0], &BTreeSet::from([0])));
-    world.seen[0] = healthy(301);
+    world.observed[0] = healthy(301);
     assert!(world.settle(301).finished());
     assert_eq!(world.versions(), [4, 0, 0]);
 }
 
 #[test]
-fn an_upgrade_after_a_rollback_reaches_everybody() {
+fn an_upgrade_after_a_rollback_reaches_all_instances() {
     let mut world = upgrading(2);
-    world.seen[0] = running(HealthState::Unhealthy, 10);
+    world.observed[0] = running(HealthState::Unhealthy, 10);
     world.settle(110);
-    world.seen[0] = healthy(111);
+    world.observed[0] = healthy(111);
     world.settle(111);
     world.patch(200, |_| ());
     world.settle(200);
-    world.seen[0] = healthy(201);
+    world.observed[0] = healthy(201);
     world.settle(201);
-    world.seen[1] = healthy(202);
+    world.observed[1] = healthy(202);
     assert!(world.settle(202).finished());
     world.settle(212);
     assert_eq!((world.versions(), world.record.former.len()), (vec![3, 3], 0));
 }
 
 #[test]
-fn a_lost_node_is_not_held_against_the_version() {
+fn a_lost_node_does_not_count_against_the_version() {
     let mut world = upgrading(2);
-    world.host("a").liveness = Liveness::Lost;
+    world.candidate("a").liveness = Liveness::Lost;
     world.settle(400);
     assert_eq!((world.versions(), world.slots[0].since), (vec![1, 0], at(400)));
-    world.seen[0] = starting(402);
+    world.observed[0] = starting(402);
     let plan = world.settle(402);
     assert_eq!((plan.incidents, plan.wake_at), (vec![], Some(at(502))));
 }

@@ -1,4 +1,4 @@
-//! What an upgrade without a strategy does when a version does not work, when its lock ends, and when it counts as completed.
+//! Serial upgrades: failing versions, the end of the lock, completion.
 
 use contract::command::Drift;
 use contract::report::{ContainerFacts, FetchState, Fetched};
@@ -25,40 +25,40 @@ fn exited(code: i64, from: i64, to: i64, restarts: u32) -> Option<PodFacts> {
     Some(PodFacts { state: RunState::Exit, containers: vec![container], restarts, ..PodFacts::default() })
 }
 
-/// The facts of a running pod whose node fetches the images of a version.
+/// The report on a running pod whose node pulls the images of a version.
 fn fetching(version: u32, state: FetchState) -> Option<PodFacts> {
     let error = if state == FetchState::Hopeless { "manifest unknown".to_owned() } else { String::new() };
     let fetched = Some(Fetched { version, state, error });
     healthy(0).map(|facts| PodFacts { fetched, ..facts })
 }
 
-/// Every instance runs version 0 and none of them was ever healthy.
-fn never_healthy(instances: i64) -> World {
+/// All instances run version 0 and none was ever healthy.
+fn never_healthy(instances: i64) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.settle(0);
-    world.seen = vec![unhealthy(0); world.slots.len()];
+    world.observed = vec![unhealthy(0); world.slots.len()];
     assert!(world.settle(1).finished());
     world.settle(3);
     world
 }
 
-/// Every instance runs version 0, which completed, under a restart policy.
-fn completed(instances: i64, policy: RestartPolicy) -> World {
+/// All instances run version 0, which completed, under a restart policy.
+fn completed(instances: i64, policy: RestartPolicy) -> TestGroup {
     let mut world = world(instances, &["a", "b"]);
     world.record.spec.restart_policy = policy;
     world.settle(0);
-    world.seen = vec![unchecked(0); world.slots.len()];
+    world.observed = vec![unchecked(0); world.slots.len()];
     world.settle(1);
     world.settle(30);
     assert_eq!(world.record.proven, Some(0));
     world
 }
 
-/// As [`completed`], with agents that fetch images ahead, and a patch with another image at 50.
-fn changing_image(instances: i64) -> World {
+/// As [`completed`], with agents that pull images ahead, and a patch with another image at 50.
+fn changing_image(instances: i64) -> TestGroup {
     let mut world = completed(instances, RestartPolicy::Always);
-    world.hosts.values_mut().for_each(|host| host.facts.fetches_ahead = true);
-    world.seen = vec![healthy(0); world.slots.len()];
+    world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
+    world.observed = vec![healthy(0); world.slots.len()];
     world.patch(50, |pod| pod.containers[0].image = "next".to_owned());
     world.settle(50);
     world
@@ -70,7 +70,7 @@ fn a_single_instance_that_is_unhealthy_is_unlocked_as_soon_as_it_is_deployed() {
     world.patch(10, |_| ());
     world.settle(10);
     assert_eq!(world.operation(), Some(Operation::Upgrading), "it is not deployed yet");
-    world.seen[0] = unhealthy(12);
+    world.observed[0] = unhealthy(12);
     assert!(world.settle(12).finished());
     let plan = world.settle(700);
     assert_eq!((world.versions(), plan.incidents), (vec![1], vec![]), "there is no version that worked");
@@ -82,13 +82,13 @@ fn a_group_that_was_never_healthy_is_rolled_back_after_five_polls_and_unlocked()
     world.record.proven = None;
     world.patch(10, |pod| pod.containers[0].env = vec!["A=1".to_owned()]);
     world.settle(10);
-    world.seen[0] = unhealthy(12);
+    world.observed[0] = unhealthy(12);
     assert_eq!(world.settle(12).wake_at, Some(at(112)));
     let plan = world.settle(112);
     assert_eq!(plan.incidents, [(1, Incident::BadUpgrade { version: 1 })]);
     assert_eq!((world.versions(), &world.record.equals), (vec![2, 0, 0], &BTreeSet::from([0])));
     assert_eq!(world.record.last_error, ROLLED_BACK);
-    world.seen[0] = unhealthy(114);
+    world.observed[0] = unhealthy(114);
     assert!(world.settle(114).finished(), "the lock ends with the deploy of the old version");
     assert_eq!((world.versions(), world.record.last_error.as_str()), (vec![2, 0, 0], ROLLED_BACK));
 }
@@ -100,14 +100,14 @@ fn the_lock_ends_with_the_last_deploy_and_the_version_completes_ten_seconds_late
     assert_eq!(world.record.proven, Some(0));
     world.patch(30, |_| ());
     world.settle(30);
-    world.seen[0] = healthy(31);
+    world.observed[0] = healthy(31);
     world.settle(31);
     assert_eq!(world.versions(), [1, 1]);
     assert!(!world.settle(32).finished(), "instance 2 is not deployed yet");
-    world.seen[1] = starting(33);
+    world.observed[1] = starting(33);
     assert!(world.settle(33).finished());
     assert_eq!(world.record.proven, Some(0), "instance 2 is not healthy yet");
-    world.seen[1] = healthy(33);
+    world.observed[1] = healthy(33);
     assert_eq!((world.settle(36).wake_at, world.record.proven), (Some(at(43)), Some(0)));
     world.settle(43);
     assert_eq!((world.record.proven, world.record.former.len()), (Some(1), 0));
@@ -119,13 +119,13 @@ fn a_version_whose_last_instance_exits_early_does_not_complete_and_last_error_sa
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = unchecked(51);
+    world.observed[0] = unchecked(51);
     world.settle(51);
     world.settle(61);
     assert_eq!(world.versions(), [1, 1]);
-    world.seen[1] = unchecked(62);
+    world.observed[1] = unchecked(62);
     assert!(world.settle(62).finished());
-    world.seen[1] = exited(3, 66, 70, 1);
+    world.observed[1] = exited(3, 66, 70, 1);
     world.settle(70);
     world.settle(400);
     assert_eq!((world.versions(), world.record.proven, world.operation()), (vec![1, 1], Some(0), None));
@@ -138,7 +138,7 @@ fn the_next_instance_is_not_replaced_before_the_last_one_ran_for_ten_seconds() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = unchecked(52);
+    world.observed[0] = unchecked(52);
     assert_eq!(world.settle(52).wake_at, Some(at(62)));
     world.settle(61);
     assert_eq!(world.versions(), [1, 0]);
@@ -152,9 +152,9 @@ fn two_early_exits_of_the_first_instance_roll_the_version_back() {
         let mut world = completed(instances, RestartPolicy::Always);
         world.patch(50, |pod| pod.containers[0].env = vec!["A=1".to_owned()]);
         world.settle(50);
-        world.seen[0] = exited(3, 52, 56, 0);
+        world.observed[0] = exited(3, 52, 56, 0);
         assert_eq!((world.settle(56).incidents, world.record.spec.version), (vec![], 1), "it is restarted once");
-        world.seen[0] = exited(3, 56, 60, 1);
+        world.observed[0] = exited(3, 56, 60, 1);
         let plan = world.settle(60);
         assert_eq!(plan.incidents, [(1, Incident::BadUpgrade { version: 1 })], "{instances}");
         let mut expected = vec![0; world.slots.len()];
@@ -162,7 +162,7 @@ fn two_early_exits_of_the_first_instance_roll_the_version_back() {
         assert_eq!((world.versions(), world.record.spec.pod.containers[0].env.len()), (expected, 0));
         let why = "instance 1: it exited with code 3 within 10 s of its start, 2 times";
         assert_eq!(world.record.last_error, format!("{ROLLED_BACK} ({why})"));
-        world.seen[0] = unchecked(61);
+        world.observed[0] = unchecked(61);
         assert!(world.settle(61).finished());
     }
 }
@@ -172,7 +172,7 @@ fn an_exit_that_nothing_restarts_is_final() {
     let mut world = completed(1, RestartPolicy::Never);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = exited(3, 52, 56, 0);
+    world.observed[0] = exited(3, 52, 56, 0);
     assert_eq!(world.settle(56).incidents.len(), 1);
     assert_eq!(world.versions(), [2]);
 }
@@ -183,7 +183,7 @@ fn an_exit_without_an_error_or_after_ten_seconds_is_no_early_exit() {
         let mut world = completed(2, RestartPolicy::Always);
         world.patch(50, |_| ());
         world.settle(50);
-        world.seen[0] = exited(code, 52, to, 1);
+        world.observed[0] = exited(code, 52, to, 1);
         assert_eq!(world.settle(to).incidents, [], "{code} at {to}");
         assert_eq!(world.settle(150).incidents.len(), 1, "it had five polls to run: {code} at {to}");
     }
@@ -193,12 +193,12 @@ fn an_exit_without_an_error_or_after_ten_seconds_is_no_early_exit() {
 fn a_first_version_that_is_replaced_by_a_broken_one_before_it_completed_is_what_a_rollback_returns_to() {
     let mut world = world(1, &["a"]);
     world.settle(0);
-    world.seen[0] = unchecked(0);
+    world.observed[0] = unchecked(0);
     world.settle(1);
     world.patch(5, |pod| pod.containers[0].env = vec!["A=1".to_owned()]);
     world.settle(5);
     world.settle(6);
-    world.seen[0] = exited(3, 6, 8, 0);
+    world.observed[0] = exited(3, 6, 8, 0);
     world.settle(8);
     assert_eq!((world.versions(), world.record.spec.pod.containers[0].env.len()), (vec![2], 0));
 }
@@ -212,9 +212,9 @@ fn an_instance_that_cannot_be_started_twice_rolls_the_version_back() {
         let last_error = "exec: no such file".to_owned();
         Some(PodFacts { state: RunState::Fail, refusals, last_error, ..PodFacts::default() })
     };
-    world.seen[0] = refused(1);
+    world.observed[0] = refused(1);
     assert_eq!(world.settle(52).incidents, []);
-    world.seen[0] = refused(2);
+    world.observed[0] = refused(2);
     world.settle(62);
     assert_eq!(world.versions(), [2, 0]);
     let why = "instance 1: it could not be started, 2 times: exec: no such file";
@@ -226,14 +226,14 @@ fn an_instance_that_cannot_be_created_on_two_nodes_rolls_the_version_back() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = reported(RunState::Error);
+    world.observed[0] = reported(RunState::Error);
     world.settle(52);
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(62);
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![1, 0]), "it is tried elsewhere");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(63);
-    world.seen[0] = reported(RunState::Error);
+    world.observed[0] = reported(RunState::Error);
     world.settle(64);
     assert_eq!(world.versions(), [2, 0]);
 }
@@ -243,16 +243,16 @@ fn a_later_instance_that_fails_pauses_the_upgrade_without_the_lock_until_it_work
     let mut world = completed(4, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = unchecked(51);
+    world.observed[0] = unchecked(51);
     world.settle(61);
-    world.seen[1] = exited(3, 66, 70, 1);
+    world.observed[1] = exited(3, 66, 70, 1);
     let plan = world.settle(70);
     assert!(plan.finished());
     assert_eq!((world.versions(), plan.incidents), (vec![1, 1, 0, 0], vec![]));
     let said = "instance 2 fails in version 1: it exited with code 3 within 10 s of its start, 2 times; \
                 the upgrade is paused and instances 3, 4 are not replaced";
     assert_eq!(world.record.last_error, said);
-    world.seen[1] = unchecked(80);
+    world.observed[1] = unchecked(80);
     world.settle(80);
     assert_eq!(world.record.last_error, said, "it has not run for ten seconds yet");
     world.settle(90);
@@ -264,10 +264,10 @@ fn the_old_container_serves_until_the_image_is_on_its_node() {
     let mut world = changing_image(2);
     assert_eq!((world.versions(), world.slots[0].fetching.map(|it| it.version)), (vec![0, 0], Some(1)));
     assert_eq!(world.slots[1].fetching, None, "only the instance whose turn it is");
-    world.seen[0] = fetching(1, FetchState::Coming);
+    world.observed[0] = fetching(1, FetchState::Coming);
     world.settle(300);
     assert_eq!((world.versions(), world.operation()), (vec![0, 0], Some(Operation::Upgrading)));
-    world.seen[0] = fetching(1, FetchState::Here);
+    world.observed[0] = fetching(1, FetchState::Here);
     world.settle(301);
     assert_eq!((world.versions(), world.slots[0].fetching), (vec![1, 0], None));
 }
@@ -275,7 +275,7 @@ fn the_old_container_serves_until_the_image_is_on_its_node() {
 #[test]
 fn an_unhealthy_container_serves_until_the_image_is_on_its_node_too() {
     let mut world = never_healthy(2);
-    world.hosts.values_mut().for_each(|host| host.facts.fetches_ahead = true);
+    world.nodes.values_mut().for_each(|candidate| candidate.facts.fetches_ahead = true);
     world.patch(10, |pod| pod.containers[0].image = "next".to_owned());
     world.settle(10);
     assert_eq!((world.versions(), world.slots[0].fetching.is_some()), (vec![0, 0], true));
@@ -286,13 +286,13 @@ fn an_image_that_cannot_be_pulled_is_rolled_back_and_no_instance_is_touched() {
     for instances in [1, 2] {
         let mut world = changing_image(instances);
         let before = world.places().into_iter().map(|it| it.map(str::to_owned)).collect::<Vec<_>>();
-        world.seen[0] = fetching(1, FetchState::Hopeless);
+        world.observed[0] = fetching(1, FetchState::Hopeless);
         let plan = world.settle(52);
         assert_eq!(plan.incidents, [(1, Incident::BadUpgrade { version: 1 })]);
         assert_eq!((world.record.spec.version, world.record.spec.pod.containers[0].image.as_str()), (2, "i"));
         let why = "instance 1: its image cannot be pulled: manifest unknown";
         assert_eq!(world.record.last_error, format!("{ROLLED_BACK} ({why})"));
-        world.seen[0] = healthy(0);
+        world.observed[0] = healthy(0);
         world.settle(53);
         assert_eq!(world.operation(), None);
         assert_eq!(world.versions(), vec![0; world.slots.len()]);
@@ -304,23 +304,23 @@ fn an_image_that_cannot_be_pulled_is_rolled_back_and_no_instance_is_touched() {
 #[test]
 fn a_later_instance_whose_image_cannot_be_pulled_keeps_its_version_and_frees_the_lock() {
     let mut world = changing_image(3);
-    world.seen[0] = fetching(1, FetchState::Here);
+    world.observed[0] = fetching(1, FetchState::Here);
     world.settle(51);
-    world.seen[0] = healthy(52);
+    world.observed[0] = healthy(52);
     world.settle(52);
     assert!(world.slots[1].fetching.is_some());
-    world.seen[1] = fetching(1, FetchState::Hopeless);
+    world.observed[1] = fetching(1, FetchState::Hopeless);
     assert!(world.settle(54).finished());
     assert_eq!(world.versions(), [1, 0, 0]);
     let said = "instance 2 is not upgraded to version 1: its image cannot be pulled: manifest unknown";
     assert_eq!(world.record.last_error, said);
-    world.seen[1] = fetching(1, FetchState::Here);
+    world.observed[1] = fetching(1, FetchState::Here);
     world.settle(90);
     assert_eq!((world.versions(), world.record.last_error.as_str()), (vec![1, 1, 0], ""));
 }
 
 #[test]
-fn a_pod_that_cannot_be_made_does_not_move_while_the_container_it_replaces_stands() {
+fn a_pod_that_cannot_be_created_does_not_move_while_its_predecessor_exists() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |pod| pod.containers[0].image = "next".to_owned());
     world.settle(50);
@@ -328,28 +328,28 @@ fn a_pod_that_cannot_be_made_does_not_move_while_the_container_it_replaces_stand
     let place = world.slots[0].node.clone();
     world.leaving = vec![1, 0];
     for now in [52, 62, 90] {
-        world.seen[0] = reported(RunState::Error);
+        world.observed[0] = reported(RunState::Error);
         world.settle(now);
         assert_eq!((&world.slots[0].node, world.drifts()), (&place, vec![0, 0]), "{now}");
     }
 }
 
 #[test]
-fn an_upgrade_that_ends_at_its_time_limit_says_where_it_stands() {
+fn an_upgrade_that_ends_at_its_time_limit_reports_its_progress() {
     let mut world = completed(2, RestartPolicy::Always);
     world.patch(50, |_| ());
     world.settle(50);
-    world.seen[0] = unchecked(51);
+    world.observed[0] = unchecked(51);
     world.settle(61);
-    world.seen[1] = reported(RunState::Pending);
+    world.observed[1] = reported(RunState::Pending);
     assert!(world.settle(650).finished());
     assert_eq!(world.record.last_error, "the upgrade to version 1 ended at its time limit: 2 of 2 instances have it");
 }
 
 #[test]
-fn a_drift_that_finds_no_place_is_the_error_of_the_instance_and_not_of_the_group() {
+fn a_failed_move_is_an_error_of_the_instance_and_not_of_the_group() {
     let mut world = world(1, &["a", "b"]).all_healthy();
-    world.host("b").facts.memory = 10 * MIB;
+    world.candidate("b").facts.memory = 10 * MIB;
     world.record.drifts = vec![Drift { from: name("a"), to: None, force: false, instance: None }];
     world.settle(10);
     assert_eq!((world.record.last_error.as_str(), world.operation()), ("", None));
@@ -357,7 +357,7 @@ fn a_drift_that_finds_no_place_is_the_error_of_the_instance_and_not_of_the_group
     assert_eq!(world.slots[0].not_moved, why);
     world.settle(11);
     assert_eq!(world.slots[0].not_moved, why, "it is shown until the next operation");
-    world.host("b").facts.memory = 1024 * MIB;
+    world.candidate("b").facts.memory = 1024 * MIB;
     world.record.drifts = vec![Drift { from: name("a"), to: None, force: false, instance: None }];
     world.settle(12);
     assert_eq!((world.places(), world.slots[0].not_moved.as_str()), (vec![Some("b")], ""));

@@ -4,7 +4,7 @@ use super::world::*;
 use super::*;
 
 /// Two stateful instances, the second on node b.
-fn stateful() -> World {
+fn stateful() -> TestGroup {
     let mut world = world(2, &["a", "b", "c"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let world = world.all_running();
@@ -12,15 +12,15 @@ fn stateful() -> World {
     world
 }
 
-fn scale(world: &mut World, instances: i64, now: i64) -> GroupPlan {
+fn scale(world: &mut TestGroup, instances: i64, now: i64) -> GroupPlan {
     world.record.spec.num_instances = instances;
     world.settle(now)
 }
 
 /// The second instance is removed while its node is lost.
-fn removed_on_a_lost_node() -> World {
+fn removed_on_a_lost_node() -> TestGroup {
     let mut world = stateful();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     let plan = scale(&mut world, 1, 10);
     assert!(plan.store);
     assert_eq!((world.slots.len(), world.slots[1].filling, world.leaves(1)), (2, Filling::Nothing, Some("b")));
@@ -35,10 +35,10 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
     assert_eq!((world.slots[1].filling, world.leaves(1), world.slots[1].drift), (Filling::Pod, Some("b"), 1));
     world.settle(13);
     assert_eq!(world.slots[1].why, "node b, which it leaves, is lost; the instance is stateful and waits for it");
-    world.host("b").liveness = Liveness::Alive;
+    world.candidate("b").liveness = Liveness::Alive;
     world.settle(14);
     assert_eq!(world.leaves(1), Some("b"), "the node is back and still has it");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(15);
     assert_eq!((world.leaves(1), world.slots[1].node.is_some(), world.slots[1].drift), (None, true, 1));
 }
@@ -46,8 +46,8 @@ fn the_number_of_a_removed_stateful_instance_waits_for_the_node_that_has_its_dat
 #[test]
 fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
     let mut world = removed_on_a_lost_node();
-    world.host("b").liveness = Liveness::Alive;
-    world.clinging.clear();
+    world.candidate("b").liveness = Liveness::Alive;
+    world.still_on_old_node.clear();
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
 }
@@ -55,7 +55,7 @@ fn a_tombstone_goes_when_its_node_confirms_that_the_instance_is_gone() {
 #[test]
 fn a_tombstone_goes_with_a_node_that_is_removed_from_the_cluster() {
     let mut world = removed_on_a_lost_node();
-    world.host("b").decommissioned = true;
+    world.candidate("b").decommissioned = true;
     assert!(world.settle(12).store);
     assert_eq!(world.slots.len(), 1);
 }
@@ -66,7 +66,7 @@ fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
     scale(&mut world, 1, 10);
     scale(&mut world, 2, 11);
     assert_eq!((world.slots[1].filling, world.leaves(1)), (Filling::Pod, Some("b")));
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     world.settle(12);
     assert_eq!(world.leaves(1), None);
 }
@@ -74,15 +74,15 @@ fn a_tombstone_on_a_connected_node_keeps_a_second_copy_from_starting_too() {
 #[test]
 fn a_removed_instance_without_data_leaves_no_tombstone() {
     let mut world = world(2, &["a", "b"]).all_running();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     scale(&mut world, 1, 10);
     assert_eq!(world.slots.len(), 1);
 }
 
 #[test]
-fn operations_pass_tombstones_over() {
+fn operations_skip_tombstones() {
     let mut world = removed_on_a_lost_node();
-    world.operate(Operation::Stopping, 1..=1, 20);
+    world.run_operation(Operation::Stopping, 1..=1, 20);
     world.settle(20);
     assert_eq!((world.slots[0].target, world.slots[1].target), (TargetState::Stop, TargetState::Run));
     world.patch(30, |_| ());
@@ -93,11 +93,11 @@ fn operations_pass_tombstones_over() {
 #[test]
 fn a_tombstone_outlives_a_patch_that_takes_the_data_away() {
     let mut world = stateful();
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     world.patch(10, |pod| pod.containers[0].volumes.clear());
     scale(&mut world, 1, 10);
     for second in 11..20 {
-        world.seen[0] = healthy(5);
+        world.observed[0] = healthy(5);
         world.settle(second);
     }
     assert_eq!((world.slots[0].version, world.slots[1].filling, world.leaves(1)), (1, Filling::Nothing, Some("b")));

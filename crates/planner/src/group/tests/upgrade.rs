@@ -1,10 +1,10 @@
-//! An upgrade goes by instances, waits for each, and takes nothing down that it cannot bring back.
+//! A serial upgrade replaces one instance after another, waits for each, and takes nothing down that it cannot bring back.
 
 use super::world::*;
 use super::*;
 
 #[test]
-fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
+fn an_upgrade_starts_at_the_lowest_number_and_waits_until_each_instance_is_ready() {
     let mut world = world(3, &["a", "b"]).all_healthy();
     world.patch(10, |_| ());
     let before = world.places().len();
@@ -12,16 +12,16 @@ fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
     assert_eq!((world.versions(), plan.store, plan.finished()), (vec![1, 0, 0], true, false));
     assert_eq!((world.places().len(), world.leaves(0), world.drifts()), (before, None, vec![0; 3]), "it stays there");
     assert!(!world.settle(11).store, "the first is not up yet");
-    world.seen[0] = starting(12);
+    world.observed[0] = starting(12);
     let plan = world.settle(12);
     assert_eq!((plan.store, plan.wake_at), (false, Some(at(112))), "five polls after it started");
-    world.seen[0] = healthy(12);
+    world.observed[0] = healthy(12);
     world.settle(13);
     assert_eq!(world.versions(), [1, 1, 0]);
-    world.seen[1] = healthy(14);
+    world.observed[1] = healthy(14);
     world.settle(15);
     assert_eq!(world.versions(), [1, 1, 1]);
-    world.seen[2] = healthy(16);
+    world.observed[2] = healthy(16);
     let plan = world.settle(17);
     let expected = GroupRecord { operation: None, proven: Some(0), updated_at: at(17), ..world.record.clone() };
     assert_eq!((plan.record, plan.wake_at), (Some(expected), Some(at(26))), "the lock ends with the last deploy");
@@ -31,11 +31,11 @@ fn an_upgrade_goes_from_the_lowest_number_and_waits_until_each_is_well() {
 }
 
 #[test]
-fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
+fn an_instance_without_a_health_check_is_ready_after_its_setup_time() {
     let mut world = world(2, &["a"]).all_running();
     world.patch(10, |pod| pod.setup_time = 30);
     world.settle(10);
-    world.seen[0] = running(HealthState::None, 12);
+    world.observed[0] = running(HealthState::None, 12);
     assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(42)), vec![1, 0]));
     world.settle(41);
     assert_eq!(world.versions(), [1, 0]);
@@ -44,21 +44,21 @@ fn an_instance_without_a_health_check_is_well_after_its_setup_time() {
 }
 
 #[test]
-fn an_upgrade_pauses_between_the_old_pod_and_the_new_one_when_asked_to() {
+fn an_upgrade_pause_separates_the_old_pod_from_the_new_one() {
     let mut world = world(2, &["a"]).all_healthy();
     let strategy = contract::rollout::Strategy { upgrade_pause: 10, ..Default::default() };
     world.record.spec.strategy = Some(strategy);
     world.patch(10, |_| ());
-    world.clinging.insert(0);
+    world.still_on_old_node.insert(0);
     world.settle(10);
     assert_eq!((world.versions(), world.leaves(0)), (vec![1, 0], Some("a")), "nothing is ordered yet");
-    world.clinging.clear();
+    world.still_on_old_node.clear();
     assert_eq!((world.settle(14).wake_at, world.leaves(0)), (Some(at(24)), Some("a")), "it is gone");
     world.settle(23);
     assert_eq!(world.leaves(0), Some("a"), "the pause is not over");
     world.settle(24);
     assert_eq!((world.leaves(0), world.slots[0].pause_until), (None, Timestamp::NEVER));
-    world.seen[0] = healthy(25);
+    world.observed[0] = healthy(25);
     world.settle(26);
     assert_eq!(world.versions(), [1, 1]);
 }
@@ -68,8 +68,8 @@ fn a_node_whose_clock_is_ahead_does_not_stop_an_upgrade() {
     let mut world = world(2, &["a"]).all_running();
     world.patch(10, |pod| pod.setup_time = 30);
     world.settle(10);
-    world.seen[0] = running(HealthState::None, 9_000);
-    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from when it was told");
+    world.observed[0] = running(HealthState::None, 9_000);
+    assert_eq!(world.settle(12).wake_at, Some(at(40)), "counted from the commit");
     world.settle(40);
     assert_eq!(world.versions(), [1, 1]);
 }
@@ -80,7 +80,7 @@ fn setup_times_are_honoured_up_to_five_minutes() {
         let mut world = world(2, &["a"]).all_running();
         world.patch(10, |pod| pod.setup_time = setup_time);
         world.settle(10);
-        world.seen[0] = running(HealthState::None, 12);
+        world.observed[0] = running(HealthState::None, 12);
         world.settle(ready_at - 1);
         assert_eq!(world.versions(), [1, 0], "{setup_time}");
         world.settle(ready_at);
@@ -89,38 +89,38 @@ fn setup_times_are_honoured_up_to_five_minutes() {
 }
 
 #[test]
-fn an_unwell_instance_is_waited_for_and_then_passed_by_unless_it_is_the_first() {
+fn an_unhealthy_instance_is_skipped_after_its_timeout_unless_it_is_the_first() {
     let mut world = world(3, &["a"]).all_healthy();
     world.record.proven = None;
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.settle(11);
-    world.seen[1] = running(HealthState::Unhealthy, 12);
+    world.observed[1] = running(HealthState::Unhealthy, 12);
     assert_eq!((world.settle(12).wake_at, world.versions()), (Some(at(112)), vec![1, 1, 0]));
     world.settle(112);
     assert_eq!(world.versions(), [1, 1, 1]);
-    // The first one is rolled back, and without a version to return to the upgrade waits for it.
+    // The first one is rolled back; without an earlier version the upgrade waits for it.
     let mut world = super::world::world(3, &["a"]).all_healthy();
     world.record.proven = None;
     world.patch(10, |_| ());
     world.record.former.clear();
     world.settle(10);
-    world.seen[0] = running(HealthState::Unhealthy, 12);
+    world.observed[0] = running(HealthState::Unhealthy, 12);
     let plan = world.settle(500);
     assert_eq!((world.versions(), plan.wake_at), (vec![1, 0, 0], Some(at(610))));
 }
 
 #[test]
-fn an_upgrade_holds_at_an_instance_that_does_not_run() {
+fn an_upgrade_waits_at_an_instance_that_does_not_run() {
     for state in [RunState::Exit, RunState::Fail, RunState::Error, RunState::Missing] {
         let mut world = world(3, &["a"]).all_healthy();
         world.patch(10, |_| ());
         world.settle(10);
-        world.seen[0] = healthy(11);
+        world.observed[0] = healthy(11);
         world.settle(11);
         for now in [12, 130, 400] {
-            world.seen[1] = reported(state);
+            world.observed[1] = reported(state);
             world.settle(now);
             assert_eq!(world.versions(), [1, 1, 0], "{state:?}");
         }
@@ -128,22 +128,22 @@ fn an_upgrade_holds_at_an_instance_that_does_not_run() {
 }
 
 #[test]
-fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
+fn the_lock_is_released_at_the_time_limit_and_the_upgrade_continues() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.settle(11);
-    world.seen[1] = reported(RunState::Pending);
+    world.observed[1] = reported(RunState::Pending);
     assert!(!world.settle(609).finished());
     assert!(world.settle(610).finished());
     assert_eq!((world.versions(), world.record.proven), (vec![1, 1, 0], Some(0)));
     let unfinished = "the upgrade to version 1 ended at its time limit: 2 of 3 instances have it";
     assert_eq!(world.record.last_error, unfinished);
-    world.seen[1] = healthy(700);
+    world.observed[1] = healthy(700);
     world.settle(700);
     assert_eq!((world.versions(), world.operation()), (vec![1, 1, 1], None));
-    world.seen[2] = healthy(701);
+    world.observed[2] = healthy(701);
     world.settle(702);
     let plan = world.settle(711);
     assert_eq!((world.record.proven, world.record.former.len(), plan.record.is_some()), (Some(1), 0, true));
@@ -151,37 +151,37 @@ fn the_lock_is_given_back_at_the_limit_and_the_upgrade_goes_on() {
 }
 
 #[test]
-fn an_instance_moves_only_when_its_node_is_no_place_for_the_new_version() {
+fn an_instance_moves_only_if_the_new_version_does_not_fit_on_its_node() {
     let mut world = world(2, &["a", "b"]).all_healthy();
     world.patch(10, |pod| pod.filters = vec!["constraint:node==b".to_owned()]);
     world.settle(10);
     assert_eq!((world.places(), world.leaves(0)), (vec![Some("b"), Some("b")], Some("a")));
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 0]));
     let plan = world.settle(11);
-    assert_eq!((plan.buckets[0], plan.store), (Bucket::Leaving, false));
-    world.clinging.clear();
+    assert_eq!((plan.statuses[0], plan.store), (PodStatus::Moving, false));
+    world.still_on_old_node.clear();
     let plan = world.settle(12);
-    assert_eq!((world.leaves(0), plan.store, plan.buckets[0]), (None, true, Bucket::Pending));
-    world.seen[0] = healthy(13);
+    assert_eq!((world.leaves(0), plan.store, plan.statuses[0]), (None, true, PodStatus::Starting));
+    world.observed[0] = healthy(13);
     world.settle(13);
     assert_eq!((world.versions(), world.leaves(1)), (vec![1, 1], None));
 }
 
 #[test]
-fn its_own_room_counts_when_an_instance_is_upgraded_where_it_is() {
+fn resources_of_the_old_pod_count_as_free_for_the_new_one() {
     let mut world = world(1, &["a"]);
-    world.host("a").facts.memory = 100 * MIB;
+    world.candidate("a").facts.memory = 100 * MIB;
     let mut world = world.all_healthy();
     world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
     world.settle(10);
     assert_eq!((world.versions(), world.places()), (vec![1], vec![Some("a")]));
-    assert_eq!(world.hosts[&name("a")].used.memory, 100 * MIB);
+    assert_eq!(world.nodes[&name("a")].used.memory, 100 * MIB);
 }
 
 #[test]
-fn an_instance_without_room_for_the_new_version_runs_on_and_says_so() {
+fn an_instance_whose_new_version_does_not_fit_keeps_running_with_a_reason() {
     let mut world = world(2, &["a"]);
-    world.host("a").facts.memory = 150 * MIB;
+    world.candidate("a").facts.memory = 150 * MIB;
     let mut world = world.all_healthy();
     let running = world.slots.clone();
     world.patch(10, |pod| pod.containers[0].memory_limit = 100 << 20);
@@ -192,26 +192,26 @@ fn an_instance_without_room_for_the_new_version_runs_on_and_says_so() {
     assert_eq!(world.record.last_error, format!("instance 1 is not upgraded to version 1: {why}"));
     assert_eq!((&world.slots[0].node, world.versions()), (&running[0].node, vec![0, 0]));
     // Other reasons are not worth a write.
-    world.host("a").facts.memory = 151 * MIB;
+    world.candidate("a").facts.memory = 151 * MIB;
     assert_eq!(world.settle(11).record, None);
-    world.host("a").facts.memory = 300 * MIB;
+    world.candidate("a").facts.memory = 300 * MIB;
     world.settle(12);
     assert_eq!((world.versions(), world.record.last_error.as_str()), (vec![1, 0], ""));
 }
 
 #[test]
-fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
+fn a_stateful_instance_is_upgraded_on_its_node_or_not_at_all() {
     let mut world = world(1, &["a", "b"]);
     world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
     let mut world = world.all_healthy();
     world.patch(10, |pod| pod.filters = vec!["constraint:node!=~a".to_owned(), "constraint:node==b".to_owned()]);
     world.settle(10);
     assert_eq!((world.places(), world.versions()), (vec![Some("a")], vec![1]), "the pin takes the filter's place");
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.patch(12, |pod| pod.filters = vec!["constraint:zone==x".to_owned()]);
     let plan = world.settle(12);
     assert_eq!((world.versions(), plan.waiting), (vec![1], true));
-    // Data that the new version does not want does not bind it.
+    // Data that the new version does not use does not bind it.
     world.patch(13, |pod| {
         pod.filters = vec!["constraint:node==b".to_owned()];
         pod.containers[0].volumes.clear();
@@ -221,11 +221,11 @@ fn a_stateful_instance_is_upgraded_where_its_data_is_or_not_at_all() {
 }
 
 #[test]
-fn a_stopped_instance_takes_the_new_version_and_stays_stopped() {
+fn a_stopped_instance_gets_the_new_version_and_stays_stopped() {
     let mut world = world(3, &["a"]).all_healthy();
     for index in [0, 1] {
         world.slots[index].target = TargetState::Stop;
-        world.seen[index] = reported(RunState::Exit);
+        world.observed[index] = reported(RunState::Exit);
     }
     world.patch(10, |_| ());
     world.settle(10);
@@ -234,20 +234,20 @@ fn a_stopped_instance_takes_the_new_version_and_stays_stopped() {
         world.slots.iter().map(|slot| slot.target).collect::<Vec<_>>(),
         [TargetState::Stop, TargetState::Stop, TargetState::Run]
     );
-    world.seen = vec![reported(RunState::Exit), reported(RunState::Exit), healthy(11)];
+    world.observed = vec![reported(RunState::Exit), reported(RunState::Exit), healthy(11)];
     assert!(world.settle(11).finished());
 }
 
 #[test]
-fn an_instance_that_is_made_anew_keeps_its_version() {
+fn a_recreated_instance_keeps_its_version() {
     let mut world = world(2, &["a", "b"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[1] = reported(RunState::Missing);
+    world.observed[1] = reported(RunState::Missing);
     world.settle(11);
     assert_eq!((world.versions(), world.drifts()), (vec![1, 0], vec![0, 1]));
-    world.seen[1] = healthy(12);
-    world.host("a").liveness = Liveness::Lost;
+    world.observed[1] = healthy(12);
+    world.candidate("a").liveness = Liveness::Lost;
     world.settle(13);
     assert_eq!((world.versions(), world.drifts(), world.places()), (vec![1, 0], vec![1, 1], vec![Some("b"); 2]));
 }
@@ -255,18 +255,18 @@ fn an_instance_that_is_made_anew_keeps_its_version() {
 #[test]
 fn an_instance_on_a_silent_node_is_not_upgraded_and_one_on_a_lost_node_elsewhere() {
     let mut world = world(2, &["a", "b"]).all_healthy();
-    world.host("a").liveness = Liveness::Suspect;
+    world.candidate("a").liveness = Liveness::Suspect;
     world.patch(10, |_| ());
     assert!(!world.settle(10).store);
-    world.host("a").liveness = Liveness::Lost;
+    world.candidate("a").liveness = Liveness::Lost;
     world.settle(11);
     assert_eq!((world.versions(), world.places(), world.leaves(0)), (vec![1, 0], vec![Some("b"); 2], None));
 }
 
 #[test]
-fn a_failing_instance_takes_the_new_version_without_waiting_for_its_next_attempt() {
+fn a_failing_instance_gets_the_new_version_without_back_off() {
     let mut world = world(1, &["a"]).all_healthy();
-    world.seen[0] = reported(RunState::Error);
+    world.observed[0] = reported(RunState::Error);
     world.settle(10);
     assert_eq!(world.slots[0].failures, 1);
     world.patch(11, |_| ());
@@ -276,7 +276,7 @@ fn a_failing_instance_takes_the_new_version_without_waiting_for_its_next_attempt
 }
 
 #[test]
-fn an_instance_without_a_place_just_takes_the_new_version() {
+fn an_unschedulable_instance_gets_the_new_version_immediately() {
     let mut world = world(1, &["a"]);
     world.record.spec.pod.filters = vec!["constraint:node==z".to_owned()];
     world.settle(0);
@@ -290,15 +290,15 @@ fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
     world.settle(10);
-    world.seen[0] = healthy(11);
+    world.observed[0] = healthy(11);
     world.settle(11);
-    world.seen[1] = healthy(12);
+    world.observed[1] = healthy(12);
     world.patch(12, |_| ());
     world.settle(12);
     assert_eq!(world.versions(), [2, 1, 0]);
     assert_eq!(world.record.former.keys().copied().collect::<Vec<_>>(), [0, 1]);
     for (index, now) in [(0, 13), (1, 14), (2, 15)] {
-        world.seen[index] = healthy(now);
+        world.observed[index] = healthy(now);
         world.settle(now);
     }
     world.settle(25);
@@ -306,14 +306,14 @@ fn a_second_patch_starts_over_and_the_group_runs_three_versions() {
 }
 
 #[test]
-fn room_of_every_version_is_counted_as_that_version_needs() {
+fn the_resources_of_each_version_are_counted_separately() {
     let mut world = world(2, &["a", "b"]);
-    world.host("a").facts.memory = 200 * MIB;
-    world.host("b").facts.memory = 64 * MIB;
+    world.candidate("a").facts.memory = 200 * MIB;
+    world.candidate("b").facts.memory = 64 * MIB;
     let mut world = world.all_healthy();
-    // The second lives on b; it is lost while the first becomes bigger on a.
+    // The second instance is on b, which is lost while the first one grows on a.
     world.patch(10, |pod| pod.containers[0].memory_limit = 150 << 20);
-    world.host("b").liveness = Liveness::Lost;
+    world.candidate("b").liveness = Liveness::Lost;
     let plan = world.settle(10);
     assert_eq!((world.versions(), world.places()), (vec![1, 0], vec![Some("a"), Some("b")]));
     assert_eq!(world.slots[1].why, "node b is lost; no node fits: a: memory 14 MiB short; b: lost");
@@ -329,21 +329,21 @@ fn a_lost_node_is_not_waited_for_unless_there_is_data_on_it() {
         }
         let mut world = world.all_healthy();
         world.slots[0].leaves = Some(name("c"));
-        world.clinging.insert(0);
+        world.still_on_old_node.insert(0);
         world
     };
     let mut stateless = leaving(false);
-    stateless.host("c").liveness = Liveness::Lost;
+    stateless.candidate("c").liveness = Liveness::Lost;
     let plan = stateless.settle(10);
     assert_eq!((stateless.leaves(0), plan.store), (None, true));
     let mut stateful = leaving(true);
-    stateful.host("c").liveness = Liveness::Lost;
+    stateful.candidate("c").liveness = Liveness::Lost;
     let plan = stateful.settle(10);
-    assert_eq!((stateful.leaves(0), plan.buckets[0]), (Some("c"), Bucket::Leaving));
+    assert_eq!((stateful.leaves(0), plan.statuses[0]), (Some("c"), PodStatus::Moving));
     assert_eq!(stateful.slots[0].why, "node c, which it leaves, is lost; the instance is stateful and waits for it");
-    // The node it goes to is replaced: nothing was ordered there, so no name is used up and no data is bound.
+    // The node that it moves to is replaced: nothing was ordered there, so no name is used and no data is bound.
     let mut target = leaving(true);
-    target.host("a").liveness = Liveness::Lost;
+    target.candidate("a").liveness = Liveness::Lost;
     target.settle(10);
     assert_eq!((target.places(), target.leaves(0), target.drifts()), (vec![Some("b")], Some("c"), vec![0]));
 }
@@ -356,27 +356,27 @@ fn addresses_are_kept_while_an_instance_is_down() {
         ip.clone_into(&mut facts.containers[0].ip);
         Some(facts)
     };
-    world.seen[0] = with("10.0.0.1");
+    world.observed[0] = with("10.0.0.1");
     let plan = world.settle(2);
     assert_eq!((world.slots[0].addresses.clone(), plan.store), (vec!["10.0.0.1".to_owned()], false));
-    world.seen[0] = with("");
+    world.observed[0] = with("");
     world.settle(3);
-    world.seen[0] = reported(RunState::Exit);
+    world.observed[0] = reported(RunState::Exit);
     world.settle(4);
     assert_eq!(world.slots[0].addresses, ["10.0.0.1"]);
-    world.seen[0] = with("10.0.0.2");
+    world.observed[0] = with("10.0.0.2");
     world.settle(5);
     assert_eq!(world.slots[0].addresses, ["10.0.0.2"]);
 }
 
 #[test]
-fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
+fn a_rollback_returns_to_a_completed_deployment() {
     let mut world = world(2, &["a"]);
     world.settle(0);
-    world.seen = vec![healthy(1), reported(RunState::Exit)];
+    world.observed = vec![healthy(1), reported(RunState::Exit)];
     assert!(world.settle(2).finished());
     assert_eq!(world.record.proven, None, "one of them does not run");
-    world.seen[1] = healthy(3);
+    world.observed[1] = healthy(3);
     world.settle(3);
     assert_eq!(world.record.proven, None, "it may still exit early");
     world.settle(13);
@@ -384,15 +384,15 @@ fn a_deploy_that_brought_everything_up_is_what_a_rollback_goes_back_to() {
 }
 
 #[test]
-fn nobody_is_taken_down_while_an_instance_with_a_lower_number_is_being_made() {
+fn no_instance_is_taken_down_while_a_lower_one_is_being_created() {
     let mut world = world(3, &["a"]).all_healthy();
     world.patch(10, |_| ());
-    // The second has the new version already, whoever gave it to it.
+    // The second instance has the new version already.
     world.slots[1].version = 1;
     world.settle(10);
     assert_eq!(world.versions(), [1, 1, 0]);
     assert!(!world.settle(11).store, "the second is well, but the first is not up yet");
-    world.seen[0] = healthy(12);
+    world.observed[0] = healthy(12);
     world.settle(12);
     assert_eq!(world.versions(), [1, 1, 1]);
 }

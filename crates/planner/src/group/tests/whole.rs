@@ -1,4 +1,4 @@
-//! What planning promises whatever the facts are.
+//! Invariants of the planner for random input.
 
 use contract::command::Drift;
 use proptest::prelude::*;
@@ -18,24 +18,24 @@ prop_compose! {
     fn any_world()(
         instances in 0_i64..12,
         later in 0_i64..12,
-        seen in proptest::collection::vec(any_state(), 12),
+        observed in proptest::collection::vec(any_state(), 12),
         livenesses in proptest::collection::vec(any_liveness(), 1..5),
         stateful in any::<bool>(),
         room in 0_u64..8,
-    ) -> World {
+    ) -> TestGroup {
         let names: Vec<String> = (0..livenesses.len()).map(|index| format!("n{index}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut world = world(instances, &names);
-        for host in world.hosts.values_mut() {
-            host.facts.memory = room * (64 << 20);
+        for candidate in world.nodes.values_mut() {
+            candidate.facts.memory = room * (64 << 20);
         }
         if stateful {
             world.record.spec.pod.containers[0].volumes = vec!["/data".to_owned()];
         }
         world.settle(0);
-        world.seen = seen[..world.slots.len()].to_vec();
-        for (host, liveness) in world.hosts.values_mut().zip(livenesses) {
-            host.liveness = liveness;
+        world.observed = observed[..world.slots.len()].to_vec();
+        for (candidate, liveness) in world.nodes.values_mut().zip(livenesses) {
+            candidate.liveness = liveness;
         }
         world.record.spec.num_instances = later;
         world
@@ -97,8 +97,8 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A group in the middle of anything, believable or not.
-    fn any_mess()(
+    /// A group in any state, plausible or not.
+    fn any_group_state()(
         slots in proptest::collection::vec((any_slot(), any_facts(), any::<bool>()), 0..6),
         livenesses in proptest::collection::vec(any_liveness(), 4),
         operation in proptest::option::of(any_operation()),
@@ -107,10 +107,10 @@ prop_compose! {
         equals in proptest::option::weighted(0.2, 0_u32..4),
         needs in proptest::collection::vec(16_i64..400, 5),
         stateful in proptest::collection::vec(prop::bool::weighted(0.2), 5),
-    ) -> World {
+    ) -> TestGroup {
         let mut world = world(instances, &["n0", "n1", "n2", "n3"]);
-        for (host, liveness) in world.hosts.values_mut().zip(livenesses) {
-            host.liveness = liveness;
+        for (candidate, liveness) in world.nodes.values_mut().zip(livenesses) {
+            candidate.liveness = liveness;
         }
         let pod = world.record.spec.pod.clone();
         let revision = |version: u32, (need, stateful): (i64, bool)| {
@@ -128,24 +128,24 @@ prop_compose! {
         world.record.operation = operation;
         (world.record.drifts, world.record.proven) = (drifts, proven);
         world.record.equals = equals.into_iter().collect();
-        for (index, (slot, mut seen, clings)) in slots.into_iter().enumerate() {
-            if let Some(seen) = &mut seen {
-                // Nobody answers what nobody asked.
-                seen.starts_done = seen.starts_done.min(slot.starts_requested);
-                seen.restarts_done = seen.restarts_done.min(slot.restarts_requested);
+        for (index, (slot, mut observed, clings)) in slots.into_iter().enumerate() {
+            if let Some(observed) = &mut observed {
+                // An agent confirms only requested starts.
+                observed.starts_done = observed.starts_done.min(slot.starts_requested);
+                observed.restarts_done = observed.restarts_done.min(slot.restarts_requested);
             }
-            // Nor does anybody see what was not ordered yet.
-            world.seen.push(seen.filter(|_| slot.leaves.is_none()));
+            // A pod that was not ordered yet is not reported.
+            world.observed.push(observed.filter(|_| slot.leaves.is_none()));
             world.slots.push(slot);
             if clings {
-                world.clinging.insert(index);
+                world.still_on_old_node.insert(index);
             }
         }
         world
     }
 }
 
-/// The instances of a plan, without the tombstones of removed ones.
+/// The instances of a plan, without tombstones.
 fn instances(plan: &GroupPlan) -> impl Iterator<Item = &Slot> {
     plan.slots.iter().filter(|slot| slot.filling == Filling::Pod)
 }
@@ -154,20 +154,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn every_instance_is_in_one_bucket_and_has_a_place_or_a_reason(mut world in any_world()) {
+    fn every_instance_has_a_status_and_a_node_or_a_reason(mut world in any_world()) {
         let plan = world.settle(100);
         let wanted = usize::try_from(world.record.spec.num_instances).expect("not negative");
-        prop_assert_eq!((instances(&plan).count(), plan.buckets.len()), (wanted, wanted));
+        prop_assert_eq!((instances(&plan).count(), plan.statuses.len()), (wanted, wanted));
         for slot in instances(&plan) {
             prop_assert!(slot.node.is_some() || !slot.why.is_empty());
         }
-        for host in world.hosts.values() {
-            prop_assert!(host.used.memory <= host.facts.memory);
+        for candidate in world.nodes.values() {
+            prop_assert!(candidate.used.memory <= candidate.facts.memory);
         }
     }
 
     #[test]
-    fn planning_what_was_just_planned_changes_nothing(mut world in any_world()) {
+    fn planning_twice_changes_nothing(mut world in any_world()) {
         world.settle(100);
         let again = world.settle(100);
         prop_assert!(!again.store, "{again:?}");
@@ -175,13 +175,13 @@ proptest! {
     }
 
     #[test]
-    fn instances_that_run_on_a_node_that_is_heard_are_never_touched(mut world in any_world()) {
+    fn running_instances_on_live_nodes_are_never_touched(mut world in any_world()) {
         let before = world.slots.clone();
-        let seen = world.seen.clone();
+        let observed = world.observed.clone();
         let plan = world.settle(100);
         for (index, slot) in instances(&plan).enumerate().take(before.len()) {
-            let runs = seen[index].as_ref().is_some_and(|facts| facts.state == RunState::Success);
-            let lost = before[index].node.as_ref().is_some_and(|node| world.hosts[node].liveness == Liveness::Lost);
+            let runs = observed[index].as_ref().is_some_and(|facts| facts.state == RunState::Success);
+            let lost = before[index].node.as_ref().is_some_and(|node| world.nodes[node].liveness == Liveness::Lost);
             if runs && !lost {
                 prop_assert_eq!((&slot.node, slot.drift), (&before[index].node, before[index].drift));
             }
@@ -189,7 +189,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_the_records_say_planning_comes_to_rest(mut world in any_mess()) {
+    fn planning_converges_for_any_record(mut world in any_group_state()) {
         let rest = (0..40).any(|_| world.settle(500).wake_at.is_none_or(|wake| wake > at(500)));
         prop_assert!(rest, "{world:?}");
         let again = world.plan(500);
@@ -198,13 +198,13 @@ proptest! {
     }
 
     #[test]
-    fn nobody_is_sent_elsewhere_while_its_node_may_still_run_it(world in any_mess()) {
+    fn no_instance_is_moved_while_its_node_may_still_run_it(world in any_group_state()) {
         let plan = world.plan(500);
         for (index, (old, new)) in world.slots.iter().zip(instances(&plan)).enumerate() {
             let Some(node) = old.node.as_ref().filter(|node| Some(*node) != new.node.as_ref()) else { continue };
-            let lost = world.hosts.get(node).is_some_and(|host| host.liveness == Liveness::Lost);
-            let nothing_there = world.seen[index].as_ref().is_some_and(|seen| {
-                matches!(seen.state, RunState::Missing | RunState::Error) && !seen.containers.iter().any(|c| c.running)
+            let lost = world.nodes.get(node).is_some_and(|candidate| candidate.liveness == Liveness::Lost);
+            let nothing_there = world.observed[index].as_ref().is_some_and(|observed| {
+                matches!(observed.state, RunState::Missing | RunState::Error) && !observed.containers.iter().any(|c| c.running)
             });
             let never_there = old.leaves.is_some();
             prop_assert!(new.leaves.is_some() || lost || nothing_there || never_there, "{old:?} {new:?}");
@@ -212,12 +212,12 @@ proptest! {
     }
 
     #[test]
-    fn one_plan_takes_down_one_running_instance_at_most(world in any_mess()) {
+    fn one_plan_takes_down_one_running_instance_at_most(world in any_group_state()) {
         let plan = world.plan(500);
-        let taken = world.slots.iter().zip(instances(&plan)).zip(&world.seen).filter(|((old, new), seen)| {
-            let runs = seen.as_ref().is_some_and(|seen| seen.state == RunState::Success && !seen.leaving);
-            let heard = old.node.as_ref().and_then(|node| world.hosts.get(node));
-            let heard = heard.is_some_and(|host| host.liveness == Liveness::Alive);
+        let taken = world.slots.iter().zip(instances(&plan)).zip(&world.observed).filter(|((old, new), observed)| {
+            let runs = observed.as_ref().is_some_and(|observed| observed.state == RunState::Success && !observed.leaving);
+            let heard = old.node.as_ref().and_then(|node| world.nodes.get(node));
+            let heard = heard.is_some_and(|candidate| candidate.liveness == Liveness::Alive);
             let taken = (&old.node, old.version, old.drift, old.restarts_requested)
                 != (&new.node, new.version, new.drift, new.restarts_requested);
             runs && heard && taken && old.leaves.is_none() && old.target == TargetState::Run
@@ -226,9 +226,9 @@ proptest! {
     }
 
     #[test]
-    fn facts_in_any_order_give_the_same_plan(world in any_mess()) {
+    fn facts_in_any_order_give_the_same_plan(world in any_group_state()) {
         let mut other = world.clone();
-        other.hosts = world.hosts.iter().rev().map(|(name, host)| (name.clone(), host.clone())).collect();
+        other.nodes = world.nodes.iter().rev().map(|(name, candidate)| (name.clone(), candidate.clone())).collect();
         let former = world.record.former.iter().rev();
         other.record.former = former.map(|(version, pod)| (*version, pod.clone())).collect();
         other.record.equals = world.record.equals.iter().rev().copied().collect();

@@ -1,4 +1,4 @@
-//! A group and its world, built up by the tests: they say what nodes report and look at what is planned.
+//! A group and its nodes: tests set the reports and check the plans.
 
 use contract::name::GroupName;
 use contract::pod_id::PodId;
@@ -7,30 +7,30 @@ use contract::spec::{ContainerSpec, PodGroupSpec};
 
 use super::*;
 
-pub(super) struct Nobody;
-impl Tenants for Nobody {
+pub(super) struct NoPods;
+impl PlacedPods for NoPods {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct World {
+pub(super) struct TestGroup {
     pub(super) record: GroupRecord,
     pub(super) slots: Vec<Slot>,
-    pub(super) seen: Vec<Option<PodFacts>>,
+    pub(super) observed: Vec<Option<PodFacts>>,
     /// Slots whose old node still has them.
-    pub(super) clinging: BTreeSet<usize>,
-    pub(super) lingers: bool,
-    pub(super) beside: Vec<Option<PodFacts>>,
+    pub(super) still_on_old_node: BTreeSet<usize>,
+    pub(super) has_leftovers: bool,
+    pub(super) observed_surge: Vec<Option<PodFacts>>,
     pub(super) leaving: Vec<u32>,
     pub(super) strays: u32,
-    /// What was decided is not stored yet.
-    pub(super) is_unstored: bool,
-    /// When it was stored; at once when nothing is said.
-    pub(super) stored_at: Option<i64>,
+    /// The decisions are not committed yet.
+    pub(super) is_uncommitted: bool,
+    /// When the decisions were committed; immediately if not set.
+    pub(super) committed_at: Option<i64>,
     pub(super) release: Option<RolloutState>,
-    pub(super) guarding: bool,
+    pub(super) guard_enabled: bool,
     pub(super) constraints: Vec<String>,
-    pub(super) hosts: BTreeMap<NodeName, Candidate>,
+    pub(super) nodes: BTreeMap<NodeName, Candidate>,
 }
 
 pub(super) const MIB: u64 = 1 << 20;
@@ -56,12 +56,12 @@ pub(super) fn starting(since: i64) -> Option<PodFacts> {
     running(HealthState::Starting, since)
 }
 
-pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
+pub(super) fn world(instances: i64, nodes: &[&str]) -> TestGroup {
     let group: GroupName = "web".parse().expect("a name");
     let container = ContainerSpec { image: "i".to_owned(), cpu_limit: 1, memory_limit: 64 << 20, ..Default::default() };
     let pod = PodSpec { name: group.to_string(), containers: vec![container], ..Default::default() };
     let facts = NodeFacts { memory: 1024 * MIB, cpu_millis: 8_000, ..Default::default() };
-    let host = Candidate {
+    let candidate = Candidate {
         facts,
         used: Need::default(),
         liveness: Liveness::Alive,
@@ -69,25 +69,25 @@ pub(super) fn world(instances: i64, nodes: &[&str]) -> World {
         cordon: None,
         decommissioned: false,
     };
-    World {
+    TestGroup {
         record: GroupRecord {
             spec: PodGroupSpec { name: group.to_string(), num_instances: instances, pod, ..Default::default() },
             operation: Some(OperationRecord::new(Operation::Deploying, at(0))),
             ..Default::default()
         },
         slots: Vec::new(),
-        seen: Vec::new(),
-        clinging: BTreeSet::new(),
-        lingers: false,
-        beside: Vec::new(),
+        observed: Vec::new(),
+        still_on_old_node: BTreeSet::new(),
+        has_leftovers: false,
+        observed_surge: Vec::new(),
         leaving: Vec::new(),
         strays: 0,
-        is_unstored: false,
-        stored_at: None,
+        is_uncommitted: false,
+        committed_at: None,
         release: None,
-        guarding: true,
+        guard_enabled: true,
         constraints: Vec::new(),
-        hosts: nodes.iter().map(|node| (name(node), host.clone())).collect(),
+        nodes: nodes.iter().map(|node| (name(node), candidate.clone())).collect(),
     }
 }
 
@@ -98,7 +98,7 @@ impl GroupPlan {
     }
 }
 
-impl World {
+impl TestGroup {
     pub(super) fn revisions(&self) -> BTreeMap<u32, Revision> {
         let pods = self.record.former.iter().map(|(version, pod)| (*version, pod));
         let pods = pods.chain([(self.record.spec.version, &self.record.spec.pod)]);
@@ -107,49 +107,50 @@ impl World {
     pub(super) fn plan(&self, now: i64) -> GroupPlan {
         self.look(|facts| plan_group(facts, at(now)))
     }
-    /// What can be said of everything there is to plan from.
+    /// Calls a function with the planner's input.
     pub(super) fn look<T>(&self, say: impl FnOnce(&GroupFacts<'_>) -> T) -> T {
-        let seen: Vec<Option<&PodFacts>> = self.seen.iter().map(Option::as_ref).collect();
-        let beside: Vec<Option<&PodFacts>> = self.beside.iter().map(Option::as_ref).collect();
-        let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.clinging.contains(&index)).collect();
-        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_unstored);
-        let stored = decisions.map(|at_once| (at_once, self.stored_at.map_or(at_once, at))).collect();
+        let observed: Vec<Option<&PodFacts>> = self.observed.iter().map(Option::as_ref).collect();
+        let observed_surge: Vec<Option<&PodFacts>> = self.observed_surge.iter().map(Option::as_ref).collect();
+        let vacated: Vec<bool> = (0..self.slots.len()).map(|index| !self.still_on_old_node.contains(&index)).collect();
+        let decisions = self.slots.iter().flat_map(decided).filter(|_| !self.is_uncommitted);
+        let stored = decisions.map(|at_once| (at_once, self.committed_at.map_or(at_once, at))).collect();
         let facts = GroupFacts {
             record: &self.record,
             revisions: &self.revisions(),
-            patience: Patience {
+            timeouts: GroupTimeouts {
                 operation: Duration::from_secs(600),
                 health_poll: Duration::from_secs(20),
                 early_exit: Duration::from_secs(10),
             },
             slots: &self.slots,
-            seen: &seen,
+            observed: &observed,
             vacated: &vacated,
-            lingers: self.lingers,
-            beside: &beside,
+            has_leftovers: self.has_leftovers,
+            observed_surge: &observed_surge,
             leaving: &self.leaving,
             strays: self.strays,
-            stored: &stored,
+            committed: &stored,
             release: self.release.as_ref(),
-            guarding: self.guarding,
+            guard_enabled: self.guard_enabled,
             constraints: &self.constraints,
-            hosts: &self.hosts,
-            standings: None,
-            tenants: &Nobody,
+            nodes: &self.nodes,
+            ranking: None,
+            placed_pods: &NoPods,
         };
         say(&facts)
     }
-    /// Carries the plan out: the accounts follow, new pods are not reported yet, and who leaves a node is still there.
+    /// Applies the plan: the load of the nodes changes, new pods are not reported yet, and moving instances still have their
+    /// old pod.
     pub(super) fn take(&mut self, plan: &GroupPlan) {
         self.account(Need::minus);
-        self.seen.resize(plan.slots.len(), None);
+        self.observed.resize(plan.slots.len(), None);
         for (index, slot) in plan.slots.iter().enumerate() {
             let who = |slot: &Slot| (slot.node.clone(), slot.version, slot.drift);
             if self.slots.get(index).is_none_or(|old| who(old) != who(slot)) {
-                self.seen[index] = None;
+                self.observed[index] = None;
             }
             if slot.leaves.is_some() && self.slots.get(index).is_none_or(|old| old.leaves != slot.leaves) {
-                self.clinging.insert(index);
+                self.still_on_old_node.insert(index);
             }
         }
         self.slots.clone_from(&plan.slots);
@@ -164,9 +165,9 @@ impl World {
     fn account(&mut self, change: fn(Need, Need) -> Need) {
         let revisions = self.revisions();
         for slot in self.slots.iter().flat_map(Slot::pods) {
-            let Some(host) = slot.node.as_ref().and_then(|node| self.hosts.get_mut(node)) else { continue };
+            let Some(candidate) = slot.node.as_ref().and_then(|node| self.nodes.get_mut(node)) else { continue };
             let revision = revisions.get(&slot.version).unwrap_or_else(|| &revisions[&self.record.spec.version]);
-            host.used = change(host.used, revision.need);
+            candidate.used = change(candidate.used, revision.need);
         }
     }
     pub(super) fn settle(&mut self, now: i64) -> GroupPlan {
@@ -174,23 +175,23 @@ impl World {
         self.take(&plan);
         plan
     }
-    /// Everything was deployed, runs and completed; nothing holds the lock.
+    /// All instances are deployed, running and completed; no operation holds the lock.
     pub(super) fn all_running(mut self) -> Self {
         self.settle(0);
-        self.seen = vec![reported(RunState::Success); self.slots.len()];
+        self.observed = vec![reported(RunState::Success); self.slots.len()];
         self.settle(1);
         self.settle(10);
         self
     }
-    /// As [`World::all_running`], with health checks that say yes.
+    /// As [`TestGroup::all_running`], with passing health checks.
     pub(super) fn all_healthy(mut self) -> Self {
         self.settle(0);
-        self.seen = vec![healthy(0); self.slots.len()];
+        self.observed = vec![healthy(0); self.slots.len()];
         self.settle(1);
         self.settle(10);
         self
     }
-    /// What the scheduler makes of a spec patch.
+    /// What the scheduler does for a spec patch.
     pub(super) fn patch(&mut self, now: i64, change: impl FnOnce(&mut PodSpec)) {
         let record = &mut self.record;
         record.former.insert(record.spec.version, record.spec.pod.clone());
@@ -201,7 +202,7 @@ impl World {
         record.last_error.clear();
         record.operation = Some(OperationRecord::new(Operation::Upgrading, at(now)));
     }
-    pub(super) fn operate(&mut self, kind: Operation, range: std::ops::RangeInclusive<u32>, now: i64) {
+    pub(super) fn run_operation(&mut self, kind: Operation, range: std::ops::RangeInclusive<u32>, now: i64) {
         self.record.operation =
             Some(OperationRecord { kind, since: at(now), next: *range.start(), last: *range.end() });
     }
@@ -217,8 +218,8 @@ impl World {
     pub(super) fn leaves(&self, index: usize) -> Option<&str> {
         self.slots[index].leaves.as_ref().map(NodeName::as_str)
     }
-    pub(super) fn host(&mut self, node: &str) -> &mut Candidate {
-        self.hosts.get_mut(&name(node)).expect("a node")
+    pub(super) fn candidate(&mut self, node: &str) -> &mut Candidate {
+        self.nodes.get_mut(&name(node)).expect("a node")
     }
     pub(super) fn operation(&self) -> Option<Operation> {
         self.record.operation.as_ref().map(|operation| operation.kind)

@@ -1,6 +1,6 @@
 //! Adapters of the release machine and of updates in place.
 
-use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateMethod, update_method};
+use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateDecision, decide_update};
 use planner::rollout::transition::{Confirmation, RolloutPhase, Transition, TransitionAction, TransitionInput, step};
 use serde_json::{Value, json};
 
@@ -70,10 +70,10 @@ pub(crate) fn inplace_verdict(input: &VectorInput) -> Result<Value, InputError> 
         qos_changed: input.flag_or("qos_changed", false)?,
         removes_containers: input.flag_or("removes_containers", false)?,
     };
-    Ok(json!(match update_method(policy, &difference) {
-        UpdateMethod::InPlace => "in-place",
-        UpdateMethod::Recreate => "recreate",
-        UpdateMethod::Reject => "reject",
+    Ok(json!(match decide_update(policy, &difference) {
+        UpdateDecision::InPlace => "in-place",
+        UpdateDecision::Recreate => "recreate",
+        UpdateDecision::Reject => "reject",
     }))
 }
 

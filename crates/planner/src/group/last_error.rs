@@ -1,0 +1,38 @@
+//! Recognises the planner's own texts in a group's `last_error` by their first words, so that it can clear them when the
+//! problem is over. Any other text is the outcome of a command and stays until the next command.
+
+use super::number;
+
+pub(super) const HELD: &str = "the release is held: ";
+
+const NOT_UPGRADED: &str = " is not upgraded";
+
+const FAILS: &str = " fails";
+
+pub(super) const UNFINISHED: &str = "the upgrade to version ";
+
+pub(super) fn stuck_prefix(index: usize) -> String {
+    format!("instance {}{NOT_UPGRADED}", number(index))
+}
+
+pub(super) fn failing_prefix(index: usize) -> String {
+    format!("instance {}{FAILS}", number(index))
+}
+
+pub(super) fn is_about_failing(text: &str) -> bool {
+    text.starts_with("instance ") && text.contains(FAILS)
+}
+
+pub(super) fn is_about_stuck(text: &str) -> bool {
+    text.starts_with("instance ") && text.contains(NOT_UPGRADED)
+}
+
+pub(super) fn is_about_held(text: &str) -> bool {
+    text.starts_with(HELD)
+}
+
+/// The text is empty or the planner's own.
+pub(super) fn is_planner_text(text: &str) -> bool {
+    let is_own = is_about_stuck(text) || is_about_held(text) || is_about_failing(text) || text.starts_with(UNFINISHED);
+    text.is_empty() || is_own
+}

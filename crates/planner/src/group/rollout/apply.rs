@@ -1,0 +1,293 @@
+//! Applies the actions of the rollout controller to the slots.
+//!
+//! New pods have no node here; they are placed afterwards together with replaced pods. A removed pod leaves the plan
+//! immediately; its node is remembered where a new pod of the instance must wait for its removal. Pod names must be unique: a
+//! name contains the version and the drift counter, so a pod that is created again in the same version gets the next drift.
+
+use std::collections::BTreeSet;
+
+use contract::command::Drift;
+use contract::record::{Filling, Slot};
+use contract::state::TargetState;
+
+use super::super::reservations::{ExtraConstraint, PlacementRequest};
+use super::super::{Planning, forget_pod, index_of};
+use super::drain::drained_pods;
+use crate::placement::NodePreference;
+use crate::rollout::controller::{Action, Decision, RolloutState};
+
+/// How much of a decision was applied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Applied {
+    All,
+    /// Some actions must wait.
+    Partial,
+    /// All actions must wait.
+    Nothing,
+    /// The controller decides again after instances that scale-down removes are gone.
+    AwaitingScaleDown,
+}
+
+impl Planning<'_> {
+    /// Applies the actions that are possible now.
+    pub(super) fn apply(&mut self, decision: &Decision, units: &[String]) -> Applied {
+        let removes = |action: &&Action| matches!(action, Action::Remove(_));
+        let removed: Vec<Action> = decision.actions.iter().filter(removes).copied().collect();
+        let waiting = self.not_ready(&removed, &decision.state);
+        if waiting.is_empty() {
+            return self.apply_all(decision, units);
+        }
+        self.cancel_drains(&removed);
+        self.cancel_prefetch(&removed);
+        for action in removed.iter().filter(|action| !waiting.contains(&drained_pods(**action).0)) {
+            self.apply_action(*action, units);
+        }
+        Applied::AwaitingScaleDown
+    }
+
+    fn apply_all(&mut self, decision: &Decision, units: &[String]) -> Applied {
+        let mut waiting = self.not_ready(&decision.actions, &decision.state);
+        self.cancel_drains(&decision.actions);
+        self.cancel_prefetch(&decision.actions);
+        // New pods were counted against pods that go: while some of those remain, new ones would exceed the limit.
+        let is_full = decision.actions.iter().any(|it| waiting.contains(&drained_pods(*it).0) && frees(*it));
+        let mut done = 0;
+        for action in &decision.actions {
+            let (number, _) = drained_pods(*action);
+            let has_to_wait = waiting.contains(&number) || (is_full && adds(*action));
+            if !has_to_wait && self.apply_action(*action, units) {
+                done += 1;
+            } else {
+                // Further actions on the same instance assume that this one is applied.
+                waiting.insert(number);
+            }
+        }
+        self.clear_stuck();
+        match done {
+            all if all == decision.actions.len() => Applied::All,
+            0 => Applied::Nothing,
+            _ => Applied::Partial,
+        }
+    }
+
+    /// The instances whose successors lack images or whose pods are not drained yet; starts both.
+    fn not_ready(&mut self, actions: &[Action], release: &RolloutState) -> BTreeSet<u32> {
+        let fetching = self.instances_to_prefetch(actions, release);
+        let waits =
+            |action: &&Action| fetching.contains(&drained_pods(**action).0) || !self.may_apply(**action, release);
+        actions.iter().filter(waits).map(|action| drained_pods(*action).0).collect()
+    }
+
+    /// Applies one action; false if it is not possible now.
+    pub(in super::super) fn apply_action(&mut self, action: Action, units: &[String]) -> bool {
+        let at = |number: u32| index_of(number).unwrap_or(usize::MAX);
+        let named = |unit: usize| units.get(unit).cloned().unwrap_or_default();
+        let (number, _) = drained_pods(action);
+        if !matches!(action, Action::Create { .. }) && at(number) >= self.plan.slots.len() {
+            return true;
+        }
+        match action {
+            Action::Create { slot, unit, revision } => self.create(at(slot), named(unit), revision),
+            Action::Surge(number) => self.start_surge(at(number)),
+            Action::Move { slot, unit } => return self.begin_move(at(slot), named(unit)),
+            Action::Divert { slot, unit } => self.divert(at(slot), named(unit)),
+            Action::Promote(number) => self.promote(at(number)),
+            Action::Renew(number) => return self.renew_instance(at(number)),
+            Action::Drop(number) => self.drop_surge(at(number)),
+            Action::Retire(number) => self.remove_pods(at(number), Filling::Retired),
+            Action::Remove(number) => self.remove_pods(at(number), Filling::Nothing),
+            Action::Reassign { slot, unit } => return self.reassign(at(slot), named(unit)),
+        }
+        true
+    }
+
+    fn create(&mut self, index: usize, unit: String, version: u32) {
+        let hole = Slot { filling: Filling::Nothing, ..Slot::default() };
+        let slots = self.plan.slots.len().max(index + 1);
+        self.plan.slots.resize(slots, hole);
+        self.observed_surge.resize(slots, None);
+        let before = &self.plan.slots[index];
+        // A free number becomes a new instance; a retired one is the same instance as before.
+        let kept = match before.filling {
+            Filling::Nothing => Slot { drift: before.drift, leaves: before.leaves.clone(), ..Slot::default() },
+            Filling::Pod | Filling::Retired => before.clone(),
+        };
+        let drift = kept.drift + u32::from(kept.filling == Filling::Retired && kept.version == version);
+        let mut slot = Slot { filling: Filling::Pod, unit, version, drift, since: self.now, next: None, ..kept };
+        forget_pod(&mut slot);
+        if slot.leaves.is_some() {
+            // A terminating pod that counted as a stray now belongs to this instance: plan again, because the count changed.
+            self.wake(self.now);
+        }
+        self.plan.slots[index] = slot;
+        self.touched.insert(index);
+    }
+
+    fn start_surge(&mut self, index: usize) {
+        let version = self.record.spec.version;
+        let main = &self.plan.slots[index];
+        // Terminating pods of the instance may have the next names.
+        let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
+        let next = self.surge_slot(index, version, main.drift + leaving, main.unit.clone());
+        self.plan.slots[index].next = Some(Box::new(next));
+        self.observed_surge[index] = None;
+    }
+
+    /// Moves to another unit by a surge pod; false for a stateful pod, whose data cannot move.
+    fn begin_move(&mut self, index: usize, unit: String) -> bool {
+        let main = &self.plan.slots[index];
+        if self.revision(main.version).pod.is_stateful() {
+            return false;
+        }
+        let leaving = self.facts.leaving.get(index).copied().unwrap_or(0);
+        let next = self.surge_slot(index, main.version, main.drift + 1 + leaving, unit);
+        self.plan.slots[index].next = Some(Box::new(next));
+        self.observed_surge[index] = None;
+        true
+    }
+
+    fn surge_slot(&self, index: usize, version: u32, drift: u32, unit: String) -> Slot {
+        let main = &self.plan.slots[index];
+        Slot {
+            version,
+            drift,
+            unit,
+            target: main.target,
+            starts_requested: main.starts_requested,
+            restarts_requested: main.restarts_requested,
+            since: self.now,
+            ..Slot::default()
+        }
+    }
+
+    fn divert(&mut self, index: usize, unit: String) {
+        let Some(mut next) = self.plan.slots[index].next.take() else { return };
+        next.drift += u32::from(next.node.is_some());
+        self.release_resources(&next);
+        let next = Slot { unit, node: None, why: String::new(), ..*next };
+        self.plan.slots[index].next = Some(Box::new(reset_attempts(next)));
+        self.observed_surge[index] = None;
+    }
+
+    fn promote(&mut self, index: usize) {
+        let Some(next) = self.plan.slots[index].next.take() else { return };
+        let main = std::mem::replace(&mut self.plan.slots[index], *next);
+        self.release_resources(&main);
+        self.plan.slots[index].target = main.target;
+        if self.plan.slots[index].node.is_none() {
+            // The surge pod has no node, so it waits for the removal of the current pod and adds no pod.
+            let left = main.node.clone().filter(|node| main.leaves.is_none() && !self.is_lost(node));
+            self.plan.slots[index].leaves = main.leaves.clone().or(left);
+        }
+        let observed = std::mem::take(&mut self.observed_surge[index]);
+        self.observed.resize(self.observed.len().max(index + 1), None);
+        self.observed[index] = observed;
+    }
+
+    fn drop_surge(&mut self, index: usize) {
+        if let Some(next) = self.plan.slots[index].next.take() {
+            self.release_resources(&next);
+        }
+        self.observed_surge[index] = None;
+    }
+
+    /// Removes the pods of an instance. The slot remembers their names and the node of the current pod.
+    fn remove_pods(&mut self, index: usize, filling: Filling) {
+        let highest = self.plan.slots[index].next.as_ref().map_or(0, |next| next.drift + 1);
+        self.drop_surge(index);
+        let slot = self.plan.slots[index].clone();
+        self.release_resources(&slot);
+        // A stateful pod on a lost node may still run there: the next pod of that number waits for the node.
+        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_given_up(node, slot.version));
+        let had_pod = u32::from(slot.node.is_some() && slot.leaves.is_none());
+        let drift = match filling {
+            // The next pod has another version and thus another name.
+            Filling::Pod | Filling::Retired => slot.drift,
+            Filling::Nothing => highest.max(slot.drift + had_pod),
+        };
+        let target = if filling == Filling::Nothing { TargetState::Run } else { slot.target };
+        let mut left = Slot { filling, target, drift, node: None, leaves: slot.leaves.clone().or(left), ..slot };
+        left.reserved_addresses.clear();
+        left.why.clear();
+        forget_pod(&mut left);
+        self.plan.slots[index] = reset_attempts(left);
+        self.touched.insert(index);
+    }
+
+    /// Moves the current pod, which is unplaced or stopped, to another unit; false if its data binds it.
+    fn reassign(&mut self, index: usize, unit: String) -> bool {
+        let slot = self.plan.slots[index].clone();
+        if slot.node.is_some() && self.revision(slot.version).pod.is_stateful() {
+            return false;
+        }
+        self.release_resources(&slot);
+        let left = slot.node.clone().filter(|node| slot.leaves.is_none() && !self.is_lost(node));
+        let drift = slot.drift + u32::from(left.is_some());
+        let mut slot = Slot { unit, node: None, drift, leaves: slot.leaves.clone().or(left), ..slot };
+        slot.reserved_addresses.clear();
+        slot.why.clear();
+        forget_pod(&mut slot);
+        self.plan.slots[index] = reset_attempts(slot);
+        self.touched.insert(index);
+        true
+    }
+
+    /// Moves the surge pod too, if another node fits.
+    pub(in super::super) fn move_surge(&mut self, index: usize, drift: &Drift) {
+        let Some(next) = self.plan.slots[index].next.clone() else { return };
+        let Some(old) = next.node.clone().filter(|node| *node == drift.from) else { return };
+        let revision = self.revision(next.version).clone();
+        self.reservations.release(&old, revision.need);
+        self.reservations.uncount(&old);
+        let extra = ExtraConstraint::Expression(format!("constraint:node!={}", drift.from));
+        let request = PlacementRequest { version: next.version, extra, unit_constraint: self.unit_constraint(&next) };
+        let Ok(node) = self.reservations.place(&request, &revision, NodePreference::default()) else {
+            return self.reservations.keep(&old, revision.need);
+        };
+        let mut moved = Slot { node: Some(node), drift: self.next_drift(index), why: String::new(), ..*next };
+        forget_pod(&mut moved);
+        self.plan.slots[index].next = Some(Box::new(moved));
+        self.observed_surge[index] = None;
+    }
+
+    fn release_resources(&mut self, pod: &Slot) {
+        if let Some(node) = &pod.node {
+            let need = self.revision(pod.version).need;
+            self.reservations.release(node, need);
+            self.reservations.uncount(node);
+        }
+    }
+}
+
+/// Failures of earlier attempts do not count for a new placement.
+fn reset_attempts(slot: Slot) -> Slot {
+    let fresh = Slot::default();
+    Slot { failures: 0, retry_at: fresh.retry_at, unplaced_since: fresh.unplaced_since, addresses: Vec::new(), ..slot }
+}
+
+/// The action frees a pod for others.
+fn frees(action: Action) -> bool {
+    match action {
+        Action::Promote(_) | Action::Retire(_) | Action::Remove(_) | Action::Drop(_) => true,
+        Action::Create { .. }
+        | Action::Surge(_)
+        | Action::Renew(_)
+        | Action::Move { .. }
+        | Action::Reassign { .. }
+        | Action::Divert { .. } => false,
+    }
+}
+
+/// The action adds a pod.
+fn adds(action: Action) -> bool {
+    match action {
+        Action::Create { .. } | Action::Surge(_) | Action::Move { .. } => true,
+        Action::Promote(_)
+        | Action::Renew(_)
+        | Action::Drop(_)
+        | Action::Retire(_)
+        | Action::Remove(_)
+        | Action::Reassign { .. }
+        | Action::Divert { .. } => false,
+    }
+}
