@@ -133,9 +133,9 @@ mod tests {
     fn the_policy_decides_what_happens_when_it_cannot_be_done() {
         let (image, volume) =
             (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
-        let verdicts = |policy| [update_method(policy, &image), update_method(policy, &volume)];
-        assert_eq!(verdicts(Policy::ReCreate), [UpdateMethod::Recreate, UpdateMethod::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateMethod::InPlace, UpdateMethod::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateMethod::InPlace, UpdateMethod::Reject]);
+        let methods = |policy| [update_method(policy, &image), update_method(policy, &volume)];
+        assert_eq!(methods(Policy::ReCreate), [UpdateMethod::Recreate, UpdateMethod::Recreate]);
+        assert_eq!(methods(Policy::InPlaceIfPossible), [UpdateMethod::InPlace, UpdateMethod::Recreate]);
+        assert_eq!(methods(Policy::InPlaceOnly), [UpdateMethod::InPlace, UpdateMethod::Reject]);
     }
 }

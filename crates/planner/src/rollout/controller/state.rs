@@ -174,3 +174,23 @@ impl RolloutState {
         self.excused.extend(slots.into_iter().map(|number| (number, excuse)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_name_of_the_batch_is_group() {
+        let failure = Failure {
+            cause: Cause::Crashing,
+            batch: 3,
+            slots: vec![1],
+            since: Moment::from_secs(1),
+            why: String::new(),
+        };
+        let state = RolloutState { batch: 3, failure: Some(failure), ..RolloutState::toward(2) };
+        let stored = serde_json::to_value(&state).expect("a state is JSON");
+        assert_eq!((&stored["group"], &stored["failure"]["group"]), (&3.into(), &3.into()));
+        assert_eq!((&stored["phase"], stored.get("batch")), (&"Idle".into(), None));
+    }
+}
