@@ -1,4 +1,4 @@
-//! Times the planning of a large group that names a strategy: at rest, and with a release waiting for one instance.
+//! Measures how long planning a large group with a strategy takes: settled, and in a rollout that waits for one instance.
 //!
 //! `cargo run -p planner --example controller`
 
@@ -30,7 +30,7 @@ impl PlacedPods for NoPods {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
-/// A group, the nodes it runs on and how far its release is.
+/// A group, its nodes and the state of its rollout.
 struct SampleGroup {
     record: GroupRecord,
     slots: Vec<Slot>,
@@ -45,13 +45,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         (sample.slots, sample.release) = (plan.slots, plan.release.or(sample.release));
         sample.record = plan.record.unwrap_or(sample.record);
     }
-    println!("{INSTANCES} instances at rest: {:.2?} a plan", sample.time());
+    println!("{INSTANCES} settled instances: {:.2?} a plan", sample.time());
     sample.record.former.insert(0, sample.record.spec.pod.clone());
     (sample.record.spec.version, sample.record.spec.pod.version) = (1, 1);
     sample.record.spec.pod.containers[0].image = "demo:2".to_owned();
     let plan = sample.plan();
     (sample.slots, sample.release) = (plan.slots, plan.release);
-    println!("{INSTANCES} instances in a release: {:.2?} a plan", sample.time());
+    println!("{INSTANCES} instances in a rollout: {:.2?} a plan", sample.time());
     Ok(())
 }
 
@@ -88,7 +88,7 @@ impl SampleGroup {
         begun.elapsed() / PLANS
     }
 
-    /// One plan; every pod that has a place runs there as it should.
+    /// Makes one plan; each pod with a node runs there.
     fn plan(&self) -> GroupPlan {
         let pods = self.record.former.iter().map(|(version, pod)| (*version, pod));
         let pods = pods.chain([(self.record.spec.version, &self.record.spec.pod)]);

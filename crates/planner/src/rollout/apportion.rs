@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn without_weights_nobody_gets_any() {
+    fn without_weights_all_parts_are_zero() {
         assert_eq!(apportion(3, &[0, -1]), [0, 0]);
         assert_eq!(apportion(3, &[]), Vec::<i64>::new());
         assert_eq!(apportion(-3, &[1, 1]), [0, 0]);
@@ -59,7 +59,7 @@ mod tests {
             }
         }
 
-        fn no_weight_is_too_large(seats: i64, weights in prop::collection::vec(any::<i64>(), 0..5)) {
+        fn no_apportionment_overflows(seats: i64, weights in prop::collection::vec(any::<i64>(), 0..5)) {
             prop_assert_eq!(apportion(seats, &weights).len(), weights.len());
         }
     }

@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_look_is_when_the_first_pod_turns_available() {
+    fn the_next_check_is_when_the_first_pod_becomes_available() {
         let check = |pods: &[Ready], min_ready| next_check(pods, min_ready, Moment::from_secs(100));
         assert_eq!(check(&[DOWN, ready(98), ready(96)], TEN), Some(Duration::from_secs(6)));
         assert_eq!(check(&[ready(90), ready(85), UNTIMED, DOWN], TEN), None);
@@ -63,7 +63,7 @@ mod tests {
     }
 
     property! {
-        fn the_next_look_is_the_moment_a_pod_turns_available(
+        fn the_next_check_is_when_a_pod_becomes_available(
             pods in prop::collection::vec((any::<bool>(), prop::option::of(0..40i64)), 0..6), min_ready in 0..20u64,
             now in 0..40i64,
         ) {

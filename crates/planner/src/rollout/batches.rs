@@ -55,9 +55,9 @@ pub fn batch_size(size: Amount, replicas: i64) -> i64 {
 }
 
 /// The next batch; `None` when every pod is committed.
-pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Batch> {
+pub fn next_batch(settings: &BatchSettings, units: &[UnitProgress]) -> Option<Batch> {
     let mut units = units.to_vec();
-    if grouping.spread == Spread::Sequential {
+    if settings.spread == Spread::Sequential {
         // Only the first unit with work takes part: the others count as done.
         let first = units.iter().position(|unit| unit.work() > 0)?;
         for (_, unit) in units.iter_mut().enumerate().filter(|(at, _)| *at != first) {
@@ -68,14 +68,14 @@ pub fn next_batch(grouping: &BatchSettings, units: &[UnitProgress]) -> Option<Ba
     if sum(work.iter().copied()) == 0 {
         return None;
     }
-    if grouping.beta && units.iter().any(|unit| unit.needs_beta()) {
+    if settings.beta && units.iter().any(|unit| unit.needs_beta()) {
         return Some(Batch {
             kind: BatchKind::Beta,
             add: units.iter().map(|unit| i64::from(unit.needs_beta())).collect(),
         });
     }
-    let pods = grouping.batch_size.max(1).min(sum(work.iter().copied()));
-    let add = match grouping.spread {
+    let pods = settings.batch_size.max(1).min(sum(work.iter().copied()));
+    let add = match settings.spread {
         Spread::Proportional | Spread::Sequential => apportion(pods, &work),
         Spread::Even => filled(pods, &work),
     };
@@ -103,14 +103,14 @@ fn filled(mut pods: i64, work: &[i64]) -> Vec<i64> {
 }
 
 /// All batches from here to the end. Lazy: a rollout of a million pods one by one has a million batches.
-pub fn batches(grouping: BatchSettings, units: &[UnitProgress]) -> impl Iterator<Item = Batch> + use<> {
+pub fn batches(settings: BatchSettings, units: &[UnitProgress]) -> impl Iterator<Item = Batch> + use<> {
     let mut units = units.to_vec();
     std::iter::from_fn(move || {
-        let group = next_batch(&grouping, &units)?;
-        for (unit, add) in units.iter_mut().zip(&group.add) {
+        let batch = next_batch(&settings, &units)?;
+        for (unit, add) in units.iter_mut().zip(&batch.add) {
             unit.committed = sum([unit.committed, *add]);
         }
-        Some(group)
+        Some(batch)
     })
 }
 
@@ -129,12 +129,12 @@ mod tests {
     }
 
     /// The batches as the table writes them: `b1/1 2/2`.
-    fn plan(grouping: BatchSettings, units: &[UnitProgress]) -> String {
-        let group = |group: Batch| {
-            let parts: Vec<String> = group.add.iter().map(ToString::to_string).collect();
-            format!("{}{}", if group.kind == BatchKind::Beta { "b" } else { "" }, parts.join("/"))
+    fn plan(settings: BatchSettings, units: &[UnitProgress]) -> String {
+        let batch = |batch: Batch| {
+            let parts: Vec<String> = batch.add.iter().map(ToString::to_string).collect();
+            format!("{}{}", if batch.kind == BatchKind::Beta { "b" } else { "" }, parts.join("/"))
         };
-        batches(grouping, units).map(group).collect::<Vec<_>>().join(" ")
+        batches(settings, units).map(batch).collect::<Vec<_>>().join(" ")
     }
 
     #[test]
@@ -179,20 +179,20 @@ mod tests {
     }
 
     property! {
-        fn groups_reach_the_target_within_the_batch_size_and_the_share(
+        fn batches_reach_the_target_within_the_batch_size_and_the_share(
             state in prop::collection::vec((0..30i64, 0..30i64), 1..5), batch_size in 1..12i64,
             beta: bool, spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         ) {
             let mut units: Vec<UnitProgress> =
                 state.into_iter().map(|(target, committed)| UnitProgress { target, committed: committed.min(target) }).collect();
-            for group in batches(BatchSettings { batch_size, beta, spread }, &units.clone()) {
+            for batch in batches(BatchSettings { batch_size, beta, spread }, &units.clone()) {
                 let work: i64 = units.iter().map(|unit| unit.work()).sum();
-                let pods: i64 = group.add.iter().sum();
+                let pods: i64 = batch.add.iter().sum();
                 prop_assert!(pods > 0);
-                prop_assert!(group.kind == BatchKind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
-                prop_assert!(group.kind == BatchKind::Beta || pods <= batch_size);
-                for (unit, add) in units.iter_mut().zip(&group.add) {
-                    if group.kind == BatchKind::Batch && spread == Spread::Proportional {
+                prop_assert!(batch.kind == BatchKind::Beta || pods == batch_size.min(work) || spread == Spread::Sequential);
+                prop_assert!(batch.kind == BatchKind::Beta || pods <= batch_size);
+                for (unit, add) in units.iter_mut().zip(&batch.add) {
+                    if batch.kind == BatchKind::Batch && spread == Spread::Proportional {
                         prop_assert!((add * work - pods * unit.work()).abs() < work, "the share, rounded");
                     }
                     unit.committed += add;
@@ -202,25 +202,25 @@ mod tests {
             prop_assert!(units.iter().all(|unit| unit.work() == 0));
         }
 
-        fn no_group_is_too_large(a: i64, b: i64, batch_size: i64) {
+        fn no_batch_overflows(a: i64, b: i64, batch_size: i64) {
             for spread in [Spread::Proportional, Spread::Even, Spread::Sequential] {
                 next_batch(&BatchSettings { batch_size, beta: false, spread }, &units(&[a, b, i64::MAX], &[b, a, 0]));
             }
         }
 
-        fn the_groups_from_anywhere_are_the_rest_of_the_plan(
+        fn the_batches_from_any_point_are_the_rest_of_the_plan(
             targets in prop::collection::vec(0..20i64, 1..5), batch_size in 1..8i64, beta: bool, done in 0..12usize,
             spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         ) {
-            let grouping = BatchSettings { batch_size, beta, spread };
+            let settings = BatchSettings { batch_size, beta, spread };
             let mut now = units(&targets, &vec![0; targets.len()]);
-            let plan: Vec<Batch> = batches(grouping, &now).collect();
-            for group in plan.iter().take(done) {
-                now.iter_mut().zip(&group.add).for_each(|(unit, add)| unit.committed += add);
+            let plan: Vec<Batch> = batches(settings, &now).collect();
+            for batch in plan.iter().take(done) {
+                now.iter_mut().zip(&batch.add).for_each(|(unit, add)| unit.committed += add);
             }
-            let rest: Vec<Batch> = batches(grouping, &now).collect();
+            let rest: Vec<Batch> = batches(settings, &now).collect();
             prop_assert_eq!(&rest[..], &plan[done.min(plan.len())..]);
-            let pods: i64 = plan.iter().flat_map(|group| &group.add).sum();
+            let pods: i64 = plan.iter().flat_map(|batch| &batch.add).sum();
             prop_assert_eq!(pods, targets.iter().sum::<i64>(), "together they are the target");
         }
     }

@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pod_that_will_not_do_is_recognised_before_the_deadline() {
+    fn a_failing_pod_is_detected_before_the_deadline() {
         let failed = |signs| is_plain(signs, FAIL_FAST_RESTARTS);
         assert!(!failed(Signs { restarts: 2, early_exits: 1, ..Signs::default() }));
         assert!(failed(Signs { stays_failed: true, ..Signs::default() }));

@@ -133,9 +133,9 @@ mod tests {
     fn the_policy_decides_what_happens_when_it_cannot_be_done() {
         let (image, volume) =
             (change(Operation::Replace, "/spec/containers/0/image"), change(Operation::Add, "/spec/volumes/1"));
-        let verdicts = |policy| [decide_update(policy, &image), decide_update(policy, &volume)];
-        assert_eq!(verdicts(Policy::ReCreate), [UpdateDecision::Recreate, UpdateDecision::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceIfPossible), [UpdateDecision::InPlace, UpdateDecision::Recreate]);
-        assert_eq!(verdicts(Policy::InPlaceOnly), [UpdateDecision::InPlace, UpdateDecision::Reject]);
+        let methods = |policy| [decide_update(policy, &image), decide_update(policy, &volume)];
+        assert_eq!(methods(Policy::ReCreate), [UpdateDecision::Recreate, UpdateDecision::Recreate]);
+        assert_eq!(methods(Policy::InPlaceIfPossible), [UpdateDecision::InPlace, UpdateDecision::Recreate]);
+        assert_eq!(methods(Policy::InPlaceOnly), [UpdateDecision::InPlace, UpdateDecision::Reject]);
     }
 }

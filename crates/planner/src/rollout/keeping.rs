@@ -114,7 +114,7 @@ mod tests {
             prop_assert_eq!(outcome.successes + outcome.unexpected, count);
         }
 
-        fn no_set_is_too_large_to_keep(active: i64, desired: i64, burst: i64, initial: i64) {
+        fn no_replica_change_overflows(active: i64, desired: i64, burst: i64, initial: i64) {
             step(active, desired, burst);
             play(active, desired, initial);
         }

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_leave_count_where_there_is_no_room_for_two() {
+    fn terminating_pods_count_where_there_is_no_room_for_two() {
         let default_for = |strategy, keeps| default_replacement(strategy, &RolloutLimits::of(strategy, 4), keeps);
         let surging = rolling(Amount::Count(1), Amount::Count(0));
         assert_eq!(default_for(surging, false), PodReplacement::Started);

@@ -47,13 +47,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_time_is_not_passed() {
+    fn times_saturate() {
         assert_eq!(Moment::from_secs(i64::MAX).after(Duration::MAX), Moment::from_nanos(i64::MAX));
         assert_eq!(Moment::from_nanos(i64::MAX).nanos_since(Moment::from_nanos(i64::MIN)), i64::MAX);
     }
 
     #[test]
-    fn a_time_of_the_process_converts_exactly() {
+    fn a_timestamp_converts_exactly() {
         assert_eq!(Moment::from(Timestamp::from_millis(1_500)), Moment::from_nanos(1_500_000_000));
         assert_eq!(Moment::from_secs(2).until(Moment::from_secs(5)), Duration::from_secs(3));
         assert_eq!(Moment::from_secs(5).until(Moment::from_secs(2)), Duration::ZERO);

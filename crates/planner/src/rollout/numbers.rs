@@ -46,7 +46,7 @@ mod tests {
             prop_assert!(down * 100 <= exact && exact - down * 100 < 100);
         }
 
-        fn no_number_is_too_large(percent in 0..=i64::MAX, total: i64) {
+        fn no_percentage_overflows(percent in 0..=i64::MAX, total: i64) {
             let amount = Amount::Percent(percent);
             prop_assert!(amount.rounded_up(total) >= amount.rounded_down(total));
         }

@@ -1,4 +1,4 @@
-//! What is said about progress, by example.
+//! The progress condition, by example.
 
 use proptest::prelude::*;
 
@@ -103,13 +103,13 @@ fn a_pause_cannot_time_out() {
 }
 
 #[test]
-fn a_stuck_rollout_is_looked_at_when_its_deadline_has_passed() {
+fn a_stuck_rollout_is_checked_after_its_deadline() {
     let check = |now| stuck_check(Duration::from_secs(60), at(0), at(now));
     assert_eq!([check(10), check(59), check(60), check(90)].map(|wait| wait.as_secs()), [51, 2, 0, 0]);
 }
 
 property! {
-    fn below_the_highest_seen_nothing_moves_the_deadline(
+    fn counts_below_the_highest_do_not_postpone_the_deadline(
         ready in prop::collection::vec(0..6i64, 1..30), deadline in 1..10u64,
     ) {
         let deadline = Duration::from_secs(deadline);

@@ -203,7 +203,7 @@ mod tests {
             prop_assert_eq!(sum(sizes), if replicas == 0 { 0 } else { wanted.limits.max_total });
         }
 
-        fn no_set_is_too_large_to_scale(specs in prop::collection::vec(any::<i64>(), 0..4), max: i64, replicas: i64, surge: i64) {
+        fn no_scaling_overflows(specs in prop::collection::vec(any::<i64>(), 0..4), max: i64, replicas: i64, surge: i64) {
             scale(ROLLING, &wanted(replicas, surge), &sets(&specs, max));
         }
 

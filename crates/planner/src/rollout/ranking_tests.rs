@@ -1,4 +1,4 @@
-//! The order pods go in, criterion by criterion.
+//! The ranking, criterion by criterion.
 
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn each_criterion_decides_when_those_before_it_do_not() {
 }
 
 #[test]
-fn the_ready_age_of_a_pod_that_is_not_ready_says_nothing() {
+fn the_ready_time_of_a_pod_that_is_not_ready_is_ignored() {
     let down = |uid, since| RankedPod { readiness: Readiness::NotReady, ready_since: since, ..pod(uid) };
     goes_first(down("a", Some(Moment::from_secs(0))), down("b", None));
 }
@@ -72,7 +72,7 @@ fn a_pod_on_a_crowded_node_goes_first_and_only_active_ones_crowd() {
     assert_eq!(deletion_order(&pods, &related, NOW), [1, 0]);
 }
 
-/// The witness of section 3.5: the older comparator goes round in a circle here.
+/// The example of section 3.5 on which the comparator of the original is cyclic.
 #[test]
 fn the_order_is_total() {
     let since = |uid, nanos, restarts| RankedPod { ready_since: Some(Moment::from_nanos(nanos)), restarts, ..pod(uid) };
@@ -111,7 +111,7 @@ fn the_beta_pod_is_an_available_one() {
 }
 
 #[test]
-fn a_group_takes_first_what_costs_nothing() {
+fn a_batch_takes_preparing_and_unavailable_pods_first() {
     let pods = [
         pod("a"),
         RankedPod { readiness: Readiness::NotReady, ..pod("b") },
@@ -138,7 +138,7 @@ fn any_pod() -> impl Strategy<Value = RankedPod> {
 }
 
 property! {
-    fn the_order_does_not_depend_on_how_the_pods_came(pods in prop::collection::vec(any_pod(), 0..12)) {
+    fn the_order_does_not_depend_on_the_input_order(pods in prop::collection::vec(any_pod(), 0..12)) {
         let named = |(at, pod): (usize, RankedPod)| RankedPod { uid: format!("{at:02}"), ..pod };
         let pods: Vec<RankedPod> = pods.into_iter().enumerate().map(named).collect();
         let reversed: Vec<RankedPod> = pods.iter().rev().cloned().collect();
@@ -148,7 +148,7 @@ property! {
         prop_assert_eq!(uids(&pods), uids(&reversed));
     }
 
-    fn the_order_is_total_and_takes_who_serves_last(pods in prop::collection::vec(any_pod(), 0..12)) {
+    fn the_order_is_total_and_available_pods_come_last(pods in prop::collection::vec(any_pod(), 0..12)) {
         let named = |(at, pod): (usize, RankedPod)| RankedPod { uid: format!("{at:02}"), ..pod };
         let pods: Vec<RankedPod> = pods.into_iter().enumerate().map(named).collect();
         let order = deletion_order(&pods, &pods, NOW);
@@ -156,12 +156,12 @@ property! {
         sorted.sort_unstable();
         prop_assert_eq!(sorted, (0..pods.len()).collect::<Vec<_>>(), "each once");
         for two in order.windows(2) {
-            // Any two alone come in the order they have among all, if what they are related to is the same.
+            // Two neighbours alone keep their order when the related pods are the same.
             let pair = [pods[two[0]].clone(), pods[two[1]].clone()];
             prop_assert_eq!(deletion_order(&pair, &pods, NOW), vec![0, 1]);
         }
         let canary = beta_pod(&pods).map(|at| pods[at].readiness);
         let best = pods.iter().map(|pod| pod.readiness).max();
-        prop_assert!(canary == best || best != Some(Readiness::Available), "a canary serves if anybody does");
+        prop_assert!(canary == best || best != Some(Readiness::Available), "the canary is available if any pod is");
     }
 }

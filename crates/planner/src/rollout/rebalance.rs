@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn surplus_that_serves_nobody_goes_at_once() {
+    fn unavailable_surplus_goes_immediately() {
         assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 1)]), [8, 2]);
         assert_eq!(step(10, &[unit(8, 5, 0), unit(2, 5, 4)]), [8, 4]);
         assert_eq!(step(0, &[unit(-9, -5, 0)]), [-5], "less than nothing asked for is nothing to remove");
@@ -95,7 +95,7 @@ mod tests {
             prop_assert_eq!(step(replicas, &grown), targets);
         }
 
-        fn no_unit_is_too_large_to_rebalance(replicas: i64, target: i64, spec: i64, available: i64) {
+        fn no_rebalance_overflows(replicas: i64, target: i64, spec: i64, available: i64) {
             step(replicas, &[unit(target, spec, available), unit(spec, available, target), unit(i64::MIN, i64::MAX, 0)]);
         }
     }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn then_it_gets_its_full_size_at_once() {
+    fn the_new_set_then_gets_its_full_size_in_one_step() {
         assert_eq!(step(3, Some(1), &[], &[]), RecreateStep::ScaleNew(3));
         assert_eq!(step(3, Some(5), &[], &[]), RecreateStep::ScaleNew(3));
         assert_eq!(step(3, Some(3), &[], &[]), RecreateStep::Nothing);
@@ -85,7 +85,7 @@ mod tests {
     }
 
     property! {
-        fn nothing_new_comes_before_everything_old_is_gone(
+        fn no_new_pod_starts_before_all_old_pods_are_gone(
             replicas in 0..20i64, new in prop::option::of(0..20i64),
             old in prop::collection::vec((0..2i64, 0..2i64), 0..4), phases in prop::collection::vec(any_phase(), 0..4),
         ) {

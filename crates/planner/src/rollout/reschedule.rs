@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_leaves_than_a_unit_is_to_have() {
+    fn no_unit_gives_more_than_its_target() {
         let result = reschedule(&units(&[1, 3], &[3, 0]));
         assert_eq!(
             result,

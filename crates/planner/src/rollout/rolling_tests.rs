@@ -1,4 +1,4 @@
-//! What a rolling update may and may not do, by example and over random histories.
+//! Rolling updates, by example and over random histories.
 
 use proptest::prelude::*;
 
@@ -66,7 +66,7 @@ fn the_traces_of_section_2_5() {
 fn a_crash_loop_freezes_and_an_undo_removes_the_crash_loopers() {
     let limits = limits(10, 3, 2);
     assert_eq!(step(&limits, &sets(size(5, 0), &[size(8, 7)])), RollingStep::Nothing);
-    // Undo: the good set is the new one now.
+    // Undo: the good set is the new set now.
     assert_eq!(
         step(&limits, &sets(size(8, 7), &[size(5, 0)])),
         RollingStep::ScaleOld { sizes: vec![1], cleaned: 4, downed: 0 }
@@ -103,18 +103,18 @@ fn a_lagging_status_takes_five_old_pods_unless_it_is_clamped() {
     let limits = limits(10, 0, 1);
     assert_eq!(step(&limits, &lagging), RollingStep::ScaleOld { sizes: vec![1], cleaned: 0, downed: 5 });
     assert_eq!(step(&limits, &lagging.clamped()), RollingStep::ScaleOld { sizes: vec![5], cleaned: 0, downed: 1 });
-    // More available than asked for is no reason to add pods to an old set.
+    // More available than desired pods are no reason to grow an old set.
     assert_eq!(clean_unhealthy(&[size(2, 5)], 3), Removal { sizes: vec![2], removed: 0 });
 }
 
 #[test]
-fn pods_on_their_way_out_hold_growth_back_where_they_count() {
+fn terminating_pods_that_count_hold_growth_back() {
     let leaving = Sets { terminating: 1, ..sets(size(0, 0), &[size(3, 3)]) };
     assert_eq!(step(&limits(4, 0, 1), &leaving), RollingStep::Nothing);
     assert_eq!(step(&limits(4, 0, 1), &Sets { terminating: 0, ..leaving }), RollingStep::ScaleNew(1));
 }
 
-/// What is available after a step: a set removes pods that are not available first (section 3.4).
+/// The sets after a step: a set removes unavailable pods first (section 3.4).
 fn apply(sets: &Sets, step: &RollingStep) -> Sets {
     let mut after = sets.clone();
     match step {
@@ -191,7 +191,7 @@ property! {
         prop_assert_eq!(sets.total(), replicas);
     }
 
-    fn no_set_is_too_large_to_roll(spec: i64, available: i64, replicas: i64, surge: i64, unavailable: i64) {
+    fn no_rolling_step_overflows(spec: i64, available: i64, replicas: i64, surge: i64, unavailable: i64) {
         let odd = sets(size(spec, available), &[size(available, spec), size(spec, available)]);
         let limits = limits(replicas, surge, unavailable);
         step(&limits, &odd);

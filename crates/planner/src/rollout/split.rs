@@ -76,7 +76,7 @@ mod tests {
             prop_assert!(total == 0 || (new_updated * total - updated * target).abs() < total);
         }
 
-        fn no_split_is_too_large(updated: i64, old: i64, target: i64) {
+        fn no_split_overflows(updated: i64, old: i64, target: i64) {
             let (new_updated, new_old) = split(updated, old, target);
             prop_assert_eq!(i128::from(new_updated) + i128::from(new_old), i128::from(target.max(0)));
         }

@@ -49,26 +49,26 @@ pub struct Transition {
     pub action: TransitionAction,
 }
 
-pub fn step(release: &TransitionInput) -> Transition {
+pub fn step(input: &TransitionInput) -> Transition {
     let to = |phase, mark, action| Transition { phase, mark, action };
-    let stay = || to(release.phase, release.mark.clone(), TransitionAction::Nothing);
-    match release.phase {
+    let stay = || to(input.phase, input.mark.clone(), TransitionAction::Nothing);
+    match input.phase {
         RolloutPhase::Completed | RolloutPhase::Aborted => stay(),
-        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if release.is_aborted => {
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if input.is_aborted => {
             to(RolloutPhase::Aborted, Confirmation::Absent, TransitionAction::Nothing)
         }
-        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if release.is_paused => stay(),
-        RolloutPhase::Running if !release.batch_done => match release.mark {
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if input.is_paused => stay(),
+        RolloutPhase::Running if !input.batch_done => match input.mark {
             Confirmation::Given => to(RolloutPhase::Running, Confirmation::Absent, TransitionAction::ResetConfirm),
             Confirmation::Absent | Confirmation::Asked | Confirmation::Unclear(_) => stay(),
         },
-        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if !release.work_left => {
+        RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm if !input.work_left => {
             to(RolloutPhase::Completed, Confirmation::Absent, TransitionAction::Finish)
         }
-        RolloutPhase::Running if release.needs_confirm => {
+        RolloutPhase::Running if input.needs_confirm => {
             to(RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing)
         }
-        RolloutPhase::WaitingForConfirm if release.needs_confirm && release.mark != Confirmation::Given => {
+        RolloutPhase::WaitingForConfirm if input.needs_confirm && input.mark != Confirmation::Given => {
             to(RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing)
         }
         RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm => {
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
     use crate::rollout::properties::property;
 
-    fn release(phase: RolloutPhase, mark: Confirmation) -> TransitionInput {
+    fn at(phase: RolloutPhase, mark: Confirmation) -> TransitionInput {
         TransitionInput {
             phase,
             mark,
@@ -103,28 +103,28 @@ mod tests {
     }
 
     #[track_caller]
-    fn leads_to(release: &TransitionInput, phase: RolloutPhase, mark: Confirmation, action: TransitionAction) {
-        assert_eq!(step(release), Transition { phase, mark, action });
+    fn leads_to(input: &TransitionInput, phase: RolloutPhase, mark: Confirmation, action: TransitionAction) {
+        assert_eq!(step(input), Transition { phase, mark, action });
     }
 
     #[test]
-    fn a_release_goes_from_group_to_group() {
-        let idle = TransitionInput { batch_done: false, ..release(RolloutPhase::Idle, Confirmation::Absent) };
+    fn a_rollout_goes_from_batch_to_batch() {
+        let idle = TransitionInput { batch_done: false, ..at(RolloutPhase::Idle, Confirmation::Absent) };
         leads_to(&idle, RolloutPhase::Running, Confirmation::Absent, TransitionAction::StartBatch);
-        let running = TransitionInput { batch_done: false, ..release(RolloutPhase::Running, Confirmation::Absent) };
+        let running = TransitionInput { batch_done: false, ..at(RolloutPhase::Running, Confirmation::Absent) };
         leads_to(&running, RolloutPhase::Running, Confirmation::Absent, TransitionAction::Nothing);
         leads_to(
-            &release(RolloutPhase::Running, Confirmation::Absent),
+            &at(RolloutPhase::Running, Confirmation::Absent),
             RolloutPhase::WaitingForConfirm,
             Confirmation::Asked,
             TransitionAction::Nothing,
         );
-        let given = release(RolloutPhase::WaitingForConfirm, Confirmation::Given);
+        let given = at(RolloutPhase::WaitingForConfirm, Confirmation::Given);
         leads_to(&given, RolloutPhase::Running, Confirmation::Absent, TransitionAction::StartBatch);
-        let last = TransitionInput { work_left: false, ..release(RolloutPhase::Running, Confirmation::Absent) };
+        let last = TransitionInput { work_left: false, ..at(RolloutPhase::Running, Confirmation::Absent) };
         leads_to(&last, RolloutPhase::Completed, Confirmation::Absent, TransitionAction::Finish);
         leads_to(
-            &release(RolloutPhase::Completed, Confirmation::Absent),
+            &at(RolloutPhase::Completed, Confirmation::Absent),
             RolloutPhase::Completed,
             Confirmation::Absent,
             TransitionAction::Nothing,
@@ -134,17 +134,17 @@ mod tests {
     #[test]
     fn only_an_exact_true_confirms() {
         for mark in [Confirmation::Absent, Confirmation::Asked, Confirmation::Unclear("yes".to_owned())] {
-            let waiting = release(RolloutPhase::WaitingForConfirm, mark);
+            let waiting = at(RolloutPhase::WaitingForConfirm, mark);
             leads_to(&waiting, RolloutPhase::WaitingForConfirm, Confirmation::Asked, TransitionAction::Nothing);
         }
     }
 
     #[test]
-    fn a_confirmation_before_the_group_is_done_is_dropped() {
-        let early = TransitionInput { batch_done: false, ..release(RolloutPhase::Running, Confirmation::Given) };
+    fn a_confirmation_before_the_batch_is_done_is_dropped() {
+        let early = TransitionInput { batch_done: false, ..at(RolloutPhase::Running, Confirmation::Given) };
         leads_to(&early, RolloutPhase::Running, Confirmation::Absent, TransitionAction::ResetConfirm);
         leads_to(
-            &release(RolloutPhase::Running, Confirmation::Given),
+            &at(RolloutPhase::Running, Confirmation::Given),
             RolloutPhase::WaitingForConfirm,
             Confirmation::Asked,
             TransitionAction::Nothing,
@@ -152,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn without_confirmation_the_next_group_follows_at_once() {
-        let free = |phase, mark| TransitionInput { needs_confirm: false, ..release(phase, mark) };
+    fn without_confirmation_the_next_batch_starts_immediately() {
+        let free = |phase, mark| TransitionInput { needs_confirm: false, ..at(phase, mark) };
         leads_to(
             &free(RolloutPhase::Running, Confirmation::Absent),
             RolloutPhase::Running,
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_pause_freezes_and_an_abort_ends() {
         for phase in [RolloutPhase::Idle, RolloutPhase::Running, RolloutPhase::WaitingForConfirm] {
-            let paused = TransitionInput { is_paused: true, ..release(phase, Confirmation::Given) };
+            let paused = TransitionInput { is_paused: true, ..at(phase, Confirmation::Given) };
             leads_to(&paused, phase, Confirmation::Given, TransitionAction::Nothing);
             leads_to(
                 &TransitionInput { is_aborted: true, ..paused },
@@ -194,23 +194,23 @@ mod tests {
     }
 
     property! {
-        fn a_group_starts_only_when_the_one_before_was_done_and_confirmed(
-            groups in 1..6u32, needs_confirm: bool,
+        fn a_batch_starts_only_when_the_one_before_is_done_and_confirmed(
+            batches in 1..6u32, needs_confirm: bool,
             said in prop::collection::vec((any_mark(), any::<bool>(), any::<bool>()), 0..40),
         ) {
-            let (mut now, mut started) = (TransitionInput { needs_confirm, ..release(RolloutPhase::Idle, Confirmation::Absent) }, 0);
+            let (mut now, mut started) = (TransitionInput { needs_confirm, ..at(RolloutPhase::Idle, Confirmation::Absent) }, 0);
             for (mark, is_paused, batch_done) in said {
                 now.mark = mark.unwrap_or(now.mark);
-                (now.is_paused, now.batch_done, now.work_left) = (is_paused, batch_done, started < groups);
+                (now.is_paused, now.batch_done, now.work_left) = (is_paused, batch_done, started < batches);
                 let Transition { phase, mark, action } = step(&now);
                 if action == TransitionAction::StartBatch {
-                    prop_assert!(!is_paused && started < groups, "there is one to start");
+                    prop_assert!(!is_paused && started < batches, "there is one to start");
                     prop_assert!(now.phase != RolloutPhase::Running || (batch_done && !needs_confirm));
                     prop_assert!(now.phase != RolloutPhase::WaitingForConfirm || !needs_confirm || now.mark == Confirmation::Given);
                     started += 1;
                 }
                 if phase == RolloutPhase::Completed {
-                    prop_assert_eq!(started, groups);
+                    prop_assert_eq!(started, batches);
                     break;
                 }
                 prop_assert!(action != TransitionAction::ResetConfirm || (now.mark == Confirmation::Given && !batch_done));

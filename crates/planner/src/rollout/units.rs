@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn with_every_unit_pinned_to_zero_there_is_nowhere_to_go() {
+    fn with_every_unit_pinned_to_zero_the_division_is_unsatisfiable() {
         assert_eq!(divided(5, &[count(0), percent(0)]), (vec![0, 0], vec![Warning::Unsatisfiable]));
         assert_eq!(divided(5, &[]), (vec![], vec![Warning::Unsatisfiable]));
         assert_eq!(divided(0, &[count(0)]), (vec![0], vec![]));
@@ -196,13 +196,13 @@ mod tests {
             }
         }
 
-        fn no_wish_is_too_large(replicas: i64, a: i64, b: i64, current: i64) {
+        fn no_allocation_overflows(replicas: i64, a: i64, b: i64, current: i64) {
             for wishes in [[count(a), percent(b)], [percent(a), percent(b)], [None, percent(a)], [count(a), count(b)]] {
                 allocate(replicas, &wishes.map(|wish| UnitWish { wish, current }));
             }
         }
 
-        fn a_division_that_was_made_is_made_again(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
+        fn dividing_again_gives_the_same_division(replicas in 0..200i64, units in prop::collection::vec(any_unit(), 1..6)) {
             let first = allocate(replicas, &units);
             let there: Vec<UnitWish> =
                 units.iter().zip(&first.sizes).map(|(unit, size)| UnitWish { current: *size, ..*unit }).collect();

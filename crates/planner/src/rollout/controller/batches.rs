@@ -1,26 +1,27 @@
-//! Decides which group of a release is under way and which instances it takes (sections 4.3, 4.4, 4.8).
+//! Rollouts by batches: which batch runs and which instances it updates (sections 4.3, 4.4, 4.8).
 //!
-//! A group is committed for all units at once, then its instances are renewed. What is committed never shrinks by itself, so
-//! a new leader finds the same group; which instances it takes follows from the slots. A rollback goes through the units in
-//! reverse, without beta and without confirmation. Slots the group has not got yet are created at the target.
+//! A batch is committed for all units in one step, then its instances are updated. Committed numbers never shrink by themselves,
+//! so a new leader finds the same batch; its instances follow from the stored instances. A rollback goes through the units in
+//! reverse order, without a beta and without confirmation. Instances that do not exist yet are created at the target
+//! revision.
 
 use std::collections::BTreeSet;
 
 use super::decision::Action;
 use super::draft::Draft;
 use super::facts::{BatchStrategy, RolloutPod, Slot};
-use super::failure;
+use super::progress;
 use super::scaling;
 use crate::rollout::batches::{BatchKind, BatchSettings, UnitProgress, batch_size, next_batch};
 use crate::rollout::ranking;
 use crate::rollout::transition::{self, Confirmation, RolloutPhase};
 
-/// Goes as far as it can: a group that needs nothing is done at once, and the next one follows.
+/// Advances as far as possible: a batch without work is done immediately, and the next one starts.
 pub(super) fn advance(draft: &mut Draft<'_>, batched: BatchStrategy) {
     let batched =
         if draft.facts.is_rollback { BatchStrategy { beta: false, needs_confirm: false, ..batched } } else { batched };
     reconcile(draft);
-    // Every group commits a pod at least, and between two there is one wait.
+    // Each batch commits at least one pod, and there is one wait between two batches.
     let most = usize::try_from(draft.facts.replicas).unwrap_or(0).saturating_mul(2).saturating_add(4);
     for _ in 0..most {
         if draft.state.phase == RolloutPhase::Running && !draft.state.is_held() {
@@ -34,14 +35,14 @@ pub(super) fn advance(draft: &mut Draft<'_>, batched: BatchStrategy) {
     }
 }
 
-/// Instances that run or are to be created, by unit: what groups are made of. Where they are now, not where the division
-/// wants them: they move when no group is under way.
+/// Instances by unit that run or will be created. They count in their present unit: they move to their target unit when no
+/// batch runs.
 fn workable(draft: &Draft<'_>) -> Vec<i64> {
     let running = draft.by_unit(|slot| !slot.is_stopped).into_iter().chain(std::iter::repeat(0));
     scaling::missing(draft).into_iter().zip(running).map(|(missing, running)| running + missing).collect()
 }
 
-/// What is at the target revision is committed, whoever did it; nothing is committed beyond what a unit is to have.
+/// Instances at the target revision are committed, whatever updated them; a unit never commits more than its target.
 pub(super) fn reconcile(draft: &mut Draft<'_>) {
     let updated = draft.updated_by_unit();
     let committed = |(unit, target): (usize, i64)| {
@@ -49,7 +50,7 @@ pub(super) fn reconcile(draft: &mut Draft<'_>) {
         let now = updated.get(unit).copied().unwrap_or(0);
         match draft.state.phase {
             RolloutPhase::Running if !is_skipped(draft) => before.max(now).min(target.max(now)),
-            // Nothing is being taken: what a skipped group left undone is work of the next.
+            // No batch runs: instances that a skipped batch left belong to the next one.
             RolloutPhase::Running
             | RolloutPhase::Idle
             | RolloutPhase::WaitingForConfirm
@@ -117,15 +118,15 @@ fn start(draft: &mut Draft<'_>, kind: BatchKind, add: &[i64]) {
     for (committed, add) in draft.state.committed.iter_mut().zip(add) {
         *committed += add;
     }
-    // The deadline is that of the group: the time the one before waited to be confirmed is nobody's fault.
-    failure::refresh(draft);
+    // The deadline is per batch: the wait for the confirmation of the batch before does not count.
+    progress::refresh(draft);
 }
 
 fn is_skipped(draft: &Draft<'_>) -> bool {
     draft.state.skipped > 0 && draft.state.skipped == draft.state.batch
 }
 
-/// Every unit has as many available pods at the target revision as are committed, but for those left behind.
+/// Each unit has as many available pods at the target revision as are committed, not counting skipped instances.
 fn is_done(draft: &Draft<'_>) -> bool {
     let counts = |slot: &Slot| {
         !slot.is_stopped && draft.is_updated(slot) && (draft.is_skipped(slot) || draft.is_updated_available(slot))
@@ -134,9 +135,9 @@ fn is_done(draft: &Draft<'_>) -> bool {
     is_skipped(draft) || draft.state.committed.iter().zip(done()).all(|(committed, done)| done >= *committed)
 }
 
-/// Renews what is committed and not at the target revision yet.
+/// Updates the committed instances that are not at the target revision yet.
 fn take(draft: &mut Draft<'_>, batched: BatchStrategy) {
-    // Instances of one unit are renewed and created without a change to another unit's numbers.
+    // An update or creation in one unit does not change the counts of another.
     let updated = draft.updated_by_unit();
     let available = draft.by_unit(|slot| !slot.is_stopped && draft.is_updated_available(slot));
     let of = |counts: &[i64], unit: usize| counts.get(unit).copied().unwrap_or(0);
@@ -154,7 +155,7 @@ fn take(draft: &mut Draft<'_>, batched: BatchStrategy) {
     }
 }
 
-/// The slots of a unit that are not at the target revision, in the order a group takes them; those without a pod first.
+/// The instances of a unit that are not at the target revision, in update order; those without a pod first.
 fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
     let old = || draft.running().filter(|slot| slot.unit == unit && !draft.is_updated(slot));
     let mut order: Vec<u32> = old().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect();
@@ -167,10 +168,10 @@ fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
     let mut ranks = ranking::update_order(&pods, is_preparing, draft.facts.now);
     if draft.state.kind == Some(BatchKind::Beta) {
         let canary = ranking::beta_pod(&pods);
-        // Who already prepares is not available any more and was the canary before.
+        // A pod that already drains is no longer available; it was chosen as the canary before.
         ranks.sort_by_key(|at| (!is_preparing(&pods[*at]), Some(*at) != canary));
     }
-    // Who is left behind comes after all the others.
+    // Skipped instances come last.
     ranks.sort_by_key(|at| draft.is_skipped(with_pod[*at].0));
     order.extend(ranks.into_iter().map(|at| with_pod[at].0.number));
     order
@@ -180,7 +181,7 @@ fn renew(draft: &mut Draft<'_>, number: u32) {
     let Some(slot) = draft.slot(number) else { return };
     let (has_main, has_next) = (slot.main.is_some(), slot.next.is_some());
     if has_next {
-        // It was about to move; where it belongs is asked again when the group is done.
+        // The instance was about to move; the rebalance repeats this after the batch.
         draft.perform(Action::Drop(number));
     }
     if has_main { draft.perform(Action::Renew(number)) } else { draft.fill(number) }

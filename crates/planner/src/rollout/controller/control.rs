@@ -1,47 +1,41 @@
-//! What people may say to a release, and when it is refused (section 4.4, R-15, R-17, R-18).
+//! The commands of a user to a rollout, and when they are refused (section 4.4, R-15, R-17, R-18).
 //!
-//! Only the stored release changes; the next decision acts on it. Saying a thing twice is saying it once, so a caller whose
-//! answer got lost may ask again. Undo is not here: it is a new release toward an earlier revision.
+//! A command changes only the stored state; the next decision acts on it. Commands are idempotent, so a client may repeat one
+//! whose answer it did not receive. Undo is not here: it is a new rollout to an earlier revision.
 
 use super::state::{Excuse, RolloutState};
 use crate::rollout::moment::Moment;
 use crate::rollout::progress;
 use crate::rollout::transition::RolloutPhase;
 
-/// What somebody says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Control {
-    /// Nothing new starts.
+    /// No further instance is updated.
     Pause,
-    /// It goes on; a failure is looked past, and the release waits for the pods that failed.
+    /// Continues; after a failure the rollout waits for the failed pods again.
     Resume,
-    /// The group with this ordinal is fine.
+    /// Confirms the batch with this number.
     Confirm(u64),
-    /// The group with this ordinal is left as it is.
+    /// Continues without the failed instances of the batch with this number.
     Skip(u64),
-    /// The mix of revisions stays.
+    /// Ends the rollout; the mix of revisions stays.
     Abort,
-    /// Nothing moves at all.
+    /// Nothing changes, not even by scaling.
     Freeze,
-    /// Things move again.
     Unfreeze,
 }
 
-/// Why it is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The release does not wait to be confirmed.
+    /// The rollout does not wait for a confirmation.
     NotWaiting,
-    /// Another group is the current one.
-    OtherBatch {
-        /// This one.
-        current: u64,
-    },
-    /// The release is over.
+    /// Another batch is the current one.
+    OtherBatch { current: u64 },
+    /// The rollout has ended.
     Over,
 }
 
-/// The release after it was said.
+/// The state after the command.
 pub fn apply(state: &RolloutState, control: Control, now: Moment) -> Result<RolloutState, Refusal> {
     let mut after = state.clone();
     match control {
@@ -64,7 +58,7 @@ fn resume(state: &mut RolloutState, now: Moment) {
             state.excuse(Excuse::Retried);
         }
         state.resumed_at = Some(now);
-        // Otherwise it would be too late again at once.
+        // Restart the progress deadline; otherwise the rollout would time out again immediately.
         let paused = state
             .progress
             .take()

@@ -1,8 +1,8 @@
-//! The instances as they are ordered while a decision is being made, and what each action does to them.
+//! The working copy of a decision: the instances, and the effect of each action on them.
 //!
-//! A decision is several syncs at once, each of which must see what the one before ordered. So actions are performed here,
-//! on a copy, the moment they are decided; a dry_run performs them the same way. The surprise: a main pod may be taken
-//! before it is known whether something comes in its place; the two become one `Renew`, or else a `Retire`.
+//! A decision takes several steps, and each must see the actions of the steps before; so the draft performs an action as soon as
+//! it is decided. A dry run performs actions in the same way. A step may take a main pod before it is known whether a replacement
+//! follows: the two become one `Renew`, or else a `Retire`.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +13,15 @@ use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::sum;
 use crate::rollout::progress::Counts;
 
-/// A decision in the making.
 pub(super) struct Draft<'a> {
     pub facts: &'a RolloutFacts,
-    /// In the order of their numbers.
+    /// Sorted by number.
     pub slots: Vec<Slot>,
-    /// Pods on their way out of numbers that stand for no instance, those of instances that go by this decision included.
+    /// Terminating pods of removed instances, including those that this decision removes.
     pub strays: i64,
     pub state: RolloutState,
     pub actions: Vec<Action>,
-    /// Slots whose main pod was taken and whose instance_change is open.
+    /// Instances whose main pod was taken and whose replacement is not decided yet.
     vacated: BTreeSet<u32>,
 }
 
@@ -39,13 +38,13 @@ impl<'a> Draft<'a> {
         self.actions.push(action);
     }
 
-    /// Takes the main pod of a slot; what comes in its place is decided later.
+    /// Takes the main pod of an instance; its replacement is decided later.
     pub(super) fn vacate(&mut self, number: u32) {
         perform(&mut self.slots, self.facts.target, Action::Retire(number));
         self.vacated.insert(number);
     }
 
-    /// Gives a slot without a pod one of the target revision.
+    /// Gives an instance without a pod one of the target revision.
     pub(super) fn fill(&mut self, number: u32) {
         let Some(unit) = self.slot(number).map(|slot| slot.unit) else { return };
         let action = Action::Create { slot: number, unit, revision: self.facts.target };
@@ -53,7 +52,7 @@ impl<'a> Draft<'a> {
         self.actions.push(if self.vacated.remove(&number) { Action::Renew(number) } else { action });
     }
 
-    /// What was taken and got nothing in its place.
+    /// Instances that lost their main pod and got no replacement.
     pub(super) fn settle(&mut self) {
         let open = std::mem::take(&mut self.vacated);
         self.actions.extend(open.into_iter().map(Action::Retire));
@@ -63,7 +62,7 @@ impl<'a> Draft<'a> {
         self.slots.binary_search_by_key(&number, |slot| slot.number).ok().map(|at| &self.slots[at])
     }
 
-    /// Those that are to run.
+    /// Instances that the user has not stopped.
     pub(super) fn running(&self) -> impl Iterator<Item = &Slot> {
         self.slots.iter().filter(|slot| !slot.is_stopped)
     }
@@ -72,60 +71,55 @@ impl<'a> Draft<'a> {
         !self.facts.is_target(pod.revision)
     }
 
-    /// The slot has a pod of the target revision, or is to get one.
+    /// The instance has a pod of the target revision, running or only desired.
     pub(super) fn is_updated(&self, slot: &Slot) -> bool {
         pods(slot).any(|pod| !self.is_old(pod))
     }
 
-    /// One of its pods counts.
     pub(super) fn is_available(&self, slot: &Slot) -> bool {
         pods(slot).any(|pod| self.facts.is_available(pod))
     }
 
-    /// A pod of the target revision counts.
     pub(super) fn is_updated_available(&self, slot: &Slot) -> bool {
         pods(slot).any(|pod| !self.is_old(pod) && self.facts.is_available(pod))
     }
 
-    /// The release goes on without it.
+    /// The rollout continues without this instance.
     pub(super) fn is_skipped(&self, slot: &Slot) -> bool {
         self.state.excused.get(&slot.number) == Some(&Excuse::Skipped)
     }
 
-    /// How many slots of each unit are so, in one pass: a plan of 1,000 instances in 64 units counts them ten thousand times.
+    /// Counts instances of each unit in one pass: a decision about 1,000 instances in 64 units counts them 10,000 times.
     pub(super) fn by_unit(&self, is_so: impl Fn(&Slot) -> bool) -> Vec<i64> {
         let mut counts = vec![0; self.units()];
         self.slots.iter().filter(|slot| is_so(slot)).for_each(|slot| counts[slot.unit] += 1);
         counts
     }
 
-    /// How many slots of one unit are so.
     pub(super) fn count(&self, unit: usize, is_so: impl Fn(&Slot) -> bool) -> i64 {
         count(self.slots.iter().filter(|slot| slot.unit == unit && is_so(slot)))
     }
 
-    /// Slots of a unit that run and are at the target revision.
     pub(super) fn updated(&self, unit: usize) -> i64 {
         self.count(unit, |slot| !slot.is_stopped && self.is_updated(slot))
     }
 
-    /// The same for every unit.
     pub(super) fn updated_by_unit(&self) -> Vec<i64> {
         self.by_unit(|slot| !slot.is_stopped && self.is_updated(slot))
     }
 
-    /// Units there are: those declared, and those slots are still in.
+    /// Declared units and units that still have instances.
     pub(super) fn units(&self) -> usize {
         let highest = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit.max(slot.unit));
         self.slots.iter().fold(self.facts.units.len().max(1), |units, slot| units.max(highest(slot) + 1))
     }
 
-    /// The lowest number no slot has.
+    /// The lowest unused number.
     pub(super) fn free_number(&self) -> u32 {
         self.slots.iter().fold(1, |free, slot| if slot.number == free { free + 1 } else { free })
     }
 
-    /// Pods on their way out that count. A pod that waits for another to leave its slot is one with it.
+    /// Terminating pods that count. A pod that waits for another pod of its instance to terminate counts as one with it.
     pub(super) fn terminating(&self, replacement: PodReplacement) -> i64 {
         let beyond = |slot: &Slot| {
             let waits = slot.main.as_ref().is_none_or(|main| main.follows && main.created.is_none());
@@ -134,8 +128,8 @@ impl<'a> Draft<'a> {
         replacement.counted(sum(self.slots.iter().map(beyond).chain([self.strays])))
     }
 
-    /// Pods as progress counts them. Ready and available are those at the target revision only: they start from nothing, so
-    /// the highest seen says how far a release came, and an old pod that recovers is no progress of it.
+    /// Counts for the progress condition. Ready and available pods are those at the target revision: they start from 0, so the
+    /// highest count shows how far the rollout came, and an old pod that recovers is no progress.
     pub(super) fn counts(&self) -> Counts {
         let all = || self.running().flat_map(pods);
         let new = || all().filter(|pod| !self.is_old(pod));
@@ -148,7 +142,7 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// The pods of a slot, the main one first.
+/// The pods of an instance, the main pod first.
 pub(super) fn pods(slot: &Slot) -> impl Iterator<Item = &RolloutPod> {
     slot.main.iter().chain(slot.next.iter().map(|next| &next.pod))
 }
@@ -157,8 +151,8 @@ pub(super) fn count<T>(items: impl Iterator<Item = T>) -> i64 {
     i64::try_from(items.count()).unwrap_or(i64::MAX)
 }
 
-/// Does to the slots what an action says, as far as orders go: pods that are ordered are not made by that. Answers how many
-/// pods are on their way out of an instance that is no more.
+/// Applies an action to the desired state; it creates no pods. Returns the terminating pods that a removed instance leaves
+/// behind.
 pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64 {
     match action {
         Action::Create { slot, unit, revision } => create(slots, slot, unit, revision),
@@ -205,7 +199,6 @@ pub(super) fn perform(slots: &mut Vec<Slot>, target: u32, action: Action) -> i64
     0
 }
 
-/// What leaves an instance goes on leaving without it.
 fn remove(slots: &mut Vec<Slot>, number: u32) -> i64 {
     let is_it = |slot: &mut Slot| slot.number == number;
     let left = |slot: Slot| slot.leaving + count(pods(&slot).filter(|pod| pod.created.is_some()));
@@ -218,12 +211,12 @@ fn change(slots: &mut [Slot], number: u32, how: impl FnOnce(&mut Slot)) {
     }
 }
 
-/// A pod that was never made has nothing to leave.
+/// A pod that was never created has nothing to terminate.
 fn leave(slot: &mut Slot, pod: Option<RolloutPod>) {
     slot.leaving += i64::from(pod.is_some_and(|pod| pod.created.is_some()));
 }
 
-/// The main pod comes when what left its place is gone. One that was promoted has a place of its own.
+/// The new main pod starts when the terminating one is gone. A promoted pod already has a node and does not wait.
 fn follow(slot: &mut Slot) {
     let has_left = slot.leaving > 0;
     if let Some(main) = &mut slot.main {

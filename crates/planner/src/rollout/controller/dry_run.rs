@@ -1,7 +1,7 @@
-//! The dry run: the conductor in a world where every pod that is ordered becomes available at once (`plan`).
+//! The dry run: the controller in a cluster where each new pod becomes available immediately.
 //!
-//! It calls the very function that executes, so a plan is what will happen, not what somebody thinks will. Pauses and
-//! failures are put aside and every group is confirmed. It must end whatever it is given, hence a bound on its steps.
+//! It calls the function that executes rollouts, so the plan is what will happen. It ignores pauses and failures and confirms
+//! each batch. The number of steps is bounded, so it ends for any input.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -14,54 +14,46 @@ use crate::rollout::batches::BatchKind;
 use crate::rollout::numbers::sum;
 use crate::rollout::recreate::PodPhase;
 
-/// What becomes of an instance in a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InstanceChange {
-    /// It is new.
     Created,
-    /// A pod of another revision takes its place: in place, where the change allows it.
+    /// A pod of another revision replaces its pod, in place where the change allows it.
     Renewed,
-    /// A second pod comes beside it.
+    /// It gets a surge pod.
     Doubled,
-    /// The second pod took over.
+    /// The surge pod becomes its main pod.
     Promoted,
-    /// The second pod goes again.
+    /// The surge pod stops.
     Undoubled,
-    /// It is down until everything old is gone.
+    /// It is down until all old pods are gone.
     Retired,
-    /// It goes to another unit.
     Moved,
-    /// It goes.
     Removed,
 }
 
-/// What one decision does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DryRunStep {
-    /// The group it belongs to; 0 where there are none.
+    /// 0 without batches.
     pub batch: u64,
-    /// What that group is.
     pub kind: Option<BatchKind>,
-    /// As they are performed.
     pub actions: Vec<Action>,
-    /// What becomes of whom; an instance that is not here is untouched.
+    /// By instance; others are unchanged.
     pub changes: BTreeMap<u32, InstanceChange>,
-    /// Pods ordered beyond one for each instance.
+    /// Desired pods above one per instance.
     pub extra: i64,
-    /// Instances of each unit that serve before the ordered pods do.
+    /// Available instances of each unit before the new pods become available.
     pub available: Vec<i64>,
 }
 
-/// What will happen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DryRun {
-    /// Step by step; empty for a group that is as it should be.
+    /// Empty when nothing will change.
     pub steps: Vec<DryRunStep>,
-    /// The most pods beyond one for each instance.
+    /// Most desired pods above one per instance.
     pub peak_extra: i64,
-    /// The fewest that serve, by unit.
+    /// Fewest available instances, by unit.
     pub min_available: Vec<i64>,
-    /// It comes to an end, and that is the end of the release.
+    /// The dry run ended with a complete rollout.
     pub completes: bool,
 }
 
@@ -74,7 +66,7 @@ pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(&DryRunStep, &mut [Sl
     facts.state.failure = None;
     facts.is_blind = false;
     let mut steps = Vec::new();
-    // A slot takes a handful of steps: it is doubled, promoted, or renewed; groups and moves double that.
+    // An instance takes a few steps: surge, promote or renew; batches and moves double that.
     let most = facts.slots.len().max(usize::try_from(facts.replicas).unwrap_or(0)).saturating_mul(8).saturating_add(16);
     let mut completes = false;
     for _ in 0..most {
@@ -102,13 +94,12 @@ pub fn dry_run(facts: &RolloutFacts, mut place: impl FnMut(&DryRunStep, &mut [Sl
     DryRun { peak_extra, min_available: (0..units).map(least).collect(), steps, completes }
 }
 
-/// Does to slots what a decision says: orders change, and pods follow as the world pleases. Answers how many pods are on
-/// their way out of instances that are no more.
+/// Applies the actions of a decision to the desired state. Returns the terminating pods of removed instances.
 pub fn perform_all(slots: &mut Vec<Slot>, target: u32, actions: &[Action]) -> i64 {
     sum(actions.iter().map(|action| draft::perform(slots, target, *action)))
 }
 
-/// What one decision does, seen after its actions and before the world followed.
+/// The step after the actions and before the pods follow.
 pub(super) fn step(facts: &RolloutFacts, decision: &Decision) -> DryRunStep {
     let draft = Draft::of(facts);
     let pods_ordered = count(facts.slots.iter().flat_map(pods));
@@ -148,7 +139,7 @@ fn confirm(facts: &mut RolloutFacts, decision: &Decision) -> bool {
     }
 }
 
-/// What was ordered runs, what was to go is gone, and enough time has passed.
+/// New pods run, terminating pods are gone, and `min_ready` has passed.
 fn become_ideal(facts: &mut RolloutFacts) {
     let now = facts.now;
     for slot in &mut facts.slots {

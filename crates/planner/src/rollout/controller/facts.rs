@@ -1,8 +1,8 @@
-//! What the conductor is told of one group.
+//! The input of the controller: one group as the leader knows it.
 //!
-//! Instances are slots: each has a `main` pod and, while it surges or moves, a `next` one beside it. A pod here is one that is
-//! *ordered*; whether it exists yet is `created`. What was ordered before and still runs is only a number, `leaving`. Who
-//! repairs a pod that died does so at the slot's revision and is not asked here.
+//! A `Slot` is an instance. It has a `main` pod and, while it surges or moves, a second one (`next`). These pods are *desired*;
+//! `created` shows whether one exists. Terminating pods are only a number (`leaving`). `group` repairs dead pods at the
+//! instance's revision; the controller does not.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,127 +19,109 @@ use crate::rollout::numbers::Amount;
 use crate::rollout::ranking::{self, Readiness};
 use crate::rollout::recreate::PodPhase;
 
-/// How instances come to another revision. The serial upgrade is not among them: it has its own planner.
+/// How instances come to another revision. The serial upgrade has its own planner in `group`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RolloutStrategy {
-    /// Within budgets.
     Rolling {
-        /// How many more than wanted there may be.
         surge: Option<Amount>,
-        /// How many of the wanted may be missing.
         unavailable: Option<Amount>,
     },
-    /// Everything old goes before anything new comes.
+    /// All old pods stop before the first new one starts.
     Recreate,
-    /// By groups over units.
     Batches(BatchStrategy),
 }
 
-/// How a release by groups is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BatchStrategy {
-    /// Pods of a batch.
     pub batch_size: Amount,
-    /// The first group is one pod of every unit.
+    /// The first batch is one pod of each unit.
     pub beta: bool,
-    /// How a batch is spread over units.
     pub spread: Spread,
-    /// Somebody says after each group but the last whether to go on.
+    /// A user confirms each batch but the last.
     pub needs_confirm: bool,
-    /// At most this many pods of a unit are under way at a time.
+    /// Most unavailable pods of a unit at a time.
     pub window: Option<i64>,
 }
 
-/// Moves the quota of pods that find no room in their unit.
+/// Moves the quota of unschedulable pods to another unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AutoReschedule {
-    /// A pod waits at least this long for room.
+    /// The time that a pod waits for room in its unit.
     pub delay: Duration,
-    /// When its quota comes back.
     pub fail_back: FailBack,
 }
 
-/// The settings of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RolloutSettings {
-    /// How instances come to another revision.
     pub strategy: RolloutStrategy,
-    /// A pod counts after it has been ready for so long.
+    /// A pod that is ready for this time is available.
     pub min_ready: Duration,
-    /// How long there may be no progress; none is for ever.
+    /// The progress deadline; `None` is unlimited.
     pub deadline: Option<Duration>,
-    /// When a pod that goes stops counting; none is the default of R-3.
+    /// Until when a terminating pod counts; `None` is the default of R-3.
     pub replacement: Option<PodReplacement>,
-    /// The units keep addresses, which two pods cannot have at once.
+    /// Instances keep their addresses, which two pods cannot share.
     pub keeps_addresses: bool,
-    /// What a failure leads to.
     pub failure_action: FailureAction,
-    /// Restarts after which a new pod counts as failed.
     pub fail_fast_restarts: i64,
-    /// How many pods may be missing at the deadline; a percentage is of those committed.
+    /// Pods that may be unavailable at the deadline; a percentage is of the pods that the rollout has started to update.
     pub failure_threshold: Amount,
-    /// A new pod that finds no place for so long is a failure, beside the old one or in its place; none is never.
+    /// A new pod that is unschedulable for this time is a failure; `None` is never.
     pub placement_patience: Option<Duration>,
-    /// Quota moves away from units without room.
     pub auto_reschedule: Option<AutoReschedule>,
 }
 
-/// A unit, in declaration order. A group without units has one.
+/// A deployment unit. A group without units has one with an empty name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UnitFacts {
-    /// What it is called: a release knows its units again by that, whatever their order.
+    /// Identifies the unit when the declaration order changes.
     pub name: String,
-    /// How many it is to have; none shares what is left.
+    /// `None` shares the remaining replicas evenly.
     pub wish: Option<Amount>,
-    /// Pods it has room for, if somebody can tell.
+    /// Pods that it has room for; `None` when this is unknown.
     pub free_slots: Option<i64>,
 }
 
-/// Whether the node of a pod gets what is to take its place; meanwhile the pod serves and counts.
+/// Whether the node of a pod pulls the image of its replacement; meanwhile the pod serves and counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Fetch {
-    /// Nobody asked.
     #[default]
     Unasked,
-    /// It is at it, or has it.
+    /// The node pulls the image or has it.
     Coming,
-    /// It cannot be had.
+    /// The image cannot be pulled.
     Hopeless,
 }
 
-/// A pod that is ordered.
+/// A desired pod.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutPod {
-    /// What it runs.
     pub revision: u32,
-    /// Where it is; empty when nowhere yet.
+    /// Empty without a node.
     pub node: String,
-    /// What it is doing.
     pub phase: PodPhase,
-    /// Readiness, gates and lifecycle included.
+    /// Readiness, including gates.
     pub ready: Ready,
-    /// When it was made; none only while it is certain that nothing of it exists, for then nothing has to leave.
+    /// `None` only while the pod certainly does not exist, so that nothing has to terminate.
     pub created: Option<Moment>,
-    /// It comes only when another pod of its slot has left.
+    /// It starts when another pod of its instance has terminated.
     pub follows: bool,
-    /// What losing it costs, by its owner's word.
+    /// The deletion cost that its owner set.
     pub cost: i32,
-    /// What is known of its failures.
     pub signs: Signs,
-    /// Nobody said in time that it is drained.
+    /// No user reported in time that it is drained.
     pub is_hook_overdue: bool,
-    /// It is well, and one of its gates was not made true in time.
+    /// It is healthy, but no user set one of its readiness gates to true in time.
     pub is_gate_overdue: bool,
-    /// It already prepares for being updated.
+    /// Its drain for the update has started.
     pub is_preparing: bool,
-    /// Whether its node gets what is to take its place.
     pub fetch: Fetch,
-    /// Since when no node has room for it, or for what is to take its place.
+    /// No node fits it, or its replacement, since this time.
     pub unschedulable_since: Option<Moment>,
 }
 
 impl RolloutPod {
-    /// A pod nobody has made yet.
+    /// A pod that does not exist yet.
     pub fn ordered(revision: u32) -> Self {
         Self {
             revision,
@@ -159,77 +141,69 @@ impl RolloutPod {
     }
 }
 
-/// A pod beside the main one of its slot.
+/// The second pod of an instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SurgePod {
-    /// Where it belongs; another unit than the slot's when the slot moves.
+    /// Differs from the instance's unit while the instance moves.
     pub unit: usize,
-    /// The pod.
     pub pod: RolloutPod,
 }
 
-/// One instance.
+/// An instance.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Slot {
-    /// Its number, from one.
+    /// From 1.
     pub number: u32,
-    /// The unit its main pod belongs to.
+    /// The unit of its main pod.
     pub unit: usize,
-    /// The user stopped it: it changes its revision without running, and counts nowhere.
+    /// The user stopped it: it changes its revision without running and is not counted.
     pub is_stopped: bool,
-    /// Its data is where it is: it does not go to another unit.
+    /// It has local data and never moves to another unit.
     pub is_bound: bool,
-    /// Its pod; none while everything old goes first.
+    /// `None` during a Recreate rollout, until the old pods are gone.
     pub main: Option<RolloutPod>,
-    /// The pod that is to take the main one's place.
+    /// The pod that will replace the main pod.
     pub next: Option<SurgePod>,
-    /// Pods of it that are on their way out.
+    /// Its terminating pods.
     pub leaving: i64,
 }
 
-/// Everything one decision is made from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutFacts {
-    /// How the group wants to be changed.
     pub settings: RolloutSettings,
-    /// Instances wanted.
+    /// Desired instances.
     pub replicas: i64,
-    /// The revision to reach.
+    /// The target revision.
     pub target: u32,
-    /// Revisions that count as the target: a rollback leaves pods of the revision it returns to alone.
+    /// Revisions equal to the target: a rollback keeps pods that still run the revision it returns to.
     pub equals: BTreeSet<u32>,
-    /// The newest revision that completed; none while the group is being created.
+    /// The last completed revision; `None` until the first rollout completes.
     pub proven: Option<u32>,
-    /// This release is a rollback.
     pub is_rollback: bool,
-    /// A rollback would change something, so a failure may ask for one (`failure::auto_rollback`).
+    /// A completed revision that differs from the target exists, so a failure may start a rollback.
     pub can_roll_back: bool,
-    /// In declaration order, at least one.
+    /// In declaration order.
     pub units: Vec<UnitFacts>,
-    /// The instances.
     pub slots: Vec<Slot>,
-    /// Pods on their way out whose slot is no more.
+    /// Terminating pods of removed instances.
     pub strays: i64,
-    /// More pods may be on their way out than anybody knows of: a node has not told yet what it has.
+    /// A node has not reported yet, so there may be more terminating pods than known.
     pub is_blind: bool,
-    /// What earlier decisions left behind.
+    /// The stored state.
     pub state: RolloutState,
-    /// The time.
     pub now: Moment,
 }
 
 impl RolloutFacts {
-    /// The revision counts as the one to reach.
     pub fn is_target(&self, revision: u32) -> bool {
         revision == self.target || self.equals.contains(&revision)
     }
 
-    /// The pod counts.
     pub fn is_available(&self, pod: &RolloutPod) -> bool {
         availability::is_available(pod.ready, self.settings.min_ready, self.now)
     }
 
-    /// The pod as the ranking rules see it. Its number stands for the uid: of equals, the lower goes first.
+    /// The pod for the ranking. The instance number is its uid: of equal pods, the lower number goes first.
     pub(super) fn ranked(&self, number: u32, pod: &RolloutPod) -> ranking::RankedPod {
         let readiness = match (pod.ready.ready, self.is_available(pod)) {
             (false, _) => Readiness::NotReady,

@@ -1,12 +1,12 @@
-//! Says in plain words why a release failed: once, for the group's record, events and views.
+//! Describes a failure of a rollout for the group's record, events and views.
 
 use super::state::{Cause, Failure};
 
-/// Most instances named: more say nothing more.
+/// Most instances in a message.
 const MOST_NAMED: usize = 20;
 
 impl Failure {
-    /// Which instances failed, how, and what is known of it.
+    /// For example `instance 2 finds no place (no node fits: …)`.
     pub fn message(&self) -> String {
         let is_one = self.slots.len() == 1;
         let what = match (self.cause, is_one) {
@@ -26,7 +26,7 @@ impl Failure {
     }
 }
 
-/// Instances by their numbers, for people.
+/// For example `instances 2, 3 and 4 more`.
 pub fn instances(numbers: &[u32]) -> String {
     let named: Vec<String> = numbers.iter().take(MOST_NAMED).map(u32::to_string).collect();
     match (numbers.len(), numbers.len().saturating_sub(MOST_NAMED)) {

@@ -1,9 +1,9 @@
-//! Decides which instances of a group are replaced next: the conductor of a release.
+//! The rollout controller: decides what happens to the instances of a group now.
 //!
-//! RolloutFacts and time in; actions, the release to store and what is said about it out. One call does what several syncs would,
-//! each in one direction, until nothing can move before a pod does. All state is the stored release and the slots, so
-//! calling it again changes nothing, and whoever leads continues. The surprise: it does not repair. A pod that died is made
-//! anew at its slot's revision by whoever keeps instances; here it only counts as not available.
+//! Facts and time in; actions, the state to store and a report out. One call takes several steps, each in one direction, until
+//! nothing can change before a pod does. Everything it knows is in the stored state and the instances, so a second call with the
+//! same facts does nothing, and a new leader continues where the old one stopped. It does not repair: `group` re-creates a pod
+//! that died at its instance's revision; here such a pod only counts as unavailable.
 
 mod batches;
 mod control;
@@ -13,6 +13,7 @@ mod dry_run;
 mod facts;
 mod failure;
 mod message;
+mod progress;
 mod rebalance;
 mod recreate;
 mod report;
@@ -36,15 +37,14 @@ use self::draft::{Draft, pods};
 use super::limits::PodReplacement;
 use super::transition::RolloutPhase;
 
-/// Rounds of a decision: what one orders may end what held another back, as a failure or a slot with two pods does. The last
-/// one finds nothing to do; more than a few would be two rules that undo each other.
+/// Most rounds of one decision. An action of one round may remove the reason that blocked another rule, for example a failure or
+/// a second pod. The last round finds nothing to do; more than a few rounds would mean two rules that undo each other.
 const ROUNDS: usize = 8;
 
-/// Decides what happens now.
 pub fn controller(facts: &RolloutFacts) -> Decision {
     let mut draft = Draft::of(facts);
     open(&mut draft);
-    let mut response = failure::judge(&mut draft);
+    let mut response = failure::check(&mut draft);
     let watched = (draft.state.seen, draft.state.progress.clone());
     let mut unplaced = Vec::new();
     for _ in 0..ROUNDS {
@@ -53,7 +53,7 @@ pub fn controller(facts: &RolloutFacts) -> Decision {
         }
         let before = (draft.actions.len(), draft.state.clone());
         unplaced = sync(&mut draft);
-        response = failure::review(&mut draft, response);
+        response = failure::recheck(&mut draft, response);
         if before == (draft.actions.len(), draft.state.clone()) {
             break;
         }
@@ -61,13 +61,13 @@ pub fn controller(facts: &RolloutFacts) -> Decision {
     Decision { watched, ..report::decision(draft, response, &unplaced) }
 }
 
-/// Everything that may be done, in the order of section 2.2; answers how many pods of each unit find no room.
+/// One round, in the order of section 2.2. Returns the unschedulable pods of each unit.
 fn sync(draft: &mut Draft<'_>) -> Vec<i64> {
     undouble(draft);
     scaling::allot(draft);
     rebalance::recover(draft);
     scaling::scale(draft);
-    failure::rebase(draft);
+    progress::rebase(draft);
     part(draft);
     rebalance::relocate(draft);
     let unplaced = rebalance::reschedule(draft);
@@ -77,18 +77,18 @@ fn sync(draft: &mut Draft<'_>) -> Vec<i64> {
     conclude(draft);
     scaling::fit(draft);
     if let RolloutStrategy::Batches(_) = draft.facts.settings.strategy {
-        // Instances that moved took their place in the group along.
+        // Instances that moved to another unit stay committed there.
         batches::reconcile(draft);
     }
     unplaced
 }
 
-/// A release toward another revision starts from nothing but what the slots say.
+/// Starts a new state when the target revision changed.
 fn open(draft: &mut Draft<'_>) {
     if draft.state.target != draft.facts.target {
         draft.state = draft.state.followed_by(draft.facts.target);
         draft.state.seen = draft.counts();
-        failure::refresh(draft);
+        progress::refresh(draft);
     }
     if draft.state.is_aborted && draft.state.is_open() {
         draft.state.phase = RolloutPhase::Aborted;
@@ -102,14 +102,14 @@ fn advance(draft: &mut Draft<'_>) {
         return;
     }
     if draft.state.phase == RolloutPhase::Aborted {
-        // A recreation that was given up between its halves: what is gone cannot be kept, and nothing else would follow it.
+        // Aborted after the old pods stopped: without new pods the group would stay down.
         if strategy == RolloutStrategy::Recreate && draft.running().all(|slot| slot.main.is_none()) {
             recreate::recreate(draft);
             scaling::scale(draft);
         }
         return;
     }
-    // Nobody confirms where there are no groups: the strategy was another when it began to wait.
+    // Only batches wait for a confirmation: the strategy changed while the rollout waited.
     let is_to_run = matches!(draft.state.phase, RolloutPhase::Idle | RolloutPhase::WaitingForConfirm);
     if is_to_run && !draft.state.is_held() {
         draft.state.phase = RolloutPhase::Running;
@@ -125,7 +125,7 @@ fn advance(draft: &mut Draft<'_>) {
     }
 }
 
-/// Without groups, a release is complete when every instance wanted has one pod, at the target revision, and it counts.
+/// Without batches, a rollout is complete when each desired instance has exactly one pod, at the target revision and available.
 fn conclude(draft: &mut Draft<'_>) {
     let is_led = draft.state.phase == RolloutPhase::Running && !draft.state.is_held();
     let is_batched = matches!(draft.facts.settings.strategy, RolloutStrategy::Batches(_));
@@ -139,14 +139,14 @@ fn is_complete(draft: &Draft<'_>) -> bool {
         let main = slot.main.as_ref().is_some_and(|main| !draft.is_old(main) && draft.facts.is_available(main));
         main && slot.next.is_none()
     };
-    // Under Recreate nothing new may come before the old pods are gone, also after a scale-in to 0.
+    // Under Recreate no new pod may start before the old ones are gone, also after a scale-down to 0.
     let is_clear =
         draft.facts.settings.strategy != RolloutStrategy::Recreate || draft.terminating(PodReplacement::Complete) == 0;
     is_clear && draft::count(draft.slots.iter()) == draft.facts.replicas && draft.running().all(is_fine)
 }
 
-/// Only a rolling update has slots with two pods: a release that was given up or goes by groups leaves one in each, the
-/// new one if it serves.
+/// Only a rolling update has instances with two pods. An aborted rollout and one by batches keep one of them: the new one if it
+/// is available.
 fn part(draft: &mut Draft<'_>) {
     let is_batched = matches!(draft.facts.settings.strategy, RolloutStrategy::Batches(_));
     if draft.state.phase != RolloutPhase::Aborted && (!is_batched || draft.state.is_held()) {
@@ -161,7 +161,7 @@ fn part(draft: &mut Draft<'_>) {
     }
 }
 
-/// What does not run needs no second pod, nor does what is at the target revision need another of it in the same unit.
+/// Removes needless second pods: of a stopped instance, and of one with two pods of the target revision in the same unit.
 fn undouble(draft: &mut Draft<'_>) {
     let is_same = |slot: &Slot, next: &SurgePod| {
         let are_new = pods(slot).all(|pod| !draft.is_old(pod));
@@ -179,7 +179,7 @@ fn undouble(draft: &mut Draft<'_>) {
     }
 }
 
-/// Stopped instances change their revision last: until then a start brings back what ran before.
+/// Stopped instances change their revision last: until then, starting one brings back the old revision.
 fn turn_stopped(draft: &mut Draft<'_>) {
     let is_led = match draft.state.phase {
         RolloutPhase::Running | RolloutPhase::Completed => !draft.state.is_held(),

@@ -1,8 +1,7 @@
-//! Decides which instances go to another unit: because the division changed, or because there is no room (4.7).
+//! Moves instances to other units: because the division changed, or because a unit has no room (section 4.7).
 //!
-//! An instance that serves gets a second pod in the other unit and follows it when that one serves: make before break. One
-//! that never found a place has nothing to keep and is simply placed elsewhere; so is a second pod that found none. Nothing
-//! of this changes how many there are.
+//! An available instance gets a second pod in the other unit and moves when that one is available: make before break. A pod that
+//! was never scheduled is simply placed in the other unit. The number of instances does not change.
 
 use std::cmp::Reverse;
 
@@ -15,10 +14,10 @@ use crate::rollout::rebalance;
 use crate::rollout::reschedule;
 use crate::rollout::transition::RolloutPhase;
 
-/// A unit found full is not tried again before this.
+/// A full unit is not tried again for this time.
 const FULL: std::time::Duration = std::time::Duration::from_secs(300);
 
-/// Places pods without room that their unit has too many of anyway where the division wants them.
+/// Places unschedulable pods of a unit above its target in the unit that lacks most.
 pub(super) fn relocate(draft: &mut Draft<'_>) {
     if draft.state.is_held() {
         return;
@@ -43,7 +42,7 @@ pub(super) fn relocate(draft: &mut Draft<'_>) {
     }
 }
 
-/// Places a pod that found no room in another unit.
+/// Places an unschedulable pod in another unit.
 fn place(draft: &mut Draft<'_>, slot: u32, unit: usize, is_second: bool) {
     if is_second {
         draft.perform(Action::Divert { slot, unit });
@@ -53,7 +52,7 @@ fn place(draft: &mut Draft<'_>, slot: u32, unit: usize, is_second: bool) {
     }
 }
 
-/// Sends the quota of pods without room elsewhere; answers how many of each unit nobody can take.
+/// Moves the quota of unschedulable pods to other units. Returns the pods of each unit that no unit can take.
 pub(super) fn reschedule(draft: &mut Draft<'_>) -> Vec<i64> {
     let Some(auto) = draft.facts.settings.auto_reschedule else { return Vec::new() };
     let now = draft.facts.now;
@@ -85,7 +84,7 @@ pub(super) fn reschedule(draft: &mut Draft<'_>) -> Vec<i64> {
     found.unplaced
 }
 
-/// The unit in which a pod of the slot finds no room; of two, only the one that is to come can be without.
+/// The unit in which a pod of the instance is unschedulable. Of two pods, only the second can be.
 fn stuck_in(slot: &Slot, delay: std::time::Duration, now: Moment) -> Option<usize> {
     let is_stuck = |pod: &RolloutPod| {
         pod.created.is_none() && pod.unschedulable_since.is_some_and(|since| since.after(delay) <= now)
@@ -96,7 +95,7 @@ fn stuck_in(slot: &Slot, delay: std::time::Duration, now: Moment) -> Option<usiz
     }
 }
 
-/// Quota and, when its pod is of the target revision, the place in the group travel together.
+/// Moves the quota and, if the pod has the target revision, its committed place in the batch.
 fn carry(draft: &mut Draft<'_>, number: u32, quota: reschedule::Move) {
     let allotment = &mut draft.state.allotment;
     allotment.targets[quota.from] -= 1;
@@ -107,14 +106,14 @@ fn carry(draft: &mut Draft<'_>, number: u32, quota: reschedule::Move) {
     let Some(slot) = draft.slot(number) else { return };
     let is_second = slot.next.is_some();
     if is_second && quota.to == slot.unit && !is_surge(slot) {
-        // It was about to move, and the quota came back to where it is.
+        // The instance was about to move, and the quota returned to its present unit.
         draft.perform(Action::Drop(number));
     } else {
         place(draft, number, quota.to, is_second);
     }
 }
 
-/// The second pod is there for what it runs, and not only for where.
+/// The second pod changes the revision, not only the unit.
 pub(super) fn is_surge(slot: &Slot) -> bool {
     let main = slot.main.as_ref().map(|main| main.revision);
     slot.next.as_ref().is_some_and(|next| next.unit == slot.unit || main != Some(next.pod.revision))
@@ -132,7 +131,7 @@ fn commit_elsewhere(draft: &mut Draft<'_>, slot: u32, to: usize) {
     }
 }
 
-/// Units that count as full no longer do when their time is over; with `Eager`, their quota comes back.
+/// Ends the time for which units count as full; with `Eager`, their quota returns.
 pub(super) fn recover(draft: &mut Draft<'_>) {
     let now = draft.facts.now;
     let allotment = &mut draft.state.allotment;
@@ -145,7 +144,7 @@ pub(super) fn recover(draft: &mut Draft<'_>) {
     }
 }
 
-/// Nothing else is under way that a move would get mixed up with.
+/// No update is in progress that a move would interfere with.
 fn is_quiet(draft: &Draft<'_>) -> bool {
     match draft.facts.settings.strategy {
         RolloutStrategy::Batches(_) => match draft.state.phase {
@@ -159,14 +158,14 @@ fn is_quiet(draft: &Draft<'_>) -> bool {
     }
 }
 
-/// Brings instances to the units the division says, while their number stays.
+/// Moves instances to the units of the division; their number stays the same.
 pub(super) fn rebalance(draft: &mut Draft<'_>) {
     let targets = draft.state.allotment.targets.clone();
     if !is_quiet(draft) || draft.state.is_held() || sum(targets.iter().copied()) != draft.facts.replicas {
         return;
     }
     let running = awaited(draft);
-    // Until nothing moves: what is ordered in one round may let what serves nobody go in the next.
+    // Until nothing changes: an action of one round may allow the next to stop an unavailable pod.
     for _ in 0..=draft.slots.len() {
         let before = draft.actions.len();
         let units: Vec<rebalance::UnitPods> =
@@ -184,7 +183,7 @@ pub(super) fn rebalance(draft: &mut Draft<'_>) {
     }
 }
 
-/// Instances that serve or may: who ended for good serves nobody, and nobody waits for it.
+/// Running instances, excluding those whose pods have all finished.
 fn awaited(draft: &Draft<'_>) -> i64 {
     let is_over = |slot: &Slot| slot.main.is_some() && pods(slot).all(|pod| pod.phase.is_finished());
     count(draft.running().filter(|slot| !is_over(slot)))
@@ -206,7 +205,7 @@ fn unit(draft: &Draft<'_>, at: usize, target: i64) -> rebalance::UnitPods {
     unit
 }
 
-/// Orders pods in a unit that is to have more, for slots of units that have too many; those that serve nobody first.
+/// Starts pods in a unit below its target, for instances of units above theirs; unavailable instances first.
 fn bring(draft: &mut Draft<'_>, to: usize, pods: i64, targets: &[i64]) {
     let leaving = |at: usize| draft.count(at, |slot| slot.next.as_ref().is_some_and(|next| next.unit != at));
     let mut kept: Vec<i64> = (0..targets.len()).map(|at| unit(draft, at, 0).spec - leaving(at)).collect();
@@ -222,7 +221,8 @@ fn bring(draft: &mut Draft<'_>, to: usize, pods: i64, targets: &[i64]) {
     }
 }
 
-/// Lets pods of a unit go: main ones whose successor elsewhere serves, or that serve nobody; else successors nobody needs.
+/// Stops pods of a unit: main pods that are unavailable or whose second pod in another unit is available; else needless second
+/// pods.
 fn shrink_unit(draft: &mut Draft<'_>, at: usize, pods: i64) {
     for _ in 0..pods {
         let spare = |slot: &&Slot| slot.unit != at && slot.next.as_ref().is_some_and(|next| next.unit == at);
@@ -233,7 +233,7 @@ fn shrink_unit(draft: &mut Draft<'_>, at: usize, pods: i64) {
             (Some(number), _) => follow(draft, number),
             (None, Some(number)) => draft.perform(Action::Drop(number)),
             (None, None) if is_leaving => return,
-            // The place of this one was taken by a slot that itself is about to move: once that is gone, it is free.
+            // Its target is taken by an instance that is itself about to move: complete that move first.
             (None, None) => match crossed(draft) {
                 Some(number) => follow(draft, number),
                 None => return,

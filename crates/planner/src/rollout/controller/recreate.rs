@@ -1,7 +1,7 @@
-//! Decides the next step of a release that ends everything old before anything new starts (section 2.11).
+//! Recreate rollouts: all old pods stop before the first new pod starts (section 2.11).
 //!
-//! In slots: all main pods of other revisions retire at once, then, when nothing is on its way out any more, every slot
-//! without a pod gets one. The second half happens in a pause too: a group must not stay down because somebody paused it.
+//! The main pods of other revisions retire together; when no pod is terminating, each instance without a pod gets one. The
+//! second half happens during a pause too: a pause must not keep a group down.
 
 use super::decision::Action;
 use super::draft::{Draft, count, pods};
@@ -11,10 +11,10 @@ use crate::rollout::recreate::{self, OldSet, RecreateStep};
 
 pub(super) fn recreate(draft: &mut Draft<'_>) {
     if draft.facts.is_blind {
-        // Nothing could come before it is known what else still goes, so nobody goes either.
+        // Until all nodes have reported, no new pod may start; so no old pod stops either.
         return;
     }
-    // Twice: pods that were never made leave nothing to wait for.
+    // Twice: after pods that were never created there is nothing to wait for.
     step(draft);
     step(draft);
 }
@@ -38,7 +38,7 @@ fn retire(draft: &mut Draft<'_>) {
         let main_is_old = slot.main.as_ref().is_some_and(|main| draft.is_old(main));
         match next_is_old {
             Some(true) => draft.perform(Action::Drop(slot.number)),
-            // A rolling update was under way before: what it brought is what is wanted.
+            // The surge pod of an earlier rolling update already runs the target revision.
             Some(false) if main_is_old => draft.perform(Action::Promote(slot.number)),
             Some(false) | None => {}
         }

@@ -1,4 +1,4 @@
-//! Says what a decision leads to: where the release stands, what it waits for, and when to look again.
+//! Reports the result of a decision: status, instances to wait for, counts and the time of the next decision.
 
 use super::decision::{Decision, FailureResponse, RolloutReport, RolloutStatus, UnitCount};
 use super::draft::Draft;
@@ -57,7 +57,7 @@ fn counted(draft: &Draft<'_>, unplaced: &[i64]) -> Vec<UnitCount> {
     (0..draft.units()).map(count).collect()
 }
 
-/// The first moment at which time alone changes something. Taken from the same facts as the decision.
+/// The first time at which a decision on the same facts could differ.
 fn wake_at(draft: &Draft<'_>) -> Option<Moment> {
     let facts = draft.facts;
     let ready: Vec<Ready> = draft.slots.iter().flat_map(super::draft::pods).map(|pod| pod.ready).collect();
@@ -71,13 +71,13 @@ fn stuck(draft: &Draft<'_>) -> Option<Moment> {
     let (deadline, progress) = (draft.facts.settings.deadline?, draft.state.progress.as_ref()?);
     let runs = draft.state.phase == RolloutPhase::Running && !draft.state.is_held();
     let is_late = progress.reason == Reason::ProgressDeadlineExceeded;
-    // The deadline is passed only after it, hence the second of slack that comes with it.
+    // A rollout times out after the deadline, not at it, hence the second of slack.
     let wait =
         progress::stuck_check(deadline, progress.last_update, draft.facts.now).max(std::time::Duration::from_secs(1));
     (runs && !is_late).then(|| draft.facts.now.after(wait))
 }
 
-/// When patience with pods that find no place is over.
+/// The next timeout of an unschedulable pod.
 fn placed(draft: &Draft<'_>, facts: &RolloutFacts) -> Option<Moment> {
     let patience = [facts.settings.placement_patience, facts.settings.auto_reschedule.map(|auto| auto.delay)];
     let since = draft.slots.iter().flat_map(super::draft::pods).filter_map(|pod| pod.unschedulable_since);

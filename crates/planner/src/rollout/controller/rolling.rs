@@ -1,8 +1,8 @@
-//! Decides which instances a rolling update turns to: budgets on counts, ranking for the choice (sections 2.3, 2.4, 3.5).
+//! Rolling updates: which instances are updated (sections 2.3, 2.4, 3.5).
 //!
-//! The arithmetic says how many pods of which revision go or come; here they get numbers. A slot holds one pod of the target
-//! revision at most, so where the new set grows, first the slots that just lost their pod are filled, then a pod comes
-//! beside another, the lowest number first. Pods that serve nobody go first, then those whose successor already serves.
+//! `rollout::rolling` decides how many pods of each revision start or stop; here these become instances. An instance has at most
+//! one pod of the target revision, so the new set grows first into instances that just lost their pod, then by surge pods, lowest
+//! number first. Unavailable pods stop first, then pods whose surge pod is available.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ use crate::rollout::limits::{PodReplacement, RolloutLimits, Strategy, default_re
 use crate::rollout::ranking;
 use crate::rollout::rolling::{self, RollingStep, SetSize, Sets};
 
-/// The strategy as limits know it; groups keep to none, and what they take is the group.
+/// The strategy for the limits; a batch is its own limit.
 pub fn budget_strategy(strategy: RolloutStrategy) -> Strategy {
     match strategy {
         RolloutStrategy::Rolling { surge, unavailable } => Strategy::RollingUpdate { surge, unavailable },
@@ -21,7 +21,7 @@ pub fn budget_strategy(strategy: RolloutStrategy) -> Strategy {
     }
 }
 
-/// The limits among the instances that are to run: a stopped one could never be available.
+/// The limits for running instances: a stopped one is never available.
 pub(super) fn limits(draft: &Draft<'_>) -> RolloutLimits {
     let stopped = count(draft.slots.iter().filter(|slot| slot.is_stopped));
     RolloutLimits::of(
@@ -30,26 +30,26 @@ pub(super) fn limits(draft: &Draft<'_>) -> RolloutLimits {
     )
 }
 
-/// Syncs until nothing moves: each step takes old pods or adds new ones, so there are only so many.
+/// Takes steps until none is possible; each one removes old pods or adds new ones, so they end.
 pub(super) fn roll(draft: &mut Draft<'_>) {
     let limits = limits(draft);
     let settings = &draft.facts.settings;
-    // What is changed in place comes where the old pod goes, never beside it: pods that still go are not in its way, and
-    // waiting for them would take it down without a successor, and with that its address.
+    // An in-place update never runs beside its old pod, so terminating pods do not block it; waiting for them would take the
+    // instance down and lose its address.
     let replacement = match (settings.keeps_addresses, settings.replacement) {
         (true, _) => PodReplacement::Started,
         (false, Some(replacement)) => replacement,
         (false, None) => default_replacement(budget_strategy(settings.strategy), &limits, false),
     };
     if draft.facts.is_blind && replacement.counted(1) > 0 {
-        // Whoever was taken now could not be followed before it is known what else still goes.
+        // Until all nodes have reported, the replacement of a stopped pod could not start.
         return;
     }
     for _ in 0..=draft.slots.len().saturating_mul(4) {
         let order = shrink_order(draft);
         let mut sets = sets(draft, &order, replacement).clamped();
         if open(draft).is_empty() && single(draft).is_empty() {
-            // A slot holds two pods at most: where each has two old ones, one of them must go before a new one comes.
+            // An instance has at most two pods: where each has two old ones, one must stop before a new one starts.
             sets.terminating = limits.max_total;
         }
         match rolling::step(&limits, &sets) {
@@ -65,18 +65,18 @@ pub(super) fn roll(draft: &mut Draft<'_>) {
     draft.settle();
 }
 
-/// Slots without a pod.
+/// Instances without a pod.
 fn open(draft: &Draft<'_>) -> Vec<u32> {
     draft.running().filter(|slot| slot.main.is_none()).map(|slot| slot.number).collect()
 }
 
-/// Slots with one pod, which is old.
+/// Instances with one pod, which is old.
 fn single(draft: &Draft<'_>) -> Vec<u32> {
     let is_single = |slot: &&Slot| slot.main.is_some() && slot.next.is_none() && !draft.is_updated(slot);
     draft.running().filter(is_single).map(|slot| slot.number).collect()
 }
 
-/// Old revisions that pods are ordered at, the oldest first.
+/// Old revisions with desired pods, oldest first.
 pub(super) fn revisions(draft: &Draft<'_>) -> Vec<u32> {
     let old: BTreeSet<u32> =
         draft.running().flat_map(pods).filter(|pod| draft.is_old(pod)).map(|pod| pod.revision).collect();
@@ -118,16 +118,16 @@ fn grow(draft: &mut Draft<'_>, pods: i64) {
     beside.into_iter().take(most - filled).for_each(|number| draft.perform(Action::Surge(number)));
 }
 
-/// One pod that may go.
+/// A pod that may be stopped.
 struct Victim {
     number: u32,
     is_next: bool,
     pod: ranking::RankedPod,
     is_available: bool,
     class: u8,
-    /// It is being taken out of service: who is asked to drain it must not find another one chosen.
+    /// Its drain has started: the choice must not change while a user drains it.
     is_preparing: bool,
-    /// The release goes on without it: all the others come first.
+    /// The rollout continues without its instance, which therefore comes last.
     is_skipped: bool,
 }
 
@@ -137,14 +137,14 @@ fn shrink(draft: &mut Draft<'_>, revision: u32, pods: i64) {
         let has_next = draft.slot(number).is_some_and(|slot| slot.next.is_some());
         match (is_next, has_next) {
             (true, true) => draft.perform(Action::Drop(number)),
-            // Its main pod went a moment ago, so it is the main one now.
+            // Its main pod stopped in this decision, so it is the main pod now.
             (true, false) | (false, false) => draft.vacate(number),
             (false, true) => draft.perform(Action::Promote(number)),
         }
     }
 }
 
-/// The pods of a revision in the order they go.
+/// The pods of a revision in the order in which they stop.
 fn victims(draft: &Draft<'_>, revision: u32) -> Vec<(u32, bool)> {
     let related: Vec<ranking::RankedPod> =
         draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
@@ -173,7 +173,7 @@ fn victims(draft: &Draft<'_>, revision: u32) -> Vec<(u32, bool)> {
     order.into_iter().map(|at| (victims[at].number, victims[at].is_next)).collect()
 }
 
-/// What losing the pod means to its slot: nothing, one pod for another, or that nobody serves.
+/// What the instance loses with the pod: 0 nothing, 1 its only pod, 2 its only available one.
 fn class(draft: &Draft<'_>, slot: &Slot, is_next: bool) -> u8 {
     match &slot.next {
         Some(_) if is_next => 0,

@@ -1,8 +1,8 @@
-//! Decides which instances go when fewer are wanted (sections 0, 2.6, 3.5 and 4.6).
+//! Decides which instances a scale-down removes (sections 0, 2.6, 3.5 and 4.6).
 //!
-//! A group without units loses its highest numbers; in units, the pods that serve least go first. A release by groups, and each
-//! unit of a rolling update, keeps its ratio of updated instances to others, so that scaling moves it neither forwards nor
-//! backwards. The surprise: a rolling update gives all that up where it would take what serves below its minimum.
+//! A group without units loses its highest numbers; in units, the ranking decides. A rollout by batches, and each unit of a
+//! rolling update, keeps its ratio of updated to old instances, so scaling neither advances nor reverts the rollout. A rolling
+//! update ignores these rules where they would take the available instances below the minimum.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use super::scaling::{commit, committed};
 use crate::rollout::ranking;
 use crate::rollout::split::{self, Split};
 
-/// Removes so many instances of each unit.
+/// Removes `parts[unit]` instances of each unit.
 pub(super) fn shrink(draft: &mut Draft<'_>, parts: &[i64]) {
     let parts: Vec<(usize, i64)> = parts.iter().copied().enumerate().filter(|(_, part)| *part > 0).collect();
     match draft.facts.settings.strategy {
@@ -38,7 +38,7 @@ fn remove(draft: &mut Draft<'_>, numbers: Vec<u32>) {
     numbers.into_iter().for_each(|number| draft.perform(Action::Remove(number)));
 }
 
-/// How many updated instances and how many others a unit loses.
+/// Updated and old instances that a unit loses.
 fn losses(draft: &Draft<'_>, unit: usize, part: i64) -> Split {
     let updated = draft.count(unit, |slot| draft.is_updated(slot));
     let now = Split { updated, old: draft.count(unit, |_| true).saturating_sub(updated) };
@@ -46,7 +46,7 @@ fn losses(draft: &Draft<'_>, unit: usize, part: i64) -> Split {
     Split { updated: now.updated - then.updated, old: now.old - then.old }
 }
 
-/// The instances of a unit that go so that it keeps its ratio.
+/// The instances that a unit loses to keep its ratio.
 fn chosen(draft: &Draft<'_>, order: &[u32], losses: Split) -> Vec<u32> {
     let is_updated = |number: u32| draft.slot(number).is_some_and(|slot| draft.is_updated(slot));
     let side = |side: bool, most: i64| {
@@ -73,8 +73,8 @@ fn shrink_sets(draft: &mut Draft<'_>, parts: &[(usize, i64)]) {
     remove(draft, gone);
 }
 
-/// Lets instances that serve nobody go in place of some that serve, until as many serve as must: of the same unit if there
-/// is one, else of another, and where each unit has its share then is for the division to make good.
+/// Removes unavailable instead of available instances until the minimum is kept: of the same unit if it has one, else of another;
+/// the rebalance corrects the units afterwards.
 fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
     let serves = |number: &u32| draft.slot(*number).is_some_and(|slot| !slot.is_stopped && draft.is_available(slot));
     let serving = count(draft.running().filter(|slot| draft.is_available(slot)));
@@ -84,7 +84,7 @@ fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
     let all = (0..draft.units()).flat_map(|unit| order(draft, unit));
     let mut idle: Vec<u32> = all.filter(|number| !gone.contains(number) && !serves(number)).collect();
     let unit_of = |number: u32| draft.slot(number).map(|slot| slot.unit);
-    // The last in the order are those one would rather keep.
+    // The last ones in the order are the best to keep.
     for number in gone.iter_mut().rev().filter(|number| serves(number)).take(short) {
         let own = idle.iter().position(|other| unit_of(*other) == unit_of(*number));
         if let Some(at) = own.or_else(|| (!idle.is_empty()).then_some(0)) {
@@ -93,8 +93,8 @@ fn spare(draft: &Draft<'_>, gone: &mut [u32]) {
     }
 }
 
-/// With fewer instances, or a smaller surge, fewer second pods may be there: one of two goes. Where both serve, the old one
-/// does, but only while enough serve without it; the others become single as more pods do.
+/// Stops second pods above the limits, which shrink with the replicas and the surge. Where both pods are available the old one
+/// goes, but only while enough pods stay available.
 pub(super) fn single(draft: &mut Draft<'_>) {
     let limits = limits(draft);
     let surplus = count(draft.running().flat_map(pods)).saturating_sub(limits.max_total);
@@ -111,7 +111,7 @@ pub(super) fn single(draft: &mut Draft<'_>) {
     }
 }
 
-/// How many serving pods are lost when a slot becomes single, and whether its second pod stays.
+/// Available pods lost when one of two goes, whether the second pod stays, and the instance.
 fn second(draft: &Draft<'_>, slot: &Slot) -> (i64, bool, u32) {
     let main = slot.main.as_ref().is_some_and(|main| draft.facts.is_available(main));
     let next = slot.next.as_ref().is_some_and(|next| draft.facts.is_available(&next.pod));
@@ -122,7 +122,7 @@ fn has_units(draft: &Draft<'_>) -> bool {
     draft.facts.units.iter().any(|unit| !unit.name.is_empty())
 }
 
-/// The instances of a unit in the order they go.
+/// The instances of a unit in the order of removal.
 fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
     let of_unit: Vec<&Slot> = draft.slots.iter().filter(|slot| slot.unit == unit).rev().collect();
     if !has_units(draft) {
@@ -130,7 +130,7 @@ fn order(draft: &Draft<'_>, unit: usize) -> Vec<u32> {
     }
     let related: Vec<ranking::RankedPod> =
         draft.running().flat_map(|slot| pods(slot).map(|pod| draft.facts.ranked(slot.number, pod))).collect();
-    // Where nothing else decides, the highest number goes, as it does without units.
+    // The last criterion is the highest number, as without units.
     let last = |slot: &Slot| u32::MAX - slot.number;
     let (with_pod, without): (Vec<&Slot>, Vec<&Slot>) = of_unit.into_iter().partition(|slot| slot.main.is_some());
     let mains: Vec<ranking::RankedPod> =

@@ -1,7 +1,7 @@
-//! Decides how many instances each unit is to have, and which come when more are wanted, at which revision (2.6, 4.6).
+//! Divides the replicas over units and creates instances on a scale-up (sections 2.6, 4.6).
 //!
-//! Scaling must not move a release along: a rolling update keeps the parts of its sets, a unit its ratio. Instances that
-//! come get the lowest free numbers. Creation by groups is not scaling: the groups create.
+//! Scaling must not advance a rollout: a rolling update keeps the shares of its revisions, a unit its ratio. New instances get
+//! the lowest free numbers. During the first rollout by batches the batches create the instances.
 
 use super::decision::Action;
 use super::draft::{Draft, count, pods};
@@ -15,7 +15,7 @@ use crate::rollout::split::{self, Split};
 use crate::rollout::transition::RolloutPhase;
 use crate::rollout::units::{self, Allocation};
 
-/// Divides the replicas over units. An instance that moves counts where it goes.
+/// Divides the replicas over units. An instance that moves counts in its new unit.
 pub(super) fn allocation(draft: &Draft<'_>) -> Allocation {
     let place = |slot: &Slot| slot.next.as_ref().map_or(slot.unit, |next| next.unit);
     let mut current = vec![0; draft.units()];
@@ -26,7 +26,7 @@ pub(super) fn allocation(draft: &Draft<'_>) -> Allocation {
     units::allocate(draft.facts.replicas, if units.is_empty() { &alone } else { &units })
 }
 
-/// Makes the division anew when what it was made for changed. Quota that was moved comes back with that.
+/// Divides the replicas again when replicas, units or wishes changed. Moved quota returns with that.
 pub(super) fn allot(draft: &mut Draft<'_>) {
     recognise(draft);
     let replicas = draft.facts.replicas;
@@ -38,7 +38,7 @@ pub(super) fn allot(draft: &mut Draft<'_>) {
     fit(draft);
 }
 
-/// Knows units again by their names, in whatever order they are declared now: what is committed follows them.
+/// Matches units by name when their order changed, so that committed numbers follow them.
 fn recognise(draft: &mut Draft<'_>) {
     let names: Vec<String> = draft.facts.units.iter().map(|unit| unit.name.clone()).collect();
     let wishes: Vec<Option<Amount>> = draft.facts.units.iter().map(|unit| unit.wish).collect();
@@ -63,24 +63,24 @@ fn recognise(draft: &mut Draft<'_>) {
     (allotment.units, allotment.wishes) = (names, wishes);
 }
 
-/// How many units take part. Those pinned to zero at the end do not: the ones nobody declares any more are among them, and
-/// they go with the last slot in them.
+/// Units that take part. Units pinned to 0 at the end do not: undeclared units are among them, and they disappear with their last
+/// instance.
 fn divided(wishes: &[Option<Amount>]) -> usize {
     wishes.iter().rposition(|wish| *wish != Some(Amount::Count(0))).map_or(0, |last| last + 1)
 }
 
-/// A unit that is no longer declared is to have none; while slots are in it, it still counts.
+/// An undeclared unit gets the target 0 while it still has instances.
 pub(super) fn fit(draft: &mut Draft<'_>) {
     let units = draft.units();
     draft.state.allotment.targets.resize(units, 0);
     draft.state.committed.truncate(units);
 }
 
-/// Brings the number of instances to what is wanted.
+/// Creates or removes instances until their number is `replicas`.
 pub(super) fn scale(draft: &mut Draft<'_>) {
     let targets = draft.state.allotment.targets.clone();
     if sum(targets.iter().copied()) != draft.facts.replicas {
-        // Every unit is pinned to zero: nothing is to be done.
+        // Every unit is pinned to 0: no instance can be placed.
         return;
     }
     let lacks = lacks(draft);
@@ -102,18 +102,18 @@ fn lacks(draft: &Draft<'_>) -> Vec<i64> {
     draft.state.allotment.targets.iter().zip(present).map(|(target, present)| target - present).collect()
 }
 
-/// Instances that are still to be created, by unit.
+/// Instances to create, by unit.
 pub(super) fn missing(draft: &Draft<'_>) -> Vec<i64> {
     shares(draft.facts.replicas.saturating_sub(count(draft.slots.iter())), &lacks(draft))
 }
 
-/// Takes `pods`, one after the other, each from the unit that has most left; of equals from the first declared.
+/// Takes `pods` one by one from the unit with the most left; of equals, from the first declared.
 ///
-/// So units come down to one level: of 5, 3 and 1, six pods leave 1, 1 and 1; four leave 2, 2 and 1; five leave 1, 2 and 1.
+/// So units shrink to one level: of 5, 3 and 1, six pods leave 1, 1 and 1; four leave 2, 2 and 1; five leave 1, 2 and 1.
 fn shares(pods: i64, most: &[i64]) -> Vec<i64> {
     let above = |level: i64| sum(most.iter().map(|most| most.saturating_sub(level).max(0)));
     let (pods, highest) = (pods.max(0), most.iter().copied().max().unwrap_or(0));
-    // The lowest level that no more than these pods reach, by bisection.
+    // Bisects for the lowest level above which there are at most `pods` pods.
     let (mut low, mut level) = (highest.saturating_sub(pods).saturating_sub(1), highest);
     while level - low > 1 {
         let middle = low + (level - low) / 2;
@@ -139,7 +139,7 @@ fn grow(draft: &mut Draft<'_>, adds: &[i64]) {
             let is_empty = draft.running().any(|slot| slot.main.is_none());
             match old {
                 None if !is_empty => create_all(draft, adds, &[]),
-                // Nothing will be retired for now, so the new instances are like the others.
+                // No old pod will stop for now, so the new instances get the old revision too.
                 Some(old) if draft.state.is_held() || !draft.state.is_open() => {
                     let all = usize::try_from(sum(adds.iter().copied())).unwrap_or(0);
                     create_all(draft, adds, &vec![old; all]);
@@ -154,7 +154,7 @@ fn grow(draft: &mut Draft<'_>, adds: &[i64]) {
     }
 }
 
-/// The old revisions that new instances get so that every set keeps its part; what is beyond them is the target's.
+/// The old revisions of new instances, so that each revision keeps its share; further instances get the target revision.
 fn parts_of_sets(draft: &Draft<'_>, most: i64) -> Vec<u32> {
     let wanted = ScaleTarget { limits: limits(draft), seen: count(draft.running().flat_map(pods)) };
     let of = |revision: Option<u32>| {
@@ -178,7 +178,7 @@ fn parts_of_sets(draft: &Draft<'_>, most: i64) -> Vec<u32> {
     gains.take(usize::try_from(most).unwrap_or(0)).collect()
 }
 
-/// New instances, unit by unit; the first get the revisions given, the others that of the target.
+/// Creates instances unit by unit; the first get `revisions`, the others the target revision.
 fn create_all(draft: &mut Draft<'_>, adds: &[i64], revisions: &[u32]) {
     let mut revisions = revisions.iter().copied();
     for (unit, add) in adds.iter().enumerate() {
@@ -207,7 +207,7 @@ pub(super) fn commit(draft: &mut Draft<'_>, unit: usize, pods: i64) {
 
 fn grow_unit(draft: &mut Draft<'_>, unit: usize, add: i64) {
     let running = draft.count(unit, |slot| !slot.is_stopped);
-    // More may be committed than run: those that were stopped meanwhile.
+    // A user may have stopped committed instances.
     let updated = committed(draft, unit).min(running);
     let now = Split { updated, old: running - updated };
     let then = split::scaled(now, running.saturating_add(add));

@@ -1,7 +1,7 @@
-//! What a release remembers between two decisions, and nothing else does.
+//! The state of a rollout between two decisions.
 //!
-//! It is stored in one transaction with the slots it goes with. Whoever finds it continues; a release toward another
-//! revision starts a new one. Budgets and groups need no state: they follow from the slots.
+//! The leader stores it in one transaction with the instances; a new leader continues from it. A rollout to another revision
+//! starts a new state. Budgets and the instances of a batch are not stored: they follow from the instances.
 
 use std::collections::BTreeMap;
 
@@ -14,124 +14,112 @@ use crate::rollout::progress::{Counts, ProgressCondition};
 use crate::rollout::proportional::ScaledFor;
 use crate::rollout::transition::RolloutPhase;
 
-/// Why a release failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// New pods end again and again.
+    /// New pods are crash-looping.
     Crashing,
-    /// The image cannot be had.
+    /// The image cannot be pulled.
     ImageHopeless,
-    /// No node takes a new pod.
+    /// No node fits a new pod.
     Unschedulable,
-    /// Nobody said in time that an instance is drained.
+    /// No user reported in time that an instance is drained.
     HookOverdue,
-    /// A readiness gate of a new pod was not made true in time.
+    /// No user set a readiness gate of a new pod to true in time.
     GateOverdue,
-    /// No progress for too long.
+    /// No progress within the deadline.
     DeadlineExceeded,
 }
 
 impl Cause {
-    /// Only that it took too long: whoever looks past it waits once more, and may find it failed again.
+    /// A timeout: after a resume the rollout waits as long again and may fail again.
     pub(super) fn is_overdue(self) -> bool {
         match self {
             Self::Unschedulable | Self::HookOverdue | Self::GateOverdue => true,
-            // The deadline has a clock of its own.
+            // The progress deadline has its own clock.
             Self::Crashing | Self::ImageHopeless | Self::DeadlineExceeded => false,
         }
     }
 }
 
-/// A failure nobody has answered yet.
+/// A failure that no user has answered yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Why.
     pub cause: Cause,
-    /// In which group.
     #[serde(rename = "group")]
     pub batch: u64,
-    /// Which instances.
     pub slots: Vec<u32>,
-    /// Since when.
     pub since: Moment,
-    /// What is known of it beside the cause, as of when it was found: every node's reason, the gates, the engine's word.
+    /// Details at the time of the failure: the reason of each node, the gates, the engine's error.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// Why a failed instance is not held against the release any more.
+/// Why a failed instance no longer blocks the rollout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Excuse {
-    /// It was looked at and the release goes on waiting for it.
+    /// A user resumed: the rollout still waits for the instance.
     Retried,
-    /// The release goes on without it.
+    /// The rollout continues without the instance.
     Skipped,
 }
 
-/// Replicas over units: kept, because it depends on where pods were when it was made.
+/// Replicas by unit. Stored because the division depends on where pods were when it was made.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allotment {
-    /// Replicas it was made for.
+    /// Replicas that it divides.
     pub replicas: i64,
-    /// Names of the units it was made for, in their order.
+    /// Units at that time, in declaration order.
     #[serde(default)]
     pub units: Vec<String>,
-    /// Wishes it was made for.
+    /// Wishes at that time.
     pub wishes: Vec<Option<Amount>>,
-    /// Pods of each unit, moved quota included.
+    /// Pods of each unit, including moved quota.
     pub targets: Vec<i64>,
-    /// Quota that was sent away, with the unit it went to.
+    /// Moves of quota, from unit to unit.
     #[serde(default)]
     pub sent: Vec<(usize, usize)>,
-    /// Where what was sent found no room either: not tried again.
+    /// Moves to a unit that had no room either; they are not tried again.
     pub tried: Vec<(usize, usize)>,
-    /// Units found full, until when.
+    /// Full units, and until when they count as full.
     pub full_until: BTreeMap<usize, Moment>,
 }
 
-/// One release.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RolloutState {
-    /// The revision it leads to; 0 before the first.
+    /// The target revision; 0 before the first rollout.
     pub target: u32,
-    /// Where it is.
     pub phase: RolloutPhase,
-    /// The group under way or just done, from 1; 0 before the first.
+    /// The current or last batch, from 1; 0 before the first.
     #[serde(rename = "group")]
     pub batch: u64,
-    /// What that group is.
     pub kind: Option<BatchKind>,
-    /// Pods of each unit committed to the target revision.
+    /// Pods of each unit that the batches so far bring to the target revision.
     pub committed: Vec<i64>,
-    /// The group that was last confirmed.
+    /// The last confirmed batch.
     pub confirmed: u64,
-    /// The group that was last skipped.
+    /// The last skipped batch.
     pub skipped: u64,
-    /// Nothing new starts.
+    /// No instance is updated; scaling still works.
     pub is_paused: bool,
-    /// Nothing moves at all.
+    /// Nothing changes, not even by scaling.
     pub is_frozen: bool,
-    /// It was given up.
     pub is_aborted: bool,
-    /// A failure nobody has answered yet.
+    /// A failure that no user has answered yet.
     pub failure: Option<Failure>,
-    /// Instances whose failure was answered.
+    /// Instances whose failure a user or the failure action has answered.
     pub excused: BTreeMap<u32, Excuse>,
-    /// When somebody last looked past a failure: whatever is waited for only so long is waited for anew from then on.
+    /// The last resume after a failure; timeouts start again there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_at: Option<Moment>,
-    /// The most seen in this release.
+    /// The highest counts of this rollout.
     pub seen: Counts,
-    /// What is said about progress.
     pub progress: Option<ProgressCondition>,
-    /// What the sets were last scaled for.
     pub sized: ScaledFor,
-    /// Pods of each unit.
     pub allotment: Allotment,
 }
 
 impl RolloutState {
-    /// A release nothing was done for yet.
+    /// The state of a rollout that has not started.
     pub fn toward(target: u32) -> Self {
         Self {
             target,
@@ -154,17 +142,15 @@ impl RolloutState {
         }
     }
 
-    /// The release that follows. A pause and a freeze are the group's, not the release's; sizes are what pods there are.
+    /// The state of the next rollout. It inherits pause and freeze, which belong to the group, and the sizes, which describe the pods.
     pub(super) fn followed_by(&self, target: u32) -> Self {
         Self { is_paused: self.is_paused, is_frozen: self.is_frozen, sized: self.sized, ..Self::toward(target) }
     }
 
-    /// It led to this revision, and every instance reached it.
     pub fn is_completed(&self, revision: u32) -> bool {
         self.target == revision && self.phase == RolloutPhase::Completed
     }
 
-    /// It still leads somewhere.
     pub fn is_open(&self) -> bool {
         match self.phase {
             RolloutPhase::Idle | RolloutPhase::Running | RolloutPhase::WaitingForConfirm => true,
@@ -172,19 +158,39 @@ impl RolloutState {
         }
     }
 
-    /// Nothing new may start.
+    /// No instance may be updated now.
     pub(super) fn is_held(&self) -> bool {
         self.is_paused || self.is_frozen || self.failure.is_some()
     }
 
-    /// From when on something is waited for that has been so since then.
+    /// The start of a timeout for a state that exists since `since`.
     pub fn waits_from(&self, since: Moment) -> Moment {
         self.resumed_at.map_or(since, |resumed| resumed.max(since))
     }
 
-    /// The failure is answered.
+    /// Answers the failure for all its instances.
     pub(super) fn excuse(&mut self, excuse: Excuse) {
         let slots = self.failure.take().map(|failure| failure.slots).unwrap_or_default();
         self.excused.extend(slots.into_iter().map(|number| (number, excuse)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stored_name_of_the_batch_is_group() {
+        let failure = Failure {
+            cause: Cause::Crashing,
+            batch: 3,
+            slots: vec![1],
+            since: Moment::from_secs(1),
+            why: String::new(),
+        };
+        let state = RolloutState { batch: 3, failure: Some(failure), ..RolloutState::toward(2) };
+        let stored = serde_json::to_value(&state).expect("a state is JSON");
+        assert_eq!((&stored["group"], &stored["failure"]["group"]), (&3.into(), &3.into()));
+        assert_eq!((&stored["phase"], stored.get("batch")), (&"Idle".into(), None));
     }
 }

@@ -1,7 +1,7 @@
 //! Reads the named inputs of a vector.
 //!
-//! An input that is not given has the default its function names; one that is given must be of the right kind. Times are
-//! seconds and may have a fraction: their digits are read, not a float, for buckets of age have edges at nanoseconds.
+//! A missing input has the default of its function; a given one must have the right type. Times are seconds and may have a
+//! fraction, whose digits are read as text: age buckets need nanoseconds, which a float would round.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use planner::rollout::moment::Moment;
 use planner::rollout::numbers::Amount;
 use serde_json::{Map, Value};
 
-/// Why an input is not one.
 #[derive(Debug)]
 pub(crate) struct InputError(pub(crate) String);
 
@@ -17,7 +16,6 @@ pub(crate) fn invalid<T>(text: impl Into<String>) -> Result<T, InputError> {
     Err(InputError(text.into()))
 }
 
-/// An object of named inputs.
 pub(crate) struct VectorInput(pub(crate) Map<String, Value>);
 
 impl VectorInput {
@@ -25,7 +23,7 @@ impl VectorInput {
         value.as_object().map_or_else(|| invalid(format!("{value} is no object")), |object| Ok(Self(object.clone())))
     }
 
-    /// What is given and not null.
+    /// `None` when the input is missing or null.
     pub(crate) fn get(&self, name: &str) -> Option<&Value> {
         self.0.get(name).filter(|value| !value.is_null())
     }
@@ -74,11 +72,11 @@ impl VectorInput {
         }
     }
 
-    /// A count or a percentage; none when it is null or not given.
+    /// A count or a percentage; `None` when it is missing or null.
     pub(crate) fn amount(&self, name: &str) -> Result<Option<Amount>, InputError> {
         self.get(name).map(amount).transpose()
     }
-    /// The same with a default for an input that is not given; null is still none.
+    /// The same with a default for a missing input; null is still `None`.
     pub(crate) fn amount_or(&self, name: &str, default: Amount) -> Result<Option<Amount>, InputError> {
         if self.0.contains_key(name) { self.amount(name) } else { Ok(Some(default)) }
     }
@@ -98,7 +96,7 @@ impl VectorInput {
         Ok(nanos.map_or_else(seconds, |nanos| Duration::from_nanos(u64::try_from(nanos).unwrap_or(0))))
     }
 
-    /// A list; empty when it is not given.
+    /// Empty when it is missing.
     pub(crate) fn list(&self, name: &str) -> Result<&[Value], InputError> {
         match self.get(name) {
             None => Ok(&[]),
@@ -113,18 +111,18 @@ impl VectorInput {
         let texts: Option<Vec<&str>> = self.list(name)?.iter().map(Value::as_str).collect();
         texts.map_or_else(|| invalid(format!("{name:?} holds something that is no text")), Ok)
     }
-    /// A text, or the digits of a number; none when it is neither.
+    /// A text, or the digits of a number.
     pub(crate) fn digits(&self, name: &str) -> Option<String> {
         let value = self.get(name)?;
         value.as_str().map(str::to_owned).or_else(|| value.as_number().map(ToString::to_string))
     }
-    /// An object; empty when it is not given.
+    /// Empty when it is missing.
     pub(crate) fn object(&self, name: &str) -> Result<Self, InputError> {
         self.get(name).map_or_else(|| Ok(Self(Map::new())), Self::of)
     }
 }
 
-/// A whole number is a count, a text a percentage.
+/// An integer is a count, a text a percentage.
 fn amount(value: &Value) -> Result<Amount, InputError> {
     match (value.as_i64(), value.as_str()) {
         (Some(count), _) => Ok(Amount::Count(count)),
@@ -133,7 +131,7 @@ fn amount(value: &Value) -> Result<Amount, InputError> {
     }
 }
 
-/// Seconds as whole nanoseconds; what is finer is dropped, what is too large saturates.
+/// Seconds in nanoseconds, rounded down and saturated.
 fn nanos(value: &Value) -> Option<i64> {
     let text = value.as_number()?.to_string();
     let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));

@@ -1,4 +1,4 @@
-//! Adapters of availability, replica keeping and ranking.
+//! Adapters of availability, slow start and ranking.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn pod(input: &VectorInput) -> Result<RankedPod, InputError> {
     let is_available = input.flag_or("available", input.flag_or("ready", false)?)?;
     let is_ready = input.flag_or("ready", is_available)?;
     Ok(RankedPod {
-        // The name stands for the uid where none is given.
+        // The name is the default of the uid.
         uid: input.maybe_text("uid")?.map_or_else(|| input.text("name"), Ok)?.to_owned(),
         node: input.text_or("node", "")?.to_owned(),
         phase,

@@ -8,10 +8,9 @@ use serde_json::{Value, json};
 
 use super::input::{InputError, VectorInput, invalid};
 
-/// What the API fills in for a budget nobody gave.
+/// The API's default of both budgets.
 const QUARTER: Amount = Amount::Percent(25);
 
-/// The strategy an input names, with the budgets it gives.
 pub(crate) fn strategy(name: &str, surge: Option<Amount>, unavailable: Option<Amount>) -> Result<Strategy, InputError> {
     match name {
         "RollingUpdate" => Ok(Strategy::RollingUpdate { surge, unavailable }),
@@ -20,7 +19,6 @@ pub(crate) fn strategy(name: &str, surge: Option<Amount>, unavailable: Option<Am
     }
 }
 
-/// Sizes by the names of their sets.
 pub(crate) fn by_name<'a>(names: impl IntoIterator<Item = &'a str>, sizes: &[i64]) -> Value {
     names
         .into_iter()

@@ -1,4 +1,4 @@
-//! Adapters of scaling, recreating, progress and revisions.
+//! Adapters of scaling, Recreate, progress and revisions.
 
 use planner::rollout::limits::RolloutLimits;
 use planner::rollout::moment::Moment;
@@ -46,7 +46,6 @@ pub(crate) fn set_fraction(input: &VectorInput) -> Result<Value, InputError> {
     Ok(json!(fraction(&wanted, input.count("set_spec")?, input.maybe_count("max_annotation")?)))
 }
 
-/// What a pod is doing, by the word for it.
 pub(crate) fn phase(text: &str) -> Result<PodPhase, InputError> {
     match text {
         "Pending" => Ok(PodPhase::Pending),
@@ -93,7 +92,6 @@ pub(crate) fn deployment_progressing(input: &VectorInput) -> Result<Value, Input
     Ok(json!(progress::is_progressing(counts(&input.object("before")?)?, counts(&input.object("after")?)?)))
 }
 
-/// Every reason the rules name, by the word for it.
 const REASONS: [(&str, Reason); 8] = [
     ("NewReplicaSetAvailable", Reason::NewReplicaSetAvailable),
     ("ReplicaSetUpdated", Reason::ReplicaSetUpdated),
@@ -166,7 +164,7 @@ fn condition(input: &VectorInput) -> Result<ProgressCondition, InputError> {
     })
 }
 
-/// Nanoseconds as the seconds of the file: a whole number where it is one.
+/// Nanoseconds as seconds: an integer where it is one.
 pub(crate) fn seconds(nanos: i64) -> Value {
     const SECOND: i64 = 1_000_000_000;
     if nanos % SECOND == 0 {
@@ -177,7 +175,7 @@ pub(crate) fn seconds(nanos: i64) -> Value {
     serde_json::from_str(&text).unwrap_or(Value::String(text))
 }
 
-/// Numbers, also as texts; what is neither could not be read.
+/// A number, also as text.
 fn revision(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str().and_then(|text| text.parse().ok()))
 }
@@ -193,7 +191,7 @@ pub(crate) fn history_cleanup(input: &VectorInput) -> Result<Value, InputError> 
     }
     sets.sort_by_key(|set| set.get("revision").and_then(revision).unwrap_or(0));
     let old = |set: &VectorInput| {
-        // Counts of an older generation say nothing: the revision may have pods.
+        // Counts of an older generation are ignored: the revision may have pods.
         let is_current = set.count_or("generation", 1)? <= set.count_or("observed", 1)?;
         let pods = set.count_or("spec", 0)?.max(set.count_or("actual", 0)?);
         Ok(OldRevision { pods: if is_current { pods } else { 1 }, is_last_completed: false })

@@ -1,4 +1,4 @@
-//! Adapters of the release machine and of updates in place.
+//! Adapters of phase transitions and in-place updates.
 
 use planner::rollout::inplace::{Difference, Operation, Policy, TemplateChange, UpdateDecision, decide_update};
 use planner::rollout::transition::{Confirmation, RolloutPhase, Transition, TransitionAction, TransitionInput, step};
@@ -14,13 +14,13 @@ const PHASES: [(&str, RolloutPhase); 5] = [
     ("Aborted", RolloutPhase::Aborted),
 ];
 
-/// The value a word stands for.
+/// The value of a word.
 fn meant<T: Copy>(words: &[(&str, T)], word: &str) -> Result<T, InputError> {
     let found = words.iter().find(|(known, _)| *known == word);
     found.map_or_else(|| invalid(format!("{word:?} is not known")), |(_, value)| Ok(*value))
 }
 
-/// The word a value has.
+/// The word of a value.
 fn word<T: PartialEq>(words: &[(&'static str, T)], value: &T) -> Option<&'static str> {
     words.iter().find(|(_, known)| known == value).map(|(word, _)| *word)
 }
@@ -32,7 +32,7 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         Some("true") => Confirmation::Given,
         Some(other) => Confirmation::Unclear(other.to_owned()),
     };
-    let release = TransitionInput {
+    let before = TransitionInput {
         phase: meant(&PHASES, input.text("phase")?)?,
         mark,
         is_paused: input.flag("paused")?,
@@ -41,7 +41,7 @@ pub(crate) fn cafe_release_step(input: &VectorInput) -> Result<Value, InputError
         batch_done: input.flag("batch_available")?,
         work_left: input.flag("work_left")?,
     };
-    let Transition { phase, mark, action } = step(&release);
+    let Transition { phase, mark, action } = step(&before);
     let action = match action {
         TransitionAction::Nothing => "none",
         TransitionAction::StartBatch => "start-batch",

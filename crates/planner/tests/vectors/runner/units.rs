@@ -1,4 +1,4 @@
-//! Adapters of deployment units: allocation, groups, quotas.
+//! Adapters of deployment units: allocation, batches, quotas.
 
 use planner::rollout::batches::{self, BatchKind, BatchSettings, Spread};
 use planner::rollout::numbers::Amount;
@@ -13,7 +13,7 @@ use super::rolling::by_name;
 
 pub(crate) fn allocate_units(input: &VectorInput) -> Result<Value, InputError> {
     let (values, wishes, current) = (input.texts("values")?, input.object("unit_replicas")?, input.object("current")?);
-    // Rule 5 of section 4.2: admission rejects these.
+    // Rule 5 of section 4.2: the API rejects these.
     if let Some(unknown) = wishes.0.keys().find(|name| !values.contains(&name.as_str())) {
         return invalid(format!("a wish for {unknown:?}, which is no unit"));
     }
@@ -49,7 +49,7 @@ fn batch_size(input: &VectorInput, replicas: i64) -> Result<i64, InputError> {
     Ok(batches::batch_size(size, replicas))
 }
 
-fn grouping(input: &VectorInput, units: &[batches::UnitProgress]) -> Result<BatchSettings, InputError> {
+fn settings(input: &VectorInput, units: &[batches::UnitProgress]) -> Result<BatchSettings, InputError> {
     let beta = match input.text_or("upgrade_type", "Beta")? {
         "Beta" => true,
         "Batch" => false,
@@ -65,7 +65,7 @@ fn grouping(input: &VectorInput, units: &[batches::UnitProgress]) -> Result<Batc
     Ok(BatchSettings { batch_size: batch_size(input, replicas)?, beta, spread })
 }
 
-/// Counts by the names of their units, without those that are zero.
+/// Counts by unit, without zeros.
 fn above_zero(names: &[&str], counts: &[i64]) -> Map<String, Value> {
     let named = names.iter().zip(counts).filter(|(_, count)| **count > 0);
     named.map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
@@ -77,21 +77,21 @@ pub(crate) fn batch_plan(input: &VectorInput) -> Result<Value, InputError> {
         Ok(batches::UnitProgress { target: target.count_or(name, 0)?, committed: updated.count_or(name, 0)? })
     };
     let units: Vec<batches::UnitProgress> = values.iter().map(unit).collect::<Result<_, InputError>>()?;
-    let grouping = grouping(input, &units)?;
+    let settings = settings(input, &units)?;
     let mut partition: Vec<i64> = units.iter().map(|unit| unit.committed).collect();
-    let group = |group: batches::Batch| {
-        for (now, add) in partition.iter_mut().zip(&group.add) {
+    let batch = |batch: batches::Batch| {
+        for (now, add) in partition.iter_mut().zip(&batch.add) {
             *now += add;
         }
-        let kind = match group.kind {
+        let kind = match batch.kind {
             BatchKind::Beta => "Beta",
             BatchKind::Batch => "Batch",
         };
-        let add = above_zero(&values, &group.add);
+        let add = above_zero(&values, &batch.add);
         let partition = by_name(values.iter().copied(), &partition);
-        json!({"kind": kind, "add": add, "partition": partition, "total": group.add.iter().sum::<i64>()})
+        json!({"kind": kind, "add": add, "partition": partition, "total": batch.add.iter().sum::<i64>()})
     };
-    Ok(batches::batches(grouping, &units).map(group).collect())
+    Ok(batches::batches(settings, &units).map(batch).collect())
 }
 
 pub(crate) fn unit_scale_split(input: &VectorInput) -> Result<Value, InputError> {
@@ -112,7 +112,7 @@ pub(crate) fn auto_reschedule(input: &VectorInput) -> Result<Value, InputError> 
             stuck: stuck.count_or(name, 0)?,
             is_pinned: pinned.contains(name),
             is_saturated: saturated.contains(name),
-            // Where room can be told, a unit that is not named has none.
+            // If any unit has a known number of free places, a unit that is not listed has none.
             free_slots: slots.as_ref().map(|slots| slots.count_or(name, 0)).transpose()?,
             tried: (0..values.len()).filter(|&at| tried.contains(&values[at])).collect(),
         })

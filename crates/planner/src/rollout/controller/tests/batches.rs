@@ -1,4 +1,4 @@
-//! Releases by groups over units as executed histories.
+//! Rollouts by batches over units, as executed histories.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::rollout::batches::Spread;
 use crate::rollout::controller::{Action, BatchStrategy, Control, RolloutStatus, RolloutStrategy};
 use crate::rollout::numbers::Amount;
 
-/// What a release did, group by group, as the table writes it: how many of each unit.
+/// What a rollout did, batch by batch, as the table writes it: instances of each unit.
 fn executed(cluster: &mut RolloutCluster) -> String {
     let unit_of = |cluster: &RolloutCluster, number: u32| {
         cluster.facts.slots.iter().find(|slot| slot.number == number).expect("it is there").unit
@@ -32,7 +32,7 @@ fn executed(cluster: &mut RolloutCluster) -> String {
         for action in actions {
             match action {
                 Action::Renew(number) | Action::Create { slot: number, .. } => counts[unit_of(cluster, *number)] += 1,
-                other => panic!("a group only renews and creates: {other:?}"),
+                other => panic!("a batch only renews and creates: {other:?}"),
             }
         }
     }
@@ -66,7 +66,7 @@ fn the_tables_of_section_4_3() {
 }
 
 #[test]
-fn a_release_that_resumes_needs_no_second_beta() {
+fn a_resumed_rollout_needs_no_second_beta() {
     let resumed = |updated: [usize; 2]| {
         let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[5, 5]);
         cluster.roll_out(2);
@@ -81,7 +81,7 @@ fn a_release_that_resumes_needs_no_second_beta() {
 }
 
 #[test]
-fn creation_goes_by_the_same_groups() {
+fn creation_uses_the_same_batches() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[0, 0]);
     cluster.facts.proven = None;
     cluster.facts.replicas = 10;
@@ -92,7 +92,7 @@ fn creation_goes_by_the_same_groups() {
 }
 
 #[test]
-fn the_next_group_waits_for_a_confirmation_and_the_last_for_none() {
+fn the_next_batch_waits_for_a_confirmation_and_the_last_needs_none() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) }),
         &[2, 2],
@@ -105,7 +105,7 @@ fn the_next_group_waits_for_a_confirmation_and_the_last_for_none() {
 }
 
 #[test]
-fn confirmation_switched_off_while_it_waits_lets_it_go_on() {
+fn switching_confirmation_off_continues_a_waiting_rollout() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) }),
         &[2, 2],
@@ -130,7 +130,7 @@ fn a_confirmation_in_a_pause_is_kept() {
 }
 
 #[test]
-fn the_beta_is_a_pod_that_serves_and_costs_least() {
+fn the_beta_is_an_available_pod_with_the_lowest_cost() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, true)), &[3]);
     cluster.facts.slots[0].main.as_mut().expect("one").ready.ready = false;
     cluster.facts.slots[2].main.as_mut().expect("one").cost = -1;
@@ -140,7 +140,7 @@ fn the_beta_is_a_pod_that_serves_and_costs_least() {
 }
 
 #[test]
-fn a_rollback_goes_back_through_the_units_and_touches_only_what_is_bad() {
+fn a_rollback_goes_through_the_units_in_reverse_and_spares_healthy_pods() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) }),
         &[5, 5],
@@ -161,13 +161,13 @@ fn a_rollback_goes_back_through_the_units_and_touches_only_what_is_bad() {
         ..batched(4, true)
     });
     cluster.history.clear();
-    assert_eq!(cluster.undo(3).run(20).report.status, RolloutStatus::Complete, "nobody is asked");
+    assert_eq!(cluster.undo(3).run(20).report.status, RolloutStatus::Complete, "no confirmation is needed");
     let actions: Vec<Action> = cluster.history.iter().flat_map(|(_, actions)| actions.clone()).collect();
     assert_eq!(actions, [Action::Renew(bad[1]), Action::Renew(bad[0])]);
 }
 
 #[test]
-fn a_window_lets_only_so_many_be_under_way() {
+fn a_window_limits_the_unavailable_pods_of_a_unit() {
     let mut cluster =
         RolloutCluster::settled(RolloutStrategy::Batches(BatchStrategy { window: Some(2), ..batched(6, false) }), &[6]);
     cluster.roll_out(2);
@@ -181,7 +181,7 @@ fn a_window_lets_only_so_many_be_under_way() {
 }
 
 #[test]
-fn a_pod_that_is_ready_counts_only_after_its_time() {
+fn a_ready_pod_is_available_only_after_min_ready() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(1, false)), &[2]);
     cluster.facts.settings.min_ready = Duration::from_secs(5);
     cluster.roll_out(2).decide();

@@ -1,6 +1,6 @@
-//! Everything at once: whatever happened before, when it is quiet again the group becomes what is wanted.
+//! All faults together: after them the group converges.
 //!
-//! The cluster asks twice after every decision, so this also says that no state makes two leaders disagree.
+//! The cluster decides twice, so this also shows that no state makes two leaders disagree.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn suffer(cluster: &mut RolloutCluster, blow: Blow, latest: &mut u32) {
     }
 }
 
-/// It is quiet: a good revision is pushed, nobody holds anything back, pods find room and whoever asks is answered.
+/// Ends the faults: pushes a good revision, resumes the rollout, gives all units room and confirms each batch.
 fn calm(cluster: &mut RolloutCluster, latest: u32) {
     cluster.facts.equals.clear();
     cluster.facts.is_rollback = false;
@@ -140,7 +140,7 @@ fn calm(cluster: &mut RolloutCluster, latest: u32) {
 }
 
 property! {
-    fn whatever_happened_when_it_is_quiet_the_group_becomes_what_is_wanted(
+    fn after_any_faults_the_group_converges(
         strategy in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4),
         blows in prop::collection::vec(any_blow(), 0..40), started: bool,
         action in prop::sample::select(vec![FailureAction::Hold, FailureAction::Rollback, FailureAction::Continue]),

@@ -1,7 +1,7 @@
-//! A cluster for the conductor: pods take their time, break, and are made anew at their slot's revision.
+//! A fake cluster for the controller: pods take time to start and stop, break, and are re-created at their instance's revision.
 //!
-//! The leader remembers nothing: each tick it is given the facts and the stored release only. After every decision the cluster
-//! asks again, since a leader may be replaced at that very moment: the second answer must be that nothing is to be done.
+//! The leader keeps nothing in memory: each tick it gets the facts and the stored state only. After each decision the cluster asks
+//! again, since the leader may change at that moment: the second decision must change nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -66,13 +66,13 @@ pub(super) fn slot(number: u32, unit: usize, revision: u32) -> Slot {
     Slot { number, unit, is_stopped: false, is_bound: false, main: Some(healthy(revision)), next: None, leaving: 0 }
 }
 
-/// Units with these wishes, named after their place.
+/// Units with these wishes, named by position.
 pub(super) fn units(wishes: impl IntoIterator<Item = Option<Amount>>) -> Vec<UnitFacts> {
     let unit = |(at, wish): (usize, Option<Amount>)| UnitFacts { name: format!("u{at}"), wish, free_slots: None };
     wishes.into_iter().enumerate().map(unit).collect()
 }
 
-/// What another leader finds.
+/// The state as the next leader reads it from the store.
 fn stored(state: &RolloutState) -> RolloutState {
     let text = serde_json::to_string(state).expect("it can be written");
     let found = serde_json::from_str(&text).expect("it can be read");
@@ -82,26 +82,26 @@ fn stored(state: &RolloutState) -> RolloutState {
 
 pub(super) struct RolloutCluster {
     pub facts: RolloutFacts,
-    /// One leader leads all the time, and is asked once.
+    /// The leader never changes, so there is no second decision.
     pub is_led_by_one: bool,
-    /// Revisions that never get ready.
+    /// Revisions whose pods never become ready.
     pub broken: BTreeSet<u32>,
-    /// How long a pod takes to get ready once made, and to leave, in ticks.
+    /// Ticks that a created pod takes to become ready, and that a terminating one takes.
     pub start: i64,
     pub end: i64,
-    /// How many pods each unit has room for; any number where nothing is said.
+    /// Pods that each unit has room for; unlimited for units that are not listed.
     pub room: Vec<Option<usize>>,
-    /// Pods on their way out, by slot: the ticks each still takes.
+    /// Terminating pods by instance: the remaining ticks of each.
     leaving: BTreeMap<u32, Vec<i64>>,
-    /// Pods on their way out of instances that are no more: the ticks each still takes.
+    /// Terminating pods of removed instances: the remaining ticks of each.
     strays: Vec<i64>,
     pub last: Option<Decision>,
-    /// Decisions that did something.
+    /// Decisions with actions.
     pub history: Vec<(u64, Vec<Action>)>,
 }
 
 impl RolloutCluster {
-    /// A group at revision 1 that is as it should be: this many instances of each unit.
+    /// A settled group at revision 1 with these instances of each unit.
     pub(super) fn settled(strategy: RolloutStrategy, sizes: &[usize]) -> Self {
         let unit_of = sizes.iter().enumerate().flat_map(|(unit, size)| std::iter::repeat_n(unit, *size));
         let slots: Vec<Slot> = unit_of.zip(1..).map(|(unit, number)| slot(number, unit, 1)).collect();
@@ -148,7 +148,7 @@ impl RolloutCluster {
         self
     }
 
-    /// Back to revision 1, which completed, under a new number.
+    /// Rolls back to revision 1, which completed, under a new number.
     pub(super) fn undo(&mut self, target: u32) -> &mut Self {
         self.facts.target = target;
         self.facts.equals = BTreeSet::from([1]);
@@ -160,7 +160,7 @@ impl RolloutCluster {
         self.facts.state = apply(&self.facts.state, control, self.facts.now).expect("nothing against it");
     }
 
-    /// One decision and what it orders; nothing in the cluster moves.
+    /// Makes one decision and applies its actions to the desired state; pods do not change.
     pub(super) fn decide(&mut self) -> Decision {
         let decision = controller(&self.facts);
         self.facts.state = if self.is_led_by_one { decision.state.clone() } else { stored(&decision.state) };
@@ -179,7 +179,7 @@ impl RolloutCluster {
         decision
     }
 
-    /// How many more pods of each slot are on their way out.
+    /// Additional terminating pods of each instance.
     fn perform(&mut self, actions: &[Action]) -> Vec<(u32, usize)> {
         let before: BTreeMap<u32, i64> = self.facts.slots.iter().map(|slot| (slot.number, slot.leaving)).collect();
         let left = perform_all(&mut self.facts.slots, self.facts.target, actions);
@@ -193,7 +193,7 @@ impl RolloutCluster {
         self.facts.slots.iter().map(more).collect()
     }
 
-    /// Time passes: pods leave, are made, and get ready.
+    /// One tick: pods terminate, are created and become ready.
     pub(super) fn pass(&mut self) {
         self.facts.now = self.facts.now.after(Duration::from_secs(1));
         let (now, start) = (self.facts.now, Duration::from_secs(u64::try_from(self.start).expect("not before")));
@@ -225,7 +225,7 @@ impl RolloutCluster {
         }
     }
 
-    /// Pods that are not made yet find a place in their unit or are called unschedulable, the lowest number first.
+    /// Schedules pods that are not created yet or marks them unschedulable, lowest number first.
     fn find_places(&mut self) {
         let now = self.facts.now;
         let mut room = self.room.clone();
@@ -244,7 +244,7 @@ impl RolloutCluster {
         }
     }
 
-    /// The units are declared in another order; those nobody declares stay behind them.
+    /// Declares the units in another order; undeclared units come after them.
     pub(super) fn rotate_units(&mut self, by: usize) {
         let units = self.facts.units.len();
         let by = by % units;
@@ -256,7 +256,7 @@ impl RolloutCluster {
         }
     }
 
-    /// The pod of a slot dies; whoever keeps instances makes it anew.
+    /// The pod of an instance dies and is re-created.
     pub(super) fn kill(&mut self, at: usize) {
         let now = self.facts.now;
         if let Some(main) = self.facts.slots.get_mut(at).and_then(|slot| slot.main.as_mut()) {
@@ -265,7 +265,7 @@ impl RolloutCluster {
         }
     }
 
-    /// Ticks until the release is over or this many have passed.
+    /// Ticks until the rollout has ended, at most this many times.
     pub(super) fn run(&mut self, most: usize) -> &Decision {
         for _ in 0..most {
             let decision = self.decide();
@@ -281,7 +281,7 @@ impl RolloutCluster {
         self.facts.slots.iter().flat_map(|slot| slot.main.iter().chain(slot.next.iter().map(|next| &next.pod)))
     }
 
-    /// Pods ordered at each revision.
+    /// Desired pods at each revision.
     pub(super) fn mix(&self) -> BTreeMap<u32, usize> {
         let mut mix = BTreeMap::new();
         self.pods().for_each(|pod| *mix.entry(pod.revision).or_default() += 1);

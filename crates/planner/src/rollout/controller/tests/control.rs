@@ -1,4 +1,4 @@
-//! What people may say, and what is refused.
+//! Commands of users, and when they are refused.
 
 use super::cluster::{RolloutCluster, batched};
 use crate::rollout::controller::{Action, BatchStrategy, Control, Refusal, RolloutStatus, RolloutStrategy, apply};
@@ -8,11 +8,11 @@ fn confirmed() -> RolloutStrategy {
 }
 
 #[test]
-fn a_confirmation_names_the_group_that_waits() {
+fn a_confirmation_names_the_batch_that_waits() {
     let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
     cluster.roll_out(2).decide();
     let say = |cluster: &RolloutCluster, control| apply(&cluster.facts.state, control, cluster.facts.now);
-    assert_eq!(say(&cluster, Control::Confirm(1)), Err(Refusal::NotWaiting), "the group is not done");
+    assert_eq!(say(&cluster, Control::Confirm(1)), Err(Refusal::NotWaiting), "the batch is not done");
     cluster.run(3);
     assert_eq!(say(&cluster, Control::Confirm(2)), Err(Refusal::OtherBatch { current: 1 }));
     cluster.say(Control::Confirm(1));
@@ -27,7 +27,7 @@ fn a_confirmation_names_the_group_that_waits() {
 }
 
 #[test]
-fn everything_may_be_said_twice() {
+fn every_command_is_idempotent() {
     let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
     cluster.roll_out(2).run(3);
     for control in
@@ -41,7 +41,7 @@ fn everything_may_be_said_twice() {
 }
 
 #[test]
-fn nothing_moves_in_a_freeze_not_even_the_number_of_instances() {
+fn a_freeze_stops_scaling_too() {
     let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
     cluster.roll_out(2).decide();
     cluster.say(Control::Freeze);
@@ -54,7 +54,7 @@ fn nothing_moves_in_a_freeze_not_even_the_number_of_instances() {
 }
 
 #[test]
-fn a_group_that_is_skipped_is_not_waited_for() {
+fn a_rollout_does_not_wait_for_a_skipped_batch() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
     cluster.broken.insert(2);
     cluster.roll_out(2).run(3);
@@ -68,7 +68,7 @@ fn a_group_that_is_skipped_is_not_waited_for() {
 }
 
 #[test]
-fn an_abort_keeps_the_mix_for_good() {
+fn an_abort_keeps_the_mix_permanently() {
     let mut cluster = RolloutCluster::settled(confirmed(), &[3, 3]);
     cluster.roll_out(2).run(3);
     cluster.say(Control::Abort);

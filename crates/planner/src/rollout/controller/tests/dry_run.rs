@@ -1,4 +1,4 @@
-//! The plan is the truth: what a dry_run says is what happens.
+//! A rollout does what its dry run predicts.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
 
 #[test]
-fn the_plan_of_a_finished_group_is_empty() {
+fn the_plan_of_a_settled_group_is_empty() {
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, RolloutStrategy::Batches(batched(4, true))] {
         let plan = plan(&RolloutCluster::settled(strategy, &[3, 3]).facts);
         assert_eq!((plan.steps, plan.completes), (vec![], true));
@@ -20,7 +20,7 @@ fn the_plan_of_a_finished_group_is_empty() {
 }
 
 #[test]
-fn a_plan_names_every_group_its_instances_and_what_serves_meanwhile() {
+fn a_plan_lists_each_batch_its_instances_and_the_available_ones() {
     let confirmed = RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) });
     let mut cluster = RolloutCluster::settled(confirmed, &[5, 5]);
     cluster.roll_out(2).say(Control::Pause);
@@ -32,7 +32,7 @@ fn a_plan_names_every_group_its_instances_and_what_serves_meanwhile() {
 }
 
 #[test]
-fn a_plan_says_how_many_pods_are_there_at_most() {
+fn a_plan_reports_the_highest_number_of_pods() {
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     let plan = plan(&cluster.roll_out(2).facts);
     assert_eq!((plan.peak_extra, plan.min_available, plan.steps.len()), (2, vec![4], 3));
@@ -58,11 +58,11 @@ pub(super) fn any_strategy() -> impl Strategy<Value = RolloutStrategy> {
     ]
 }
 
-/// What a cluster does in which nothing goes wrong, with everybody confirming at once.
+/// The actions in a cluster without faults, where each batch is confirmed immediately.
 fn executed(cluster: &mut RolloutCluster) -> Vec<(u64, Vec<Action>)> {
     cluster.history.clear();
     let mut quiet = 0;
-    // A pod takes one tick: two quiet ones in a row are the end.
+    // A pod takes one tick, so two ticks without a change are the end.
     while quiet < 3 {
         let decision = cluster.decide();
         quiet = if decision.actions.is_empty() { quiet + 1 } else { 0 };
@@ -75,7 +75,7 @@ fn executed(cluster: &mut RolloutCluster) -> Vec<(u64, Vec<Action>)> {
 }
 
 property! {
-    fn what_is_executed_is_what_was_planned(
+    fn a_rollout_executes_its_plan(
         before in any_strategy(), after in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4),
         replicas in 0..14i64, wishes in prop::collection::vec(prop::option::of(0..6i64), 1..4),
         template: bool, started: bool,
@@ -99,7 +99,7 @@ property! {
         }
     }
 
-    fn the_plan_of_what_a_plan_leads_to_is_empty(
+    fn after_a_planned_rollout_the_next_plan_is_empty(
         strategy in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4), replicas in 0..14i64,
         wishes in prop::collection::vec(prop::option::of(1..6i64), 1..4), stopped in prop::option::of(0..6usize),
     ) {
@@ -115,10 +115,10 @@ property! {
     }
 }
 
-/// Not a bound in seconds, which a busy machine would break, but work that would take minutes if a decision were more than
-/// a few milliseconds: thousands of them, each twice.
+/// No bound in seconds, which a busy machine would break, but thousands of decisions, each twice: they would take minutes if one
+/// took more than a few milliseconds.
 #[test]
-fn a_release_of_a_thousand_instances_is_decided_step_by_step() {
+fn a_rollout_of_a_thousand_instances_is_decided_step_by_step() {
     let thousand = [334, 333, 333];
     let grouped_by_tens = RolloutStrategy::Batches(batched(10, true));
     for strategy in [rolling(10, 10), rolling(250, 0), RolloutStrategy::Recreate, grouped_by_tens] {

@@ -1,4 +1,4 @@
-//! Deadlines and failures: when a release is called stuck or failed, and what follows.
+//! Deadlines and failures: when a rollout is stuck or failed, and what follows.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::rollout::controller::{
 use crate::rollout::moment::Moment;
 use crate::rollout::numbers::Amount;
 
-/// Four instances, two at a time, toward a revision that never gets ready.
+/// Four instances, two at a time, to a revision that never becomes ready.
 fn broken(action: FailureAction) -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(2, false)), &[2, 2]);
     cluster.facts.settings.failure_action = action;
@@ -41,7 +41,7 @@ fn a_crash_loop_is_a_failure_long_before_the_deadline() {
 }
 
 #[test]
-fn every_plain_failure_is_named() {
+fn each_visible_failure_has_its_cause() {
     let named = |how: fn(&mut RolloutPod)| {
         let mut cluster = broken(FailureAction::Hold);
         cluster.facts.settings.placement_patience = Some(Duration::from_secs(2));
@@ -64,7 +64,7 @@ fn every_plain_failure_is_named() {
 }
 
 #[test]
-fn a_release_that_may_goes_back_and_a_rollback_never_does() {
+fn with_rollback_a_failed_rollout_rolls_back_and_a_rollback_never_does() {
     let mut cluster = broken(FailureAction::Rollback);
     cluster.run(2);
     crash(&mut cluster);
@@ -77,7 +77,7 @@ fn a_release_that_may_goes_back_and_a_rollback_never_does() {
 }
 
 #[test]
-fn a_release_that_goes_on_leaves_the_failed_behind() {
+fn with_continue_a_rollout_skips_failed_instances() {
     let mut cluster = broken(FailureAction::Continue);
     cluster.run(2);
     crash(&mut cluster);
@@ -105,7 +105,7 @@ fn without_progress_the_deadline_passes_but_not_in_a_pause() {
 }
 
 #[test]
-fn what_was_only_slow_is_forgiven_when_it_moves() {
+fn a_slow_rollout_recovers_when_it_progresses() {
     let mut cluster = broken(FailureAction::Hold);
     assert_eq!(cluster.run(20).response, FailureResponse::Hold(Cause::DeadlineExceeded));
     cluster.broken.clear();
@@ -113,15 +113,15 @@ fn what_was_only_slow_is_forgiven_when_it_moves() {
 }
 
 #[test]
-fn a_few_may_be_missing_at_the_deadline() {
+fn pods_within_the_threshold_may_be_missing_at_the_deadline() {
     let mut cluster = broken(FailureAction::Hold);
     cluster.facts.settings.failure_threshold = Amount::Percent(100);
-    assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete, "each group goes on at its deadline");
+    assert_eq!(cluster.run(60).report.status, RolloutStatus::Complete, "each batch ends at its deadline");
     assert_eq!(cluster.revisions(), [2, 2, 2, 2]);
 }
 
 #[test]
-fn a_crash_loop_that_is_ready_now_and_then_does_not_move_the_deadline() {
+fn a_crash_loop_that_is_ready_at_times_does_not_postpone_the_deadline() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.facts.settings.deadline = Some(Duration::from_secs(10));
     cluster.facts.settings.min_ready = Duration::from_secs(3);
@@ -141,7 +141,7 @@ fn a_crash_loop_that_is_ready_now_and_then_does_not_move_the_deadline() {
 }
 
 #[test]
-fn a_slow_group_makes_progress_with_every_pod() {
+fn a_slow_batch_makes_progress_with_each_pod() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(8, false)), &[8]);
     cluster.facts.settings.deadline = Some(Duration::from_secs(10));
     cluster.broken.insert(2);
@@ -160,7 +160,7 @@ fn a_slow_group_makes_progress_with_every_pod() {
 }
 
 #[test]
-fn an_instance_that_restarted_long_ago_does_not_fail_the_release_that_goes_back_to_it() {
+fn old_restarts_of_an_instance_do_not_fail_the_rollback_to_its_revision() {
     let mut cluster = broken(FailureAction::Hold);
     cluster.facts.slots[3].main.as_mut().expect("one").signs.restarts = 7;
     cluster.run(2);
@@ -168,7 +168,7 @@ fn an_instance_that_restarted_long_ago_does_not_fail_the_release_that_goes_back_
 }
 
 #[test]
-fn a_crash_while_it_waits_to_be_confirmed_is_a_failure_too() {
+fn a_crash_while_waiting_for_confirmation_is_a_failure() {
     let mut cluster = broken(FailureAction::Hold);
     cluster.facts.settings.strategy =
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, false) });

@@ -1,4 +1,4 @@
-//! Random histories: pods take their time, some are killed, some revisions are broken, and the leader forgets everything.
+//! Random histories: pods take time, some are killed, some revisions are broken, and the leader keeps nothing in memory.
 
 use proptest::prelude::*;
 
@@ -24,26 +24,26 @@ fn limits(cluster: &RolloutCluster, surge: i64, unavailable: i64) -> RolloutLimi
     RolloutLimits::of(strategy, cluster.facts.replicas)
 }
 
-/// Pods that are there or will be: what must never be more than the total.
+/// Pods that exist or will exist; never more than the maximum.
 fn total(cluster: &RolloutCluster) -> i64 {
     let complete = cluster.facts.settings.replacement == Some(PodReplacement::Complete);
     let of = |slot: &Slot| {
         let made = |pod: &RolloutPod| pod.created.is_some();
         let pods = i64::from(slot.main.is_some()) + i64::from(slot.next.is_some());
-        // One that waits for another to leave is not there yet.
+        // A pod that waits for another to terminate does not exist yet.
         let waits = slot.leaving > 0 && !slot.main.as_ref().is_some_and(made) && slot.main.is_some();
         pods + if complete { slot.leaving - i64::from(waits) } else { 0 }
     };
     cluster.facts.slots.iter().map(of).sum()
 }
 
-/// The release ended, nobody is under way and everybody serves.
+/// The rollout ended, no instance is being updated and all are available.
 pub(super) fn is_over(cluster: &RolloutCluster) -> bool {
     let is_settled = cluster.facts.slots.iter().all(|slot| slot.next.is_none() && slot.leaving == 0);
     is_settled && !cluster.facts.state.is_open() && cluster.available() == cluster.facts.replicas
 }
 
-/// One tick of a rolling update, with what must hold of it.
+/// One tick of a rolling update, with its invariants.
 fn tick(cluster: &mut RolloutCluster, limits: &RolloutLimits) -> Result<Vec<Action>, TestCaseError> {
     let before = cluster.available();
     let actions = cluster.decide().actions;
@@ -126,7 +126,7 @@ property! {
         prop_assert!(!cluster.mix().contains_key(&2));
     }
 
-    fn groups_end_and_each_stays_within_its_size_and_its_share(
+    fn batches_complete_within_their_size_and_share(
         sizes in prop::collection::vec(1..7usize, 1..4), size in 1..7i64, beta: bool, needs_confirm: bool,
         spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         kills in prop::collection::vec((0..60usize, 0..18usize), 0..10),
@@ -157,7 +157,7 @@ property! {
         prop_assert_eq!(cluster.revisions(), vec![2; sizes.iter().sum::<usize>()]);
     }
 
-    fn every_group_but_the_last_is_confirmed_before_the_next(
+    fn each_batch_but_the_last_is_confirmed_before_the_next(
         sizes in prop::collection::vec(0..5usize, 1..4), size in 1..5i64, beta: bool,
         spread in prop::sample::select(vec![Spread::Proportional, Spread::Even, Spread::Sequential]),
         said in prop::collection::vec(prop::option::weighted(0.3, 0..6u64), 0..60),

@@ -1,4 +1,4 @@
-//! What the conductor does, by example and over random histories, in a cluster of its own.
+//! The controller in a fake cluster, by example and over random histories.
 
 mod batches;
 mod chaos;

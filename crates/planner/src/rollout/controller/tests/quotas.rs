@@ -12,7 +12,7 @@ use crate::rollout::numbers::Amount;
 use crate::rollout::properties::property;
 
 property! {
-    fn scaling_at_any_time_moves_no_unit_along_and_everything_ends(
+    fn scaling_at_any_time_advances_no_unit_and_the_rollout_completes(
         sizes in prop::collection::vec(1..6usize, 1..4), steps in prop::collection::vec((1..6usize, 1..20i64), 1..5),
         is_batched: bool, surge in 0..3i64,
     ) {
@@ -48,7 +48,7 @@ property! {
         prop_assert!(cluster.revisions().iter().all(|revision| *revision == 2));
     }
 
-    fn moving_between_units_keeps_as_many_serving_as_are_wanted(
+    fn moves_between_units_keep_the_desired_number_available(
         sizes in prop::collection::vec(0..6usize, 2..4), wishes in prop::collection::vec(prop::option::of(0..6i64), 2..4),
         is_batched: bool,
     ) {
@@ -112,7 +112,7 @@ property! {
         prop_assert!(cluster.revisions().iter().all(|revision| *revision == 2));
     }
 
-    fn pods_without_room_go_where_there_is_some_and_the_release_ends(
+    fn unschedulable_pods_move_to_units_with_room_and_the_rollout_completes(
         sizes in prop::collection::vec(1..5usize, 2..4), room in prop::collection::vec(0..5usize, 1..3),
         is_batched: bool, surge in 0..4i64, unavailable in 0..3i64,
     ) {
@@ -122,7 +122,7 @@ property! {
         cluster.facts.settings.auto_reschedule =
             Some(AutoReschedule { delay: Duration::from_secs(2), fail_back: FailBack::Lazy });
         (cluster.start, cluster.end) = (1, 1);
-        // The last unit has room for all; the others for what runs there at most, or less once it went.
+        // The last unit has room for all pods; the others for at most those that run there.
         cluster.room = room.into_iter().take(sizes.len() - 1).map(Some).collect();
         cluster.roll_out(2);
         for _ in 0..400 {
@@ -139,7 +139,7 @@ property! {
         prop_assert_eq!(quota, cluster.facts.replicas, "no quota was made or lost");
     }
 
-    fn units_declared_in_another_order_move_nobody(
+    fn a_new_order_of_units_moves_no_instance(
         sizes in prop::collection::vec(1..5usize, 2..5), replicas in 1..16i64, ticks in 1..12usize, is_batched: bool,
         rotation in 1..4usize,
     ) {

@@ -1,4 +1,4 @@
-//! Instances that go to another unit.
+//! Moves of instances between units.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn quota_that_moves_is_made_before_it_is_broken() {
 }
 
 #[test]
-fn an_instance_that_serves_nobody_follows_at_once() {
+fn an_unavailable_instance_moves_immediately() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2, 2]);
     cluster.kill(2);
     cluster.facts.units[0].wish = Some(Amount::Count(3));
@@ -40,7 +40,7 @@ fn an_instance_that_serves_nobody_follows_at_once() {
 }
 
 #[test]
-fn an_instance_that_ended_for_good_does_not_hold_up_those_that_move() {
+fn an_instance_that_exited_permanently_does_not_block_moves() {
     for strategy in [rolling(1, 0), RolloutStrategy::Batches(batched(4, true))] {
         let mut cluster = RolloutCluster::settled(strategy, &[2, 2]);
         cluster.kill(0);
@@ -54,7 +54,7 @@ fn an_instance_that_ended_for_good_does_not_hold_up_those_that_move() {
 }
 
 #[test]
-fn a_move_that_is_no_longer_wanted_is_taken_back() {
+fn a_move_that_is_no_longer_needed_is_reverted() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3, 3]);
     cluster.facts.units[0].wish = Some(Amount::Count(5));
     cluster.decide();
@@ -64,7 +64,7 @@ fn a_move_that_is_no_longer_wanted_is_taken_back() {
 }
 
 #[test]
-fn a_unit_that_is_no_longer_declared_is_left() {
+fn instances_leave_an_undeclared_unit() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2, 2]);
     cluster.facts.units.pop();
     cluster.run(1);
@@ -72,7 +72,7 @@ fn a_unit_that_is_no_longer_declared_is_left() {
     assert_eq!(cluster.facts.slots.iter().map(|slot| slot.unit).collect::<Vec<_>>(), [0, 0, 1, 1, 1, 0]);
 }
 
-/// Ten instances over two units toward revision 2, all at once; the new pods of some find no room.
+/// Ten instances in two units, updated to revision 2 together; some of the new pods are unschedulable.
 fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(10, false)), &[5, 5]);
     cluster.facts.units.iter_mut().zip(free).for_each(|(unit, free_slots)| unit.free_slots = free_slots);
@@ -89,7 +89,7 @@ fn stuck(free: [Option<i64>; 2], stuck_units: &[usize]) -> RolloutCluster {
 }
 
 #[test]
-fn pods_without_room_go_where_there_is_some_after_their_delay() {
+fn unschedulable_pods_move_to_units_with_room_after_the_delay() {
     let mut cluster = stuck([None, None], &[0]);
     assert_eq!(cluster.decide().actions, []);
     cluster.facts.now = Moment::from_secs(1_030);
@@ -104,7 +104,7 @@ fn pods_without_room_go_where_there_is_some_after_their_delay() {
 }
 
 #[test]
-fn when_everybody_is_stuck_nobody_moves() {
+fn nothing_moves_when_all_units_are_full() {
     let mut cluster = stuck([None, None], &[0, 1]);
     cluster.facts.now = Moment::from_secs(1_030);
     let decision = cluster.decide();
@@ -113,7 +113,7 @@ fn when_everybody_is_stuck_nobody_moves() {
 }
 
 #[test]
-fn quota_comes_back_with_the_next_scaling_or_eagerly_with_time() {
+fn quota_returns_with_the_next_scaling_or_eagerly_with_time() {
     let mut cluster = stuck([None, None], &[0]);
     cluster.facts.now = Moment::from_secs(1_030);
     cluster.run(10);
@@ -134,7 +134,7 @@ fn quota_comes_back_with_the_next_scaling_or_eagerly_with_time() {
 }
 
 #[test]
-fn a_release_takes_an_instance_that_is_about_to_move() {
+fn a_batch_updates_an_instance_that_is_about_to_move() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { window: None, ..batched(10, false) }),
         &[3, 3],
@@ -148,7 +148,7 @@ fn a_release_takes_an_instance_that_is_about_to_move() {
     assert_eq!((sizes(&cluster), cluster.revisions()), (vec![5, 1], vec![2; 6]));
 }
 
-/// Three instances of one unit and one of another toward revision 2; the first unit has no room for anything new.
+/// Three instances of one unit and one of another, updated to revision 2; the first unit has no room for new pods.
 fn crowded(strategy: RolloutStrategy, sizes: &[usize]) -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(strategy, sizes);
     cluster.facts.units.iter_mut().for_each(|unit| unit.wish = None);
@@ -160,7 +160,7 @@ fn crowded(strategy: RolloutStrategy, sizes: &[usize]) -> RolloutCluster {
 }
 
 #[test]
-fn a_second_pod_without_room_goes_to_another_unit_and_the_instance_follows() {
+fn an_unschedulable_surge_pod_moves_to_another_unit_and_so_does_the_instance() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
     assert_eq!(cluster.decide().actions, [Action::Surge(1)]);
     (0..3).for_each(|_| cluster.pass());
@@ -173,7 +173,7 @@ fn a_second_pod_without_room_goes_to_another_unit_and_the_instance_follows() {
 }
 
 #[test]
-fn an_instance_bound_to_its_data_stays_where_there_is_no_room() {
+fn an_instance_with_local_data_stays_in_a_full_unit() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
     cluster.facts.slots[0].is_bound = true;
     cluster.facts.settings.placement_patience = Some(Duration::from_secs(5));
@@ -183,7 +183,7 @@ fn an_instance_bound_to_its_data_stays_where_there_is_no_room() {
 }
 
 #[test]
-fn a_second_pod_nobody_has_room_for_fails_the_release() {
+fn an_unschedulable_surge_pod_fails_the_rollout() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
     cluster.facts.settings.placement_patience = Some(Duration::from_secs(5));
     cluster.room = vec![Some(0)];
@@ -201,7 +201,7 @@ fn quota_follows_pods_that_get_stuck_one_after_the_other() {
 }
 
 #[test]
-fn a_stuck_pod_its_unit_has_too_many_of_goes_where_the_division_wants_it() {
+fn a_stuck_surplus_pod_moves_to_a_unit_below_its_target() {
     for strategy in [rolling(1, 0), rolling(0, 1), RolloutStrategy::Batches(batched(1, true))] {
         let mut cluster = crowded(strategy, &[3, 1]);
         cluster.facts.settings.auto_reschedule = None;
@@ -212,7 +212,7 @@ fn a_stuck_pod_its_unit_has_too_many_of_goes_where_the_division_wants_it() {
 }
 
 #[test]
-fn an_abort_takes_back_a_second_pod_that_was_diverted() {
+fn an_abort_stops_a_diverted_surge_pod() {
     let mut cluster = crowded(rolling(1, 0), &[1, 1]);
     cluster.decide();
     (0..3).for_each(|_| cluster.pass());
@@ -228,7 +228,7 @@ fn an_abort_takes_back_a_second_pod_that_was_diverted() {
 }
 
 #[test]
-fn a_unit_that_is_left_behind_does_not_bring_back_quota_when_its_last_instance_goes() {
+fn an_undeclared_unit_does_not_return_quota_when_its_last_instance_goes() {
     let mut cluster = stuck([None, None], &[0]);
     cluster.facts.now = Moment::from_secs(1_030);
     cluster.run(10);

@@ -1,4 +1,4 @@
-//! Rolling updates and recreation as executed histories.
+//! Rolling updates and Recreate, as executed histories.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ fn the_traces_of_section_2_5() {
 }
 
 #[test]
-fn a_pod_comes_beside_the_lowest_number_and_takes_its_place() {
+fn the_lowest_number_gets_the_surge_pod_which_is_promoted() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.roll_out(2).run(20);
     let actions: Vec<Vec<Action>> = cluster.history.into_iter().map(|(_, actions)| actions).collect();
@@ -55,7 +55,7 @@ fn a_pod_comes_beside_the_lowest_number_and_takes_its_place() {
     assert_eq!(actions, expected);
 }
 
-/// Ten instances at 3/2 whose new version never gets ready, with one old pod dead: 8 old, 5 new.
+/// 10 instances, maxSurge 3, maxUnavailable 2, a new revision that never becomes ready, one old pod dead: 8 old, 5 new.
 fn crashing() -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(rolling(3, 2), &[10]);
     cluster.broken.insert(2);
@@ -71,7 +71,7 @@ fn crashing() -> RolloutCluster {
 }
 
 #[test]
-fn a_broken_revision_stalls_with_the_minimum_serving() {
+fn a_broken_revision_stalls_with_the_minimum_available() {
     let mut cluster = crashing();
     let before = cluster.facts.slots.clone();
     assert_eq!(cluster.decide().actions, []);
@@ -79,7 +79,7 @@ fn a_broken_revision_stalls_with_the_minimum_serving() {
 }
 
 #[test]
-fn an_undo_takes_back_the_crash_loopers_and_touches_no_healthy_pod() {
+fn an_undo_removes_crash_looping_pods_and_spares_healthy_ones() {
     let mut cluster = crashing();
     let good: Vec<u32> = cluster
         .facts
@@ -109,7 +109,7 @@ fn a_third_revision_takes_the_unhealthy_of_both_others_first() {
 }
 
 #[test]
-fn pods_that_leave_count_where_they_must_be_gone_first() {
+fn terminating_pods_count_under_complete_replacement() {
     let total = |replacement| {
         let mut cluster = RolloutCluster::settled(rolling(1, 1), &[4]);
         cluster.facts.settings.replacement = Some(replacement);
@@ -131,7 +131,7 @@ fn pods_that_leave_count_where_they_must_be_gone_first() {
 }
 
 #[test]
-fn recreation_ends_everything_before_anything_starts() {
+fn recreate_stops_all_old_pods_before_it_starts_new_ones() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[3]);
     cluster.end = 3;
     cluster.roll_out(2).run(20);
@@ -144,7 +144,7 @@ fn recreation_ends_everything_before_anything_starts() {
 }
 
 #[test]
-fn a_pause_between_the_halves_of_a_recreation_does_not_leave_the_group_down() {
+fn a_pause_in_the_middle_of_recreate_does_not_keep_the_group_down() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
     cluster.roll_out(2).decide();
     cluster.say(Control::Pause);
@@ -154,7 +154,7 @@ fn a_pause_between_the_halves_of_a_recreation_does_not_leave_the_group_down() {
 }
 
 #[test]
-fn a_paused_rollout_moves_nothing_and_goes_on_where_it_was() {
+fn a_paused_rollout_changes_nothing_and_continues_where_it_stopped() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.roll_out(2).decide();
     cluster.say(Control::Pause);
@@ -165,7 +165,7 @@ fn a_paused_rollout_moves_nothing_and_goes_on_where_it_was() {
 }
 
 #[test]
-fn an_abort_keeps_the_mix_and_leaves_no_slot_with_two_pods() {
+fn an_abort_keeps_the_mix_and_leaves_no_instance_with_two_pods() {
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     cluster.roll_out(2).decide();
     cluster.pass();
@@ -177,7 +177,7 @@ fn an_abort_keeps_the_mix_and_leaves_no_slot_with_two_pods() {
 }
 
 #[test]
-fn a_stopped_instance_counts_nowhere_and_is_turned_last() {
+fn a_stopped_instance_is_not_counted_and_is_updated_last() {
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[3]);
     let stopped = &mut cluster.facts.slots[0];
     stopped.is_stopped = true;
@@ -189,7 +189,7 @@ fn a_stopped_instance_counts_nowhere_and_is_turned_last() {
 }
 
 #[test]
-fn the_sick_go_first_then_by_rank() {
+fn unavailable_pods_go_first_then_by_rank() {
     let mut cluster = RolloutCluster::settled(rolling(0, 1), &[4]);
     cluster.facts.slots[2].main.as_mut().expect("one").ready.ready = false;
     assert_eq!(cluster.roll_out(2).decide().actions, [Action::Renew(3)]);
@@ -199,7 +199,7 @@ fn the_sick_go_first_then_by_rank() {
 }
 
 #[test]
-fn a_recreation_that_finds_a_second_pod_of_the_target_keeps_it() {
+fn recreate_keeps_a_surge_pod_of_the_target_revision() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
     cluster.roll_out(2);
     cluster.facts.slots[0].next = Some(SurgePod { unit: 0, pod: healthy(2) });
@@ -208,11 +208,11 @@ fn a_recreation_that_finds_a_second_pod_of_the_target_keeps_it() {
 }
 
 #[test]
-fn what_is_changed_in_place_is_not_taken_without_a_successor_while_others_still_go() {
+fn an_in_place_update_does_not_stop_a_pod_without_a_replacement_while_others_terminate() {
     let mut cluster = RolloutCluster::settled(rolling(0, 2), &[4]);
     cluster.facts.settings.keeps_addresses = true;
     cluster.roll_out(2).decide();
-    // One of two is up again, and the old pod of the other still goes.
+    // One of two runs again, and the old pod of the other still terminates.
     cluster.facts.slots[0].main = Some(healthy(2));
     cluster.facts.slots[0].leaving = 0;
     cluster.facts.slots[1].leaving = 1;
@@ -220,7 +220,7 @@ fn what_is_changed_in_place_is_not_taken_without_a_successor_while_others_still_
 }
 
 #[test]
-fn a_recreation_that_is_given_up_between_its_halves_does_not_leave_the_group_down() {
+fn an_abort_in_the_middle_of_recreate_does_not_keep_the_group_down() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[2]);
     cluster.end = 2;
     cluster.roll_out(2).decide();
@@ -233,13 +233,13 @@ fn a_recreation_that_is_given_up_between_its_halves_does_not_leave_the_group_dow
 }
 
 #[test]
-fn a_pod_that_takes_over_before_it_is_made_waits_for_nobody_and_both_count() {
+fn a_pod_promoted_before_its_creation_does_not_wait_and_both_count() {
     let mut cluster = RolloutCluster::settled(rolling(2, 2), &[4]);
     cluster.facts.settings.replacement = Some(PodReplacement::Complete);
     cluster.kill(0);
     cluster.roll_out(2);
     cluster.decide();
-    // One that waits for another to leave is one with it.
+    // A pod that waits for another to terminate counts as one with it.
     let comes = |main: &RolloutPod| !main.follows;
     let pods =
         |slot: &Slot| i64::from(slot.main.as_ref().is_some_and(comes)) + i64::from(slot.next.is_some()) + slot.leaving;

@@ -1,4 +1,4 @@
-//! Another number of instances, in the middle of a release and outside of one.
+//! Scaling, during a rollout and without one.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::rollout::limits::PodReplacement;
 use crate::rollout::numbers::Amount;
 
 #[test]
-fn outside_a_release_instances_come_at_once_and_the_highest_numbers_go() {
+fn without_a_rollout_scaling_is_immediate_and_removes_the_highest_numbers() {
     let confirmed = RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(1, true) });
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, confirmed] {
         let mut cluster = RolloutCluster::settled(strategy, &[3]);
@@ -24,7 +24,7 @@ fn outside_a_release_instances_come_at_once_and_the_highest_numbers_go() {
 }
 
 #[test]
-fn a_rolling_update_keeps_the_parts_of_its_sets() {
+fn scaling_a_rolling_update_keeps_the_shares_of_its_revisions() {
     let mut cluster = RolloutCluster::settled(rolling(3, 2), &[10]);
     cluster.facts.settings.replacement = Some(PodReplacement::Started);
     cluster.broken.insert(2);
@@ -37,7 +37,7 @@ fn a_rolling_update_keeps_the_parts_of_its_sets() {
 }
 
 #[test]
-fn who_grows_under_a_smaller_surge_gives_up_a_second_pod_that_serves_nobody() {
+fn growth_under_a_smaller_surge_stops_an_unavailable_surge_pod() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
     cluster.broken.insert(2);
     cluster.roll_out(2).run(3);
@@ -49,7 +49,7 @@ fn who_grows_under_a_smaller_surge_gives_up_a_second_pod_that_serves_nobody() {
 }
 
 #[test]
-fn in_a_pause_everything_that_comes_is_of_the_revision_there_is() {
+fn in_a_pause_new_instances_get_the_old_revision() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[3]);
     cluster.say(Control::Pause);
     cluster.roll_out(2).facts.replicas = 5;
@@ -68,7 +68,7 @@ fn template_and_replicas_together_grow_first_at_the_old_revision() {
     assert_eq!(cluster.mix(), BTreeMap::from([(2, 6)]));
 }
 
-/// Two units of five; two updated in each, and the release waits.
+/// Two units of five instances, two updated in each; the rollout waits for a confirmation.
 fn waiting() -> RolloutCluster {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, false) }),
@@ -95,7 +95,7 @@ fn a_unit_keeps_its_ratio_when_it_grows_and_when_it_shrinks() {
     };
     assert_eq!((split(&cluster, 0), split(&cluster, 1)), ((4, 6), (4, 6)));
     assert_eq!(cluster.facts.state.committed, [4, 4]);
-    assert_eq!(cluster.facts.state.batch, 1, "scaling is no group");
+    assert_eq!(cluster.facts.state.batch, 1, "scaling starts no batch");
     let mut cluster = waiting();
     cluster.facts.replicas = 6;
     cluster.decide();
@@ -122,7 +122,7 @@ fn a_unit_that_joins_starts_at_the_target_revision() {
 }
 
 #[test]
-fn the_replicas_there_are_end_a_creation() {
+fn a_creation_ends_when_the_replicas_shrink() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) }),
         &[0, 0],
@@ -136,7 +136,7 @@ fn the_replicas_there_are_end_a_creation() {
 }
 
 #[test]
-fn when_every_unit_is_pinned_to_zero_nothing_is_done() {
+fn nothing_happens_when_every_unit_is_pinned_to_zero() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[2, 2]);
     cluster.facts.units.iter_mut().for_each(|unit| unit.wish = Some(Amount::Count(0)));
     let decision = cluster.decide();
@@ -144,7 +144,7 @@ fn when_every_unit_is_pinned_to_zero_nothing_is_done() {
 }
 
 #[test]
-fn a_group_whose_instances_were_stopped_grows_by_what_is_wanted() {
+fn a_group_with_stopped_instances_grows_to_its_replicas() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, false)), &[5]);
     cluster.roll_out(2).decide();
     assert_eq!(cluster.facts.state.committed, [4]);
@@ -165,7 +165,7 @@ fn the_lowest_free_numbers_are_taken() {
 }
 
 #[test]
-fn without_units_the_highest_numbers_go_also_in_the_middle_of_a_release() {
+fn without_units_the_highest_numbers_go_during_a_rollout_too() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[6]);
     cluster.facts.units[0].name.clear();
     cluster.roll_out(2).run(4);
@@ -177,7 +177,7 @@ fn without_units_the_highest_numbers_go_also_in_the_middle_of_a_release() {
 }
 
 #[test]
-fn in_units_who_serves_least_goes_first() {
+fn in_units_unavailable_instances_are_removed_first() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Batches(batched(4, true)), &[3, 3]);
     cluster.kill(1);
     cluster.facts.replicas = 4;
@@ -185,7 +185,7 @@ fn in_units_who_serves_least_goes_first() {
 }
 
 #[test]
-fn a_broken_update_that_is_scaled_in_keeps_those_that_serve() {
+fn a_scale_down_of_a_broken_update_keeps_available_instances() {
     let half = Some(Amount::Percent(50));
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Rolling { surge: None, unavailable: half }, &[10]);
     cluster.facts.units[0].name.clear();
@@ -198,7 +198,7 @@ fn a_broken_update_that_is_scaled_in_keeps_those_that_serve() {
 }
 
 #[test]
-fn between_two_updates_those_that_serve_are_kept_too() {
+fn a_scale_down_between_two_updates_keeps_available_instances() {
     let half = Some(Amount::Percent(50));
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Rolling { surge: None, unavailable: half }, &[10]);
     cluster.facts.units[0].name.clear();
@@ -215,7 +215,7 @@ fn between_two_updates_those_that_serve_are_kept_too() {
 }
 
 #[test]
-fn who_serves_in_one_unit_is_kept_rather_than_who_serves_nobody_in_another() {
+fn a_scale_down_keeps_available_instances_rather_than_unavailable_ones_of_other_units() {
     let mut cluster =
         RolloutCluster::settled(RolloutStrategy::Rolling { surge: None, unavailable: Some(Amount::Count(2)) }, &[2, 2]);
     cluster.roll_out(2).kill(0);
@@ -231,7 +231,7 @@ fn who_serves_in_one_unit_is_kept_rather_than_who_serves_nobody_in_another() {
 }
 
 #[test]
-fn second_pods_are_fewer_when_instances_are() {
+fn a_scale_down_reduces_surge_pods() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Rolling { surge: Some(Amount::Percent(30)), unavailable: None },
         &[10],
@@ -246,7 +246,7 @@ fn second_pods_are_fewer_when_instances_are() {
 }
 
 #[test]
-fn a_recreation_that_is_scaled_in_waits_for_what_the_lost_instances_leave_behind() {
+fn recreate_waits_for_terminating_pods_of_removed_instances() {
     let mut cluster = RolloutCluster::settled(RolloutStrategy::Recreate, &[4]);
     cluster.end = 3;
     assert_eq!(cluster.roll_out(2).decide().actions, [1, 2, 3, 4].map(Action::Retire));
@@ -263,7 +263,7 @@ fn a_recreation_that_is_scaled_in_waits_for_what_the_lost_instances_leave_behind
 }
 
 #[test]
-fn units_in_another_order_are_known_by_their_names() {
+fn units_are_matched_by_name_when_their_order_changes() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(4, true) }),
         &[2, 6],

@@ -1,4 +1,4 @@
-//! Any state at all, also those no history leads to: what was stored by another version, or repaired by hand.
+//! Arbitrary states, also unreachable ones: stored by another version, or repaired by hand.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ fn any_slot() -> impl Strategy<Value = Slot> {
     let main = prop::option::weighted(0.9, any_pod());
     let marks = (prop::bool::weighted(0.1), prop::bool::weighted(0.1));
     (0..3usize, main, next, marks, 0..2i64).prop_map(|(unit, main, next, (is_stopped, is_bound), leaving)| {
-        // A pod beside nothing is the main one.
+        // A single pod is the main pod.
         let next = next.filter(|_| main.is_some()).map(|(unit, pod)| SurgePod { unit, pod });
         Slot { number: 0, unit, is_stopped, is_bound, main, next, leaving }
     })
@@ -83,7 +83,7 @@ fn any_facts() -> impl Strategy<Value = RolloutFacts> {
 }
 
 property! {
-    fn from_any_state_a_second_leader_does_nothing_more_and_the_plan_ends(facts in any_facts(), turn in 0..9usize) {
+    fn from_any_state_a_second_decision_changes_nothing_and_the_plan_ends(facts in any_facts(), turn in 0..9usize) {
         let decision = controller(&facts);
         let mut turned = facts.clone();
         let by = turn.min(turned.slots.len());
@@ -97,7 +97,7 @@ property! {
         prop_assert!(plan(&facts).completes || is_held || is_over, "{:?}", plan(&facts));
     }
 
-    fn another_strategy_in_the_middle_of_a_release_brings_it_to_its_end(
+    fn a_rollout_completes_after_a_change_of_strategy(
         before in any_strategy(), after in any_strategy(), sizes in prop::collection::vec(0..5usize, 1..4), ticks in 0..10usize,
         (start, end) in (0..3i64, 0..3i64), undo: bool,
     ) {
@@ -127,7 +127,7 @@ property! {
         prop_assert!(cluster.pods().all(|pod| facts.is_target(pod.revision)), "{:?}", cluster.facts.slots);
     }
 
-    fn nothing_moves_in_a_freeze_and_a_pause_lets_only_scaling_through(facts in any_facts()) {
+    fn a_freeze_stops_everything_and_a_pause_everything_but_scaling(facts in any_facts()) {
         let mut frozen = facts.clone();
         frozen.state.is_frozen = true;
         prop_assert_eq!(controller(&frozen).actions, []);
@@ -139,10 +139,10 @@ property! {
         let decision = controller(&paused);
         for action in decision.actions {
             let is_allowed = match action {
-                // A recreation that took everything away brings something back.
+                // A Recreate rollout that stopped all pods starts new ones.
                 Action::Create { .. } => there < paused.replicas || is_recreating,
                 Action::Remove(_) => there > paused.replicas,
-                // What is stopped needs no second pod, and fewer instances may have fewer.
+                // Stopped instances need no second pod, and a scale-down may remove some.
                 Action::Drop(_) | Action::Promote(_) => true,
                 Action::Surge(_) | Action::Renew(_) | Action::Retire(_) | Action::Move { .. } => false,
                 Action::Reassign { .. } | Action::Divert { .. } => false,
@@ -153,7 +153,7 @@ property! {
 }
 
 #[test]
-fn a_change_in_place_takes_one_instance_at_a_time_and_waits_for_what_leaves() {
+fn an_in_place_update_takes_one_instance_at_a_time_and_waits_for_terminating_pods() {
     let mut cluster = RolloutCluster::settled(rolling(0, 0), &[3]);
     (cluster.start, cluster.end) = (1, 2);
     cluster.roll_out(2);
@@ -174,7 +174,7 @@ fn a_change_in_place_takes_one_instance_at_a_time_and_waits_for_what_leaves() {
 }
 
 #[test]
-fn a_stopped_instance_neither_holds_a_release_nor_starts_with_it() {
+fn a_stopped_instance_neither_blocks_a_rollout_nor_starts() {
     for strategy in [rolling(1, 0), RolloutStrategy::Recreate, RolloutStrategy::Batches(batched(2, true))] {
         let mut cluster = RolloutCluster::settled(strategy, &[4]);
         let stopped = &mut cluster.facts.slots[1];
@@ -188,7 +188,7 @@ fn a_stopped_instance_neither_holds_a_release_nor_starts_with_it() {
 }
 
 #[test]
-fn a_release_that_waited_to_be_confirmed_goes_on_when_its_groups_are_no_more() {
+fn a_rollout_waiting_for_confirmation_continues_when_its_strategy_has_no_batches() {
     let mut cluster = RolloutCluster::settled(
         RolloutStrategy::Batches(BatchStrategy { needs_confirm: true, ..batched(2, true) }),
         &[3],
@@ -199,7 +199,7 @@ fn a_release_that_waited_to_be_confirmed_goes_on_when_its_groups_are_no_more() {
 }
 
 #[test]
-fn a_rolling_update_that_becomes_one_by_groups_leaves_no_instance_with_two_pods() {
+fn a_rolling_update_that_becomes_one_by_batches_leaves_no_instance_with_two_pods() {
     let mut cluster = RolloutCluster::settled(rolling(2, 0), &[4]);
     cluster.roll_out(2).decide();
     cluster.facts.settings.strategy = RolloutStrategy::Batches(batched(1, false));
@@ -209,7 +209,7 @@ fn a_rolling_update_that_becomes_one_by_groups_leaves_no_instance_with_two_pods(
 }
 
 #[test]
-fn of_two_pods_of_the_target_the_one_that_serves_stays() {
+fn of_two_pods_of_the_target_revision_the_available_one_stays() {
     let mut cluster = RolloutCluster::settled(rolling(1, 0), &[2]);
     for slot in &mut cluster.facts.slots {
         slot.next = slot.main.clone().map(|pod| SurgePod { unit: 0, pod });
