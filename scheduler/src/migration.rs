@@ -1,8 +1,8 @@
 //! Migrations of the stored state: one per schema version, each a pure function of a key and its value.
 //!
 //! A migration that was interrupted runs again from its start, so it must leave values unchanged that it has already converted. It
-//! also leaves values unchanged that it cannot read; the core quarantines them. Migrations apply to the keys that a leader loads
-//! (`keys::STATE`), not to outcomes, which expire within the hour.
+//! also leaves values unchanged that it cannot read; the core copies them to the dead letters and spares their containers.
+//! Migrations apply to the keys that a leader loads (`keys::STATE`), not to outcomes, which expire within the hour.
 
 use contract::layout;
 use contract::record::SCHEMA_VERSION;

@@ -45,7 +45,7 @@ use contract::notice::NoticeBody;
 use contract::order::{Assignment, Order, OrderMessage, OrderReply};
 use contract::pod_id::PodId;
 use contract::progress::Progress;
-use contract::query::{Answer, GroupView, Query, Reply};
+use contract::query::{Answer, ClusterView, GroupView, NodeView, Query, Reply};
 use contract::report::{
     ContainerFacts, EngineState, FetchState, Fetched, Heartbeat, NodeFacts, PodFacts, Report, ReportHead,
     ReportMessage, Stamp,
@@ -398,9 +398,23 @@ impl Rig {
             self.report_all();
         }
     }
+    fn agent(&mut self, name: &str) -> &mut Agent {
+        self.agents.get_mut(&node(name)).expect("an agent")
+    }
+    fn query(&mut self, query: Query) -> Answer {
+        self.run(Input::Query { query, reply: "query".to_owned() });
+        self.replies.remove("query").expect("an answer").answer
+    }
+    fn nodes(&mut self) -> Vec<NodeView> {
+        let Answer::Nodes(nodes) = self.query(Query::Nodes) else { panic!("not nodes") };
+        nodes
+    }
+    fn cluster_view(&mut self) -> ClusterView {
+        let Answer::Cluster(view) = self.query(Query::Cluster) else { panic!("not the cluster") };
+        view
+    }
     fn group(&mut self, name: &str) -> Option<GroupView> {
-        self.run(Input::Query { query: Query::Group { name: group(name), refresh: false }, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(Query::Group { name: group(name), refresh: false }) {
             Answer::Group(view) => view.map(|view| *view),
             other => panic!("not a group: {other:?}"),
         }
@@ -434,6 +448,20 @@ impl Rig {
         self.events.clear();
         self.resync_requests.clear();
     }
+}
+
+fn only_commit(effects: &[Effect]) -> &Commit {
+    match effects {
+        [Effect::Commit(commit)] => commit,
+        other => panic!("expected a single commit: {other:?}"),
+    }
+}
+
+fn first_commit(effects: Vec<Effect>) -> Option<Commit> {
+    effects.into_iter().find_map(|effect| match effect {
+        Effect::Commit(commit) => Some(commit),
+        _ => None,
+    })
 }
 
 fn without_events(mut effects: Vec<Effect>) -> Vec<Effect> {

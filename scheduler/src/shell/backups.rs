@@ -83,8 +83,8 @@ async fn page(store: &Store, request: &PageRequest) -> Result<Page, etcd::Error>
     Ok(Page { revision: read.revision, schema, entries, next: next.filter(|_| more) })
 }
 
-/// The schema version at a revision. During a migration this is the old version: a restore then migrates the backup, and a
-/// migration leaves values alone that it has already converted.
+/// The schema version at a revision. During a migration this is the old version: after a restore the leader migrates the state
+/// again, and a migration leaves values alone that it has already converted.
 async fn schema_at(store: &Store, revision: i64) -> Result<u32, etcd::Error> {
     let ask = Ask { after: None, revision: Some(revision), limit: 1 };
     let found = store.page(keys::SCHEMA, ask).await?.pairs.into_iter().next();

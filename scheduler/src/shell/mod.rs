@@ -47,8 +47,8 @@ use crate::core::Core;
 use crate::core::io::{Effect, Input, Mirror};
 use crate::metrics::{Metrics, QuarantinedLabels};
 
-/// Reports, and queries, that wait for the loop. When full, the NATS subscriptions keep up to 65,536 more. NATS drops the rest:
-/// the next heartbeat replaces a lost report, and the apiserver repeats a lost query.
+/// Reports, and queries, that wait for the loop. When full, the NATS client keeps up to 65,536 more per subscription and drops the
+/// rest: the next heartbeat reveals a lost report, and the apiserver repeats a lost query.
 const INPUT_QUEUE: usize = 1024;
 
 /// Inputs that the core takes in one batch, so that it reconciles, commits and sends orders once for all of them.

@@ -8,12 +8,6 @@ use super::*;
 
 use crate::core::io::Mutant;
 
-fn only_commit(effects: &[Effect]) -> &Commit {
-    match effects {
-        [Effect::Commit(commit)] => commit,
-        other => panic!("expected a single commit: {other:?}"),
-    }
-}
 fn keys_of(commit: &Commit) -> Vec<&str> {
     let key = |write| match write {
         &Write::Put { ref key, .. } | &Write::Delete { ref key } => key.as_str(),
@@ -293,15 +287,15 @@ fn a_clock_that_differs_from_that_of_nats_is_reported_once_and_shown_until_it_ag
     rig.clear();
     let events = |rig: &Rig| rig.events.iter().filter(|event| event.message.contains("clock")).count();
     rig.run(Input::Clock { ahead_millis: 30_000 });
-    assert_eq!((super::foreign_store::cluster_view(&mut rig).warnings, events(&rig)), (vec![], 0));
+    assert_eq!((rig.cluster_view().warnings, events(&rig)), (vec![], 0));
     for ahead_millis in [7_200_000, -31_000] {
         rig.run(Input::Clock { ahead_millis });
-        let warnings = super::foreign_store::cluster_view(&mut rig).warnings;
+        let warnings = rig.cluster_view().warnings;
         assert!(warnings.len() == 1 && warnings[0].contains("clock of scheduler"), "{warnings:?}");
     }
     assert_eq!(events(&rig), 1, "not with every comparison");
     rig.run(Input::Clock { ahead_millis: 5 });
-    assert_eq!((super::foreign_store::cluster_view(&mut rig).warnings, events(&rig)), (vec![], 2));
+    assert_eq!((rig.cluster_view().warnings, events(&rig)), (vec![], 2));
 }
 
 #[test]

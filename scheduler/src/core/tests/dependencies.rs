@@ -55,8 +55,7 @@ impl Rig {
         contract::layout::read_dependency(&group("portal"), &self.store).expect("a record")
     }
     fn dependency(&mut self) -> Option<DependencyView> {
-        self.run(Input::Query { query: Query::Dependency { name: group("portal") }, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(Query::Dependency { name: group("portal") }) {
             Answer::Dependency(view) => view.map(|view| *view),
             other => panic!("not a dependency pod: {other:?}"),
         }
@@ -67,7 +66,7 @@ impl Rig {
     }
     /// Reports this state of a pod; `None`: the default state.
     fn report_state(&mut self, name: &str, pod: &str, state: Option<RunState>) {
-        let states = &mut self.agents.get_mut(&node(name)).expect("an agent").states;
+        let states = &mut self.agent(name).states;
         match state {
             Some(state) => drop(states.insert(pod.to_owned(), state)),
             None => drop(states.remove(pod)),
@@ -401,11 +400,8 @@ fn dependency_pods_use_the_capacity_of_their_node_and_release_it() {
     rig.command("c2", web(1));
     rig.advance(1);
     let used = |rig: &mut Rig| {
-        rig.run(Input::Query { query: Query::Nodes, reply: "query".to_owned() });
-        match rig.replies.remove("query").expect("an answer").answer {
-            Answer::Nodes(nodes) => (nodes[0].used_memory >> 20, nodes[0].used_cpu_millis, nodes[0].containers),
-            other => panic!("not nodes: {other:?}"),
-        }
+        let node = rig.nodes().remove(0);
+        (node.used_memory >> 20, node.used_cpu_millis, node.containers)
     };
     assert_eq!(used(&mut rig), (128, 1000, 2));
     rig.command("c3", update_portal(128));
@@ -425,7 +421,7 @@ fn the_view_of_a_dependency_lists_its_pods_by_namespace() {
     rig.command("c2", web(1));
     let container =
         ContainerFacts { id: "c".to_owned(), running: true, ip: "172.20.0.9".to_owned(), ..Default::default() };
-    let containers = &mut rig.agents.get_mut(&node("a")).expect("an agent").containers;
+    let containers = &mut rig.agent("a").containers;
     containers.insert("portal-a-hello.v0-i0-d0".to_owned(), vec![container]);
     rig.advance(1);
     let view = rig.dependency().expect("a dependency pod");

@@ -106,12 +106,12 @@ fn an_instance_does_not_leave_a_node_whose_engine_does_not_answer() {
     let mut rig = web();
     rig.command("d1", Verb::RunEngine { running: false });
     rig.command("d2", drift_group("web", drift("a", Some("b"))));
-    rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Hung;
+    rig.agent("a").engine = EngineState::Hung;
     rig.advance(2);
     rig.command("d3", Verb::RunEngine { running: true });
     rig.advance(60);
     assert_eq!(rig.pods("b"), ["web.v0-i2-d0"]);
-    rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Up;
+    rig.agent("a").engine = EngineState::Up;
     rig.advance(120);
     assert_eq!(rig.pods("b").len(), 3);
 }
@@ -205,7 +205,7 @@ fn a_stopped_instance_stays_stopped_on_its_new_node() {
 /// A stopped engine and a node with more groups than fit into one transaction.
 fn crowded() -> Rig {
     let mut rig = rig(&["a"]);
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     (agent.memory, agent.cpu_millis) = (1 << 40, 1 << 30);
     rig.report("a");
     for number in 0..250 {
@@ -242,8 +242,7 @@ fn an_evacuation_of_many_groups_is_one_command_in_several_transactions() {
 fn the_next_leader_completes_an_evacuation_whose_leader_died() {
     let mut rig = crowded();
     let delivery = rig.delivery("e1", evacuate("a"));
-    let effects = rig.input(Input::Command(delivery.clone()));
-    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
+    let commit = only_commit(&rig.input(Input::Command(delivery.clone()))).clone();
     rig.store(commit);
     assert!((1..250).contains(&drifting(&rig)), "{}", drifting(&rig));
     rig.take_over();
@@ -263,7 +262,7 @@ fn a_drift_leaves_a_node_also_when_the_placement_there_is_not_committed_yet() {
     let constraint =
         contract::switches::Constraint { kind: "node".to_owned(), equal: false, value: "a".to_owned(), soft: true };
     rig.command("c2", Verb::SetConstraint { constraint });
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Missing);
     agent.sequence += 1;
     let report = ReportMessage::Whole(agent.whole(&node("a")));

@@ -21,9 +21,8 @@ fn report_from(rig: &mut Rig, agent: &Agent) -> Vec<Effect> {
     rig.input(Input::Report(ReportMessage::Whole(agent.whole(&node("a")))))
 }
 fn memory(rig: &mut Rig) -> (u64, Liveness) {
-    rig.run(Input::Query { query: Query::Nodes, reply: "nodes".to_owned() });
-    let Answer::Nodes(nodes) = rig.replies.remove("nodes").expect("an answer").answer else { panic!("not nodes") };
-    (nodes[0].facts.memory, nodes[0].liveness)
+    let node = rig.nodes().remove(0);
+    (node.facts.memory, node.liveness)
 }
 
 #[test]
@@ -47,8 +46,7 @@ fn a_duplicate_agent_is_ignored_while_the_first_is_alive_and_reported_once() {
     assert_eq!(memory(&mut rig), (1024 << 20, Liveness::Alive));
     rig.advance(30);
     assert_eq!(rig.group("web").expect("a group").state, RunState::Success);
-    rig.run(Input::Query { query: Query::Node { name: node("a") }, reply: "node".to_owned() });
-    let Answer::Node(Some(page)) = rig.replies.remove("node").expect("an answer").answer else { panic!("no node") };
+    let Answer::Node(Some(page)) = rig.query(Query::Node { name: node("a") }) else { panic!("no node") };
     assert_eq!(
         (page.identity.as_str(), page.duplicate_agent.map(|duplicate_agent| duplicate_agent.identity)),
         ("first", Some("second".to_owned()))
@@ -83,7 +81,7 @@ fn a_reinstalled_machine_is_accepted_once_the_agent_before_is_suspect() {
 #[test]
 fn a_restarted_agent_is_accepted_immediately() {
     let mut rig = one_agent();
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     (agent.incarnation, agent.sequence, agent.memory) = (2, 0, 2048 << 20);
     rig.advance(1);
     assert_eq!(memory(&mut rig), (2048 << 20, Liveness::Alive));
@@ -101,7 +99,7 @@ fn a_new_leader_waits_for_the_agent_with_the_stored_identity() {
     assert_eq!(rig.core.ignored_reports(), 1);
     rig.run(Input::Report(ReportMessage::Whole(first.whole(&node("a")))));
     assert_eq!(memory(&mut rig), (1024 << 20, Liveness::Alive));
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.identity.clear();
     rig.advance(1);
     assert_eq!(

@@ -83,7 +83,7 @@ fn an_unschedulable_group_is_recorded_once_with_the_reason_of_every_node() {
     assert!(events[0].message.starts_with("no node fits: a: memory"), "{}", events[0].message);
     rig.clear();
     for memory in 0..60 {
-        rig.agents.get_mut(&node("a")).expect("an agent").memory = memory << 20;
+        rig.agent("a").memory = memory << 20;
         rig.advance(1);
     }
     let again = rig.events.iter().filter(|event| event.kind == Kind::Unplaceable).count();
@@ -142,9 +142,9 @@ fn the_states_of_nodes_and_takeovers_are_recorded() {
     rig.advance(310);
     rig.unreachable.clear();
     rig.advance(1);
-    rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Hung;
+    rig.agent("a").engine = EngineState::Hung;
     rig.advance(1);
-    rig.agents.get_mut(&node("a")).expect("an agent").engine = EngineState::Up;
+    rig.agent("a").engine = EngineState::Up;
     rig.advance(1);
     rig.elect();
     assert_eq!(

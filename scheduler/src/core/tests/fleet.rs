@@ -1,9 +1,7 @@
 //! Node commands of operators: cordon, drain, label, remove.
 
-use contract::node::{NodeChange, NodeIntent, NodePage};
-use contract::query::NodeView;
-
 use super::*;
+use contract::node::{NodeChange, NodeIntent, NodePage};
 
 fn change(name: &str, change: NodeChange) -> Verb {
     Verb::Node { node: node(name), change }
@@ -26,14 +24,8 @@ fn create_stateful(name: &str, instances: i64) -> Verb {
     spec.pod.stateful = true;
     Verb::CreateGroup { spec: Box::new(spec) }
 }
-fn nodes(rig: &mut Rig) -> Vec<NodeView> {
-    rig.run(Input::Query { query: Query::Nodes, reply: "nodes".to_owned() });
-    let Answer::Nodes(nodes) = rig.replies.remove("nodes").expect("an answer").answer else { panic!("not nodes") };
-    nodes
-}
 fn page(rig: &mut Rig, name: &str) -> Option<NodePage> {
-    rig.run(Input::Query { query: Query::Node { name: node(name) }, reply: "node".to_owned() });
-    let Answer::Node(page) = rig.replies.remove("node").expect("an answer").answer else { panic!("not a node") };
+    let Answer::Node(page) = rig.query(Query::Node { name: node(name) }) else { panic!("not a node") };
     page.map(|page| *page)
 }
 fn nodes_of(rig: &Rig, name: &str) -> Vec<String> {
@@ -58,7 +50,7 @@ fn a_cordoned_node_keeps_its_instances_and_receives_no_new_ones() {
     rig.command("c4", replica("web", 5));
     rig.advance(1);
     assert_eq!(nodes_of(&rig, "web"), ["a", "b", "b", "b", "b"], "the cordon survives a takeover");
-    let view = nodes(&mut rig).into_iter().find(|view| view.name == node("a")).expect("the node");
+    let view = rig.nodes().into_iter().find(|view| view.name == node("a")).expect("the node");
     assert_eq!(
         view.cordon.as_ref().map(|cordon| (cordon.why.as_str(), cordon.by.as_str())),
         Some(("disk swap", "tests"))
@@ -118,7 +110,7 @@ fn a_drain_moves_all_instances_except_stateful_ones_unless_it_is_forced() {
     rig.advance(30);
     assert_eq!(nodes_of(&rig, "db").concat(), "bb");
     assert!(page(&mut rig, "a").expect("the node").pods.is_empty());
-    assert!(nodes(&mut rig)[0].cordon.is_some(), "the node stays cordoned");
+    assert!(rig.nodes()[0].cordon.is_some(), "the node stays cordoned");
 }
 
 #[test]
@@ -134,7 +126,7 @@ fn a_refused_drain_does_not_cordon_the_node() {
     }
     let refused = rig.command("c3", drain("a", false));
     assert!(refused.contains("Limit"), "{refused}");
-    assert_eq!(nodes(&mut rig)[0].cordon, None);
+    assert_eq!(rig.nodes()[0].cordon, None);
 }
 
 #[test]
@@ -148,7 +140,7 @@ fn labels_set_by_an_operator_override_the_labels_of_the_agent() {
     assert_eq!(nodes_of(&rig, "web"), ["b", "b"]);
     rig.elect();
     rig.advance(2);
-    let labels = |rig: &mut Rig| nodes(rig).remove(1).facts.labels;
+    let labels = |rig: &mut Rig| rig.nodes().remove(1).facts.labels;
     assert_eq!((labels(&mut rig).get("rack").cloned(), labels(&mut rig).get("group")), (Some("3".to_owned()), None));
     assert_eq!(page(&mut rig, "b").expect("the node").said.len(), 2);
     let written = rig.written();
@@ -181,7 +173,7 @@ fn only_a_suspect_and_empty_node_is_removed_and_it_can_join_again() {
     rig.advance(300);
     assert_eq!(nodes_of(&rig, "web"), ["b", "b"]);
     assert_eq!(rig.command("c6", remove_node("a", false)), "Accepted");
-    assert_eq!(nodes(&mut rig).len(), 1);
+    assert_eq!(rig.nodes().len(), 1);
     assert!(page(&mut rig, "a").is_none());
     assert!(
         !rig.store.contains_key(&keys::node(&node("a"))) && !rig.store.contains_key(&keys::node_intent(&node("a")))
@@ -189,12 +181,12 @@ fn only_a_suspect_and_empty_node_is_removed_and_it_can_join_again() {
     assert!(rig.command("c7", remove_node("a", false)).contains("NodeUnknown"));
     rig.elect();
     rig.advance(1);
-    assert_eq!(nodes(&mut rig).len(), 1, "the next leader does not know it either");
+    assert_eq!(rig.nodes().len(), 1, "the next leader does not know it either");
     rig.clear();
     rig.unreachable.clear();
     rig.advance(2);
     assert!(has_event(&rig, "a", "joined"), "{:?}", rig.events);
-    let view = nodes(&mut rig).remove(0);
+    let view = rig.nodes().remove(0);
     assert_eq!((view.cordon, view.liveness), (None, contract::query::Liveness::Alive));
     assert_eq!(rig.pods("a"), [""; 0], "its instances have moved");
     rig.command("c8", replica("web", 3));
@@ -215,7 +207,7 @@ fn decommissioning_a_node_moves_its_stateful_instances_too() {
     rig.advance(5);
     assert_eq!((nodes_of(&rig, "web").concat(), nodes_of(&rig, "db").concat()), ("bb".to_owned(), "bb".to_owned()));
     assert_eq!(rig.group("db").expect("a group").state, RunState::Success);
-    assert_eq!(nodes(&mut rig).len(), 1);
+    assert_eq!(rig.nodes().len(), 1);
     rig.unreachable.clear();
     rig.advance(3);
     assert_eq!(rig.pods("a"), [""; 0], "a node that returns nevertheless removes its pods");
@@ -224,7 +216,7 @@ fn decommissioning_a_node_moves_its_stateful_instances_too() {
 #[test]
 fn a_node_that_reports_before_its_removal_has_finished_stays() {
     let mut rig = rig(&["a", "b"]);
-    rig.agents.get_mut(&node("b")).expect("an agent").memory = 64 << 20;
+    rig.agent("b").memory = 64 << 20;
     rig.report("b");
     rig.command("c1", create_stateful("db", 3));
     rig.advance(2);

@@ -1,7 +1,6 @@
 //! Nodes of a foreign store: after etcd was wiped or set back, the leader reports them and changes nothing on them.
 
 use super::*;
-use contract::query::ClusterView;
 use contract::store::StoreRecord;
 
 /// A leader whose store has this name.
@@ -28,14 +27,6 @@ pub(super) fn wipe(rig: &mut Rig, name: &str) {
     rig.report_all();
 }
 
-pub(super) fn cluster_view(rig: &mut Rig) -> ClusterView {
-    rig.run(Input::Query { query: Query::Cluster, reply: "cluster".to_owned() });
-    match rig.replies.remove("cluster").expect("an answer").answer {
-        Answer::Cluster(view) => view,
-        other => panic!("not the cluster: {other:?}"),
-    }
-}
-
 #[test]
 fn nodes_refuse_orders_of_a_wiped_store_and_the_leader_reports_each_node_once() {
     let mut rig = named_store("old", &["a", "b"]);
@@ -47,7 +38,7 @@ fn nodes_refuse_orders_of_a_wiped_store_and_the_leader_reports_each_node_once() 
     wipe(&mut rig, "new");
     rig.advance(120);
     assert_eq!([rig.pods("a"), rig.pods("b")], before);
-    assert_eq!(cluster_view(&mut rig).foreign_store, 2);
+    assert_eq!(rig.cluster_view().foreign_store, 2);
     let is_expected = |event: &&Event| event.message.contains("etcd was wiped or set back");
     assert_eq!(rig.events.iter().filter(is_expected).count(), 2);
     assert_eq!(rig.stepped_down, None, "a restore needs a leader");
@@ -63,7 +54,7 @@ fn a_node_without_pods_accepts_orders_of_a_new_store() {
     rig.report_all();
     rig.command("c1", create("web", 1));
     assert_eq!(rig.agents[&node("a")].order.stores, ["first".to_owned()].into());
-    assert_eq!((rig.pods("a").len(), cluster_view(&mut rig).foreign_store), (1, 0));
+    assert_eq!((rig.pods("a").len(), rig.cluster_view().foreign_store), (1, 0));
 }
 
 #[test]
@@ -71,7 +62,7 @@ fn a_leader_steps_down_once_for_a_later_term_and_then_reports_a_store_that_was_s
     let mut rig = rig(&["a", "b"]);
     rig.command("c1", create("web", 2));
     rig.report_all();
-    let ahead = rig.agents.get_mut(&node("a")).expect("an agent");
+    let ahead = rig.agent("a");
     ahead.order.fence = Fence { term: Term(500), generation: 1 };
     let pods = rig.pods("a");
     rig.elect();
@@ -79,7 +70,7 @@ fn a_leader_steps_down_once_for_a_later_term_and_then_reports_a_store_that_was_s
     assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("500.1")), "another scheduler may lead");
     rig.elect();
     rig.advance(90);
-    assert_eq!((rig.stepped_down.take(), cluster_view(&mut rig).foreign_store), (None, 1));
+    assert_eq!((rig.stepped_down.take(), rig.cluster_view().foreign_store), (None, 1));
     assert_eq!(rig.pods("a"), pods);
     assert_eq!(rig.command("c2", replica("web", 4)), "Accepted", "the other node is still managed");
 }

@@ -3,7 +3,6 @@
 use contract::command::{Act, Refusal, RolloutAction, Verb, Verdict};
 use contract::spec::PodSpec;
 
-use super::foreign_store::cluster_view;
 use super::*;
 
 const QUOTA: u64 = 1000 << 20;
@@ -97,9 +96,9 @@ fn a_full_store_is_shown_until_it_accepts_writes_again() {
     let mut rig = nearly_full();
     rig.full_commits = 2;
     rig.command("c9", replica("web", 1));
-    let warnings = cluster_view(&mut rig).warnings;
+    let warnings = rig.cluster_view().warnings;
     assert!(warnings.iter().any(|warning| warning.contains("etcd reached its quota")), "{warnings:?}");
     rig.advance(10);
-    assert_eq!(cluster_view(&mut rig).warnings, [""; 0]);
+    assert_eq!(rig.cluster_view().warnings, [""; 0]);
     assert_eq!(rig.record("web").spec.num_instances, 1);
 }

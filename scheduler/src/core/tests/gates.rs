@@ -148,11 +148,7 @@ fn slow_drain() -> (Rig, Commit) {
     rig.command("c1", create_spec(PodGroupSpec { drain: Some(drain), ..with_strategy("web", 2, rolling(0, 1)) }));
     assert!(rig.completes("web", 20), "{:?}", rig.release("web"));
     let delivery = rig.delivery("c2", patch("web", image("web", "v1")));
-    let effects = rig.input(Input::Command(delivery));
-    let commit = effects.into_iter().find_map(|effect| match effect {
-        Effect::Commit(commit) => Some(commit),
-        _ => None,
-    });
+    let commit = first_commit(rig.input(Input::Command(delivery)));
     (rig, commit.expect("a commit of the patch"))
 }
 

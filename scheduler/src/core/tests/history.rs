@@ -9,8 +9,7 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_millis(second * 1000)
 }
 fn history(rig: &mut Rig, name: &str, instance: u32) -> Vec<(String, i64)> {
-    rig.run(Input::Query { query: Query::History { name: group(name), instance }, reply: "history".to_owned() });
-    match rig.replies.remove("history").expect("an answer").answer {
+    match rig.query(Query::History { name: group(name), instance }) {
         Answer::History(events) => {
             assert!(events.iter().all(|event| event.from == "demo node:a"), "{events:?}");
             let shown =
@@ -28,7 +27,7 @@ fn report_container(rig: &mut Rig, running: bool, started: i64, finished: Option
     let finished_at = finished.map_or(Timestamp::NEVER, at);
     let facts =
         ContainerFacts { id: "c1".to_owned(), running, started_at: at(started), finished_at, ..Default::default() };
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.containers.insert("web.v0-i1-d0".to_owned(), vec![facts]);
     rig.report("a");
 }
@@ -60,7 +59,7 @@ fn starts_and_stops_are_listed_once_and_oldest_first() {
 fn a_missing_container_counts_as_stopped_at_the_time_of_the_report() {
     let mut rig = started();
     rig.now = 1_020_000;
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.containers.clear();
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Missing);
     rig.report("a");
@@ -100,8 +99,7 @@ fn the_next_leader_lists_the_same_history_and_writes_nothing() {
     rig.advance(6);
     let before = history(&mut rig, "web", 1);
     rig.clear();
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(60);
     assert_eq!(history(&mut rig, "web", 1), before);
     assert_eq!(rig.written(), BTreeSet::new());
@@ -114,8 +112,7 @@ fn a_new_leader_reads_events_that_were_not_stored_from_the_reports() {
     let mut stored = rig.store.clone();
     stored.remove(&page());
     rig.store = stored;
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.report_all();
     assert_eq!(history(&mut rig, "web", 1), [event(Happened::Stop, 1_010), event(Happened::Start, 1_012)]);
     rig.advance(6);
@@ -149,8 +146,7 @@ fn a_standby_that_takes_over_stores_the_events_that_the_leader_did_not_store() {
     rig.elect();
     assert_eq!(history(&mut rig, "web", 1), before);
     rig.advance(6);
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     assert_eq!(history(&mut rig, "web", 1), before, "the new leader has stored it");
 }
 
@@ -178,10 +174,11 @@ fn a_history_event_contains_the_image_of_its_version() {
     rig.command("c2", patch("web", image("web", "demo:2")));
     rig.advance(120);
     let facts = ContainerFacts { id: "c2".to_owned(), running: true, started_at: at(1_200), ..Default::default() };
-    rig.agents.get_mut(&node("a")).expect("an agent").containers.insert("web.v1-i1-d0".to_owned(), vec![facts]);
+    rig.agent("a").containers.insert("web.v1-i1-d0".to_owned(), vec![facts]);
     rig.report("a");
-    rig.run(Input::Query { query: Query::History { name: group("web"), instance: 1 }, reply: "q".to_owned() });
-    let Answer::History(events) = rig.replies.remove("q").expect("an answer").answer else { panic!("not a history") };
+    let Answer::History(events) = rig.query(Query::History { name: group("web"), instance: 1 }) else {
+        panic!("not a history")
+    };
     let last = events.last().expect("an event");
     assert_eq!((events[0].from.as_str(), last.from.as_str()), ("demo node:a", "demo:2 node:a"));
 }

@@ -6,8 +6,7 @@ use super::*;
 
 fn refresh(rig: &mut Rig, name: &str) -> Answer {
     let query = Query::Group { name: group(name), refresh: true };
-    rig.run(Input::Query { query, reply: "refresh".to_owned() });
-    rig.replies.remove("refresh").expect("an answer").answer
+    rig.query(query)
 }
 fn web() -> Rig {
     let mut rig = rig(&["a", "b", "c"]);
@@ -22,8 +21,8 @@ fn a_refresh_requests_reports_of_the_groups_nodes_and_answers_with_the_known_sta
     let mut rig = web();
     let pod = rig.pods("a").remove(0);
     // A change that the agent has not reported.
-    rig.agents.get_mut(&node("a")).expect("an agent").states.insert(pod, RunState::Exit);
-    rig.agents.get_mut(&node("a")).expect("an agent").sequence += 1;
+    rig.agent("a").states.insert(pod, RunState::Exit);
+    rig.agent("a").sequence += 1;
     let Answer::Group(Some(view)) = refresh(&mut rig, "web") else { panic!("no group") };
     assert_eq!((view.state, rig.resync_requests.clone()), (RunState::Success, vec![node("a"), node("b")]));
     assert_eq!(rig.group("web").expect("a group").state, RunState::Exit, "the requested report has arrived");
@@ -56,7 +55,7 @@ fn the_last_known_addresses_are_shown_while_an_instance_is_down() {
     let container =
         |ip: &str| vec![ContainerFacts { ip: ip.to_owned(), running: !ip.is_empty(), ..Default::default() }];
     let report = |rig: &mut Rig, ip: &str, state| {
-        let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+        let agent = rig.agent("a");
         agent.containers.insert(pod.clone(), container(ip));
         agent.states.insert(pod.clone(), state);
         rig.report("a");
@@ -72,8 +71,7 @@ fn the_list_of_groups_counts_ready_instances_and_names_those_unhealthy_for_too_l
     let mut rig = web();
     let line = |rig: &mut Rig| {
         let query = Query::Groups { namespace: None, after: None, limit: 10 };
-        rig.run(Input::Query { query, reply: "lines".to_owned() });
-        match rig.replies.remove("lines").expect("an answer").answer {
+        match rig.query(query) {
             Answer::Groups(mut lines) => lines.remove(0),
             other => panic!("{other:?}"),
         }
@@ -81,7 +79,7 @@ fn the_list_of_groups_counts_ready_instances_and_names_those_unhealthy_for_too_l
     assert_eq!((line(&mut rig).ready, line(&mut rig).overdue), (Some(2), Vec::new()));
     let pod = rig.pods("a").remove(0);
     let (state, health, updated_at) = (RunState::Success, HealthState::Unhealthy, rig.time());
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.facts.insert(pod, PodFacts { state, health, updated_at, ..PodFacts::default() });
     rig.report("a");
     rig.advance(20);

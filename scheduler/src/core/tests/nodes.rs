@@ -7,9 +7,7 @@ use contract::report::ContainerFacts;
 use super::*;
 
 fn liveness(rig: &mut Rig, name: &str) -> Liveness {
-    rig.run(Input::Query { query: Query::Nodes, reply: "nodes".to_owned() });
-    let Answer::Nodes(nodes) = rig.replies.remove("nodes").expect("an answer").answer else { panic!("not nodes") };
-    nodes.into_iter().find(|view| view.name == node(name)).expect("the node").liveness
+    rig.nodes().into_iter().find(|view| view.name == node(name)).expect("the node").liveness
 }
 fn record(rig: &Rig, name: &str) -> NodeRecord {
     serde_json::from_slice(&rig.store[&keys::node(&node(name))]).expect("a record")
@@ -30,7 +28,7 @@ fn the_first_report_registers_a_node_and_heartbeats_write_nothing() {
 #[test]
 fn a_gap_in_the_reports_requests_a_whole_report_every_two_seconds() {
     let mut rig = rig(&["a"]);
-    rig.agents.get_mut(&node("a")).expect("an agent").sequence += 3;
+    rig.agent("a").sequence += 3;
     let heartbeat = rig.heartbeat("a");
     let requests = |effects: Vec<Effect>| effects.iter().filter(|e| matches!(e, Effect::AskWhole { .. })).count();
     assert_eq!(requests(rig.input(heartbeat.clone())), 1);
@@ -97,7 +95,7 @@ fn a_missing_container_is_replaced_and_a_notice_sent() {
     rig.command("c0", Verb::AddCallback { url: "http://127.0.0.1/".to_owned() });
     rig.command("c1", create("web", 1));
     rig.advance(1);
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Missing);
     rig.advance(1);
     assert_eq!(rig.places("web"), [("a".to_owned(), 1)]);
@@ -186,7 +184,7 @@ fn a_suspect_node_whose_heartbeat_shows_a_change_is_alive_only_after_its_whole_r
     rig.advance(3);
     rig.unreachable.insert(node("a"));
     rig.advance(20);
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.states.insert("web.v0-i1-d0".to_owned(), RunState::Exit);
     agent.sequence += 1;
     let changed = rig.heartbeat("a");

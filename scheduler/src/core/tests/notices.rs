@@ -41,7 +41,7 @@ fn unhealthy() -> PodFacts {
 impl Rig {
     /// Sets the facts that node `a` reports of the instance; `None`: the default facts.
     fn report_facts(&mut self, facts: Option<PodFacts>) {
-        let agent = self.agents.get_mut(&node("a")).expect("an agent");
+        let agent = self.agent("a");
         match facts {
             Some(facts) => drop(agent.facts.insert(POD.to_owned(), facts)),
             None => drop(agent.facts.remove(POD)),
@@ -200,7 +200,7 @@ fn a_condition_that_ended_and_returned_is_reported_again_by_the_next_leader() {
 #[test]
 fn an_engine_that_does_not_answer_is_reported_once_an_hour_whichever_scheduler_leads() {
     let mut rig = running();
-    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Down;
+    rig.agent("b").engine = EngineState::Down;
     rig.advance(60);
     assert_eq!(rig.notice_texts(), [&*Incident::EngineAway.text()]);
     for is_warm in [true, false, true, false] {
@@ -208,10 +208,10 @@ fn an_engine_that_does_not_answer_is_reported_once_an_hour_whichever_scheduler_l
         rig.advance(100);
     }
     assert_eq!(rig.notice_texts(), [&*Incident::EngineAway.text()]);
-    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Up;
+    rig.agent("b").engine = EngineState::Up;
     rig.advance(120);
     rig.take_over();
-    rig.agents.get_mut(&node("b")).expect("an agent").engine = EngineState::Down;
+    rig.agent("b").engine = EngineState::Down;
     rig.advance(60);
     assert_eq!(rig.notices.len(), 2, "the engine answered and failed again");
 }
@@ -261,7 +261,7 @@ fn a_restart_that_a_user_asked_for_is_no_incident_after_a_failover() {
 fn several_engines_that_do_not_answer_cause_one_notice_and_one_event_each() {
     let mut rig = running();
     for (name, engine) in [("a", EngineState::Hung), ("b", EngineState::Down)] {
-        rig.agents.get_mut(&node(name)).expect("an agent").engine = engine;
+        rig.agent(name).engine = engine;
     }
     rig.advance(29);
     assert_eq!(rig.notice_texts(), [""; 0]);

@@ -145,7 +145,7 @@ fn a_starting_group_is_reconciled_when_its_last_instance_runs() {
     for name in ["a", "b"] {
         for pod in rig.pods(name) {
             let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
-            rig.agents.get_mut(&node(name)).expect("an agent").containers.insert(pod, vec![facts]);
+            rig.agent(name).containers.insert(pod, vec![facts]);
         }
     }
     rig.report("a");
@@ -164,10 +164,10 @@ fn a_starting_group_without_progress_is_reconciled_after_a_while() {
     let (running, missing) = (rig.pods("a"), rig.pods("b"));
     for pod in running {
         let facts = ContainerFacts { running: true, ip: "10.0.0.1".to_owned(), ..Default::default() };
-        rig.agents.get_mut(&node("a")).expect("an agent").containers.insert(pod, vec![facts]);
+        rig.agent("a").containers.insert(pod, vec![facts]);
     }
     for pod in &missing {
-        rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod.clone(), RunState::Pending);
+        rig.agent("b").states.insert(pod.clone(), RunState::Pending);
     }
     rig.report_all();
     rig.advance(25);
@@ -180,7 +180,7 @@ fn a_starting_group_without_progress_is_reconciled_after_a_while() {
 fn a_failed_instance_of_a_starting_group_is_reconciled_immediately() {
     let mut rig = starting();
     let pod = rig.pods("b")[0].clone();
-    rig.agents.get_mut(&node("b")).expect("an agent").states.insert(pod, RunState::Error);
+    rig.agent("b").states.insert(pod, RunState::Error);
     rig.report("b");
     assert_eq!(rig.slots("web").iter().map(|slot| slot.failures).sum::<u32>(), 1);
 }

@@ -19,12 +19,7 @@ fn sent(effects: &[Effect]) -> Vec<(NodeName, Fence)> {
 /// A leader whose order to node `a` is in flight.
 fn order_in_flight(id: &str) -> (Rig, Fence) {
     let mut rig = rig(&["a"]);
-    let delivery = rig.delivery(id, create("web", 1));
-    let effects = rig.input(Input::Command(delivery));
-    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
-    let committed = rig.store(commit);
-    let effects = rig.input(committed);
-    let fence = sent(&effects)[0].1;
+    let fence = sent(&commit_command(&mut rig, id, create("web", 1)))[0].1;
     (rig, fence)
 }
 fn reply(rig: &mut Rig, fence: Fence, reply: Option<OrderReply>) -> Vec<Effect> {
@@ -45,7 +40,7 @@ fn a_node_with_another_base_receives_a_whole_order() {
     let mut rig = rig(&["a"]);
     rig.command("c1", create("web", 1));
     rig.clear();
-    rig.agents.get_mut(&node("a")).expect("an agent").order.fence.generation += 7;
+    rig.agent("a").order.fence.generation += 7;
     rig.command("c2", create("api", 1));
     assert_eq!(kinds(&rig), ["delta", "whole"]);
     assert_eq!(rig.pods("a").len(), 2);
@@ -59,7 +54,7 @@ fn a_node_that_reports_another_order_receives_its_order_again() {
     rig.clear();
     rig.advance(3);
     assert_eq!(kinds(&rig), [""; 0], "a node that reports its order receives nothing");
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.order = Order::default();
     agent.incarnation += 1;
     agent.sequence = 0;
@@ -75,7 +70,7 @@ fn late_report(seconds: i64) -> Vec<&'static str> {
     let first = rig.agents[&node("a")].order.clone();
     rig.command("c2", replica("web", 2));
     rig.clear();
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     agent.order = first;
     rig.now += seconds * 1_000;
     rig.report("a");
@@ -112,14 +107,13 @@ fn apply_without_reply(rig: &mut Rig, effects: Vec<Effect>) -> Fence {
         _ => None,
     });
     let message = message.expect("an order");
-    rig.agents.get_mut(&node("a")).expect("an agent").apply(&message);
+    rig.agent("a").apply(&message);
     message.fence()
 }
 /// Runs a command and its first commit. Returns the effects of the commit without performing them.
 fn commit_command(rig: &mut Rig, id: &str, verb: Verb) -> Vec<Effect> {
     let delivery = rig.delivery(id, verb);
-    let effects = rig.input(Input::Command(delivery));
-    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
+    let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
     let committed = rig.store(commit);
     rig.input(committed)
 }
@@ -175,11 +169,7 @@ fn changes_after_an_unanswered_order_that_a_report_shows_are_sent_as_a_delta() {
 #[test]
 fn one_order_is_in_flight_per_node() {
     let (mut rig, fence) = order_in_flight("c1");
-    let delivery = rig.delivery("c2", create("api", 1));
-    let effects = rig.input(Input::Command(delivery));
-    let Some(Effect::Commit(commit)) = effects.into_iter().next() else { panic!("no commit") };
-    let committed = rig.store(commit);
-    assert_eq!(sent(&rig.input(committed)), []);
+    assert_eq!(sent(&commit_command(&mut rig, "c2", create("api", 1))), []);
     let digest = rig.agents[&node("a")].order.digest();
     // The digest differs from that of the order, so the next order is whole and sent with a delay.
     let effects = reply(&mut rig, fence, Some(OrderReply::Accepted { fence, digest }));

@@ -20,9 +20,8 @@ fn to_ports(name: &str, image_name: &str, ports: &[u16]) -> Verb {
     patch(name, PodSpec { annotation: annotation(ports), ..image(name, image_name) })
 }
 fn claims(rig: &mut Rig) -> Vec<(u16, String)> {
-    rig.run(Input::Query { query: Query::Ports, reply: "ports".to_owned() });
     let shown = |claim: &PortClaim| (claim.port.srcport, claim.group.to_string());
-    match rig.replies.remove("ports").expect("an answer").answer {
+    match rig.query(Query::Ports) {
         Answer::Ports(claims) => claims.iter().map(shown).collect(),
         other => panic!("not ports: {other:?}"),
     }
@@ -91,8 +90,7 @@ fn released_ports_go_to_the_group_that_waits_first_and_it_is_deployed() {
 fn port_owners_stay_the_same_after_a_takeover() {
     let mut rig = conflict();
     rig.clear();
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(60);
     assert_eq!(rig.written(), BTreeSet::new());
     assert_eq!(claims(&mut rig), owned("web", &[9001, 9002]));
@@ -104,20 +102,15 @@ fn a_new_leader_grants_ports_that_were_released_before_the_takeover() {
     let mut rig = conflict();
     let delivery = rig.delivery("c3", remove("web"));
     // Of the first transaction only the removal of `web` is stored, not the grant to `api`.
-    let effects = rig.input(Input::Command(delivery));
-    let writes = effects.into_iter().find_map(|effect| match effect {
-        Effect::Commit(commit) => Some(commit.writes),
-        _ => None,
-    });
-    for write in writes.expect("a commit") {
+    let commit = first_commit(rig.input(Input::Command(delivery))).expect("a commit");
+    for write in commit.writes {
         let Write::Put { key, value, .. } = write else { continue };
         if key != keys::group(&group("api")) {
             rig.store.insert(key, value);
         }
     }
     assert_eq!(taken(&rig, "api"), [9002]);
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(5);
     assert_eq!(rig.group("api").map(|view| view.state), Some(RunState::Success));
     assert_eq!(claims(&mut rig), owned("api", &[9002, 9003]));

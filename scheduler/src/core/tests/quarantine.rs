@@ -36,7 +36,7 @@ fn a_setup_time_out_of_range_is_clamped_and_the_leader_continues() {
         containers: vec![container],
         ..Default::default()
     };
-    rig.agents.get_mut(&node("a")).expect("an agent").facts.insert(FIRST.to_owned(), facts);
+    rig.agent("a").facts.insert(FIRST.to_owned(), facts);
     rig.report("a");
     assert_eq!(rig.command("other", create("other", 1)), "Accepted");
     assert_eq!(rig.pods("a").len(), 2);
@@ -59,13 +59,8 @@ fn patch(name: &str, image: &str) -> Verb {
 
 impl Rig {
     fn quarantined(&mut self) -> Vec<String> {
-        self.run(Input::Query { query: Query::Cluster, reply: "cluster".to_owned() });
-        match self.replies.remove("cluster").expect("an answer").answer {
-            Answer::Cluster(view) => {
-                view.quarantined.iter().map(|it| format!("{} {}: {}", it.kind.word(), it.name, it.reason)).collect()
-            }
-            other => panic!("not a cluster: {other:?}"),
-        }
+        let quarantined = self.cluster_view().quarantined;
+        quarantined.iter().map(|it| format!("{} {}: {}", it.kind.word(), it.name, it.reason)).collect()
     }
     fn all_pods(&self, name: &str) -> Vec<String> {
         let pods = self.agents.values().flat_map(|agent| agent.order.pods.keys());
@@ -101,9 +96,7 @@ fn a_quarantined_group_keeps_its_containers_and_its_capacity() {
     assert_eq!(rig.quarantined().len(), 1);
     assert_eq!(rig.places("web"), placed);
     assert_eq!(rig.all_pods("web").len(), 2, "its nodes keep their orders");
-    rig.run(Input::Query { query: Query::Nodes, reply: "nodes".to_owned() });
-    let Answer::Nodes(nodes) = rig.replies.remove("nodes").expect("an answer").answer else { panic!("not nodes") };
-    assert_eq!(nodes.iter().map(|node| node.used_memory).sum::<u64>(), 2 * (64 << 20));
+    assert_eq!(rig.nodes().iter().map(|node| node.used_memory).sum::<u64>(), 2 * (64 << 20));
 }
 
 #[test]
@@ -184,13 +177,13 @@ fn a_report_that_cannot_be_processed_quarantines_its_node_and_moves_nothing() {
     rig.command("web", create("web", 2));
     rig.advance(60);
     let placed = rig.places("web");
-    "panic-in-report".clone_into(&mut rig.agents.get_mut(&node("a")).expect("an agent").zone);
+    "panic-in-report".clone_into(&mut rig.agent("a").zone);
     rig.advance(600);
     assert_eq!(rig.quarantined(), ["node a: reconciling it panicked: on purpose"]);
     assert_eq!(rig.places("web"), placed);
     assert_eq!(rig.command("more", create("more", 2)), "Accepted");
     assert!(rig.places("more").iter().all(|(node, _)| node == "b"), "nothing is placed there");
-    rig.agents.get_mut(&node("a")).expect("an agent").zone.clear();
+    rig.agent("a").zone.clear();
     rig.advance(5);
     assert_eq!((rig.quarantined().len(), rig.places("web")), (0, placed));
 }
@@ -247,10 +240,7 @@ fn a_command_whose_record_the_store_refuses_is_refused_and_so_are_commands_that_
     let refuse = |write: &Write| matches!(write, Write::Put { key, .. } if *key == keys::group(&group("large")));
     let large = rig.delivery("large", create("large", 1));
     let effects = rig.input(Input::Command(large));
-    let Some(Effect::Commit(first)) = effects.iter().find(|effect| matches!(effect, Effect::Commit(_))) else {
-        panic!("no commit: {effects:?}")
-    };
-    let id = first.id;
+    let id = first_commit(effects).expect("a commit").id;
     // Both arrive while the first commit is in flight.
     let operate = rig.delivery("stop", Verb::Replica { name: group("large"), num_instances: 2, restart_policy: None });
     assert_eq!(without_events(rig.input(Input::Command(operate))), []);

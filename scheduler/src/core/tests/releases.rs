@@ -86,7 +86,7 @@ impl Rig {
 fn zoned() -> Rig {
     let mut rig = rig(&["a", "b", "c", "d"]);
     for (name, zone) in [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")] {
-        rig.agents.get_mut(&node(name)).expect("an agent").zone = zone.to_owned();
+        rig.agent(name).zone = zone.to_owned();
     }
     rig.report_all();
     let spec = PodGroupSpec { topology: Some(zones()), ..with_strategy("web", 10, beta()) };
@@ -245,7 +245,7 @@ fn recreate_removes_all_old_pods_before_it_creates_new_ones() {
     rig.take_over();
     rig.advance(2);
     assert!(rig.slots("web").iter().all(|slot| slot.filling == Filling::Retired), "the next leader waits as well");
-    rig.agents.get_mut(&node("a")).expect("an agent").stuck_pods.clear();
+    rig.agent("a").stuck_pods.clear();
     assert!(rig.completes("web", 30), "{:?}", rig.release("web"));
     assert_eq!(rig.versions("web"), [1; 3]);
 }

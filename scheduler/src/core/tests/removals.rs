@@ -166,7 +166,7 @@ fn an_orphan_does_not_move_when_its_node_is_lost_or_evacuated() {
 #[test]
 fn a_group_can_be_removed_during_its_first_deployment() {
     let mut rig = rig(&["a"]);
-    rig.agents.get_mut(&node("a")).expect("an agent").facts.insert("web.1".to_owned(), PodFacts::default());
+    rig.agent("a").facts.insert("web.1".to_owned(), PodFacts::default());
     rig.command("c1", create("web", 3));
     assert_eq!(
         rig.record("web").operation.map(|operation| operation.kind),

@@ -1,6 +1,6 @@
 //! A backup is restored completely or not at all, and containers keep running meanwhile.
 
-use super::foreign_store::{cluster_view, named_store, wipe};
+use super::foreign_store::{named_store, wipe};
 use super::*;
 use contract::backup::{self, Entry, FORMAT, Header, Step, Writer};
 use contract::record::SCHEMA_VERSION;
@@ -82,7 +82,7 @@ fn a_restore_after_a_wipe_brings_back_every_group_and_changes_no_node() {
     elect_above(&mut rig);
     rig.advance(5);
     assert_eq!(rig.agents.values().map(|agent| agent.order.pods.clone()).collect::<Vec<_>>(), orders);
-    let view = cluster_view(&mut rig);
+    let view = rig.cluster_view();
     assert_eq!((view.groups, view.running, view.foreign_store), (2, 5, 0));
     assert_eq!(view.restored.as_ref().map(contract::name::CommandId::as_str), Some("r1"));
     assert_eq!((parts_left(&rig), rig.store.contains_key(keys::RESTORE)), (0, false));
@@ -138,11 +138,7 @@ fn a_restore_completes_although_every_leader_dies_after_one_transaction() {
         rig.core = Core::new(Settings::default());
         rig.term += 1;
         let stored = rig.store.clone().into_iter().collect();
-        let effects = rig.input(Input::Elected { term: Term(rig.term), stored });
-        let commit = effects.into_iter().find_map(|effect| match effect {
-            Effect::Commit(commit) => Some(commit),
-            _ => None,
-        });
+        let commit = first_commit(rig.input(Input::Elected { term: Term(rig.term), stored }));
         rig.store(commit.expect("a commit"));
         deaths += 1;
         assert!(deaths < 20, "each leader makes progress");

@@ -16,8 +16,7 @@ impl Rig {
         self.revisions(name).iter().map(|revision| (revision.number, revision.outcome)).collect()
     }
     pub(super) fn revisions_view(&mut self, name: &str) -> Option<RevisionsView> {
-        self.run(Input::Query { query: Query::Revisions { name: group(name) }, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(Query::Revisions { name: group(name) }) {
             Answer::Revisions(view) => view.map(|view| *view),
             other => panic!("not revisions: {other:?}"),
         }

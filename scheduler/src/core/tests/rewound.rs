@@ -2,7 +2,7 @@
 
 use contract::progress::Progress;
 
-use super::foreign_store::{cluster_view, named_store};
+use super::foreign_store::named_store;
 use super::restores::{backup_of, elect_above, finish, send};
 use super::*;
 
@@ -37,7 +37,7 @@ fn a_store_that_was_set_back_removes_no_container_and_is_reported_once() {
     rig.report_all();
     rig.advance(120);
     assert_eq!(all_pods(&rig), before);
-    assert_eq!(cluster_view(&mut rig).foreign_store, 2);
+    assert_eq!(rig.cluster_view().foreign_store, 2);
     let events = rig.events.iter().filter(|event| event.message.contains("older state")).count();
     assert_eq!(events, 1, "{:?}", rig.events);
 }
@@ -45,7 +45,7 @@ fn a_store_that_was_set_back_removes_no_container_and_is_reported_once() {
 #[test]
 fn the_warning_names_the_remedy_and_a_restore_of_the_older_state_ends_it() {
     let (mut rig, before) = rewound();
-    let view = cluster_view(&mut rig);
+    let view = rig.cluster_view();
     assert!(view.warnings.iter().any(|warning| warning.contains("deployctl restore")), "{:?}", view.warnings);
     assert!(rig.core.is_behind());
     // Without a newer backup, an operator accepts the older state by restoring it.
@@ -57,7 +57,7 @@ fn the_warning_names_the_remedy_and_a_restore_of_the_older_state_ends_it() {
     assert_eq!(all_pods(&rig), before, "nothing changes before the next leader");
     elect_above(&mut rig);
     rig.report_all();
-    assert_eq!((cluster_view(&mut rig).foreign_store, cluster_view(&mut rig).warnings.len()), (0, 0));
+    assert_eq!((rig.cluster_view().foreign_store, rig.cluster_view().warnings.len()), (0, 0));
     assert!(!rig.core.is_behind());
     assert_eq!(rig.command("c3", replica("web", 3)), "Accepted");
     rig.report_all();
@@ -91,10 +91,7 @@ fn a_leader_whose_own_commits_are_lost_steps_down_and_detects_it_when_it_leads_a
     let snapshot = rig.store.clone();
     rig.command("c1", create("web", 1));
     let delivery = rig.delivery("c2", create("db", 1));
-    let effects = rig.input(Input::Command(delivery));
-    let Some(Effect::Commit(commit)) = effects.into_iter().find(|effect| matches!(effect, Effect::Commit(_))) else {
-        panic!("no commit");
-    };
+    let commit = first_commit(rig.input(Input::Command(delivery))).expect("a commit");
     rig.run(Input::Committed { id: commit.id, result: CommitResult::WentBack });
     assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("older state")));
     rig.store = snapshot;
@@ -111,7 +108,7 @@ fn a_healthy_store_is_never_behind_across_takeovers_and_each_commit_is_counted()
         rig.elect();
         assert!(!rig.core.is_behind());
     }
-    assert_eq!(cluster_view(&mut rig).foreign_store, 0);
+    assert_eq!(rig.cluster_view().foreign_store, 0);
     let progress: Progress = serde_json::from_slice(&rig.store[keys::PROGRESS]).expect("a record");
     assert_eq!(progress.commits.len(), Progress::MOST);
     assert!(rig.commits.iter().all(|commit| commit.writes.iter().any(|write| match write {
@@ -138,7 +135,7 @@ fn a_process_that_led_over_the_older_state_leads_normally_when_the_newer_one_is_
     rig.elect();
     rig.report_all();
     assert!(!rig.core.is_behind(), "the newer state contains every commit that a node has seen");
-    assert_eq!((cluster_view(&mut rig).foreign_store, cluster_view(&mut rig).warnings.len()), (0, 0));
+    assert_eq!((rig.cluster_view().foreign_store, rig.cluster_view().warnings.len()), (0, 0));
     assert_eq!(all_pods(&rig), before);
     assert_eq!(rig.command("c4", replica("web", 3)), "Accepted");
     rig.report_all();

@@ -11,8 +11,7 @@ use crate::core::io::Mirror;
 
 impl Rig {
     pub(super) fn rollout_view(&mut self, name: &str) -> Option<RolloutView> {
-        self.run(Input::Query { query: Query::Rollout { name: group(name) }, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(Query::Rollout { name: group(name) }) {
             Answer::Rollout(view) => view.map(|view| *view),
             other => panic!("not a release: {other:?}"),
         }
@@ -71,13 +70,13 @@ fn a_completed_rollout_is_degraded_while_an_instance_is_down() {
         let view = rig.rollout_view("web").expect("a release");
         assert_eq!((view.phase, view.status), (RolloutPhase::Completed, RolloutStatus::Complete));
         let pod = rig.pods("a")[0].clone();
-        rig.agents.get_mut(&node("a")).expect("an agent").states.insert(pod.clone(), RunState::Exit);
+        rig.agent("a").states.insert(pod.clone(), RunState::Exit);
         rig.report("a");
         let view = rig.rollout_view("web").expect("a release");
         assert_eq!((view.phase, view.status), (RolloutPhase::Completed, RolloutStatus::Degraded), "{}", view.message);
         let expected = "degraded: revision 0 completed, but 1 of 3 instances is not available";
         assert!(view.message.starts_with(expected), "{}", view.message);
-        rig.agents.get_mut(&node("a")).expect("an agent").states.remove(&pod);
+        rig.agent("a").states.remove(&pod);
         rig.report("a");
         assert_eq!(rig.rollout_view("web").expect("a release").status, RolloutStatus::Complete);
     }
@@ -125,8 +124,7 @@ fn a_standby_shows_the_same_view_of_a_rollout() {
 impl Rig {
     fn plan(&mut self, spec: PodGroupSpec) -> Result<PlanView, Refusal> {
         let query = Query::Plan { spec: Box::new(spec), within_millis: None };
-        self.run(Input::Query { query, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(query) {
             Answer::Plan(plan) => plan.map(|plan| *plan),
             other => panic!("not a plan: {other:?}"),
         }
@@ -151,7 +149,7 @@ fn a_plan_leaves_the_core_before_it_is_computed() {
 fn a_plan_waits_for_the_commit_of_the_decisions_it_shows() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create_spec(with_strategy("web", 1, rolling(0, 1))));
-    let [Effect::Commit(commit)] = &rig.input(Input::Command(delivery))[..] else { panic!("not one commit") };
+    let commit = only_commit(&rig.input(Input::Command(delivery))).clone();
     let spec = Box::new(with_strategy("web", 2, rolling(0, 1)));
     let query = Input::Query { query: Query::Plan { spec, within_millis: None }, reply: "q".to_owned() };
     assert_eq!(rig.input(query), []);

@@ -278,11 +278,11 @@ fn the_effects_of_a_decision_leave_after_the_last_of_its_transactions() {
 #[test]
 fn thousands_of_failed_image_pulls_do_not_exceed_the_limits_of_a_transaction() {
     let mut rig = rig(&["a"]);
-    rig.agents.get_mut(&node("a")).expect("an agent").memory = 1 << 50;
-    rig.agents.get_mut(&node("a")).expect("an agent").cpu_millis = 1 << 50;
+    rig.agent("a").memory = 1 << 50;
+    rig.agent("a").cpu_millis = 1 << 50;
     rig.report_all();
     assert_eq!(rig.command("c1", create("web", 5_000)), "Accepted");
-    let agent = rig.agents.get_mut(&node("a")).expect("an agent");
+    let agent = rig.agent("a");
     for pod in agent.order.pods.keys() {
         let error =
             format!("cannot pull {} for {pod}: connection refused {}", "registry.invalid/".repeat(12), "x".repeat(300));

@@ -13,9 +13,13 @@ impl Rig {
         layout::read_slots(&group(name), &self.store).expect("a placement")
     }
     /// Replaces the leader by a new process, which has the stored state and no reports.
-    pub(super) fn take_over(&mut self) {
+    pub(super) fn replace_leader(&mut self) {
         self.core = Core::new(Settings::default());
         self.elect();
+    }
+    /// Replaces the leader by a new process, to which every node reports.
+    pub(super) fn take_over(&mut self) {
+        self.replace_leader();
         self.report_all();
     }
     /// How many pods of each instance run on all nodes; more than one is an error.
@@ -31,11 +35,11 @@ impl Rig {
     }
     /// Makes the pods of a node keep running although orders remove them.
     pub(super) fn keep_pods(&mut self, name: &str) {
-        let agent = self.agents.get_mut(&node(name)).expect("an agent");
+        let agent = self.agent(name);
         agent.stuck_pods = agent.order.pods.keys().cloned().collect();
     }
     /// Lets the node remove the pods that [`Rig::keep_pods`] has kept.
     pub(super) fn release_pods(&mut self, name: &str) {
-        self.agents.get_mut(&node(name)).expect("an agent").stuck_pods.clear();
+        self.agent(name).stuck_pods.clear();
     }
 }

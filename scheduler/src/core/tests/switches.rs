@@ -21,8 +21,7 @@ fn avoid(node: &str, soft: bool) -> Verb {
 
 impl Rig {
     fn engine(&mut self) -> EngineRecord {
-        self.run(Input::Query { query: Query::Engine, reply: "query".to_owned() });
-        match self.replies.remove("query").expect("an answer").answer {
+        match self.query(Query::Engine) {
             Answer::Engine(engine) => engine,
             other => panic!("not the engine: {other:?}"),
         }
@@ -32,7 +31,7 @@ impl Rig {
     }
     /// Reports a pod as missing.
     fn lose_pod(&mut self, name: &str, pod: &str) {
-        self.agents.get_mut(&node(name)).expect("an agent").states.insert(pod.to_owned(), RunState::Missing);
+        self.agent(name).states.insert(pod.to_owned(), RunState::Missing);
         self.report(name);
     }
 }
@@ -104,8 +103,8 @@ fn a_switch_is_sent_to_nodes_only_after_its_commit() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", configure(None, Some(true)));
     let effects = rig.input(Input::Command(delivery));
-    let [Effect::Commit(commit)] = &effects[..] else { panic!("expected a single commit: {effects:?}") };
-    let effects = without_events(rig.input(Input::Committed { id: commit.id, result: CommitResult::Stored }));
+    let id = only_commit(&effects).id;
+    let effects = without_events(rig.input(Input::Committed { id, result: CommitResult::Stored }));
     assert!(matches!(&effects[..], [Effect::Resolve { .. }, Effect::SendOrder { .. }]), "{effects:?}");
 }
 
@@ -251,7 +250,7 @@ fn unreadable_constraints_stop_placement_until_a_user_sets_a_constraint() {
     rig.command("c2", create("more", 1));
     rig.advance(10);
     assert_eq!(rig.pods("a").len(), 1, "the leader does not know which nodes are excluded");
-    let warnings = super::foreign_store::cluster_view(&mut rig).warnings;
+    let warnings = rig.cluster_view().warnings;
     assert!(warnings.iter().any(|it| it.contains("constraints cannot be read")), "{warnings:?}");
     assert!(warnings.iter().any(|it| it.contains("callbacks cannot be read")), "{warnings:?}");
     let constraint =
@@ -260,5 +259,5 @@ fn unreadable_constraints_stop_placement_until_a_user_sets_a_constraint() {
     assert_eq!(rig.command("c4", Verb::AddCallback { url: "http://127.0.0.1/x".to_owned() }), "Accepted");
     rig.advance(10);
     assert_eq!(rig.pods("a").len(), 2);
-    assert_eq!(super::foreign_store::cluster_view(&mut rig).warnings, [""; 0]);
+    assert_eq!(rig.cluster_view().warnings, [""; 0]);
 }

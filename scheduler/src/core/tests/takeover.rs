@@ -44,8 +44,7 @@ fn a_standby_with_all_reports_takes_over_without_writes_and_with_empty_deltas() 
 #[test]
 fn a_takeover_without_reports_requests_them_and_moves_nothing() {
     let mut rig = busy();
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     assert_eq!(rig.resync_requests.len(), 3);
     rig.advance(60);
     assert_eq!(rig.written(), BTreeSet::new());
@@ -73,8 +72,7 @@ fn without_the_failover_grace_a_takeover_moves_instances() {
 fn a_node_that_failed_with_the_leader_is_lost_300_seconds_after_the_takeover() {
     let mut rig = busy();
     rig.unreachable.insert(node("a"));
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(299);
     assert!(rig.places("web").iter().any(|(place, _)| place == "a"));
     rig.advance(3);
@@ -103,8 +101,7 @@ fn a_removal_continues_under_the_next_leader() {
     rig.report_all();
     rig.unreachable.insert(node("a"));
     rig.command("c2", remove("web"));
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     assert_eq!(rig.command("c3", create("web", 1)), "Refused(GroupRemoving)");
     rig.unreachable.clear();
     rig.advance(10);
@@ -145,8 +142,7 @@ fn an_unreadable_record_becomes_a_dead_letter_and_blocks_nothing() {
     let mut rig = busy();
     rig.store.insert(keys::group(&group("bad")), b"{".to_vec());
     rig.store.insert(keys::node(&node("bad")), b"[]".to_vec());
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     assert_eq!((rig.core.unreadable(), rig.dead_letters.len()), (2, 2));
     assert_eq!(rig.group("web").map(|view| view.pods.len()), Some(5));
 }
@@ -198,8 +194,7 @@ fn a_group_with_unreadable_records_is_spared_and_its_name_stays_in_use() {
 fn a_leader_steps_down_when_it_cannot_read_the_cursor() {
     let mut rig = busy();
     rig.store.insert(keys::CURSOR.to_owned(), b"?".to_vec());
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     assert!(rig.stepped_down.as_ref().is_some_and(|reason| reason.contains("cursor")), "{:?}", rig.stepped_down);
     assert_eq!((rig.core.term(), rig.orders.len()), (None, 0));
 }
@@ -225,8 +220,7 @@ fn waiting() -> (Rig, NodeName) {
 fn a_new_leader_waits_for_the_removal_of_an_old_pod_that_it_has_no_report_of() {
     let (mut rig, first) = waiting();
     assert_eq!(rig.slots("web")[0].next, None, "the old pod still runs");
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(5);
     assert_eq!(rig.slots("web")[0].next, None, "the new leader waits as well");
     rig.agents.get_mut(&first).expect("an agent").stuck_pods.clear();
@@ -238,8 +232,7 @@ fn a_rollout_waits_for_a_node_that_failed_with_the_leader_until_the_node_is_lost
     let (mut rig, first) = waiting();
     assert_ne!(rig.slots("web")[0].node.as_ref(), Some(&first), "{:?}", rig.slots("web"));
     rig.unreachable.insert(first);
-    rig.core = Core::new(Settings::default());
-    rig.elect();
+    rig.replace_leader();
     rig.advance(290);
     assert_eq!(rig.slots("web")[0].next, None, "the node may still run the old pod");
     assert!(rig.completes("web", 60), "{:?}", rig.release("web"));
@@ -249,10 +242,7 @@ fn a_rollout_waits_for_a_node_that_failed_with_the_leader_until_the_node_is_lost
 fn a_leader_whose_credentials_etcd_refuses_steps_down_with_the_reason() {
     let mut rig = rig(&["a"]);
     let delivery = rig.delivery("c1", create("web", 1));
-    let effects = rig.input(Input::Command(delivery));
-    let Some(Effect::Commit(commit)) = effects.into_iter().find(|effect| matches!(effect, Effect::Commit(_))) else {
-        panic!("no commit");
-    };
+    let commit = first_commit(rig.input(Input::Command(delivery))).expect("a commit");
     rig.run(Input::Committed { id: commit.id, result: CommitResult::Denied });
     assert!(rig.stepped_down.take().is_some_and(|reason| reason.contains("credentials")));
     assert_eq!(rig.core.term(), None);

@@ -181,11 +181,7 @@ impl Rig {
             Input::Report(ReportMessage::Whole(agent.whole(name)))
         });
         let inputs: Vec<Input> = reports.chain([Input::Tick]).collect();
-        let effects = inputs.into_iter().flat_map(|input| self.input(input)).collect::<Vec<_>>();
-        effects.into_iter().find_map(|effect| match effect {
-            Effect::Commit(commit) => Some(commit),
-            _ => None,
-        })
+        first_commit(inputs.into_iter().flat_map(|input| self.input(input)).collect())
     }
 }
 
