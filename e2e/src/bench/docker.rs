@@ -43,7 +43,6 @@ const CPU_QUOTA: i64 = CPU_PERIOD / 2;
 /// The engine's own bridge, for every contestant.
 pub(crate) const NETWORK: &str = "bridge";
 
-/// What the engine would not do.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("the engine cannot {doing}")]

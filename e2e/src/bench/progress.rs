@@ -5,7 +5,6 @@ use std::time::Instant;
 use cli::progress::on_terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far it is.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -27,7 +26,6 @@ impl Progress {
         Self { bar, begun: Instant::now() }
     }
 
-    /// The next step begins.
     pub(crate) fn begin(&self, text: &str) {
         self.bar.set_message(text.to_owned());
         if !on_terminal() {
@@ -36,7 +34,6 @@ impl Progress {
         }
     }
 
-    /// The step is made.
     pub(crate) fn done(&self) {
         self.bar.inc(1);
     }

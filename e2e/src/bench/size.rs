@@ -10,7 +10,6 @@ const SMALL: Fleet = Fleet { nodes: 200, instances: 20_000 };
 const MIDDLE: Fleet = Fleet { nodes: 1_000, instances: 100_000 };
 const LARGE: Fleet = Fleet { nodes: 5_000, instances: 1_000_000 };
 
-/// How much is measured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Size {
     pub(crate) races: Vec<Race>,
@@ -20,13 +19,11 @@ pub(crate) struct Size {
     pub(crate) tried: Vec<u32>,
     /// Containers killed, of each contestant that starts them again.
     pub(crate) kills: u32,
-    /// Nodes lost.
     pub(crate) losses: u32,
     /// Commands whose order is waited for.
     pub(crate) orders: u32,
     /// How long the API is asked in each way.
     pub(crate) load: Duration,
-    /// The simulated agents.
     pub(crate) scale: Vec<Fleet>,
     /// What is placed and nothing else.
     pub(crate) placement: Option<Fleet>,

@@ -16,14 +16,12 @@ use crate::cluster::docker::ContainerView;
 use crate::cluster::specs::MARK;
 use crate::cluster::{Answer, Api, Cluster};
 
-/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BrokenPromise {
     pub(crate) promise: Promise,
     pub(crate) what: String,
 }
 
-/// What was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Promise {
     /// An acknowledged command has its effect.

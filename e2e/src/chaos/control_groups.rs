@@ -58,7 +58,6 @@ impl ControlGroups {
         Ok(Self(found))
     }
 
-    /// The containers.
     pub(crate) fn seen(&self) -> impl Iterator<Item = &ContainerView> {
         self.0.iter().map(|(seen, _)| seen)
     }

@@ -10,7 +10,6 @@ use crate::chaos::random::Random;
 use crate::chaos::scenario::engine_loss::EngineFault;
 use crate::chaos::scenario::node_cut::Cut;
 
-/// How much is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Short,

@@ -21,7 +21,6 @@ const TAKE_OVER: Duration = Duration::from_secs(7);
 /// A fault so short before a pause has to do with it.
 const JUST_BEFORE: Duration = Duration::from_secs(1);
 
-/// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,

@@ -56,7 +56,6 @@ pub(crate) enum CommandOutcome {
     },
 }
 
-/// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// A group with at most so many instances; one without any costs the engine nothing.

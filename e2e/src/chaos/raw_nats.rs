@@ -15,7 +15,6 @@ const SOON: Duration = Duration::from_secs(20);
 pub(crate) struct RawNats(BufReader<TcpStream>);
 
 impl RawNats {
-    /// Connects to the server at `url`.
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
         let address = url.trim_start_matches("nats://");
         let stream = TcpStream::connect(address).await.map_err(Error::Run)?;

@@ -71,7 +71,6 @@ pub(crate) struct Sample {
     pub(crate) value: Measured,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Measured {
     /// Added up.

@@ -19,7 +19,6 @@ const LOOK: Duration = Duration::from_secs(10);
 /// Deadline of one change.
 const CHANGE: Duration = Duration::from_secs(30);
 
-/// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot reach the Docker engine")]
@@ -28,11 +27,9 @@ pub(crate) enum Error {
     Silent,
 }
 
-/// An engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine(Docker);
 
-/// One container of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContainerView {
     pub(crate) group: String,

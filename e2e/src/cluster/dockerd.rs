@@ -59,7 +59,6 @@ impl Dockerd {
         Ok(dockerd)
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("docker.sock")
     }

@@ -21,15 +21,12 @@ const JOINED: Duration = Duration::from_secs(45);
 /// What the node is given.
 #[derive(Debug, Clone)]
 pub(crate) struct Connections {
-    /// URL of the bus.
     pub(crate) nats: String,
-    /// Socket of the engine.
     pub(crate) engine: PathBuf,
     /// Value of the label `group`: `default` is where the workload's groups go.
     pub(crate) group: &'static str,
 }
 
-/// The node.
 #[derive(Debug)]
 pub(crate) struct Node {
     ways: Connections,
@@ -46,7 +43,6 @@ impl Node {
         Ok(node)
     }
 
-    /// Process of the agent.
     pub(crate) fn pid(&self) -> Option<u32> {
         self.agent.id()
     }

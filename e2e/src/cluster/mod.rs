@@ -30,7 +30,6 @@ const PROGRAMS: [&str; 5] =
 /// Longer than an apiserver waits for a decision.
 const REQUEST: Duration = Duration::from_secs(8);
 
-/// Why there is no cluster to hurt.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot prepare {}: build with `cargo build --workspace --bins` and ./deploy/build-demo", path.display())]
@@ -55,7 +54,6 @@ pub(crate) enum Error {
     NotRoot,
 }
 
-/// A running cluster.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     folder: TempDir,
@@ -79,7 +77,6 @@ pub(crate) enum Answer {
 }
 
 impl Api {
-    /// Where the apiservers are.
     pub(crate) fn urls(&self) -> &[String] {
         &self.urls
     }
@@ -144,7 +141,6 @@ impl Api {
     }
 }
 
-/// A request of the API.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) method: Method,
@@ -185,7 +181,6 @@ impl Cluster {
         self.id.chars().filter(char::is_ascii_alphanumeric).rev().take(8).collect()
     }
 
-    /// The cluster's directory.
     pub(crate) fn run_folder(&self) -> PathBuf {
         self.folder.path().join("run")
     }
@@ -194,12 +189,10 @@ impl Cluster {
         State::load(&self.run_folder()).ok().flatten()
     }
 
-    /// Where the cluster's bus is.
     pub(crate) fn nats(&self) -> Option<String> {
         self.state().map(|state| state.nats)
     }
 
-    /// Where the cluster's store is.
     pub(crate) fn etcd(&self) -> Option<String> {
         let child = self.children().into_iter().find(|child| child.name == "etcd")?;
         Some(format!("http://{}", child.listen))

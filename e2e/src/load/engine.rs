@@ -66,7 +66,6 @@ impl Engine {
         done
     }
 
-    /// Every container.
     pub(crate) fn inventory(&self) -> Vec<ContainerSeen> {
         self.containers.keys().filter_map(|number| self.look(*number)).collect()
     }

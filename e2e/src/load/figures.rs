@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 
-/// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     /// Its name in the JSON; it ends with its unit.
@@ -15,7 +14,6 @@ pub(crate) struct Figure {
     pub(crate) value: f64,
 }
 
-/// A count.
 #[expect(clippy::cast_precision_loss, reason = "counts of one run are far below 2^52")]
 pub(crate) fn count(key: &'static str, words: &'static str, value: u64) -> Figure {
     Figure { key, words, value: value as f64 }

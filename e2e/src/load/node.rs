@@ -30,7 +30,6 @@ const REREAD: Duration = Duration::from_secs(3600);
 /// What all nodes together did.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Orders that arrived.
     pub(crate) orders: AtomicU64,
     /// Those of them that said everything again.
     pub(crate) wholes: AtomicU64,
@@ -48,7 +47,6 @@ pub(crate) struct Counts {
     pub(crate) failures: AtomicU64,
 }
 
-/// One node.
 pub(crate) struct Node {
     core: Core,
     engine: Engine,

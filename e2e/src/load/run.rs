@@ -30,7 +30,6 @@ const TELL: Duration = Duration::from_secs(2);
 /// measures steady state does not wait for it either.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot start a server")]

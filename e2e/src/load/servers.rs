@@ -20,7 +20,6 @@ use tempfile::TempDir;
 use crate::load::run::Error;
 use crate::load::settings::Agents;
 
-/// Servers and schedulers.
 pub(crate) struct Servers {
     // Fields are dropped in this order: schedulers first, their servers after them, the folder last.
     pub(crate) schedulers: Vec<Scheduler>,
@@ -31,7 +30,6 @@ pub(crate) struct Servers {
     _folder: Option<TempDir>,
 }
 
-/// A scheduler process.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) name: String,

@@ -12,12 +12,10 @@ const CORES: [u32; 3] = [32, 64, 96];
 /// What an agent offers of its cores unless told otherwise.
 const OVERCOMMIT: u64 = 8;
 
-/// A node's name.
 pub(crate) fn node_name(number: u32) -> String {
     format!("node-{number:05}")
 }
 
-/// A group's name.
 pub(crate) fn group_name(number: u32) -> String {
     format!("scale.app{number:05}.web")
 }

@@ -1,6 +1,6 @@
-//! Whether what an agent asks its engine for is right, given the order on its disk.
+//! Checks each action of an agent against the order on its disk.
 //!
-//! What an engine did is noted when it is done: a step that never reached it may be asked for again.
+//! Restarts count when the engine has performed them: an action that never reached the engine may be requested again.
 
 use agent::core::io::{Phase, Step};
 use contract::command::Removal;
@@ -18,7 +18,6 @@ use crate::world::node_process::NodeProcess;
 use crate::world::store::Store;
 
 impl Checker {
-    /// An agent asks its engine for a step.
     pub fn working(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
         let node = &process.owner.node;
         let is_to_stop = |pod: &PodId| {
@@ -54,7 +53,7 @@ impl Checker {
         }
     }
 
-    /// A container that is wanted as it is ends only for a restart, and only once for each.
+    /// The agent stops a container that the order wants running only for a restart, once per requested restart.
     fn ending(
         &mut self,
         process: &NodeProcess,
@@ -92,12 +91,12 @@ impl Checker {
         }
     }
 
-    /// An engine made or ended a container as its agent asked: what was asked of its restarts until now is done.
+    /// The engine created or stopped a container: the restarts requested so far are done.
     pub fn worked(&mut self, process: &NodeProcess, step: &Step, id: &str) {
         let place = (process.engine, id.to_owned());
         let pod = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } => {
-                // Asked for by an agent that is no more, and done late: it finds what is there and makes nothing.
+                // A late create of a dead agent finds the existing container and creates nothing.
                 let is_new = self.pods_by_container.insert(place.clone(), pod.clone()).is_none();
                 is_new.then_some(pod)
             }
@@ -111,8 +110,8 @@ impl Checker {
     }
 }
 
-/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod, which an
-/// agent that lost its ledger cannot know before it is told again.
+/// An action on a container of an orphaned group, known from the order on disk or from the store. An agent that lost its ledger is
+/// excused until its next order.
 fn disturbed(
     process: &NodeProcess,
     step: &Step,
@@ -121,7 +120,7 @@ fn disturbed(
 ) -> Option<String> {
     let (pod, node) = (&identity.pod, &process.owner.node);
     if process.disk.order.spared.contains(&pod.group) {
-        return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
+        return Some(format!("{node}: {step:?} on {pod}, which its order spares"));
     }
     let is_orphan = || {
         let record = store.group(&pod.group);

@@ -29,7 +29,6 @@ const SOON: Duration = Duration::from_secs(60);
 /// Dead letters read at a time.
 const PART: u64 = 1_000;
 
-/// The experiment.
 #[derive(Debug)]
 pub(crate) struct Malformed {
     each: usize,

@@ -32,7 +32,6 @@ pub(crate) enum Cut {
     Beyond,
 }
 
-/// The experiment.
 #[derive(Debug)]
 pub(crate) struct NodeCut {
     cuts: Vec<Cut>,

@@ -25,7 +25,6 @@ const BACK: Duration = Duration::from_secs(60);
 const BETWEEN: Duration = Duration::from_secs(5);
 const PROBE_EVERY: Duration = Duration::from_millis(300);
 
-/// The two experiments.
 #[derive(Debug)]
 pub(crate) enum ServerOutage {
     /// JetStream's files are deleted under the running server, which is then killed.
