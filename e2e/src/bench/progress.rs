@@ -1,4 +1,4 @@
-//! Shows how far the benchmarks are: a bar on a terminal, a line for each step elsewhere. On standard error only.
+//! Progress on standard error: a bar on a terminal, otherwise a line per step.
 
 use std::time::Instant;
 
@@ -12,7 +12,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// So many steps will be made.
     pub(crate) fn new(steps: usize) -> Self {
         let bar = ProgressBar::new(steps as u64);
         if on_terminal() {

@@ -1,7 +1,7 @@
-//! A cluster under test: started, read, hurt and taken down through the ways users have.
+//! A cluster under test, started and used as a user does.
 //!
-//! Its programs are linked into its own directory first, so that a build meanwhile does not change what is tested. Dropping it
-//! takes it down and removes everything it made, however the experiment ended.
+//! It runs hard links of the programs, so that a build does not change what is tested. Dropping it takes it down and removes
+//! everything it made.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,10 @@ pub(crate) mod specs;
 
 use docker::Engine;
 
-/// The image the workload runs.
 pub(crate) const IMAGE: &str = "deployd/demo:1";
 const PROGRAMS: [&str; 5] =
     ["deployctl", "deployd-apiserver", "deployd-scheduler", "deployd-agent", "deployd-notifier"];
-/// Longer than an apiserver waits for a decision.
+/// Timeout of a request; longer than an apiserver waits for a decision.
 const REQUEST: Duration = Duration::from_secs(8);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +49,7 @@ pub(crate) enum Error {
     Late { what: String, within: Duration },
     #[error("the cluster has no readable state")]
     State,
-    #[error("an engine of its own, to be killed, can be started by root only")]
+    #[error("only root can start the private dockerd of this experiment")]
     NotRoot,
 }
 
@@ -62,14 +61,12 @@ pub(crate) struct Cluster {
     pub(crate) api: Api,
 }
 
-/// How a cluster is asked; clones ask the same one.
 #[derive(Debug, Clone)]
 pub(crate) struct Api {
     urls: Vec<String>,
     client: reqwest::Client,
 }
 
-/// An answer, or why there was none.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
     Said { status: u16, body: Value },
@@ -108,14 +105,14 @@ impl Api {
         self.call(index, &request, None).await
     }
 
-    /// Text of a page outside the API, such as the figures of a process.
+    /// A page outside of the API, such as /metrics.
     pub(crate) async fn page(&self, address: &str, path: &str) -> Option<String> {
         let response = self.client.get(format!("http://{address}{path}")).send().await.ok()?;
         (response.status() == StatusCode::OK).then_some(())?;
         response.text().await.ok()
     }
 
-    /// Name and term of the leader, from whichever apiserver answers.
+    /// Name and term of the leader, from the first apiserver that answers.
     pub(crate) async fn leader(&self) -> Option<(String, u64)> {
         for index in 0..self.urls.len() {
             if let Answer::Said { status: 200, body } = self.get(index, "/api/cluster").await
@@ -128,7 +125,6 @@ impl Api {
         None
     }
 
-    /// What the leader, or a standby, says of a node.
     pub(crate) async fn node(&self, name: &str) -> Option<Node> {
         for index in 0..self.urls.len() {
             if let Answer::Said { status: 202, body } = self.get(index, "/api/nodes").await
@@ -149,7 +145,7 @@ pub(crate) struct Request {
 }
 
 impl Cluster {
-    /// Two schedulers, two apiservers and three nodes on the local engine, unless further flags of `deployctl up` say otherwise.
+    /// Two schedulers, two apiservers and three nodes on the local engine; `flags` go to `deployctl up`.
     pub(crate) async fn start_with(flags: &[&str]) -> Result<Self, Error> {
         let engine = Engine::connect()?;
         make_image().await?;
@@ -176,7 +172,7 @@ impl Cluster {
         tokio::time::timeout(within, command.output()).await.map_err(late)?.map_err(Error::Run)
     }
 
-    /// What tells names of this cluster from those of another on the same engine.
+    /// Makes names unique among clusters on the same engine.
     pub(crate) fn tag(&self) -> String {
         self.id.chars().filter(char::is_ascii_alphanumeric).rev().take(8).collect()
     }
@@ -203,19 +199,17 @@ impl Cluster {
         self.folder.path().join("bin").join(name)
     }
 
-    /// Every process of the cluster as it is now.
     pub(crate) fn children(&self) -> Vec<Child> {
         self.state().map(|state| state.children).unwrap_or_default()
     }
 
-    /// The process of that name if it runs.
+    /// None if it does not run.
     pub(crate) fn running(&self, name: &str) -> Option<Process> {
         let child = self.children().into_iter().find(|child| child.name == name)?;
         let process = Process { pid: child.pid?, command: child.command };
         cli::up::child::runs(&process).then_some(process)
     }
 
-    /// Keeps the logs for whoever reads the failure.
     pub(crate) fn keep_logs(&self, target: &Path) -> io::Result<()> {
         std::fs::create_dir_all(target)?;
         for entry in std::fs::read_dir(self.run_folder().join("logs"))?.flatten() {
@@ -225,7 +219,6 @@ impl Cluster {
     }
 }
 
-/// Sends a signal to a process of ours.
 pub(crate) fn signal(process: &Process, signal: Signal) -> bool {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     pid.is_some_and(|pid| kill_process(pid, signal).is_ok())
@@ -242,7 +235,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Asks again until there is an answer.
+/// Polls every 50 ms until there is a result.
 pub(crate) async fn eventually<T>(
     within: Duration,
     what: &str,
@@ -269,7 +262,7 @@ fn link_programs(folder: &Path) -> Result<(), Error> {
     let here = here.parent().unwrap_or_else(|| Path::new("."));
     for program in PROGRAMS {
         let (from, to) = (here.join(program), bin.join(program));
-        // Another file system takes no link.
+        // Hard links do not work across file systems.
         if std::fs::hard_link(&from, &to).is_err() {
             std::fs::copy(&from, &to).map_err(|source| prepare(&from, source))?;
         }
@@ -281,7 +274,7 @@ async fn make_image() -> Result<(), Error> {
     make_image_in(&cli::docker::socket()).await
 }
 
-/// Makes the image the workload runs, in the engine behind `socket`.
+/// Loads the demo image into the engine behind `socket`.
 pub(crate) async fn make_image_in(socket: &Path) -> Result<(), Error> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/demo/demo");
     let binary = std::fs::read(&path).map_err(|source| Error::Prepare { path, source })?;

@@ -154,7 +154,7 @@ fn comparison(pair: &Pair, plan: &PlanView) -> Comparison {
 /// The same actions in the same steps, but of other instances.
 const OTHER_INSTANCES: &str = "other instances in the same steps";
 
-/// Target of the instances comes next also depends on where their siblings are, and a pod that still stops counts for a moment
+/// Which instance comes next depends on the nodes of the others, and a terminating pod counts for a moment that a plan does not
 /// know. So a few of 1,000 plans may name other instances.
 const MOST_OTHER_INSTANCES: usize = 3;
 
