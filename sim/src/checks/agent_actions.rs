@@ -18,7 +18,7 @@ use crate::world::node_process::NodeProcess;
 use crate::world::store::Store;
 
 impl Checker {
-    pub fn working(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
+    pub fn action_requested(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
         let node = &process.owner.node;
         let is_to_stop = |pod: &PodId| {
             process.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
@@ -39,14 +39,14 @@ impl Checker {
         else {
             return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
         };
-        if let Some(detail) = disturbed(process, step, &identity, (store, self.has_forgotten(process))) {
+        if let Some(detail) = touches_orphan(process, step, &identity, (store, self.ledger_is_old(process))) {
             return self.broken(Invariant::OrphansAreSpared, detail);
         }
         if matches!(step, Step::Update { .. }) {
             return;
         }
         if !matches!(step, Step::Start { .. }) {
-            return self.ending(process, step, (id, &identity), (engine, store));
+            return self.check_stop(process, step, (id, &identity), (engine, store));
         }
         if is_to_stop(&identity.pod) {
             self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?} on {}", identity.pod));
@@ -54,7 +54,7 @@ impl Checker {
     }
 
     /// The agent stops a container that the order wants running only for a restart, once per requested restart.
-    fn ending(
+    fn check_stop(
         &mut self,
         process: &NodeProcess,
         step: &Step,
@@ -76,12 +76,12 @@ impl Checker {
             return self.broken(Invariant::LiveUpdatesKeepContainers, detail);
         }
         let wanted = order.pods.get(pod).filter(|assignment| same && assignment.target == TargetState::Run);
-        let Some(asked) = wanted.map(|assignment| assignment.restarts_requested) else { return };
+        let Some(requested) = wanted.map(|assignment| assignment.restarts_requested) else { return };
         let done = self.restarted.get(&(process.engine, id.to_owned())).copied().unwrap_or(0);
-        if matches!(step, Step::Stop { .. }) && asked > done {
+        if matches!(step, Step::Stop { .. }) && requested > done {
             return;
         }
-        if matches!(step, Step::Stop { .. }) && asked == done && done > 0 {
+        if matches!(step, Step::Stop { .. }) && requested == done && done > 0 {
             let detail = format!("{node}: {pod} ({id}) is ended once more for restart {done}");
             return self.broken(Invariant::RestartedOncePerAsk, detail);
         }
@@ -92,7 +92,7 @@ impl Checker {
     }
 
     /// The engine created or stopped a container: the restarts requested so far are done.
-    pub fn worked(&mut self, process: &NodeProcess, step: &Step, id: &str) {
+    pub fn action_done(&mut self, process: &NodeProcess, step: &Step, id: &str) {
         let place = (process.engine, id.to_owned());
         let pod = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } => {
@@ -112,11 +112,11 @@ impl Checker {
 
 /// An action on a container of an orphaned group, known from the order on disk or from the store. An agent that lost its ledger is
 /// excused until its next order.
-fn disturbed(
+fn touches_orphan(
     process: &NodeProcess,
     step: &Step,
     identity: &Identity,
-    (store, has_forgotten): (&Store, bool),
+    (store, ledger_is_old): (&Store, bool),
 ) -> Option<String> {
     let (pod, node) = (&identity.pod, &process.owner.node);
     if process.disk.order.spared.contains(&pod.group) {
@@ -127,7 +127,7 @@ fn disturbed(
         record.is_some_and(|record| record.removal == Removal::Orphan)
     };
     let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. } | Step::Replace { .. });
-    if !is_end || has_forgotten || !is_orphan() {
+    if !is_end || ledger_is_old || !is_orphan() {
         return None;
     }
     let placed = store.placement(&pod.group);

@@ -23,7 +23,7 @@ use crate::world::GroundTruth;
 /// What the checks of one decision need.
 pub struct Context<'a> {
     pub truth: &'a GroundTruth<'a>,
-    pub service: &'a Serving,
+    pub serving: &'a Serving,
     /// The node is lost, or a fault hit its engine.
     pub is_excused: &'a dyn Fn(&NodeName) -> bool,
     /// The leader had no report of the node for suspect_after, so nothing there counted as available.
@@ -48,7 +48,7 @@ fn limits(spec: &PodGroupSpec, running: i64) -> (i64, i64) {
 }
 
 /// The most lenient limits of all specs that the decision may have known.
-fn mildest(change: &Change) -> (i64, i64) {
+fn most_lenient(change: &Change) -> (i64, i64) {
     // The record of a removed instance keeps its last target.
     let is_stopped = |slot: &&Slot| is_instance(slot) && slot.target == TargetState::Stop;
     let stopped = |stored: &StoredGroup| stored.slots.iter().filter(is_stopped).count();
@@ -94,11 +94,11 @@ fn counted(stored: &StoredGroup) -> i64 {
 }
 
 /// More pods than the budget has.
-pub fn excess(change: &Change, context: &Context<'_>) -> Option<String> {
+pub fn too_many_pods(change: &Change, context: &Context<'_>) -> Option<String> {
     if !is_released(change) {
         return None;
     }
-    let ((before, ordered), (_, most)) = ((counted(&change.was), counted(&change.is)), mildest(change));
+    let ((before, ordered), (_, most)) = ((counted(&change.was), counted(&change.is)), most_lenient(change));
     if ordered > before && ordered > most {
         return Some(format!("{} has {ordered} pods ordered of {most} at most", change.group));
     }
@@ -108,16 +108,17 @@ pub fn excess(change: &Change, context: &Context<'_>) -> Option<String> {
     if !is_surge || !all_are(change, is_complete) || before > ordered {
         return None;
     }
-    let going = i64::try_from(going(change, context).len()).unwrap_or(0);
-    let detail = format!("{} has {ordered} pods ordered and {going} going, of {most} at most", change.group);
-    (ordered + going > most && going > 0).then_some(detail)
+    let terminating = i64::try_from(terminating(change, context).len()).unwrap_or(0);
+    let detail =
+        format!("{} has {ordered} pods ordered and {terminating} terminating, of {most} at most", change.group);
+    (ordered + terminating > most && terminating > 0).then_some(detail)
 }
 
 /// Pods that still exist on nodes that are not ordered to run them, except pods whose successor waits for their removal.
-fn going(change: &Change, context: &Context<'_>) -> BTreeSet<PodId> {
+fn terminating(change: &Change, context: &Context<'_>) -> BTreeSet<PodId> {
     let ordered: BTreeSet<(NodeName, PodId)> =
         change.is.pods().filter_map(|(instance, slot)| placed(change, instance, slot)).collect();
-    let mut going = BTreeSet::new();
+    let mut terminating = BTreeSet::new();
     for process in context.truth.nodes.iter().filter(|process| !(context.is_excused)(&process.owner.node)) {
         for seen in context.truth.engines[process.engine].inventory(&process.owner) {
             let pod = seen.identity.pod;
@@ -127,15 +128,15 @@ fn going(change: &Change, context: &Context<'_>) -> BTreeSet<PodId> {
             let is_before = slot.is_some_and(|slot| slot.node.as_ref() == node || slot.leaves.as_ref() == node);
             let is_ordered = ordered.contains(&(process.owner.node.clone(), pod.clone()));
             if pod.group == change.group && !is_ordered && !is_before {
-                going.insert(pod);
+                terminating.insert(pod);
             }
         }
     }
-    going
+    terminating
 }
 
 /// A rollout took pods out of service although too few stay available.
-pub fn shortage(change: &Change, context: &Context<'_>) -> Option<String> {
+pub fn too_few_available(change: &Change, context: &Context<'_>) -> Option<String> {
     let is_rolling = |spec: &PodGroupSpec| spec.strategy_type() == StrategyType::RollingUpdate;
     if !is_released(change) || !all_are(change, is_rolling) {
         return None;
@@ -149,14 +150,14 @@ pub fn shortage(change: &Change, context: &Context<'_>) -> Option<String> {
     let running = (1..).zip(&change.is.slots).filter(|(_, slot)| slot.target == TargetState::Run);
     let pods = running.flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
     let left = pods.filter(|(instance, pod)| serves(change, *instance, pod, context)).count();
-    let (least, _) = mildest(change);
+    let (least, _) = most_lenient(change);
     let detail = format!("{}: {taken:?} are taken out of service, {left} of {least} serve", change.group);
     (!taken.is_empty() && i64::try_from(left).unwrap_or(0) < least).then_some(detail)
 }
 
 /// The decision may have counted the pod as available.
 fn serves(change: &Change, instance: u32, pod: &Slot, context: &Context<'_>) -> bool {
-    pod.draining.is_none() && placed(change, instance, pod).is_some_and(|pod| context.service.was_up(&pod))
+    pod.draining.is_none() && placed(change, instance, pod).is_some_and(|pod| context.serving.was_up(&pod))
 }
 
 /// The decision took an available pod of the instance out of service.
@@ -170,7 +171,7 @@ fn is_taken(change: &Change, transition: &Transition<'_>, context: &Context<'_>)
         transition.is.pods().any(still)
     };
     let served = |pod: &Slot| {
-        let is_up = placed(change, instance, pod).is_some_and(|pod| context.service.is_up(&pod, context.now));
+        let is_up = placed(change, instance, pod).is_some_and(|pod| context.serving.is_up(&pod, context.now));
         is_up && is_in_service(pod, &gates)
     };
     let is_run = [transition.was, transition.is].iter().all(|slot| slot.target == TargetState::Run);
@@ -178,7 +179,7 @@ fn is_taken(change: &Change, transition: &Transition<'_>, context: &Context<'_>)
 }
 
 /// Under Recreate, a new pod was ordered while an old one exists.
-pub fn mixture(change: &Change, context: &Context<'_>) -> Option<String> {
+pub fn old_beside_new(change: &Change, context: &Context<'_>) -> Option<String> {
     let is_recreate = |spec: &PodGroupSpec| spec.strategy_type() == StrategyType::Recreate;
     let is_one_life = change.was.record.spec.created_at == change.is.record.spec.created_at;
     if !is_released(change) || !is_one_life || !all_are(change, is_recreate) {
@@ -197,7 +198,7 @@ pub fn mixture(change: &Change, context: &Context<'_>) -> Option<String> {
         return None;
     }
     if let Some((old, _)) = change.is.pods().find(|(_, pod)| runs(pod) && is_old(pod.version)) {
-        return Some(format!("{}: {new} is ordered anew beside {old}, which is old", change.group));
+        return Some(format!("{}: {new} is a new pod beside {old}, which is old", change.group));
     }
     // Known gap (docs/testing.md, "Found, not fixed"): a group that was scaled to 0 while the store did not answer forgets
     // which node still has to remove a pod.
@@ -210,7 +211,7 @@ pub fn mixture(change: &Change, context: &Context<'_>) -> Option<String> {
             let is_ours = pod.group == change.group && life == Some(record.spec.created_at);
             if is_ours && seen.phase == Phase::Running && is_old(pod.version) {
                 return Some(format!(
-                    "{}: {new} is ordered anew while {pod} runs on {}",
+                    "{}: {new} is a new pod while {pod} runs on {}",
                     change.group, process.owner.node
                 ));
             }

@@ -49,7 +49,7 @@ pub struct Checker {
     accepted: BTreeMap<usize, Fence>,
     sent: BTreeMap<(usize, Fence), Digest>,
     highest_sent: BTreeMap<(usize, Term), Fence>,
-    pub(crate) heard: BTreeMap<usize, VecDeque<Timestamp>>,
+    pub(crate) reports_published: BTreeMap<usize, VecDeque<Timestamp>>,
     placed_ever: BTreeSet<(NodeName, PodId)>,
     foreign: BTreeMap<(usize, String), Container>,
     engines_dirty: bool,
@@ -70,8 +70,8 @@ pub struct Checker {
     /// The highest fence that an agent accepted before it lost its ledger.
     forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
-    pub(crate) turns: OneAtATime,
-    pub(crate) service: Serving,
+    pub(crate) one_at_a_time: OneAtATime,
+    pub(crate) serving: Serving,
     /// The operation that holds the lock of a group, and since when it could release it.
     pub(crate) locks: BTreeMap<GroupName, (OperationRecord, Timestamp)>,
     /// The number of requested restarts that each container has had, by engine and id.
@@ -99,8 +99,8 @@ impl Checker {
         }
     }
 
-    pub fn heard(&mut self, node: usize, now: Timestamp) {
-        let heard = self.heard.entry(node).or_default();
+    pub fn report_published(&mut self, node: usize, now: Timestamp) {
+        let heard = self.reports_published.entry(node).or_default();
         heard.push_back(now);
         while heard.front().is_some_and(|at| now.since(*at) > self.lost_after) {
             heard.pop_front();
@@ -108,7 +108,7 @@ impl Checker {
     }
 
     /// A report reached a scheduler. A node counts as silent by the reports that arrive, not by those it sends.
-    pub fn hears(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
+    pub fn report_arrived(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
         let Some(node) = index_of(node) else { return };
         let before = self.hearings.insert((scheduler, node), now);
         let silence = before.map_or(Duration::ZERO, |before| now.since(before));
@@ -219,17 +219,17 @@ impl Checker {
     }
 
     /// A fault emptied or reverted the ledger: the agent forgot orders, restarts and moves.
-    pub fn forgotten(&mut self, process: &NodeProcess, node: usize) {
+    pub fn ledger_lost(&mut self, process: &NodeProcess, node: usize) {
         let known = self.accepted.insert(node, process.disk.order.fence);
         let highest = self.forgotten.entry(node).or_default();
         *highest = known.unwrap_or_default().max(*highest);
         self.restarted.retain(|(engine, _), _| *engine != process.engine);
         self.excused.extend(process.disk.order.pods.keys().map(PodId::key));
-        self.model.shaken.insert(process.owner.node.clone());
+        self.model.faulty_nodes.insert(process.owner.node.clone());
     }
 
     /// The agent has not yet accepted an order as new as the last one before it lost its ledger.
-    pub(crate) fn has_forgotten(&self, process: &NodeProcess) -> bool {
+    pub(crate) fn ledger_is_old(&self, process: &NodeProcess) -> bool {
         let known = index_of(&process.owner.node).and_then(|node| self.forgotten.get(&node));
         known.is_some_and(|known| process.disk.order.fence < *known)
     }
@@ -263,9 +263,9 @@ impl Checker {
         if std::mem::take(&mut self.engines_dirty) {
             self.look_for_foreigners(truth.engines);
             self.look_for_copies(truth.engines);
-            self.turns.look(truth);
+            self.one_at_a_time.look(truth);
             if self.model.stored.values().any(|stored| stored.record.spec.has_strategy()) {
-                self.service.look(truth, now);
+                self.serving.look(truth, now);
             }
             let twice = running_twice(truth, &self.model.stored);
             self.twice.retain(|key, _| twice.contains(key));
@@ -289,7 +289,7 @@ impl Checker {
             let detail = format!("{group} is still {:?} since {}", held.kind, held.since);
             self.broken(Invariant::LocksAreReleased, detail);
         }
-        if let Some(forgotten) = self.model.needs.forgotten(can_plan, now) {
+        if let Some(forgotten) = self.model.dependencies.forgotten(can_plan, now) {
             self.broken(Invariant::NeedsAreMet, forgotten);
         }
     }

@@ -156,9 +156,9 @@ pub fn has_of(truth: &GroundTruth<'_>, node: &NodeName, transition: &Transition<
     let is_it = |pod: &PodId| pod.key() == transition.instance && Some((pod.version, pod.drift)) != beside;
     let ordered = process.disk.order.pods.keys().find(|pod| is_it(pod));
     let inventory = truth.engines[process.engine].inventory(&process.owner);
-    let stands = inventory.into_iter().find(|seen| is_it(&seen.identity.pod));
+    let found = inventory.into_iter().find(|seen| is_it(&seen.identity.pod));
     let order = ordered.map(|pod| format!("{pod} in its order {}", process.disk.order.fence));
-    order.or_else(|| stands.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
+    order.or_else(|| found.map(|seen| format!("container {} of {}, {:?}", seen.id, seen.identity.pod, seen.phase)))
 }
 
 /// Instances whose duplicate no leader could prevent: their node was lost, or lost its ledger.

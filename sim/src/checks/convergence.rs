@@ -40,7 +40,7 @@ impl World {
             Some(_) => {}
         }
         flaws.extend(self.unsettled_groups());
-        flaws.extend(self.checker.model.claims.forgotten(&self.checker.model.stored));
+        flaws.extend(self.checker.model.stream_ports.forgotten(&self.checker.model.stored));
         let placed = self.placed(&mut flaws);
         flaws.extend(placed.iter().filter_map(|(node, pod)| self.flaw_of(node, pod)));
         flaws.extend(self.dependency_flaws());
@@ -70,7 +70,7 @@ impl World {
     fn placed(&self, flaws: &mut Vec<String>) -> BTreeSet<(NodeName, PodId)> {
         let mut placed: BTreeSet<_> =
             dependencies::pods(&self.store).into_iter().map(|(node, pod, _)| (node, pod)).collect();
-        for (name, wanted) in &self.checker.model.groups {
+        for (name, expected) in &self.checker.model.groups {
             let record = self.store.placement(name);
             let pods = model::pods(name, &record);
             let group = self.store.group(name).unwrap_or_default();
@@ -80,7 +80,7 @@ impl World {
             let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > LARGE;
             let numbered = (1..).zip(&record.slots).filter(|(_, slot)| is_instance(slot));
             let instances: Vec<(u32, &Slot)> = numbered.collect();
-            let count = instances.len() as u64 == wanted.instances.unsigned_abs();
+            let count = instances.len() as u64 == expected.instances.unsigned_abs();
             let is_settled = if group.spec.has_strategy() {
                 let flaw = self.rollout_flaw(name, &group, &instances);
                 flaws.extend(flaw);
@@ -96,7 +96,7 @@ impl World {
             let release = self.store.read::<Release>(&keys::release(name));
             let is_held = group.spec.has_strategy() && release.is_some_and(|release| release.is_open());
             if !(count || is_held) || !is_settled {
-                flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
+                flaws.push(format!("{name} shall have {} instances and has {:?}", expected.instances, record.slots));
             }
             placed.extend(pods);
         }
@@ -115,7 +115,7 @@ impl World {
 
     /// Dependency pods without users, and those that do not run as planned.
     fn dependency_flaws(&self) -> Vec<String> {
-        let idle = self.checker.model.needs.idle(settings(0, None).dependency_grace, self.queue.now());
+        let idle = self.checker.model.dependencies.idle(settings(0, None).dependency_grace, self.queue.now());
         let idle = idle.into_iter().map(|pair| format!("{pair:?} is still there and idle"));
         let pods = dependencies::pods(&self.store).into_iter().filter(|(_, _, spec)| specs::is_sound(spec));
         let flawed = pods.filter_map(|(node, pod, spec)| self.flaw_of_pod(&node, &pod, &spec, RestartPolicy::Always));
@@ -154,7 +154,7 @@ impl World {
                 return None;
             }
             let [container] = own[..] else {
-                return Some(format!("{pod} [{index}] stands {} times on {node}", own.len()));
+                return Some(format!("{pod} [{index}] exists {} times on {node}", own.len()));
             };
             let made = self.engines[process.engine].containers.get(&container.id);
             if made.is_none_or(|made| made.limits_of != digest) {
@@ -169,15 +169,15 @@ impl World {
 
     /// A stateful instance whose container was removed waits for a person.
     fn is_held(&self, node: &NodeName, spec: &PodSpec) -> bool {
-        spec.stateful && self.checker.model.shaken.contains(node)
+        spec.stateful && self.checker.model.faulty_nodes.contains(node)
     }
 
     fn is_left_to_a_person(&self, node: &NodeName, pod: &PodId, group: &GroupRecord) -> bool {
         let spec = spec_of(group, pod.version);
         let Some(process) = index_of(node).map(|node| &self.nodes[node]) else { return false };
         let inventory = self.engines[process.engine].inventory(&process.owner);
-        let stands = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
-        self.is_held(node, spec) && !(0..spec.containers.len()).all(stands)
+        let exists = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
+        self.is_held(node, spec) && !(0..spec.containers.len()).all(exists)
     }
 
     /// The history must contain the last start of every running container.

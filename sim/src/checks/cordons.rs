@@ -56,7 +56,7 @@ impl Cordons {
     }
 
     /// A pod that was placed on a cordoned node. A stateful pod may be recreated on its node, and a pod may be updated in place.
-    pub fn passed_by(&self, change: &Change) -> Option<String> {
+    pub fn placed_on_cordoned(&self, change: &Change) -> Option<String> {
         for (number, slot) in (1..).zip(&change.is.slots).filter(|_| !self.cordoned.is_empty()) {
             let before = change.was.slots.get(number - 1);
             for pod in slot.pods() {

@@ -5,7 +5,7 @@ use contract::record::Slot;
 use crate::checks::commit_changes::{Change, Transition, identity};
 
 /// An instance whose version or drift count went down, if any.
-pub fn decline(change: &Change) -> Option<String> {
+pub fn decreased(change: &Change) -> Option<String> {
     let has_strategy = change.is.record.spec.has_strategy();
     let is_less = |transition: &Transition<'_>| {
         let (was, is) = (transition.was, transition.is);

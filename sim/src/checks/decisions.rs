@@ -15,24 +15,24 @@ use crate::world::GroundTruth;
 use crate::world::scheduler_process::settings;
 
 impl Checker {
-    pub fn decided(&mut self, truth: &GroundTruth<'_>, now: Timestamp) {
+    pub fn check_decisions(&mut self, truth: &GroundTruth<'_>, now: Timestamp) {
         let changes = self.model.take_changes();
         if changes.iter().any(|change| change.is.record.spec.has_strategy()) {
-            self.service.look(truth, now);
+            self.serving.look(truth, now);
         }
         for change in changes {
             for transition in change.transitions().filter(|transition| !transition.is_promoted()) {
                 self.check_move(&change, &transition, now);
                 self.check_arrival(&change, &transition, truth, now);
             }
-            if let Some(wrong) = counters::decline(&change) {
+            if let Some(wrong) = counters::decreased(&change) {
                 self.broken(Invariant::CountsGrow, wrong);
             }
-            if let Some(wrong) = self.model.cordons.passed_by(&change) {
+            if let Some(wrong) = self.model.cordons.placed_on_cordoned(&change) {
                 self.broken(Invariant::CordonsHold, wrong);
             }
-            let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
-            let wrong = self.turns.observe(&change, settings(0, None).health_poll, tampered);
+            let tampered = |node: &NodeName| self.lost.contains(node, now) || self.model.faulty_nodes.contains(node);
+            let wrong = self.one_at_a_time.observe(&change, settings(0, None).health_poll, tampered);
             if let Some(wrong) = wrong.filter(|_| self.model.switches.engine.guarding) {
                 self.broken(Invariant::OneAtATime, wrong);
             }
@@ -41,13 +41,13 @@ impl Checker {
         }
         let stored = &self.model.stored;
         self.locks.retain(|group, _| stored.contains_key(group));
-        self.turns.forget(|key| !stored.contains_key(&key.group));
+        self.one_at_a_time.forget(|key| !stored.contains_key(&key.group));
     }
 
     fn check_rollout(&mut self, change: &Change, truth: &GroundTruth<'_>, now: Timestamp) {
-        let is_excused = |node: &NodeName| self.lost.contains(node, now) || self.model.shaken.contains(node);
+        let is_excused = |node: &NodeName| self.lost.contains(node, now) || self.model.faulty_nodes.contains(node);
         let is_suspect = |node: &NodeName| self.may_be_suspect(node, now);
-        let context = Context { truth, service: &self.service, is_excused: &is_excused, is_suspect: &is_suspect, now };
+        let context = Context { truth, serving: &self.serving, is_excused: &is_excused, is_suspect: &is_suspect, now };
         if let Some(Violation { invariant, detail }) = rollouts::check(change, &context) {
             self.broken(invariant, detail);
         }
@@ -80,9 +80,9 @@ impl Checker {
             || transition.is.filling == Filling::Retired;
         let Some(node) = index_of(from) else { return };
         // Reports of the last 17 s may not have reached the leader yet.
-        let mut ago = self.heard.get(&node).into_iter().flatten().map(|at| now.since(*at));
+        let mut ago = self.reports_published.get(&node).into_iter().flatten().map(|at| now.since(*at));
         let heard = ago.find(|ago| *ago > IN_FLIGHT && *ago + IN_FLIGHT < self.lost_after);
-        let failed = transition.failed() || self.model.shaken.contains(from);
+        let failed = transition.failed() || self.model.faulty_nodes.contains(from);
         // While the store refuses writes, a node may be lost and return, and neither is stored.
         let failed = failed || now.since(self.decided_since) >= self.lost_after;
         if let Some(ago) = heard.filter(|_| !failed && !wanted) {
@@ -103,8 +103,8 @@ impl Checker {
         let is_surge = is_surge || took_over;
         let is_elsewhere = transition.was.filling == Filling::Retired || transition.was.unit != transition.is.unit;
         let is_released = (is_surge || is_elsewhere) && !change.is_stateful(transition);
-        let failed =
-            is_released || transition.was.leaves.is_none() && (transition.failed() || self.model.shaken.contains(left));
+        let failed = is_released
+            || transition.was.leaves.is_none() && (transition.failed() || self.model.faulty_nodes.contains(left));
         if let Some(still) = has_of(truth, left, transition).filter(|_| !failed) {
             let detail =
                 format!("{} is ordered to {:?} and {left} has {still}", transition.instance, transition.is.node);

@@ -34,7 +34,7 @@ pub struct Dependencies {
     /// Since when each dependency pod is unused.
     idle: BTreeMap<Need, Timestamp>,
     /// A command was accepted since the last comparison.
-    asked: bool,
+    changed: bool,
     /// The planned pods, as last stored.
     pub planned: Vec<(NodeName, PodId, PodSpec)>,
 }
@@ -49,7 +49,7 @@ struct ExpectedDependency {
 impl Dependencies {
     /// None if the leader cannot have accepted the command.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
-        self.asked = true;
+        self.changed = true;
         if let Verb::CreateDependency { pod } = verb {
             let name: GroupName = pod.name.parse().ok()?;
             let annotation = if pod.annotation.is_empty() { "{}".to_owned() } else { pod.annotation.clone() };
@@ -75,8 +75,8 @@ impl Dependencies {
         Some(())
     }
 
-    pub fn is_asked(&self) -> bool {
-        self.asked
+    pub fn is_changed(&self) -> bool {
+        self.changed
     }
 
     pub fn are_any(&self) -> bool {
@@ -86,7 +86,7 @@ impl Dependencies {
     pub fn check(&mut self, store: &Store) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
-        self.asked = false;
+        self.changed = false;
         self.expected
             .retain(|name, expected| stored.contains_key(name) || !(expected.delete_when_unused || expected.removing));
         for (name, record) in &stored {

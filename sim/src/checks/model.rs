@@ -33,8 +33,8 @@ pub struct ExpectedGroup {
     pub instances: i64,
     pub policy: RestartPolicy,
     pub versions: Revisions,
-    pub asks: PendingRequests,
-    pub said: RolloutCommands,
+    pub requests: PendingRequests,
+    pub commands: RolloutCommands,
 }
 
 #[derive(Debug, Default)]
@@ -45,15 +45,15 @@ pub struct Model {
     /// The entry of `history` that a command made.
     pub position: BTreeMap<CommandId, (GroupName, usize)>,
     /// Nodes that a fault hit: their instances may move.
-    pub shaken: BTreeSet<NodeName>,
-    pub claims: StreamPorts,
-    pub needs: Dependencies,
+    pub faulty_nodes: BTreeSet<NodeName>,
+    pub stream_ports: StreamPorts,
+    pub dependencies: Dependencies,
     pub switches: Switches,
     pub cordons: Cordons,
     /// Removed groups with their possible last versions: a new group of the same name continues from there.
-    departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
+    removed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
     /// Rollout commands of groups that were removed since the last commit: their pods are stored once more.
-    parting: BTreeMap<GroupName, RolloutCommands>,
+    removed_commands: BTreeMap<GroupName, RolloutCommands>,
     /// The versions of orphaned groups.
     orphans: BTreeMap<GroupName, Revisions>,
     /// Groups that adopted orphaned instances since the last commit.
@@ -105,13 +105,13 @@ impl Model {
         self.switches.check((commit, store), &before, &self.stored)?;
         self.check_cordons(commit, store)?;
         if !before.is_empty() {
-            self.claims.check(&self.stored)?;
+            self.stream_ports.check(&self.stored)?;
         }
-        if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
-            self.needs.check(store)?;
-            self.needs.note(&self.stored, store, now);
-        } else if !before.is_empty() && self.needs.are_any() {
-            self.needs.note(&self.stored, store, now);
+        if commit.writes.iter().any(concerns_dependencies) || self.dependencies.is_changed() {
+            self.dependencies.check(store)?;
+            self.dependencies.note(&self.stored, store, now);
+        } else if !before.is_empty() && self.dependencies.are_any() {
+            self.dependencies.note(&self.stored, store, now);
         }
         self.observe_groups(before, now)
     }
@@ -219,7 +219,7 @@ impl Model {
             }
             Verb::Drift { drift, group } => self.drift(drift, group.as_ref()),
             Verb::CreateDependency { .. } | Verb::UpdateDependency { .. } | Verb::RemoveDependency { .. } => {
-                self.needs.apply(&command.verb).ok_or_else(impossible)?;
+                self.dependencies.apply(&command.verb).ok_or_else(impossible)?;
             }
             Verb::Evacuate { node } => {
                 self.drift(&Drift { from: node.clone(), to: None, force: true, instance: None }, None);
@@ -248,26 +248,27 @@ impl Model {
     fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
         if let Verb::CreateGroup { spec } = verb {
             let name: GroupName = spec.name.parse().ok()?;
-            let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
-            let (mut versions, mut said) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
-            if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
+            let before = self.removed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
+            let (mut versions, mut commands) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
+            if self.removed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
                 self.adopted.insert(name.clone());
                 self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
                 // One commit may open a gate, orphan the group and adopt it.
-                self.parting.get(&name).into_iter().for_each(|orphan| said.inherit(orphan));
+                self.removed_commands.get(&name).into_iter().for_each(|orphan| commands.inherit(orphan));
             }
-            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
-            let before = self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, asks, said });
+            let (instances, policy, requests) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
+            let before =
+                self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, requests, commands });
             return before.is_none().then_some(name);
         }
         if let Verb::RemoveGroup { name, removal } = verb {
-            let wanted = self.groups.remove(name);
-            let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
+            let expected = self.groups.remove(name);
+            let orphan = self.removed.get(name).filter(|(_, how)| *how == Removal::Orphan);
             let orphan = orphan.map(|(versions, _)| versions.clone());
-            let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
-            self.parting.extend(wanted.as_ref().map(|wanted| (name.clone(), wanted.said.clone())));
-            self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
-            self.departed.insert(name.clone(), (last, *removal));
+            let last = expected.as_ref().map(|expected| expected.versions.numbers()).or(orphan)?;
+            self.removed_commands.extend(expected.as_ref().map(|expected| (name.clone(), expected.commands.clone())));
+            self.orphans.extend(expected.map(|expected| (name.clone(), expected.versions)));
+            self.removed.insert(name.clone(), (last, *removal));
             return Some(name.clone());
         }
         let (Verb::Replica { name, .. }
@@ -280,36 +281,36 @@ impl Model {
         else {
             return None;
         };
-        let wanted = self.groups.get_mut(name)?;
-        wanted.said.apply(verb)?;
+        let expected = self.groups.get_mut(name)?;
+        expected.commands.apply(verb)?;
         if clears_errors(verb) {
-            wanted.asks.begin();
+            expected.requests.begin();
         }
         if let Verb::Rollout { action: RolloutAction::Undo { revision, .. }, .. } = verb {
-            wanted.versions.undone(*revision);
+            expected.versions.undone(*revision);
         }
         if let Verb::Replica { num_instances, restart_policy, .. } = verb {
-            wanted.instances = i64::from(*num_instances);
-            wanted.policy = restart_policy.unwrap_or(wanted.policy);
+            expected.instances = i64::from(*num_instances);
+            expected.policy = restart_policy.unwrap_or(expected.policy);
         }
         if let Verb::PatchSpec { pod, .. } = verb {
-            wanted.versions.patched(pod);
+            expected.versions.patched(pod);
         }
         if let Verb::Operate { act, instance, .. } = verb {
             // Instance numbers of a group with a strategy may have gaps; the stored state may already reflect later commands.
-            let with_strategy = self.stored.get(name).filter(|_| wanted.said.has_strategy());
+            let with_strategy = self.stored.get(name).filter(|_| expected.commands.has_strategy());
             let highest = with_strategy.map_or(0, |stored| stored.slots.len());
-            let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
-            wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
+            let instances = usize::try_from(expected.instances).unwrap_or(0).max(highest);
+            expected.requests.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
         }
         Some(name.clone())
     }
 
     fn note_history(&mut self, id: &CommandId, name: GroupName) {
-        if let Some(wanted) = self.groups.get_mut(&name) {
-            wanted.asks.accepted();
+        if let Some(expected) = self.groups.get_mut(&name) {
+            expected.requests.accepted();
         }
-        let now = self.groups.get(&name).map(|wanted| wanted.instances);
+        let now = self.groups.get(&name).map(|expected| expected.instances);
         let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
         history.push(now);
         self.position.insert(id.clone(), (name, history.len() - 1));
@@ -317,25 +318,25 @@ impl Model {
 
     fn drift(&mut self, drift: &Drift, group: Option<&GroupName>) {
         let concerned = self.groups.iter_mut().filter(|(name, _)| group.is_none_or(|group| group == *name));
-        for (_, wanted) in concerned {
-            wanted.asks.drift(drift);
-            wanted.asks.accepted();
+        for (_, expected) in concerned {
+            expected.requests.drift(drift);
+            expected.requests.accepted();
         }
     }
 
     fn compare(&mut self) -> Result<(), Violation> {
         for (name, StoredGroup { record, .. }) in &self.stored {
             match self.groups.get_mut(name) {
-                None if is_departing(record) => {}
-                Some(wanted) if !is_departing(record) => settle(name, wanted, record)?,
+                None if is_leaving(record) => {}
+                Some(expected) if !is_leaving(record) => settle(name, expected, record)?,
                 None | Some(_) => {
-                    let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(name));
+                    let detail = format!("{name} is stored as {record:?}, expected is {:?}", self.groups.get(name));
                     return Err(broken(Invariant::CommandsHoldOnce, detail));
                 }
             }
         }
         if let Some(name) = self.groups.keys().find(|name| !self.stored.contains_key(*name)) {
-            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")));
+            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is expected and not stored")));
         }
         Ok(())
     }
@@ -351,19 +352,19 @@ impl Model {
             let same_life = |was: &StoredGroup| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
             let was = was.filter(same_life).unwrap_or_default();
             let mut drifts = Vec::new();
-            if let Some(wanted) = self.groups.get_mut(&group) {
-                drifts = wanted.asks.take_recent();
+            if let Some(expected) = self.groups.get_mut(&group) {
+                drifts = expected.requests.take_recent();
                 if is_adopted && was.record.removal != Removal::Orphan {
-                    wanted.asks.adopt(&is);
+                    expected.requests.adopt(&is);
                 } else {
-                    let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
+                    let checked = expected.requests.check(&was, &is, settings(0, None).operation_limit, now);
                     checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
                 }
             }
-            let said = self.groups.get_mut(&group).map(|wanted| {
-                let said = wanted.said.clone();
-                wanted.said.commit_checked();
-                said
+            let commands = self.groups.get_mut(&group).map(|expected| {
+                let commands = expected.commands.clone();
+                expected.commands.commit_checked();
+                commands
             });
             let begun: BTreeSet<Timestamp> =
                 is.pods().filter_map(|(_, pod)| Some(pod.draining.as_ref()?.since)).collect();
@@ -373,10 +374,10 @@ impl Model {
             for since in begun {
                 stored.entry(since).or_insert(now);
             }
-            let commands = said.or_else(|| self.parting.remove(&group)).unwrap_or_default();
+            let commands = commands.or_else(|| self.removed_commands.remove(&group)).unwrap_or_default();
             self.changes.push(Change { group, was, is, drifts, commands, drains_stored });
         }
-        self.parting.clear();
+        self.removed_commands.clear();
         Ok(())
     }
 
@@ -390,7 +391,7 @@ impl Model {
             let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
             slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
         };
-        let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
+        let pairs = self.dependencies.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
         self.stored.iter().flat_map(settled).chain(pairs).collect()
     }
 }
@@ -406,20 +407,20 @@ fn is_removing(record: &GroupRecord) -> bool {
 }
 
 /// Being removed, or orphaned.
-pub fn is_departing(record: &GroupRecord) -> bool {
+pub fn is_leaving(record: &GroupRecord) -> bool {
     is_removing(record) || record.removal == Removal::Orphan
 }
 
-fn settle(name: &GroupName, wanted: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
+fn settle(name: &GroupName, expected: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
     let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
-    if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
-        return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));
+    if record.spec.num_instances != expected.instances || record.spec.restart_policy != expected.policy {
+        return Err(hold_once(format!("{name} is stored as {record:?}, expected is {expected:?}")));
     }
-    if let Some(difference) = wanted.said.differs(record) {
+    if let Some(difference) = expected.commands.differs(record) {
         return Err(hold_once(format!("{name} is {difference}")));
     }
-    let alone = wanted.asks.is_one_command();
-    wanted.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
+    let alone = expected.requests.is_one_command();
+    expected.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
 }
 
 fn group_of(write: &Write) -> Option<GroupName> {
@@ -438,7 +439,7 @@ fn node_of(write: &Write) -> Option<NodeName> {
     }
 }
 
-fn concerns_needs(write: &Write) -> bool {
+fn concerns_dependencies(write: &Write) -> bool {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
     matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(..))
 }

@@ -74,8 +74,8 @@ impl RolloutCommands {
     }
 
     pub fn differs(&self, record: &GroupRecord) -> Option<String> {
-        let (wanted, stored) = (rollout_fields(&self.spec), rollout_fields(&record.spec));
-        (wanted != stored).then(|| format!("stored to be changed by {stored:?}, wanted is {wanted:?}"))
+        let (expected, stored) = (rollout_fields(&self.spec), rollout_fields(&record.spec));
+        (expected != stored).then(|| format!("stored with {stored:?}, expected is {expected:?}"))
     }
 
     pub fn commit_checked(&mut self) {

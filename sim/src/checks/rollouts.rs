@@ -16,23 +16,23 @@ use crate::workload::rollout_specs::unit_of;
 
 pub fn check(change: &Change, context: &Context<'_>) -> Option<Violation> {
     let found = [
-        (Invariant::TwoPodsAtMost, confusion(change)),
-        (Invariant::UnitsAreKept, stranger(change)),
-        (Invariant::GatesAreSaid, unsaid(change)),
-        (Invariant::RevisionsTellTheTruth, untruth(change)),
-        (Invariant::RollbackSpares, unspared(change)),
-        (Invariant::FrozenIsFrozen, thawed(change)),
-        (Invariant::GroupsAreStarted, early(change)),
-        (Invariant::DrainedBeforeTouched, undrained(change, context)),
-        (Invariant::OldGoesFirst, budgets::mixture(change, context)),
-        (Invariant::TotalIsKept, budgets::excess(change, context)),
-        (Invariant::MinimumServes, budgets::shortage(change, context)),
+        (Invariant::TwoPodsAtMost, duplicate_pod_name(change)),
+        (Invariant::UnitsAreKept, outside_unit(change)),
+        (Invariant::GatesAreSaid, uncommanded(change)),
+        (Invariant::RevisionsTellTheTruth, wrong_revisions(change)),
+        (Invariant::RollbackSpares, needless_rollback(change)),
+        (Invariant::FrozenIsFrozen, changed_while_frozen(change)),
+        (Invariant::GroupsAreStarted, early_batch(change)),
+        (Invariant::DrainedBeforeTouched, not_drained(change, context)),
+        (Invariant::OldGoesFirst, budgets::old_beside_new(change, context)),
+        (Invariant::TotalIsKept, budgets::too_many_pods(change, context)),
+        (Invariant::MinimumServes, budgets::too_few_available(change, context)),
     ];
     found.into_iter().find_map(|(invariant, detail)| Some(Violation { invariant, detail: detail? }))
 }
 
 /// Pods of one instance with the same name.
-fn confusion(change: &Change) -> Option<String> {
+fn duplicate_pod_name(change: &Change) -> Option<String> {
     let name = |slot: &Slot| (slot.named_version(), slot.drift);
     let is_wrong = |slot: &Slot| {
         slot.next.as_deref().is_some_and(|next| {
@@ -45,7 +45,7 @@ fn confusion(change: &Change) -> Option<String> {
 }
 
 /// A pod outside its unit.
-fn stranger(change: &Change) -> Option<String> {
+fn outside_unit(change: &Change) -> Option<String> {
     let is_outside = |pod: &Slot| {
         let unit = pod.node.as_ref().and_then(index_of).map(unit_of);
         !pod.unit.is_empty() && unit.is_some_and(|unit| unit != pod.unit)
@@ -55,15 +55,15 @@ fn stranger(change: &Change) -> Option<String> {
 }
 
 /// A gate opened, or a drain was answered, without a command.
-fn unsaid(change: &Change) -> Option<String> {
+fn uncommanded(change: &Change) -> Option<String> {
     for (instance, pod) in change.is.pods() {
         let before = change.was.pods().find(|(number, was)| *number == instance && identity(was) == identity(pod));
         let is_new = |gate: &str| !before.is_some_and(|(_, was)| was.gates.contains_key(gate));
         // A new gate is open, without a time, for pods that were decided before it; both may be in one commit.
         let is_passed =
             |gate: &str| change.is_added(gate) && pod.gates.get(gate).is_some_and(|since| !since.happened());
-        let is_said = |gate: &str| change.commands.is_opened(instance, gate) || is_passed(gate);
-        if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_said(gate)) {
+        let is_commanded = |gate: &str| change.commands.is_opened(instance, gate) || is_passed(gate);
+        if let Some(gate) = pod.gates.keys().find(|gate| is_new(gate) && !is_commanded(gate)) {
             return Some(format!("{} instance {instance}: no command opened {gate}", change.group));
         }
         let is_answered = |pod: &Slot| pod.draining.as_ref().is_some_and(|draining| draining.is_answered);
@@ -76,7 +76,7 @@ fn unsaid(change: &Change) -> Option<String> {
 }
 
 /// Stored revisions that contradict the group.
-fn untruth(change: &Change) -> Option<String> {
+fn wrong_revisions(change: &Change) -> Option<String> {
     let (was, is) = (&change.was.revisions.revisions, &change.is.revisions.revisions);
     let record = &change.is.record;
     let last = is.last()?;
@@ -105,7 +105,7 @@ fn untruth(change: &Change) -> Option<String> {
 }
 
 /// A rollback changed an instance that already ran its target.
-fn unspared(change: &Change) -> Option<String> {
+fn needless_rollback(change: &Change) -> Option<String> {
     let record = &change.is.record;
     if change.was.record.spec.version != record.spec.version {
         // The commit may contain decisions of the previous version.
@@ -122,7 +122,7 @@ fn unspared(change: &Change) -> Option<String> {
 }
 
 /// An instance changed although the rollout is frozen.
-fn thawed(change: &Change) -> Option<String> {
+fn changed_while_frozen(change: &Change) -> Option<String> {
     if !change.commands.is_frozen_throughout() || !is_released(change) {
         return None;
     }
@@ -142,7 +142,7 @@ fn thawed(change: &Change) -> Option<String> {
 }
 
 /// More instances have the target revision than the started batches allow.
-fn early(change: &Change) -> Option<String> {
+fn early_batch(change: &Change) -> Option<String> {
     let by_groups = |spec: &PodGroupSpec| matches!(spec.strategy_type(), StrategyType::Batch | StrategyType::Beta);
     let release = change.is.release.as_ref()?;
     let record = &change.is.record;
@@ -175,7 +175,7 @@ fn early(change: &Change) -> Option<String> {
 }
 
 /// An available pod was removed without a drain.
-fn undrained(change: &Change, context: &Context<'_>) -> Option<String> {
+fn not_drained(change: &Change, context: &Context<'_>) -> Option<String> {
     let specs = || change.commands.recent_specs().iter().chain([&change.was.record.spec, &change.is.record.spec]);
     if !is_released(change) || !all_are(change, |spec| spec.drain.is_some()) {
         return None;
@@ -192,7 +192,7 @@ fn undrained(change: &Change, context: &Context<'_>) -> Option<String> {
         let (instance, was) = (transition.instance.instance, transition.was);
         let Some(pod) = placed(change, instance, was).filter(|(node, _)| !(context.is_excused)(node)) else { continue };
         let is_kept = transition.is.pods().any(|now| placed(change, instance, now).as_ref() == Some(&pod));
-        let served = was.target == TargetState::Run && context.service.is_up(&pod, context.now);
+        let served = was.target == TargetState::Run && context.serving.is_up(&pod, context.now);
         let is_answered = change.commands.is_drained_since_commit(instance)
             || was.draining.as_ref().is_some_and(|draining| draining.is_answered);
         let is_due = match &was.draining {

@@ -112,7 +112,7 @@ impl Switches {
         let callbacks: CallbacksRecord = store.read(keys::CALLBACKS).unwrap_or_default();
         let same = engine == self.engine && constraints.constraints == self.constraints;
         if !same || callbacks.urls != self.callbacks {
-            let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, wanted {self:?}");
+            let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, expected {self:?}");
             return broken(Invariant::CommandsHoldOnce, detail);
         }
         for write in &commit.writes {

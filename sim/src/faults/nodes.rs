@@ -19,7 +19,7 @@ impl World {
         self.kill_agent(node);
         let process = &mut self.nodes[node];
         process.disk = if old { process.backup.clone() } else { Ledger::default() };
-        self.checker.forgotten(&self.nodes[node], node);
+        self.checker.ledger_lost(&self.nodes[node], node);
         self.queue.after(down, Event::Fault(Fault::StartAgent(node)));
     }
 
@@ -58,7 +58,7 @@ impl World {
                 self.engines[engine].end(&id, 137, now);
             }
         }
-        self.shake(engine);
+        self.excuse_moves(engine);
         self.probe_engine(engine);
         self.queue.after(span, Event::Fault(Fault::EngineUp(engine)));
     }
@@ -66,7 +66,7 @@ impl World {
     pub fn engine_hang(&mut self, engine: usize, span: Duration) {
         let until = self.queue.now() + span;
         self.engines[engine].hung_until = self.engines[engine].hung_until.max(Some(until));
-        self.shake(engine);
+        self.excuse_moves(engine);
         self.probe_engine(engine);
         self.queue.at(until, Event::Fault(Fault::EngineUp(engine)));
     }
@@ -101,7 +101,7 @@ impl World {
         for engine in 0..self.engines.len() {
             self.engines[engine].refuses = refuses;
             self.engines[engine].loses = loses;
-            self.shake(engine);
+            self.excuse_moves(engine);
         }
     }
 }

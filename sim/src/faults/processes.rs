@@ -61,7 +61,7 @@ impl World {
             Fault::EngineUp(engine) => self.engine_up(engine),
             Fault::RegistryAway(is_away) => {
                 self.engines.iter_mut().for_each(|engine| engine.registry_away = is_away);
-                (0..self.engines.len()).for_each(|engine| self.shake(engine));
+                (0..self.engines.len()).for_each(|engine| self.excuse_moves(engine));
             }
             Fault::EngineTrouble { refuses, loses } => self.engine_trouble(refuses, loses),
             Fault::RecreateStream => {
@@ -186,7 +186,7 @@ impl World {
         if let Some((engine, id)) = self.container(draw, false) {
             self.trace.line(now, &format!("e{engine}"), &format!("{id} vanishes"));
             self.engines[engine].containers.remove(&id);
-            self.shake(engine);
+            self.excuse_moves(engine);
             self.look(engine, &id);
         }
     }
@@ -207,8 +207,8 @@ impl World {
     }
 
     /// Excuses moves away from the nodes of this engine from now on.
-    pub fn shake(&mut self, engine: usize) {
+    pub fn excuse_moves(&mut self, engine: usize) {
         let nodes = self.nodes.iter().filter(|process| process.engine == engine).map(|m| m.owner.node.clone());
-        self.checker.model.shaken.extend(nodes);
+        self.checker.model.faulty_nodes.extend(nodes);
     }
 }

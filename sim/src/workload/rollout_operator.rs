@@ -13,7 +13,7 @@ use contract::time::Timestamp;
 use planner::rollout::controller::Release;
 use planner::rollout::release::Phase;
 
-use crate::checks::model::is_departing;
+use crate::checks::model::is_leaving;
 use crate::workload::ScheduledCommand;
 use crate::workload::specs;
 use crate::world::World;
@@ -51,7 +51,7 @@ impl World {
 }
 
 fn has_rollouts(record: &GroupRecord) -> bool {
-    record.spec.has_strategy() && !is_departing(record)
+    record.spec.has_strategy() && !is_leaving(record)
 }
 
 /// The commands that the stored state of a group waits for.

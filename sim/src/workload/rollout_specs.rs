@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_group_of_a_release_is_one_the_api_would_take() {
+    fn the_api_would_accept_every_spec_with_a_strategy() {
         let name: GroupName = "roll0.web.web".parse().expect("a name");
         for seed in 0..500 {
             let mut random = Random::new(seed);

@@ -141,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_group_and_pod_asked_for_is_one_the_api_would_take() {
+    fn the_api_would_accept_every_spec() {
         for seed in 0..20 {
             for scheduled in Workload::new(&Scenario::new(seed)).commands {
                 match scheduled.command.map(|command| command.verb) {

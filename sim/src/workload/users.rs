@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 #[derive(Debug, Default)]
 pub struct Users {
     floor: BTreeMap<GroupName, usize>,
-    asked: BTreeMap<u64, PendingQuery>,
+    pending: BTreeMap<u64, PendingQuery>,
     count: u64,
 }
 
@@ -94,7 +94,7 @@ impl World {
         let number = self.users.count;
         let floor = self.users.floor.get(&group).copied().unwrap_or(0);
         let query = Query::Group { name: group.clone(), refresh: false };
-        self.users.asked.insert(number, PendingQuery { group, floor, at: now });
+        self.users.pending.insert(number, PendingQuery { group, floor, at: now });
         let leaders: Vec<usize> =
             (0..self.schedulers.len()).filter(|scheduler| self.believes_to_lead(*scheduler)).collect();
         let standby = self.random.index(self.schedulers.len());
@@ -106,17 +106,17 @@ impl World {
     pub fn answer_arrives(&mut self, number: u64, reply: &Reply) {
         let now = self.queue.now();
         // Every scheduler that believes to lead answers, and each answer may come first: all must be right.
-        let Some(asked) = self.users.asked.get(&number) else { return };
+        let Some(query) = self.users.pending.get(&number) else { return };
         let Answer::Group(view) = &reply.answer else { return };
-        if reply.stale || now.since(asked.at) > PATIENCE {
+        if reply.stale || now.since(query.at) > PATIENCE {
             return;
         }
         let shown = view.as_ref().map(|view| view.spec.num_instances);
         let before_any = vec![None];
-        let history = self.checker.model.history.get(&asked.group).unwrap_or(&before_any);
-        if !history[asked.floor..].contains(&shown) {
+        let history = self.checker.model.history.get(&query.group).unwrap_or(&before_any);
+        if !history[query.floor..].contains(&shown) {
             let detail =
-                format!("{} was shown as {shown:?}; known to be accepted: {:?}", asked.group, &history[asked.floor..]);
+                format!("{} was shown as {shown:?}; known to be accepted: {:?}", query.group, &history[query.floor..]);
             self.checker.broken(Invariant::ReadYourWrites, detail);
         }
     }

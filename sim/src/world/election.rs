@@ -174,7 +174,7 @@ impl World {
         let result = match arrived {
             Arrived::Stored => {
                 self.checker.stored(commit, led, &self.store, now);
-                self.checker.decided(&GroundTruth { engines: &self.engines, nodes: &self.nodes }, now);
+                self.checker.check_decisions(&GroundTruth { engines: &self.engines, nodes: &self.nodes }, now);
                 self.mirror(commit);
                 CommitResult::Stored
             }

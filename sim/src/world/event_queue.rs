@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_come_by_time_then_by_the_order_they_were_asked_for() {
+    fn events_of_the_same_time_keep_their_sequence() {
         let mut queue = Queue::default();
         for (after, name) in [(5, 'c'), (1, 'a'), (5, 'd'), (1, 'b')] {
             queue.after(Duration::from_millis(after), name);

@@ -235,7 +235,7 @@ impl World {
             return;
         }
         let now = self.queue.now();
-        self.checker.heard(node, now);
+        self.checker.report_published(node, now);
         for scheduler in 0..self.schedulers.len() {
             self.deliver(|| Arrival::Report { scheduler, message: Box::new(message.clone()) });
         }
@@ -297,7 +297,7 @@ impl World {
             self.checker.broken(Invariant::OneStepAtATime, detail);
         }
         let process = &self.nodes[node];
-        self.checker.working(process, &step, &self.engines[process.engine], &self.store);
+        self.checker.action_requested(process, &step, &self.engines[process.engine], &self.store);
         let life = process.life;
         let delay = match &step {
             Step::Create { .. } => self.random.span(30, 1_500),
@@ -336,7 +336,7 @@ impl World {
         self.checker.engines_changed();
         if let Some(touched) = &done.touched {
             self.checker.touched(engine_index, touched, &line);
-            self.checker.worked(&self.nodes[node], &step, touched);
+            self.checker.action_done(&self.nodes[node], &step, touched);
             self.schedule_behaviour(engine_index, touched);
             if self.nodes[node].life != life {
                 // The agent that requested the action is dead, but the engine publishes an event.

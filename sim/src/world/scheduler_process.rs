@@ -202,7 +202,7 @@ impl World {
         let line = describe::scheduler_input(&input);
         self.trace.line(now, &format!("s{scheduler}"), &format!("<- {line}"));
         if let Input::Report(message) = &input {
-            self.checker.hears(scheduler, &message.stamp().node, now);
+            self.checker.report_arrived(scheduler, &message.stamp().node, now);
         }
         let effects = core.on(input, shifted(now, skew));
         let wake = core.wake_at().map(|at| shifted(at, -skew));
