@@ -1,4 +1,4 @@
-//! One short line for every input and effect: what the trace shows and what two runs of a seed are compared by.
+//! One line for every input and effect, for the trace.
 
 use agent::core::io as agent_io;
 use contract::command::{Command, Verb};
@@ -14,7 +14,6 @@ use scheduler::core::io as scheduler_io;
 
 use crate::workload::rollouts::rollout_fields;
 
-/// What a scheduler was told.
 pub fn scheduler_input(input: &scheduler_io::Input) -> String {
     use scheduler_io::{Input, Mirror};
     match input {
@@ -39,7 +38,6 @@ pub fn scheduler_input(input: &scheduler_io::Input) -> String {
     }
 }
 
-/// What a scheduler does.
 pub fn scheduler_effect(effect: &scheduler_io::Effect) -> String {
     use scheduler_io::Effect;
     match effect {
@@ -59,7 +57,6 @@ pub fn scheduler_effect(effect: &scheduler_io::Effect) -> String {
     }
 }
 
-/// What an agent was told.
 pub fn agent_input(input: &agent_io::Input) -> String {
     use agent_io::Input;
     match input {
@@ -81,7 +78,6 @@ pub fn agent_input(input: &agent_io::Input) -> String {
     }
 }
 
-/// What an agent does.
 pub fn agent_effect(effect: &agent_io::Effect) -> String {
     use agent_io::Effect;
     match effect {
@@ -96,7 +92,6 @@ pub fn agent_effect(effect: &agent_io::Effect) -> String {
     }
 }
 
-/// A step.
 pub fn step(step: &agent_io::Action) -> String {
     use agent_io::Action as Step;
     match step {
@@ -110,7 +105,6 @@ pub fn step(step: &agent_io::Action) -> String {
     }
 }
 
-/// How a step went.
 pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::ActionFailure>) -> String {
     match result {
         Ok(Some(seen)) => format!("-> {} {:?}", seen.id, seen.phase),
@@ -119,7 +113,6 @@ pub fn step_result(result: &Result<Option<agent_io::ContainerSeen>, agent_io::Ac
     }
 }
 
-/// A command.
 pub fn command(command: &Command) -> String {
     let what = match &command.verb {
         Verb::CreateGroup { spec } => {
@@ -175,7 +168,6 @@ fn write(write: &scheduler_io::Write) -> String {
     }
 }
 
-/// Each instance by its version and node, and what is special about it.
 fn placement(value: &[u8]) -> String {
     let slots = serde_json::from_slice::<InstancesPage>(value).unwrap_or_default().slots();
     let pod = |slot: &Slot| {

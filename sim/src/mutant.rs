@@ -1,9 +1,8 @@
-//! Guards that can be switched off, each to prove that the invariants would notice.
+//! Mutants: each switches one guard off, to prove that an invariant notices.
 
 use agent::core::io as agent_io;
 use scheduler::core::io as scheduler_io;
 
-/// One guard switched off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Mutant {
     /// Agents obey orders of deposed leaders.
@@ -16,51 +15,51 @@ pub enum Mutant {
     AnyBase,
     /// Agents list their containers once, and trust their memory after the engine was away.
     ListsOnce,
-    /// Agents ask for a step while another of the same instance is under way: a container is started twice.
+    /// Agents start an action while another one of the same instance is in flight.
     WorksTwice,
-    /// What is reported of one pod of an instance is taken for true of each.
+    /// The leader takes the report of one pod of an instance for all of its pods.
     CountsByName,
     /// The leader acts before its decision is stored.
     EffectsBeforeCommit,
     /// A command seen twice takes effect twice.
     NoDeduplication,
-    /// A fresh leader calls silent nodes lost at once.
+    /// A new leader considers silent nodes lost immediately.
     NoFailoverGrace,
-    /// A stopped engine plans, and a read-only one takes changes.
+    /// The leader schedules while scheduling is off, and accepts changes while the cluster is read-only.
     NoBrakes,
-    /// A group takes its stream ports, whoever has them.
+    /// A group takes stream ports that another group owns.
     NoPortClaims,
-    /// An instance starts elsewhere before the node it leaves has let go of it.
+    /// An instance starts on another node before its former node has removed it.
     NoLettingGo,
-    /// An upgraded instance runs, whatever was wanted of it.
+    /// An upgrade starts stopped instances.
     ForgetsStops,
-    /// A drift takes the lock from whoever has it.
+    /// A move takes the lock of another operation.
     NoLock,
-    /// A patch gets the version its client sent.
+    /// A patch gets the version that its client sent.
     ClientsVersion,
-    /// A rollback takes the number of the version it goes back to.
+    /// A rollback takes the number of the version it returns to.
     VersionGoesBack,
-    /// A new leader's orders hold no dependency pods.
+    /// The orders of a new leader contain no dependency pods.
     ForgetsPairs,
     /// Instances that do not run need no dependency pods.
     NeedsOfRunning,
     /// An agent does not keep on disk that a restart was done.
     ForgetsRestarts,
-    /// A release goes on without being confirmed.
+    /// A rollout continues without a confirmation.
     ConfirmsItself,
-    /// How far a release is is not stored with the instances it changed.
+    /// The state of a rollout is not stored with the instances it changed.
     ForgetsReleases,
-    /// A release surges by two more than it may.
+    /// A rollout exceeds maxSurge by two.
     SurgesMore,
-    /// A release takes two more out of service than it may.
+    /// A rollout exceeds maxUnavailable by two.
     TakesMore,
-    /// A pod is touched without being taken out of service.
+    /// A rollout changes pods without draining them.
     SkipsDrains,
-    /// A way back renews every instance, those that run what it goes back to too.
+    /// A rollback also updates instances that already run its target.
     SparesNobody,
-    /// Nodes are not told to spare orphans.
+    /// Orders do not spare the containers of orphaned groups.
     SweepsOrphans,
-    /// A new leader does not know which nodes are cordoned.
+    /// A new leader ignores cordons.
     ForgetsCordons,
     /// etcd stores commits without looking at the term.
     NoGuard,
@@ -69,7 +68,6 @@ pub enum Mutant {
 }
 
 impl Mutant {
-    /// All of them.
     pub const ALL: [Self; 30] = [
         Self::NoFence,
         Self::NoLedger,
@@ -103,7 +101,6 @@ impl Mutant {
         Self::NoOrder,
     ];
 
-    /// What this means for agents.
     pub fn of_agent(self) -> Option<agent_io::Mutant> {
         match self {
             Self::NoFence => Some(agent_io::Mutant::NoFence),
@@ -139,7 +136,6 @@ impl Mutant {
         }
     }
 
-    /// What this means for schedulers.
     pub fn of_scheduler(self) -> Option<scheduler_io::Mutant> {
         match self {
             Self::CountsByName => Some(scheduler_io::Mutant::CountsByName),

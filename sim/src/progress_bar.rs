@@ -1,14 +1,12 @@
-//! How far a run of many seeds is: a bar where somebody watches, a line now and then where nobody does.
+//! The progress of many seeds: a bar on a terminal, otherwise a line per hundred seeds.
 
 use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A line for so many seeds where there is no terminal.
 const LINE_EVERY: u64 = 100;
 
-/// Seeds that are done, of so many.
 #[derive(Debug)]
 pub struct Progress {
     bar: ProgressBar,
@@ -16,7 +14,6 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is done yet.
     pub fn new(seeds: u64) -> Self {
         let is_watched = std::io::stderr().is_terminal();
         if !is_watched {
@@ -31,7 +28,6 @@ impl Progress {
         Self { bar, is_watched }
     }
 
-    /// One more is done; so many broke an invariant.
     pub fn step(&self, failed: u64) {
         self.bar.inc(1);
         let done = self.bar.position();
@@ -43,12 +39,10 @@ impl Progress {
         }
     }
 
-    /// Prints something without the bar in its way.
     pub fn suspend(&self, print: impl FnOnce()) {
         self.bar.suspend(print);
     }
 
-    /// All are done.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,7 +1,7 @@
-//! The one source of chance in a simulated history: SplitMix64, small enough to never change under us.
+//! The random numbers of a history: SplitMix64, small enough to never change.
 //!
-//! A history is a function of its seed. Parts that shall not disturb each other take their own stream with
-//! [`Random::fork`].
+//! A history is a function of its seed. [`Random::fork`] gives each part its own sequence, so that changes of one part do not
+//! change the others.
 
 use std::time::Duration;
 
@@ -10,17 +10,14 @@ use std::time::Duration;
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed ^ 0x6a09_e667_f3bc_c909)
     }
-    /// A stream of its own for one part of the history.
     pub fn fork(&self, part: u64) -> Self {
         let mut fork = Self(self.0 ^ part.wrapping_mul(0xd134_2543_de82_ef95));
         fork.number();
         fork
     }
-    /// The next number.
     pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -32,11 +29,9 @@ impl Random {
     pub fn below(&mut self, limit: u64) -> u64 {
         if limit == 0 { 0 } else { self.number() % limit }
     }
-    /// A number in `low..=high`.
     pub fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high.saturating_sub(low) + 1)
     }
-    /// An index below `length`.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
@@ -48,7 +43,6 @@ impl Random {
     pub fn span(&mut self, low: u64, high: u64) -> Duration {
         Duration::from_millis(self.between(low, high))
     }
-    /// One of `items`.
     pub fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(self.index(items.len()))
     }

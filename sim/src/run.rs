@@ -1,4 +1,4 @@
-//! Runs a seed: the whole history twice, and compares.
+//! Runs a seed twice and compares.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -7,20 +7,16 @@ use crate::mutant::Mutant;
 use crate::scenario::Scenario;
 use crate::world::World;
 
-/// How a history went.
 #[derive(Debug)]
 pub struct History {
-    /// The first breach.
     pub violation: Option<Violation>,
-    /// Sum over the trace.
+    /// Checksum of the trace.
     pub sum: u64,
-    /// Lines of the trace.
     pub count: u64,
-    /// The lines kept: all, or the last ones.
+    /// The whole trace, or its last lines.
     pub lines: Vec<String>,
 }
 
-/// Runs one history.
 pub fn once(seed: u64, mutant: Option<Mutant>, whole_trace: bool) -> History {
     let scenario = Scenario::new(seed);
     let mut world = None;
@@ -44,7 +40,7 @@ pub fn once(seed: u64, mutant: Option<Mutant>, whole_trace: bool) -> History {
     }
 }
 
-/// Runs one history twice: the second must be the first.
+/// Runs one history twice; both must be identical.
 pub fn run(seed: u64, mutant: Option<Mutant>, whole_trace: bool) -> History {
     let (first, second) = (once(seed, mutant, whole_trace), once(seed, mutant, false));
     if first.violation.is_none() && (first.sum, first.count) != (second.sum, second.count) {

@@ -1,8 +1,7 @@
-//! The scenario a seed stands for: how large the world is, what goes wrong in it, and when.
+//! The scenario of a seed: the size of the world, its faults and their times.
 //!
-//! Two phases. In the first things go wrong and nothing bad may handle; every fault ends before `calm_at`. From there to the
-//! end nothing goes wrong, and the cluster must come to rest as its users asked. Seeds differ in size, in the kinds of fault
-//! they prefer and in how dense these are.
+//! A history has two phases. Until `calm_at` faults occur, and no invariant may break. From `calm_at` to the end there are no
+//! faults, and the cluster must converge to what its users requested. Seeds differ in size, kinds and density of faults.
 
 use std::time::Duration;
 
@@ -13,47 +12,39 @@ use crate::random::Random;
 use crate::world::bus::BusConditions;
 use crate::world::event_queue::BEGINNING;
 
-/// Nothing goes wrong for so long at the end: longer than lost_after, the operation limit and the longest back-off.
+/// Length of the phase without faults: longer than lost_after, the operation limit and the longest back-off.
 const CALM: Duration = Duration::from_secs(480);
-/// Things go wrong for so long, in milliseconds.
+/// Shortest and longest phase with faults, in milliseconds.
 const TROUBLE: (u64, u64) = (120_000, 240_000);
-/// Faults begin when the first groups are being deployed.
+/// The first fault, in milliseconds: the first groups are then being deployed.
 const FIRST_FAULT: u64 = 6_000;
-/// What a process offers to pods when it is not short of it, in MiB.
+/// Memory of a node for pods, in MiB, unless a fault reduces it.
 pub const MEMORY: u64 = 64 << 10;
 
-/// How long a fault may last.
 #[derive(Debug, Clone, Copy)]
 struct Spans {
     short: Duration,
     long: Duration,
 }
 
-/// Everything a seed decides before the history begins.
 #[derive(Debug, Clone)]
 pub struct Scenario {
-    /// The seed.
     pub seed: u64,
-    /// Schedulers.
     pub schedulers: usize,
-    /// Nodes.
     pub nodes: usize,
-    /// Engines; fewer than nodes when some share one.
+    /// Fewer than nodes if some nodes share an engine.
     pub engines: usize,
-    /// Clocks of agents are wrong by at most so many milliseconds.
+    /// Largest clock error of agents, in milliseconds.
     pub skew: u64,
-    /// Clocks of schedulers are wrong by at most so many.
+    /// Largest clock error of schedulers, in milliseconds.
     pub scheduler_skew: u64,
-    /// What goes wrong.
     pub faults: Vec<(Timestamp, Fault)>,
-    /// From here on nothing goes wrong.
+    /// No fault after this time.
     pub calm_at: Timestamp,
-    /// The end.
     pub end: Timestamp,
 }
 
 impl Scenario {
-    /// The scenario of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed).fork(1);
         let nodes = random.index(3) + 3;
@@ -99,11 +90,11 @@ impl Scenario {
     fn add_bus_conditions(&mut self, at: Timestamp, span: Duration, random: &mut Random) {
         let conditions = BusConditions {
             loss: random.between(0, 40),
-            doubled: random.between(0, 40),
+            duplicated: random.between(0, 40),
             slowest: *random.pick(&[20, 400, 4_000]).unwrap_or(&20),
         };
         self.faults.push((at, Fault::BusConditions(conditions)));
-        self.faults.push((at + span, Fault::BusConditions(BusConditions::CALM)));
+        self.faults.push((at + span, Fault::BusConditions(BusConditions::HEALTHY)));
     }
 
     fn add_scheduler_fault(&mut self, at: Timestamp, Spans { short, long }: Spans, random: &mut Random) {
@@ -193,7 +184,7 @@ impl Scenario {
         self.faults.push((at, fault));
     }
 
-    /// Whatever overlapping faults left behind ends here.
+    /// Ends every fault that may still last.
     fn calm_down(&mut self, at: Timestamp) {
         let all = (0..self.nodes).flat_map(|node| {
             let memory = Fault::Memory { node, mebibytes: MEMORY };
@@ -204,7 +195,7 @@ impl Scenario {
         });
         let engines = (0..self.engines).map(Fault::EngineUp);
         let rest = [
-            Fault::BusConditions(BusConditions::CALM),
+            Fault::BusConditions(BusConditions::HEALTHY),
             Fault::StoreTrouble { unknown: 0, slowest: 20 },
             Fault::StoreFull(false),
             Fault::QuorumBack,
@@ -221,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_is_one_plan_and_every_fault_is_over_when_calm_begins() {
+    fn a_seed_is_one_scenario_and_every_fault_ends_before_the_calm_phase() {
         for seed in 0..50 {
             let scenario = Scenario::new(seed);
             assert_eq!(scenario.faults, Scenario::new(seed).faults);
@@ -231,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_seeds_know_every_kind_of_fault() {
+    fn a_thousand_seeds_cover_every_kind_of_fault() {
         let name = |fault: &Fault| format!("{fault:?}").split([' ', '(', '{']).next().unwrap_or_default().to_owned();
         let early = |scenario: Scenario| {
             let calm_at = scenario.calm_at;

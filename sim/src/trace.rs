@@ -1,4 +1,4 @@
-//! The history as text: one line per event, and a sum of all lines to compare two runs of a seed.
+//! The trace of a history: one line per event, and a checksum of all lines.
 
 use std::fmt::Write;
 
@@ -6,10 +6,9 @@ use contract::time::Timestamp;
 
 use crate::world::event_queue::BEGINNING;
 
-/// Lines kept for a failure report when the whole history is not asked for.
+/// Lines kept for a failure report, unless the whole trace is requested.
 const KEPT: usize = 60;
 
-/// What happened so far.
 #[derive(Debug)]
 pub struct Trace {
     lines: std::collections::VecDeque<String>,
@@ -19,12 +18,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// A trace that keeps every line, or only the last ones.
     pub fn new(whole: bool) -> Self {
         Self { lines: std::collections::VecDeque::new(), whole, sum: 0xcbf2_9ce4_8422_2325, count: 0 }
     }
 
-    /// Adds a line.
     pub fn line(&mut self, now: Timestamp, who: &str, what: &str) {
         let since = now.since(BEGINNING).as_millis();
         let mut line = String::with_capacity(what.len() + 24);
@@ -40,15 +37,12 @@ impl Trace {
         self.lines.push_back(line);
     }
 
-    /// Sum over every line ever added.
     pub fn sum(&self) -> u64 {
         self.sum
     }
-    /// Lines ever added.
     pub fn count(&self) -> u64 {
         self.count
     }
-    /// The lines kept.
     pub fn into_lines(self) -> Vec<String> {
         self.lines.into()
     }

@@ -1,7 +1,6 @@
-//! The walls of the house: what may stand where, checked by reading the sources.
+//! House rules: which code may be where, checked on the text of the sources.
 //!
-//! Each rule names the place a thing belongs, so a failure reads as advice. The rules look at text, not at types:
-//! cheap, complete, and they hold for tests too unless said otherwise.
+//! Each rule names the right place, so that a failure reads as advice. Rules hold for tests, too, unless they exclude them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,7 +53,7 @@ fn files(extension: &str) -> Vec<Source> {
 
 fn sources() -> Vec<Source> {
     let sources = files("rs");
-    assert!(sources.len() > 50, "the walk found only {} files: it is broken", sources.len());
+    assert!(sources.len() > 50, "the test found only {} source files", sources.len());
     sources.into_iter().filter(|s| s.path != "sim/tests/house.rs").collect()
 }
 
@@ -104,13 +103,13 @@ fn container_labels_are_written_in_one_file() {
 }
 
 #[test]
-fn docker_is_spoken_in_one_file_of_a_crate() {
+fn each_crate_uses_bollard_in_one_file() {
     let literal = |line: &str| line.contains("bollard::");
     assert_none("bollard belongs in a file called docker.rs", &places(|s| s.file_name() == "docker.rs", literal));
 }
 
 #[test]
-fn the_words_and_the_decisions_know_no_runtime() {
+fn contract_planner_and_sim_use_no_runtime() {
     for (krate, banned) in [
         ("crates/contract", &["tokio", "async-nats", "etcd-client", "bollard", "axum", "tracing"][..]),
         ("crates/planner", &["tokio", "async-nats", "etcd-client", "bollard", "axum", "tracing", "fabric"][..]),
@@ -125,7 +124,7 @@ fn the_words_and_the_decisions_know_no_runtime() {
 }
 
 #[test]
-fn the_processes_do_not_know_each_other() {
+fn processes_do_not_depend_on_each_other() {
     let processes = ["apiserver", "scheduler", "agent", "notifier"];
     for krate in processes.into_iter().chain(["cli"]) {
         let manifest = fs::read_to_string(root().join(krate).join("Cargo.toml")).expect("a manifest");
@@ -147,14 +146,17 @@ fn decisions_are_synchronous_and_ordered() {
 }
 
 #[test]
-fn nothing_unwraps_or_is_left_undone_outside_tests() {
+fn code_outside_tests_has_no_unwrap_and_no_unfinished_parts() {
     assert_none(
-        "say why it cannot fail, or return the error",
+        "use expect with a reason, or return the error",
         &places(Source::is_test, |line| line.contains(".unwrap()")),
     );
     let undone = ["todo!(", "unimplemented!(", "FIXME", "TODO", "dbg!("];
-    assert_none("finish it", &places(|_| false, |line| undone.iter().any(|word| line.contains(word))));
-    assert_none("a test that does not run proves nothing", &places(|_| false, |line| line.contains("#[ignore")));
+    assert_none(
+        "finish the code before it is committed",
+        &places(|_| false, |line| undone.iter().any(|word| line.contains(word))),
+    );
+    assert_none("fix or delete an ignored test", &places(|_| false, |line| line.contains("#[ignore")));
 }
 
 #[test]
@@ -190,10 +192,10 @@ fn unsafe_is_forbidden_everywhere() {
 }
 
 #[test]
-fn a_build_finds_its_protoc_though_nobody_has_put_it_on_the_path() {
+fn a_build_finds_protoc_without_a_path_entry() {
     let setting = fs::read_to_string(root().join(".cargo/config.toml")).expect("settings of cargo");
     assert!(setting.contains(r#"PROTOC = { value = "deploy/protoc", relative = true }"#), "{setting}");
     let mut protoc = std::process::Command::new(root().join("deploy/protoc"));
-    let said = protoc.arg("--version").env("PATH", "/usr/local/bin:/usr/bin:/bin").output().expect("it runs");
-    assert!(String::from_utf8_lossy(&said.stdout).starts_with("libprotoc"), "{said:?}");
+    let output = protoc.arg("--version").env("PATH", "/usr/local/bin:/usr/bin:/bin").output().expect("it runs");
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with("libprotoc"), "{output:?}");
 }

@@ -1,22 +1,16 @@
-//! Which containers of one contestant stand there, folded from what the engine tells as it happens.
-//!
-//! The same for every contestant, so that nobody is asked about itself.
+//! The containers of one contestant, tracked by the events of the engine, in the same way for every contestant.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-/// Something happened to a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerEvent {
     pub(crate) id: String,
-    /// The version its label says.
     pub(crate) version: u32,
     pub(crate) kind: Kind,
-    /// When we heard of it.
     pub(crate) at: Instant,
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Started,
@@ -24,7 +18,6 @@ pub(crate) enum Kind {
     Removed,
 }
 
-/// The containers of one contestant.
 #[derive(Debug, Default)]
 pub(crate) struct Containers(BTreeMap<String, Container>);
 
@@ -52,7 +45,7 @@ impl Containers {
         }
     }
 
-    /// Exactly so many run, all of them in this version; for none, nothing stands there at all.
+    /// Exactly `count` containers run, all of this version. With `count` 0: no container exists.
     pub(crate) fn is(&self, count: u32, version: u32) -> bool {
         if count == 0 {
             return self.0.is_empty();
@@ -61,7 +54,6 @@ impl Containers {
         running().count() == count as usize && running().all(|container| container.version == version)
     }
 
-    /// One line about how far it is.
     pub(crate) fn shown(&self) -> String {
         let mut by_version: BTreeMap<u32, usize> = BTreeMap::new();
         for container in self.0.values().filter(|container| container.running) {

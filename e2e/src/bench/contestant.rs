@@ -1,49 +1,39 @@
-//! Who is raced: the engine's own API, Swarm mode and deployd, and what each of them can be told.
+//! The contestants of a race: the engine's own API, Swarm mode and deployd.
 
-/// One of those who run containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Contestant {
     /// The engine's own API at its best concurrency.
     Raw,
-    /// Swarm mode of the same engine.
     Swarm,
-    /// Ours.
     Deployd,
 }
 
-/// How an update goes: so many instances at a time, and which of two containers is there first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Pace {
     pub(crate) first: First,
     pub(crate) at_a_time: u32,
 }
 
-/// Which of two containers of an instance is there first in an update.
+/// Which container of an instance an update handles first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum First {
-    /// The old one ends, then the new one starts: never more than wanted.
+    /// Stop the old container, then start the new one: never more than requested.
     Old,
-    /// The new one starts, then the old one ends: never fewer than wanted.
+    /// Start the new container, then stop the old one: never fewer than requested.
     New,
 }
 
-/// What a contestant is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// So many instances, from nothing.
     Start { count: u32 },
-    /// So many instances in all, from fewer.
     Grow { from: u32, to: u32 },
-    /// All `count` instances anew in this version.
     Update { count: u32, version: u32, pace: Pace },
-    /// Everything away; so many are there.
     Remove { count: u32 },
 }
 
 impl Contestant {
     pub(crate) const ALL: [Self; 3] = [Self::Raw, Self::Swarm, Self::Deployd];
 
-    /// Its name in tables and pictures.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::Raw => "raw Docker",
@@ -52,7 +42,6 @@ impl Contestant {
         }
     }
 
-    /// Its name in names of containers.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Raw => "raw",
@@ -61,8 +50,8 @@ impl Contestant {
         }
     }
 
-    /// The contestants in the order of a round. In three rounds each is first, second and last once, because an engine gets slower as it
-    /// works; in six each comes as often after the one as after the other, because one may leave it more to finish.
+    /// The sequence of a round. In three rounds each contestant is first, second and last once, because an engine gets slower as it works.
+    /// Six rounds are all permutations, because a contestant may leave background work to its successor.
     pub(crate) fn in_round(round: usize) -> [Self; 3] {
         let mut contestants = Self::ALL;
         if round % 6 >= 3 {
@@ -78,7 +67,6 @@ impl Pace {
         Self { first, at_a_time }
     }
 
-    /// As it stands in titles.
     pub(crate) fn shown(self) -> String {
         format!("{} at a time, {} first", self.at_a_time, self.first.word())
     }
@@ -94,7 +82,6 @@ impl First {
 }
 
 impl Task {
-    /// What is to stand there in the end: how many, in which version.
     pub(crate) fn goal(self, version: u32) -> (u32, u32) {
         match self {
             Self::Start { count } => (count, version),
@@ -104,7 +91,6 @@ impl Task {
         }
     }
 
-    /// How many containers it takes work on.
     pub(crate) fn work(self) -> u32 {
         match self {
             Self::Start { count } | Self::Remove { count } | Self::Update { count, .. } => count,

@@ -1,4 +1,4 @@
-//! deployd as a contestant of the race: a whole cluster with one node on the local engine, told through its API.
+//! deployd as a contestant: a cluster with one node on the local engine, driven through its API.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,14 @@ use super::contestant::{First, Pace, Task};
 use super::docker::{MEMORY, NETWORK, RUN, VERSION};
 use crate::cluster::{Answer, Cluster, IMAGE, Request};
 
-/// A group that is still settling refuses the next command for a moment.
+/// How long a command is retried while the group is locked.
 const SETTLES: Duration = Duration::from_secs(60);
-/// One node, as one engine is; enough cores that hundreds of instances find room by their quotas.
+/// One node with enough cores for hundreds of instances.
 pub(crate) const ONE_NODE: [&str; 6] = ["--nodes", "1", "--node-cpus", "512", "--node-memory", "17179869184"];
 
-/// The group that is raced.
 #[derive(Debug)]
 pub(crate) struct Deployd {
     pub(crate) cluster: Cluster,
-    /// Value of the run's label.
     pub(crate) mark: String,
 }
 
@@ -28,7 +26,7 @@ impl Deployd {
         format!("bench-{}.web.web", self.cluster.tag())
     }
 
-    /// What has to be said before the clock starts: how many at a time the next update takes.
+    /// Sets the parallelism of the next update, before the clock starts.
     pub(crate) async fn prepare(&self, task: Task) -> Result<(), Error> {
         let Task::Update { pace, .. } = task else { return Ok(()) };
         let path = format!("/api/podgroups?name={}&cmd=strategy", self.group());
@@ -36,7 +34,7 @@ impl Deployd {
         accepted(&self.cluster, &Request { method: Method::PATCH, path, body }).await.map(drop)
     }
 
-    /// Gives the task; `version` is the one that stands there before. Says when it was sent.
+    /// Returns when the command was sent; `version` is the current one.
     pub(crate) async fn perform(&self, task: Task, version: u32) -> Result<Instant, Error> {
         let name = self.group();
         let request = match task {
@@ -60,14 +58,14 @@ impl Deployd {
     }
 }
 
-/// Sends a command until it is accepted; says when the accepted one was sent. Only a lock is waited for.
+/// Retries a command while the group is locked; returns when the accepted one was sent.
 pub(crate) async fn accepted(cluster: &Cluster, request: &Request) -> Result<Instant, Error> {
     let begun = Instant::now();
     loop {
         let sent = Instant::now();
         match cluster.api.call(0, request, None).await {
             Answer::Said { status: 202, .. } => return Ok(sent),
-            // A name is free when the last container of its former owner is gone.
+            // A name is free when the last container of the removed group is gone.
             Answer::Said { status: 423 | 405, .. } if begun.elapsed() < SETTLES => {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -82,7 +80,7 @@ pub(crate) async fn accepted(cluster: &Cluster, request: &Request) -> Result<Ins
     }
 }
 
-/// A group of the demo on the network and within the limits every contestant has.
+/// A demo group with the network and limits of every contestant.
 pub(crate) fn group(name: &str, count: u32, pod: &Value) -> Value {
     json!({
         "Name": name, "Namespace": "bench", "NumInstances": count, "RestartPolicy": 1, "MinReadySeconds": 0, "FailureAction": "Hold", "Strategy": strategy(Pace::new(First::Old, 10)), "Pod": pod,

@@ -1,11 +1,10 @@
-//! Shows how far the benchmarks are: a bar on a terminal, a line for each step elsewhere. On standard error only.
+//! Progress on standard error: a bar on a terminal, otherwise a line per step.
 
 use std::time::Instant;
 
 use cli::output::progress::on_terminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far it is.
 #[derive(Debug)]
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -13,7 +12,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// So many steps will be made.
     pub(crate) fn new(steps: usize) -> Self {
         let bar = ProgressBar::new(steps as u64);
         if on_terminal() {
@@ -27,7 +25,6 @@ impl Progress {
         Self { bar, begun: Instant::now() }
     }
 
-    /// The next step begins.
     pub(crate) fn begin(&self, text: &str) {
         self.bar.set_message(text.to_owned());
         if !on_terminal() {
@@ -36,7 +33,6 @@ impl Progress {
         }
     }
 
-    /// The step is made.
     pub(crate) fn done(&self) {
         self.bar.inc(1);
     }

@@ -1,7 +1,7 @@
-//! Compares what the accepted commands add up to with what the API says and what the engine has.
+//! Compares the effects of all accepted commands with the API and the engine.
 //!
-//! Work may still be under way when it looks first, so it looks again until everything agrees or the time is up; only what
-//! disagrees at the end is broken.
+//! Work may still be in flight, so the comparison is repeated until everything agrees or the time is up; only then does a
+//! difference count.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -16,31 +16,29 @@ use crate::cluster::docker::ContainerView;
 use crate::cluster::specs::MARK;
 use crate::cluster::{Answer, Api, Cluster};
 
-/// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BrokenPromise {
     pub(crate) promise: Promise,
     pub(crate) what: String,
 }
 
-/// What was promised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Promise {
     /// An acknowledged command has its effect.
     Kept,
-    /// Nothing takes effect twice, and nothing runs twice.
+    /// No command takes effect twice, and no instance runs twice.
     Once,
     /// A fault of the control plane touches no container.
     Undisturbed,
     /// A deposed leader changes nothing.
     Fenced,
-    /// What an experiment must not touch stays as it is: its own containers, foreign ones, restart budgets.
+    /// Foreign containers, restart budgets and containers outside of the fault stay as they are.
     Spared,
-    /// A bad message hurts nobody, and is kept with the reason.
+    /// A malformed message harms no process and becomes a dead letter with a reason.
     Buried,
 }
 
-/// Looks until everything agrees or `within` has passed; says what does not and how long it took.
+/// Returns the remaining differences and the time it took.
 pub(crate) async fn settle(cluster: &Cluster, objects: &[Object], within: Duration) -> (Vec<BrokenPromise>, Duration) {
     let begun = Instant::now();
     loop {
@@ -96,13 +94,13 @@ async fn group_flaws(api: &Api, object: &Object, containers: &[ContainerView]) -
         Err(error) => return vec![(Promise::Kept, format!("cannot be read: {error}"))],
     };
     let rollbacks = if group.spec.version == expected.version { 0 } else { rollbacks(api, &object.name).await };
-    let mut flaws = said_flaws(&group, expected, rollbacks);
+    let mut flaws = api_flaws(&group, expected, rollbacks);
     flaws.extend(container_flaws(group.spec.version, rollbacks > 0, expected, containers));
     flaws
 }
 
-/// What the API says and should not.
-fn said_flaws(group: &PodGroupWithSpec, expected: &ExpectedState, rollbacks: u32) -> Vec<Flaw> {
+/// Differences in the answers of the API.
+fn api_flaws(group: &PodGroupWithSpec, expected: &ExpectedState, rollbacks: u32) -> Vec<Flaw> {
     let mut flaws = Vec::new();
     let version = group.spec.version;
     if version < expected.version {
@@ -128,7 +126,7 @@ fn said_flaws(group: &PodGroupWithSpec, expected: &ExpectedState, rollbacks: u32
     flaws
 }
 
-/// What the engine has and should not, or the other way round.
+/// Differences in the engine.
 fn container_flaws(
     version: u32,
     rolled_back: bool,
@@ -212,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_wanted_containers_are_no_flaw_and_everything_else_is() {
+    fn every_difference_from_the_expected_containers_is_a_flaw() {
         let expected = ExpectedState { version: 1, count: 2, stopped: [2].into(), mark: 0 };
         assert_eq!(promises(&expected, &[seen(1, 1, true), seen(2, 1, false)]), []);
-        assert_eq!(promises(&expected, &[seen(1, 1, true)]), [], "who shall not run need not be there");
+        assert_eq!(promises(&expected, &[seen(1, 1, true)]), [], "a stopped instance needs no container");
         assert_eq!(promises(&expected, &[]), [Promise::Kept]);
         assert_eq!(promises(&expected, &[seen(1, 0, true)]), [Promise::Kept], "an old version");
         assert_eq!(promises(&expected, &[seen(1, 1, true), seen(2, 1, true)]), [Promise::Kept], "it shall not run");
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_too_low_is_lost_and_one_too_high_is_double_unless_rolled_back() {
+    fn a_low_version_is_a_lost_command_and_a_high_one_a_double_effect() {
         let expected = ExpectedState { version: 2, mark: 5, ..ExpectedState::default() };
         let group = |version: u32| {
             let mut group = PodGroupWithSpec::default();
@@ -234,10 +232,7 @@ mod tests {
             group
         };
         let promises = |version, rollbacks| {
-            said_flaws(&group(version), &expected, rollbacks)
-                .into_iter()
-                .map(|(promise, _)| promise)
-                .collect::<Vec<_>>()
+            api_flaws(&group(version), &expected, rollbacks).into_iter().map(|(promise, _)| promise).collect::<Vec<_>>()
         };
         assert_eq!(promises(2, 0), []);
         assert_eq!(promises(1, 0), [Promise::Kept]);

@@ -1,4 +1,4 @@
-//! Groups that nobody touches: whatever happens to their containers was done by a fault.
+//! Control groups: no command changes them, so every change of their containers is the effect of a fault.
 
 use std::time::Duration;
 
@@ -9,15 +9,14 @@ use reqwest::Method;
 
 const GROUPS: u32 = 3;
 const INSTANCES: u32 = 2;
-/// Six starts on a machine that is busy.
+/// Enough for six starts on a busy machine.
 const SOON: Duration = Duration::from_secs(60);
 
-/// The containers of the calm groups and when each was started.
+/// Containers and their start times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ControlGroups(Vec<(ContainerView, Option<String>)>);
 
 impl ControlGroups {
-    /// Deploys the groups and waits until all of them run.
     pub(crate) async fn deploy(cluster: &Cluster) -> Result<Self, Error> {
         for number in 1..=GROUPS {
             let name = format!("calm{number}-{}.web.web", cluster.tag());
@@ -39,12 +38,11 @@ impl ControlGroups {
         .await
     }
 
-    /// The containers as they are now.
     pub(crate) async fn look(cluster: &Cluster) -> Result<Self, Error> {
         Self::of(&cluster.engine, &cluster.id, |seen| seen.group.starts_with("calm")).await
     }
 
-    /// The containers of a cluster in an engine that `count`, as they are now.
+    /// The containers of a cluster that `count` selects.
     pub(crate) async fn of(
         engine: &Engine,
         cluster: &str,
@@ -58,12 +56,11 @@ impl ControlGroups {
         Ok(Self(found))
     }
 
-    /// The containers.
     pub(crate) fn seen(&self) -> impl Iterator<Item = &ContainerView> {
         self.0.iter().map(|(seen, _)| seen)
     }
 
-    /// Every container that is not as it was.
+    /// Every container that changed.
     pub(crate) fn disturbed(&self, now: &Self) -> Vec<String> {
         let gone = self.0.iter().filter(|one| !now.0.contains(one)).map(|one| format!("was {one:?}"));
         let fresh = now.0.iter().filter(|one| !self.0.contains(one)).map(|one| format!("is {one:?}"));

@@ -1,8 +1,7 @@
-//! A gate before the Docker engine: an agent's requests pass through it, and at one of them the agent is killed.
+//! A proxy between an agent and the Docker engine, which kills the agent at a chosen request.
 //!
-//! It is a proxy on a Unix socket, so the agent needs no code for this and the moment is exact: before the engine hears a
-//! request, after the engine did it and before the agent is told, or when the agent, told, makes its next request. It also
-//! keeps which containers the agent changed.
+//! It listens on a Unix socket, so the agent needs no code for it, and the moment is exact: before the engine gets the request,
+//! before the agent gets the answer, or at the next request after the answer. It also records which containers the agent changed.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +17,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 
-/// A step of an agent's work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineCall {
     Create,
@@ -27,18 +25,16 @@ pub(crate) enum EngineCall {
     Remove,
 }
 
-/// When the agent is killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KillMoment {
-    /// The engine never hears the request.
-    Asked,
-    /// The engine did it; the agent never learns.
+    /// The engine never gets the request.
+    Requested,
+    /// The engine performs the request; the agent never gets the answer.
     Done,
-    /// The agent was told, and makes its next request, which the engine never hears.
-    Told,
+    /// The agent gets the answer; the engine never gets its next request.
+    Answered,
 }
 
-/// Where an agent dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KillPoint {
     pub(crate) step: EngineCall,
@@ -46,15 +42,13 @@ pub(crate) struct KillPoint {
 }
 
 impl KillPoint {
-    /// Every step at every moment.
     pub(crate) fn all() -> Vec<Self> {
-        let moments = [KillMoment::Asked, KillMoment::Done, KillMoment::Told];
+        let moments = [KillMoment::Requested, KillMoment::Done, KillMoment::Answered];
         let of = |step| moments.map(|moment| Self { step, moment });
         [EngineCall::Create, EngineCall::Start, EngineCall::Stop, EngineCall::Remove].into_iter().flat_map(of).collect()
     }
 }
 
-/// The gate; dropping it closes it.
 #[derive(Debug)]
 pub(crate) struct DockerProxy {
     state: Arc<Mutex<State>>,
@@ -65,14 +59,13 @@ pub(crate) struct DockerProxy {
 struct State {
     agent: Option<u32>,
     armed: Option<KillPoint>,
-    /// The step was done and told; the next request is the last.
-    told: bool,
+    /// The answer was delivered; the next request kills the agent.
+    answered: bool,
     killed: Option<Instant>,
     changed: Vec<String>,
 }
 
 impl DockerProxy {
-    /// A gate at `socket` before the engine behind `engine`.
     pub(crate) fn open(socket: &Path, engine: PathBuf) -> io::Result<Self> {
         let listener = UnixListener::bind(socket)?;
         let state = Arc::new(Mutex::new(State::default()));
@@ -84,43 +77,40 @@ impl DockerProxy {
         use_it(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The agent that is killed at the next point.
     pub(crate) fn watch(&self, agent: u32) {
         self.with(|state| state.agent = Some(agent));
     }
 
-    /// Kills the agent when it comes to `point`.
     pub(crate) fn arm(&self, point: KillPoint) {
-        self.with(|state| (state.armed, state.told, state.killed) = (Some(point), false, None));
+        self.with(|state| (state.armed, state.answered, state.killed) = (Some(point), false, None));
     }
 
-    /// When the agent was killed, if it was.
     pub(crate) fn killed(&self) -> Option<Instant> {
         self.with(|state| state.killed)
     }
 
-    /// Ids and names of containers that were changed through this gate.
+    /// Ids and names of containers that the agent changed.
     pub(crate) fn changed(&self) -> Vec<String> {
         self.with(|state| state.changed.clone())
     }
 }
 
 impl State {
-    /// A request came: whether the agent dies before the engine hears it.
+    /// Whether the agent dies before the engine gets the request.
     fn asked(&mut self, step: Option<EngineCall>) -> bool {
-        let at = |point: &KillPoint| point.moment == KillMoment::Asked && Some(point.step) == step;
-        let dies = self.told || self.armed.as_ref().is_some_and(at);
+        let at = |point: &KillPoint| point.moment == KillMoment::Requested && Some(point.step) == step;
+        let dies = self.answered || self.armed.as_ref().is_some_and(at);
         dies && self.kill()
     }
 
-    /// The engine answered: whether the agent dies before it is told.
+    /// Whether the agent dies before it gets the answer.
     fn done(&mut self, step: Option<EngineCall>, is_well: bool) -> bool {
         let Some(point) = self.armed.filter(|point| Some(point.step) == step && is_well) else { return false };
         match point.moment {
-            KillMoment::Asked => false,
+            KillMoment::Requested => false,
             KillMoment::Done => self.kill(),
-            KillMoment::Told => {
-                self.told = true;
+            KillMoment::Answered => {
+                self.answered = true;
                 false
             }
         }
@@ -129,13 +119,13 @@ impl State {
     fn kill(&mut self) -> bool {
         let pid = self.agent.take().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
         let dead = pid.is_some_and(|pid| kill_process(pid, Signal::KILL).is_ok());
-        (self.armed, self.told, self.killed) = (None, false, Some(Instant::now()));
+        (self.armed, self.answered, self.killed) = (None, false, Some(Instant::now()));
         dead
     }
 }
 
 async fn accept(listener: UnixListener, engine: PathBuf, state: Arc<Mutex<State>>) {
-    // One agent connects, so there are few; those that ended are forgotten with the next.
+    // One agent connects, so there are few; finished tasks are removed with the next connection.
     let mut connections = JoinSet::new();
     loop {
         let Ok((near, _)) = listener.accept().await else { continue };
@@ -143,13 +133,13 @@ async fn accept(listener: UnixListener, engine: PathBuf, state: Arc<Mutex<State>
         let (engine, state) = (engine.clone(), Arc::clone(&state));
         connections.spawn(async move {
             let pass = service_fn(|request| pass(request, engine.as_path(), &state));
-            // An agent that was killed breaks its connections; there is nobody to tell.
+            // A killed agent breaks its connections.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(near), pass).await;
         });
     }
 }
 
-/// Takes one request to the engine and its answer back, unless the agent dies on the way.
+/// Forwards one request and its answer, unless the agent dies.
 async fn pass(
     mut request: Request<Incoming>,
     engine: &Path,
@@ -169,7 +159,7 @@ async fn pass(
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(far)).await.map_err(io::Error::other)?;
     fabric::tasks::spawn("gate to engine", async move { drop(connection.await) });
-    // Each request has its own connection to the engine, which ends with its answer.
+    // Each request has its own connection to the engine.
     request.headers_mut().remove(hyper::header::CONNECTION);
     let response = sender.send_request(request).await.map_err(io::Error::other)?;
     let is_well = response.status().is_success();
@@ -179,7 +169,7 @@ async fn pass(
     Ok(response)
 }
 
-/// Which step a request is, and which container it changes.
+/// The kind of a request and the container it changes.
 fn classify(method: &Method, path: &str) -> (Option<EngineCall>, Option<String>) {
     let mut words = path.split('/').filter(|word| !word.is_empty()).peekable();
     words.next_if(|word| word.starts_with('v') && word[1..].starts_with(|c: char| c.is_ascii_digit()));
@@ -214,45 +204,45 @@ mod tests {
     }
 
     #[test]
-    fn there_are_three_moments_of_each_step() {
+    fn every_engine_call_has_three_kill_moments() {
         assert_eq!(KillPoint::all().len(), 12);
     }
 
-    /// No agent is watched, so nobody is killed; that it would be is kept.
+    /// Records when the proxy would kill the agent; it watches none.
     fn history(point: KillPoint, requests: &[(Option<EngineCall>, bool)]) -> Vec<&'static str> {
         let mut state = State { armed: Some(point), ..State::default() };
         let mut seen = Vec::new();
         for (step, is_well) in requests {
             state.asked(*step);
             if state.killed.is_some() {
-                seen.push("unheard");
+                seen.push("unsent");
                 break;
             }
             state.done(*step, *is_well);
             if state.killed.is_some() {
-                seen.push("untold");
+                seen.push("unanswered");
                 break;
             }
-            seen.push("told");
+            seen.push("answered");
         }
         seen
     }
 
     #[test]
-    fn the_agent_dies_at_its_point_and_nowhere_else() {
+    fn the_agent_dies_exactly_at_the_kill_point() {
         let requests = [(None, true), (Some(EngineCall::Create), true), (Some(EngineCall::Start), true), (None, true)];
         let at = |step, moment| history(KillPoint { step, moment }, &requests);
-        assert_eq!(at(EngineCall::Create, KillMoment::Asked), ["told", "unheard"]);
-        assert_eq!(at(EngineCall::Create, KillMoment::Done), ["told", "untold"]);
-        assert_eq!(at(EngineCall::Create, KillMoment::Told), ["told", "told", "unheard"]);
-        assert_eq!(at(EngineCall::Start, KillMoment::Done), ["told", "told", "untold"]);
-        assert_eq!(at(EngineCall::Remove, KillMoment::Asked), ["told"; 4]);
+        assert_eq!(at(EngineCall::Create, KillMoment::Requested), ["answered", "unsent"]);
+        assert_eq!(at(EngineCall::Create, KillMoment::Done), ["answered", "unanswered"]);
+        assert_eq!(at(EngineCall::Create, KillMoment::Answered), ["answered", "answered", "unsent"]);
+        assert_eq!(at(EngineCall::Start, KillMoment::Done), ["answered", "answered", "unanswered"]);
+        assert_eq!(at(EngineCall::Remove, KillMoment::Requested), ["answered"; 4]);
     }
 
     #[test]
     fn a_refused_request_is_not_done() {
         let requests = [(Some(EngineCall::Create), false), (Some(EngineCall::Create), true)];
         let point = KillPoint { step: EngineCall::Create, moment: KillMoment::Done };
-        assert_eq!(history(point, &requests), ["told", "untold"]);
+        assert_eq!(history(point, &requests), ["answered", "unanswered"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Who was not there when: explains a pause in which no write was accepted.
+//! Which process was down when, to explain a pause without accepted writes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,17 +8,14 @@ use fabric::shutdown::Shutdown;
 use crate::cluster::Cluster;
 
 const EVERY: Duration = Duration::from_millis(200);
-/// What nobody leading is called.
-const LEADERLESS: &str = "nobody said to lead";
-/// Shorter absences explain nothing.
+const LEADERLESS: &str = "no leader";
+/// Shorter downtimes explain nothing.
 const WORTH_TELLING: Duration = Duration::from_millis(300);
 
-/// When each process was away, by its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Downtime(BTreeMap<String, Vec<(Instant, Instant)>>);
 
 impl Downtime {
-    /// Looks until `stop`.
     pub(crate) async fn watch(cluster: &Cluster, stop: Shutdown) -> Self {
         let (processes, leader) = tokio::join!(watch_processes(cluster, &stop), watch_leader(cluster, &stop));
         let mut all = processes;
@@ -34,7 +31,7 @@ impl Downtime {
         }
     }
 
-    /// How long each was away between the two moments, the longest first.
+    /// Downtimes between two moments, the longest first.
     pub(crate) fn between(&self, from: Instant, until: Instant) -> Vec<(String, Duration)> {
         let within =
             |(begun, ended): &(Instant, Instant)| (*ended).min(until).saturating_duration_since((*begun).max(from));
@@ -88,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn absences_are_put_together_and_cut_to_the_moments_asked_for() {
+    fn adjacent_downtimes_are_merged_and_cut_to_the_requested_span() {
         let begun = Instant::now();
         let at = |seconds| begun + Duration::from_secs(seconds);
         let mut seen = Downtime::default();

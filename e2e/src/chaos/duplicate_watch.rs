@@ -1,4 +1,4 @@
-//! Looks all the time whether an instance runs twice at once: what is in order at the end may not have been before.
+//! Watches for instances that run twice at any time, not only at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -9,14 +9,14 @@ use crate::cluster::docker::{ContainerView, Engine};
 
 const EVERY: Duration = Duration::from_millis(500);
 
-/// Looks until `stop`; every pair of running containers of one instance is told once, unless its group `may_run_twice`.
+/// Reports each pair of running containers of one instance once, unless `may_run_twice` allows it for the group.
 pub(crate) async fn watch(
     engine: &Engine,
     cluster: &str,
     may_run_twice: impl Fn(&str) -> bool,
     stop: Shutdown,
 ) -> Vec<String> {
-    let mut told: BTreeSet<Vec<String>> = BTreeSet::new();
+    let mut reported: BTreeSet<Vec<String>> = BTreeSet::new();
     let mut found = Vec::new();
     let mut tick = tokio::time::interval(EVERY);
     loop {
@@ -30,8 +30,8 @@ pub(crate) async fn watch(
             for copy in &copies {
                 running += usize::from(engine.is_running(&copy.id).await);
             }
-            if running > 1 && told.insert(copies.iter().map(|seen| seen.id.clone()).collect()) {
-                found.push(format!("an instance ran twice at once: {copies:?}"));
+            if running > 1 && reported.insert(copies.iter().map(|seen| seen.id.clone()).collect()) {
+                found.push(format!("an instance ran twice at the same time: {copies:?}"));
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The experiments by name: what is done, on how many clusters, and how long it may take.
+//! The experiments by name: faults, number of clusters and time limit.
 //!
-//! Two clusters at once: a killed process comes back after ever longer waits, so many kills in a short time need several.
+//! The supervisor restarts processes with a growing back-off, hence several clusters for many kills in a short time.
 
 use std::time::Duration;
 
@@ -10,7 +10,6 @@ use crate::chaos::random::Random;
 use crate::chaos::scenario::engine_loss::EngineFault;
 use crate::chaos::scenario::node_cut::Cut;
 
-/// How much is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Size {
     Short,
@@ -18,7 +17,6 @@ pub(crate) enum Size {
     Long,
 }
 
-/// What is done to one cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Trial {
     Kills(Vec<Fault>),
@@ -30,18 +28,16 @@ pub(crate) enum Trial {
     Malformed { each: usize },
 }
 
-/// What is done to the clusters of one experiment, two at a time.
 #[derive(Debug)]
 pub(crate) struct Experiment {
     pub(crate) name: &'static str,
     pub(crate) trials: Vec<Trial>,
-    /// For each pair of clusters.
+    /// Time limit of each pair of clusters.
     pub(crate) limit: Duration,
-    /// How many commands are to be accepted in all, to be read beside how many were.
+    /// Goal for accepted commands, shown beside their number.
     pub(crate) accepted: Option<&'static str>,
 }
 
-/// The names `--only` takes.
 pub(crate) const NAMES: [&str; 9] = [
     "leader-kill",
     "any-kill",
@@ -53,12 +49,11 @@ pub(crate) const NAMES: [&str; 9] = [
     "store-stop",
     "malformed",
 ];
-/// What the short form calls a little of the first three on one cluster.
+/// In the short form: some faults of the first three experiments on one cluster.
 const KILLS: &str = "kills";
-/// A pair of clusters takes a third of it on a machine that does nothing else.
+/// Three times what a pair of clusters takes on an idle machine.
 const LIMIT: Duration = Duration::from_secs(420);
 
-/// The experiments of that size, all or the one named.
 pub(crate) fn experiments(size: Size, only: Option<&str>, seed: u64) -> Vec<Experiment> {
     let mut random = Random::new(seed);
     let mut all = Vec::new();
@@ -112,9 +107,9 @@ fn trial(name: &str, size: Size, random: &mut Random) -> Trial {
     }
 }
 
-/// Every step, each at a moment random gives.
+/// Every engine call, each at a random moment.
 fn one_moment_each(random: &mut Random) -> Vec<KillPoint> {
-    let moments = [KillMoment::Asked, KillMoment::Done, KillMoment::Told];
+    let moments = [KillMoment::Requested, KillMoment::Done, KillMoment::Answered];
     let steps = [EngineCall::Create, EngineCall::Start, EngineCall::Stop, EngineCall::Remove];
     steps.map(|step| KillPoint { step, moment: moments[random.below(moments.len())] }).to_vec()
 }
@@ -124,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sizes_do_what_is_promised() {
+    fn each_size_has_the_documented_number_of_kills() {
         let kills = |size| {
             let of = |trial: &Trial| if let Trial::Kills(faults) = trial { faults.len() } else { 0 };
             let all = experiments(size, None, 1);
@@ -147,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn one_experiment_can_be_had_alone_in_every_form() {
+    fn every_experiment_runs_alone_in_every_form() {
         for size in [Size::Short, Size::Usual, Size::Long] {
             for name in NAMES {
                 let all = experiments(size, Some(name), 1);

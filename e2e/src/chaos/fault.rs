@@ -1,7 +1,7 @@
-//! What is done to a cluster: who is killed or stopped, when it counts as over, and when each thing happened.
+//! Faults of processes: kill, stop, and the wait until each is over.
 //!
-//! The supervisor starts what was killed again after a second, and after ever longer waits what ran less than ten. A leader is
-//! killed only while a standby is ready, so that what is measured is a take-over and not the supervisor's patience.
+//! The supervisor restarts a killed process after 1 s, and with a growing back-off if it ran less than 10 s. A leader is killed
+//! only while a standby is ready, so that the experiment measures a takeover and not the back-off.
 
 use std::time::{Duration, Instant};
 
@@ -11,13 +11,12 @@ use rustix::process::Signal;
 use crate::chaos::random::Random;
 use crate::cluster::{Cluster, Error, eventually, signal};
 
-/// Longer than the lease of 5 s: the others may lead before the stopped one goes on.
+/// Longer than the lease of 5 s, so that a standby leads before the stopped leader continues.
 const STOPPED_FOR: Duration = Duration::from_millis(7_500);
-/// The longest back-off that is reached, and a start on a busy machine.
+/// The longest back-off, plus a start on a busy machine.
 const BACK: Duration = Duration::from_secs(45);
 const TAKE_OVER: Duration = Duration::from_secs(45);
 
-/// One thing done to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Fault {
     KillLeader,
@@ -25,18 +24,16 @@ pub(crate) enum Fault {
     StopLeader,
     /// `kill -9` of the process of that name.
     Kill(String),
-    /// What an experiment of its own kind did.
+    /// A fault of another experiment.
     Other(&'static str),
 }
 
 impl InjectedFault {
-    /// Something that an experiment did just now.
     pub(crate) fn now(what: &'static str, who: &str) -> Self {
         Self { fault: Fault::Other(what), at: Instant::now(), who: who.to_owned() }
     }
 }
 
-/// A fault that happened.
 #[derive(Debug, Clone)]
 pub(crate) struct InjectedFault {
     pub(crate) fault: Fault,
@@ -44,7 +41,7 @@ pub(crate) struct InjectedFault {
     pub(crate) who: String,
 }
 
-/// Kills of every process in turn, `count` in all, in an order random gives.
+/// Random rounds over all processes, `count` kills in total.
 pub(crate) fn any_kills(count: usize, random: &mut Random) -> Vec<Fault> {
     let names = ["etcd", "nats", "scheduler-1", "scheduler-2", "agent-1", "agent-2", "agent-3"];
     let names: Vec<&str> = names.into_iter().chain(["apiserver-1", "apiserver-2", "notifier"]).collect();
@@ -57,7 +54,6 @@ pub(crate) fn any_kills(count: usize, random: &mut Random) -> Vec<Fault> {
     faults
 }
 
-/// Does it and waits until it is over.
 pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, random: &mut Random) -> Result<InjectedFault, Error> {
     let happened = match fault {
         Fault::Other(what) => InjectedFault::now(what, ""),
@@ -71,7 +67,7 @@ pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, random: &mut Rando
             InjectedFault { fault: fault.clone(), at: Instant::now(), who: name.clone() }
         }
     };
-    // The next one comes at any moment of what this one caused.
+    // The next fault comes at a random moment of the recovery.
     let pause = match fault {
         Fault::Kill(_) => 1_000 + random.below(2_000),
         Fault::KillLeader | Fault::TermLeader | Fault::StopLeader | Fault::Other(_) => 300 + random.below(700),
@@ -80,9 +76,9 @@ pub(crate) async fn perform(cluster: &Cluster, fault: &Fault, random: &mut Rando
     Ok(happened)
 }
 
-/// Takes the leader away and waits until another leads.
+/// Signals the leader and waits until a standby leads.
 async fn depose(cluster: &Cluster, fault: &Fault, how: Signal) -> Result<InjectedFault, Error> {
-    let what = "somebody leads and a standby is ready";
+    let what = "there is a leader and a ready standby";
     let (leader, term) = eventually(BACK, what, async || {
         let leader = cluster.api.leader().await?;
         standby_is_ready(cluster, &leader.0).await.then_some(leader)
@@ -92,12 +88,12 @@ async fn depose(cluster: &Cluster, fault: &Fault, how: Signal) -> Result<Injecte
     signal(&process, how);
     let at = Instant::now();
     let next =
-        eventually(TAKE_OVER, "another one leads", async || cluster.api.leader().await.filter(|(_, now)| *now > term))
+        eventually(TAKE_OVER, "a standby leads", async || cluster.api.leader().await.filter(|(_, now)| *now > term))
             .await;
     if how == Signal::STOP {
         tokio::time::sleep_until((at + STOPPED_FOR).into()).await;
         signal(&process, Signal::CONT);
-        // Whatever it still wanted to do it does in its first moments.
+        // The stopped leader sends what it had pending.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
     }
     next?;

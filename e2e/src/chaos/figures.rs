@@ -1,6 +1,6 @@
-//! What the experiments come to: one row per figure, as a table for people and as JSON for programs.
+//! The figures of the experiments, as a table and as JSON.
 //!
-//! A goal is for reading; only promises (nothing lost, nothing double, nothing disturbed, nothing stale) decide the exit code.
+//! Goals do not fail a run; only broken promises do.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,13 +15,12 @@ use crate::chaos::scenario::{Measured, Sample, server_outage};
 use crate::chaos::workload::Entry;
 use crate::percentile::percentile;
 
-/// A longer pause than this is worth an explanation: the lease of 5 s and the election.
+/// Longer pauses are explained: the lease takes 5 s, plus the election.
 const TAKE_OVER: Duration = Duration::from_secs(7);
 
-/// A fault so short before a pause has to do with it.
+/// A fault this short before a pause belongs to it.
 const JUST_BEFORE: Duration = Duration::from_secs(1);
 
-/// One figure.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -30,7 +29,6 @@ pub(crate) struct Figure {
     pub(crate) goal: Option<&'static str>,
 }
 
-/// The figures of one experiment; `accepted` is how many commands are to be accepted in all.
 pub(crate) fn figures(reports: &[ClusterReport], accepted: Option<&'static str>) -> Vec<Figure> {
     let mut all = load(reports, accepted);
     all.extend(leaders(reports));
@@ -39,7 +37,7 @@ pub(crate) fn figures(reports: &[ClusterReport], accepted: Option<&'static str>)
     all
 }
 
-/// What the experiments measured themselves: counts added up, of several times the middle and the longest.
+/// Figures of the experiments themselves: sums of counts; median and maximum of times.
 fn measured<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Figure> {
     let mut order: Vec<&Sample> = Vec::new();
     let (mut counts, mut times): (BTreeMap<&str, usize>, BTreeMap<&str, Vec<f64>>) = Default::default();
@@ -66,7 +64,7 @@ fn measured<'a>(samples: impl Iterator<Item = &'a Sample>) -> Vec<Figure> {
     all
 }
 
-/// Who was away in the longest pause of each cluster, when it was longer than a take-over explains.
+/// Downtimes in the longest pause of each cluster, if it is longer than a takeover.
 pub(crate) fn pauses(reports: &[ClusterReport]) -> Vec<String> {
     let mut lines = Vec::new();
     for report in reports {
@@ -139,7 +137,7 @@ fn leaders(reports: &[ClusterReport]) -> Vec<Figure> {
     }
     let gaps = of(reports, &Fault::TermLeader, longest_gap);
     if !gaps.is_empty() {
-        let name = "leader asked to go: longest time without an accepted write";
+        let name = "leader terminated (SIGTERM): longest time without an accepted write";
         all.push(figure(name, percentile(&gaps, 1.0), "s", Some("<= 1 s")));
     }
     all
@@ -159,7 +157,6 @@ fn promises(reports: &[ClusterReport]) -> Vec<Figure> {
     ]
 }
 
-/// How a time is found for one fault among the commands of its cluster.
 type Measure = fn(&[Entry], &InjectedFault) -> Option<Duration>;
 
 fn of(reports: &[ClusterReport], fault: &Fault, measure: Measure) -> Vec<f64> {
@@ -172,7 +169,7 @@ fn of(reports: &[ClusterReport], fault: &Fault, measure: Measure) -> Vec<f64> {
     times
 }
 
-/// From the fault to the first answer "accepted" to a command that was sent after it.
+/// From the fault to the outcome of the first accepted command that was sent after it.
 fn first_accepted(entries: &[Entry], happened: &InjectedFault) -> Option<Duration> {
     let after = entries.iter().filter(|entry| entry.sent > happened.at && is_new(entry));
     after.map(|entry| entry.decided.duration_since(happened.at)).min()
@@ -187,7 +184,6 @@ fn longest_gap(entries: &[Entry], happened: &InjectedFault) -> Option<Duration> 
     longest(times).map(|(from, until)| until.duration_since(from))
 }
 
-/// The longest pause between accepted writes in the whole trial.
 fn longest_pause(entries: &[Entry]) -> Option<(Instant, Instant)> {
     longest(entries.iter().filter(|entry| is_new(entry)).map(|entry| entry.decided).collect())
 }
@@ -197,12 +193,11 @@ fn longest(mut times: Vec<Instant>) -> Option<(Instant, Instant)> {
     times.windows(2).map(|pair| (pair[0], pair[1])).max_by_key(|(from, until)| until.duration_since(*from))
 }
 
-/// What was accepted before is answered from memory and proves no write.
+/// A repeated command is answered from the stored outcome, without a write.
 fn is_new(entry: &Entry) -> bool {
     entry.outcome == CommandOutcome::Accepted && !entry.repeated
 }
 
-/// A table as people read it.
 pub(crate) fn table(name: &str, figures: &[Figure]) -> String {
     let mut table = cli::output::table::plain(&[name, "measured", "goal"]);
     for Figure { name, value, unit, goal } in figures {
@@ -212,7 +207,6 @@ pub(crate) fn table(name: &str, figures: &[Figure]) -> String {
     cli::output::table::text(&table)
 }
 
-/// The same for programs.
 pub(crate) fn json(name: &str, figures: &[Figure], broken: &[String]) -> Value {
     let row =
         |figure: &Figure| json!({"name": figure.name, "value": figure.value, "unit": figure.unit, "goal": figure.goal});
@@ -224,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_added_up_and_of_times_the_middle_and_the_longest_are_shown() {
+    fn counts_are_added_and_times_shown_as_median_and_maximum() {
         let sample = |name, value| Sample { name, goal: None, value };
         let seconds = |name, seconds| sample(name, Measured::Time(Duration::from_secs(seconds)));
         let all = [seconds("t", 3), sample("n", Measured::Count(2)), seconds("t", 1), seconds("t", 2), seconds("u", 9)];

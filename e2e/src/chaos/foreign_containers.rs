@@ -1,4 +1,4 @@
-//! Containers that are nobody's of the cluster under test, however much they look like it: whoever touches them is wrong.
+//! Foreign containers that look like those of the cluster; no agent may touch them.
 
 use std::collections::HashMap;
 
@@ -8,7 +8,7 @@ use crate::cluster::docker::Engine;
 use crate::cluster::extra_node::NAME;
 use crate::cluster::{Error, IMAGE};
 
-/// The containers; dropping them removes them.
+/// Dropping them removes them.
 #[derive(Debug)]
 pub(crate) struct ForeignContainers(Vec<ForeignContainer>);
 
@@ -32,7 +32,7 @@ impl ForeignContainers {
         Ok(all)
     }
 
-    /// Every one that is not as it was.
+    /// Every foreign container that changed.
     pub(crate) async fn disturbed(&self) -> Vec<String> {
         let Ok(engine) = Engine::connect() else { return Vec::new() };
         let mut disturbed = Vec::new();
@@ -45,13 +45,11 @@ impl ForeignContainers {
         disturbed
     }
 
-    /// Whether it is one of these.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.0.iter().any(|bystander| bystander.id == id)
     }
 }
 
-/// The labels of an instance of some group.
 fn pod_of(cluster: &str, node: &str) -> HashMap<String, String> {
     let labels = [
         (labels::POD_NAME, "bystander.web.web"),
@@ -69,7 +67,7 @@ fn pod_of(cluster: &str, node: &str) -> HashMap<String, String> {
 impl Drop for ForeignContainers {
     fn drop(&mut self) {
         let ids: Vec<String> = self.0.drain(..).map(|bystander| bystander.id).collect();
-        // A thread of its own: whoever drops this may be in the middle of a runtime.
+        // A thread of its own, because the drop may happen inside a runtime.
         let removal = std::thread::spawn(move || {
             let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else { return };
             runtime.block_on(async {
@@ -82,7 +80,7 @@ impl Drop for ForeignContainers {
             });
         });
         if removal.join().is_err() {
-            eprintln!("bystanders may be left behind");
+            eprintln!("foreign containers may be left behind");
         }
     }
 }

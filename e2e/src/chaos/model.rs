@@ -1,16 +1,15 @@
-//! What the accepted commands add up to: every object the workload works on, replayed from the outcomes alone.
+//! The expected state of every object of the workload, computed from the outcomes of commands.
 //!
-//! One command at a time is under way per object, so the order of its outcomes is known. It knows nothing of HTTP beyond what a
-//! refusal says. The surprise: a refusal is evidence too; "no such group" about a group that must exist is a lost command.
+//! One command per object is in flight, so the sequence of outcomes is known. A refusal is evidence, too: "no such group" about a
+//! group that must exist is a lost command.
 
 use std::collections::BTreeSet;
 
 use crate::chaos::random::Random;
 
-/// Nodes of the cluster under test; drifts leave one of them.
+/// Moves leave one of these nodes.
 pub(crate) const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// A change that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Change {
     Create {
@@ -35,14 +34,13 @@ pub(crate) enum Change {
         from: &'static str,
     },
     Delete,
-    /// Gives a constraint, or puts a callback in place.
+    /// Sets a constraint or adds a callback.
     Set {
         mark: u32,
     },
     Unset,
 }
 
-/// What was decided about a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CommandOutcome {
     Accepted,
@@ -50,16 +48,15 @@ pub(crate) enum CommandOutcome {
         status: u16,
         message: String,
     },
-    /// Nobody said in time.
+    /// No outcome in time.
     Unknown {
         last: String,
     },
 }
 
-/// What an object is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A group with at most so many instances; one without any costs the engine nothing.
+    /// A group with at most `most` instances; 0 needs no containers.
     Group {
         most: u32,
     },
@@ -67,29 +64,26 @@ pub(crate) enum Kind {
     Callback,
 }
 
-/// What must be found of an object that exists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ExpectedState {
-    /// Accepted patches.
+    /// Number of accepted patches.
     pub(crate) version: u32,
     pub(crate) count: u32,
-    /// Instances that shall not run.
     pub(crate) stopped: BTreeSet<u32>,
-    /// What the last accepted change wrote into it.
+    /// The mark of the last accepted change.
     pub(crate) mark: u32,
 }
 
-/// One thing that commands change.
 #[derive(Debug, Clone)]
 pub(crate) struct Object {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) expected: Option<ExpectedState>,
-    /// The last command that was accepted, to be sent once more.
+    /// The last accepted command, for a repeat.
     pub(crate) last: Option<(String, Change)>,
-    /// Commands accepted in all, with their ids; shown when something is wrong.
+    /// Accepted commands, for failure messages.
     pub(crate) history: Vec<String>,
-    /// A command's outcome never became known: nothing can be said about it any more.
+    /// An outcome stayed unknown, so nothing is expected any more.
     pub(crate) doubtful: bool,
     marks: u32,
 }
@@ -99,7 +93,6 @@ impl Object {
         Self { kind, name, expected: None, last: None, history: Vec::new(), doubtful: false, marks: 0 }
     }
 
-    /// The next thing to ask for.
     pub(crate) fn choose(&mut self, random: &mut Random) -> Change {
         self.marks += 1;
         let mark = self.marks;
@@ -132,7 +125,6 @@ impl Object {
         }
     }
 
-    /// Takes an accepted change into account.
     pub(crate) fn accept(&mut self, key: &str, change: &Change) {
         self.history.push(format!("{key} {change:?}"));
         self.last = Some((key.to_owned(), change.clone()));
@@ -155,7 +147,7 @@ impl Object {
         }
     }
 
-    /// What a outcome about `change` says that cannot be true.
+    /// Why an outcome contradicts the expected state.
     pub(crate) fn contradiction(&self, change: &Change, outcome: &CommandOutcome) -> Option<String> {
         let there = self.expected.is_some();
         match outcome {
@@ -163,7 +155,7 @@ impl Object {
                 Some("was created though it must exist already".to_owned())
             }
             CommandOutcome::Accepted if !there && !matches!(change, Change::Create { .. } | Change::Set { .. }) => {
-                // A drift that finds no group does nothing.
+                // A move without a group does nothing.
                 let harmless = matches!(change, Change::Drift { .. });
                 (!harmless).then(|| "was changed though it must not exist".to_owned())
             }
@@ -172,7 +164,7 @@ impl Object {
                 Some(format!("must not exist, but: {message}"))
             }
             CommandOutcome::Refused { status: 404 | 405 | 423, .. } => None,
-            // What is being removed can be refused to be made anew.
+            // A group under removal cannot be created again yet.
             CommandOutcome::Refused { status: 500, message } if !there && message.contains("removing") => None,
             CommandOutcome::Refused { status, message } => Some(format!("unexpected refusal {status}: {message}")),
             CommandOutcome::Accepted | CommandOutcome::Unknown { .. } => None,

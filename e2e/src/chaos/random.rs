@@ -1,8 +1,5 @@
-//! Random that can be had again: one seed is one row of choices.
-//!
-//! What the machine makes of them is not repeated; the same commands and faults in the same order are.
+//! Repeatable random choices of commands and faults. Timing is not repeatable.
 
-/// A row of choices.
 #[derive(Debug, Clone)]
 pub(crate) struct Random(u64);
 
@@ -11,7 +8,7 @@ impl Random {
         Self(seed)
     }
 
-    /// splitmix64: small, and every seed is a good one.
+    /// SplitMix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -26,12 +23,10 @@ impl Random {
         usize::try_from(self.next() % bound).unwrap_or(0)
     }
 
-    /// Whether something of so many percent happens.
     pub(crate) fn percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
-    /// The same things in another order.
     pub(crate) fn shuffled<T>(&mut self, mut things: Vec<T>) -> Vec<T> {
         for last in (1..things.len()).rev() {
             things.swap(last, self.below(last + 1));
@@ -45,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_seed_is_one_row_and_another_seed_another() {
+    fn a_seed_determines_the_sequence() {
         let row = |seed| {
             let mut random = Random::new(seed);
             (0..20).map(|_| random.below(1_000)).collect::<Vec<_>>()

@@ -1,4 +1,4 @@
-//! Publishes bytes as they are: our own bus writes JSON only, and what is malformed must not have to be.
+//! Publishes raw bytes: the bus of `fabric` only writes JSON.
 
 use std::time::Duration;
 
@@ -7,15 +7,13 @@ use tokio::net::TcpStream;
 
 use crate::cluster::Error;
 
-/// The server answers within this, or it is away.
 const SOON: Duration = Duration::from_secs(20);
 
-/// A connection that speaks the server's own protocol.
+/// A connection that uses NATS's own protocol.
 #[derive(Debug)]
 pub(crate) struct RawNats(BufReader<TcpStream>);
 
 impl RawNats {
-    /// Connects to the server at `url`.
     pub(crate) async fn connect(url: &str) -> Result<Self, Error> {
         let address = url.trim_start_matches("nats://");
         let stream = TcpStream::connect(address).await.map_err(Error::Run)?;
@@ -26,17 +24,17 @@ impl RawNats {
         Ok(raw)
     }
 
-    /// Sends `payload` to `subject`; an answer is awaited by nobody.
+    /// Does not wait for an answer.
     pub(crate) async fn publish(&mut self, subject: &str, payload: &[u8]) -> Result<(), Error> {
-        let head = format!("PUB {subject} _INBOX.proof.nobody {}\r\n", payload.len());
+        let head = format!("PUB {subject} _INBOX.proof.unused {}\r\n", payload.len());
         let message = [head.as_bytes(), payload, b"\r\n"].concat();
         self.0.write_all(&message).await.map_err(Error::Run)
     }
 
-    /// Returns when the server has everything that was sent.
+    /// Waits until the server has received everything.
     pub(crate) async fn flush(&mut self) -> Result<(), Error> {
         self.0.write_all(b"PING\r\n").await.map_err(Error::Run)?;
-        let late = |_| Error::Late { what: "the bus hears us".to_owned(), within: SOON };
+        let late = |_| Error::Late { what: "the bus answers a ping".to_owned(), within: SOON };
         tokio::time::timeout(SOON, self.pong()).await.map_err(late)?.map_err(Error::Run)
     }
 

@@ -20,7 +20,7 @@ pub(crate) fn request(object: &Object, change: &Change) -> Request {
         (Change::Drift { from }, _) => (Method::PATCH, format!("/api/nodes?cmd=drift&from={from}&pg={name}"), None),
         (Change::Set { .. }, Kind::Callback) => (Method::POST, format!("/api/notifies?callback={name}"), None),
         (Change::Unset, Kind::Callback) => (Method::DELETE, format!("/api/notifies?callback={name}"), None),
-        // Soft and unequal: every node meets it, so placement is as without it.
+        // Soft and unequal: every node satisfies it, so it does not change placement.
         (Change::Set { mark }, Kind::Constraint | Kind::Group { .. }) => {
             (Method::PATCH, format!("/api/constraints?type={name}&value=m{mark}&equal=false&soft=true"), None)
         }

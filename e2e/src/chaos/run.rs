@@ -1,4 +1,4 @@
-//! One cluster from its start to its end: calm groups, a workload, faults, and the check of everything that was promised.
+//! Runs one cluster: control groups, a workload, faults, and the check of every promise.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
@@ -25,28 +25,25 @@ use crate::chaos::workload::{self, Journal};
 use crate::cluster::extra_node::PURPOSE;
 use crate::cluster::{Cluster, Error};
 
-/// Commands go on this long before the first fault and after the last.
+/// The workload runs this long before the first fault and after the last.
 const AROUND: Duration = Duration::from_secs(2);
-/// What does not agree so long after the last command never will: it is far beyond the goal, because a machine may be slow.
+/// A difference that lasts this long after the last command is permanent; far beyond the goal, because the machine may be slow.
 const SETTLED: Duration = Duration::from_secs(180);
 
-/// What was seen in one cluster.
 #[derive(Debug)]
 pub(crate) struct ClusterReport {
     pub(crate) happened: Vec<InjectedFault>,
     pub(crate) journal: Journal,
-    /// How long commands were sent.
     pub(crate) span: Duration,
     /// From the last command until everything agreed.
     pub(crate) settled: Duration,
     pub(crate) broken: Vec<BrokenPromise>,
     pub(crate) stale: Stale,
-    /// What the experiment measured itself.
     pub(crate) samples: Vec<Sample>,
     pub(crate) downtime: Downtime,
 }
 
-/// What deposed leaders tried, and what came of it.
+/// What deposed leaders attempted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Stale {
     /// Orders that agents refused for their fence.
@@ -57,7 +54,6 @@ pub(crate) struct Stale {
     pub(crate) writes_refused: u64,
 }
 
-/// Runs one cluster through `trial`.
 pub(crate) async fn run(name: &str, trial: &Trial, seed: u64) -> Result<ClusterReport, Error> {
     match trial.clone() {
         Trial::Kills(faults) => through(name, Kills(faults), seed).await,
@@ -70,13 +66,13 @@ pub(crate) async fn run(name: &str, trial: &Trial, seed: u64) -> Result<ClusterR
     }
 }
 
-/// Runs one cluster through a scenario and keeps the logs if a promise was broken.
+/// Keeps the logs if a promise was broken.
 async fn through(name: &str, mut scenario: impl Scenario, seed: u64) -> Result<ClusterReport, Error> {
     let mut random = Random::new(seed);
     let calm = format!("{PURPOSE}=calm");
     let cluster = Cluster::start_with(&[&["--label", &calm], scenario.flags()].concat()).await?;
     let result = Box::pin(inject_faults(&cluster, &mut scenario, &mut random)).await;
-    // What the scenario put there goes before its cluster.
+    // What the scenario made goes before its cluster.
     drop(scenario);
     let failed = !matches!(&result, Ok(report) if report.broken.is_empty());
     if failed {
@@ -108,7 +104,7 @@ async fn inject_faults(
     let may_run_twice = scenario.twice();
     let looking = duplicate_watch::watch(&cluster.engine, &cluster.id, may_run_twice, stop_looking.clone());
     let timing = Downtime::watch(cluster, stop_looking.clone());
-    let hurting = async {
+    let injecting = async {
         tokio::time::sleep(AROUND).await;
         let result = scenario.inject_faults(cluster, random).await;
         tokio::time::sleep(AROUND).await;
@@ -116,7 +112,7 @@ async fn inject_faults(
         (begun.elapsed(), result)
     };
     let checking = async {
-        let (journal, (span, result)) = tokio::join!(sending, hurting);
+        let (journal, (span, result)) = tokio::join!(sending, injecting);
         let (broken, settled) = checks::settle(cluster, &journal.objects, SETTLED).await;
         stop_looking.trigger();
         (journal, span, result, broken, settled)
@@ -138,7 +134,7 @@ async fn inject_faults(
     Ok(ClusterReport { happened, journal, span, settled, broken, stale, samples, downtime })
 }
 
-/// Commands and faults in the order in which they happened, with milliseconds from the first.
+/// Commands and faults by time, in milliseconds since the first.
 fn story(report: &ClusterReport) -> String {
     let mut lines: Vec<(Instant, String)> = Vec::new();
     for InjectedFault { fault, at, who } in &report.happened {
@@ -161,7 +157,7 @@ fn story(report: &ClusterReport) -> String {
     format!("0 is {} ms since 1970\n{}{broken}", now - ago, lines.iter().map(line).collect::<String>())
 }
 
-/// Answers that cannot be true, and commands whose outcome nobody ever said.
+/// Contradictory outcomes, and commands without an outcome.
 fn contradictions(journal: &Journal) -> Vec<BrokenPromise> {
     let mut broken = Vec::new();
     for entry in &journal.entries {
@@ -180,7 +176,7 @@ fn contradictions(journal: &Journal) -> Vec<BrokenPromise> {
     broken
 }
 
-/// The counters of agents and schedulers; those of a process that was killed began anew with it.
+/// Counters of a killed process start at zero again.
 async fn stale(cluster: &Cluster) -> Stale {
     let mut stale = Stale::default();
     for child in cluster.children() {
@@ -204,7 +200,7 @@ fn counter(page: &str, name: &str) -> u64 {
     value.and_then(|value| value.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Beside the programs, where a build keeps what it makes.
+/// In the target folder of the build.
 fn logs_folder(name: &str, seed: u64) -> PathBuf {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let target = std::env::current_exe().ok().and_then(|exe| Some(exe.parent()?.parent()?.to_owned()));

@@ -1,6 +1,6 @@
-//! What an experiment is to a trial: how its cluster is started, what is put there first, what is done to it, and what was seen.
+//! What an experiment adds to a run: flags of the cluster, preparation, faults and findings.
 //!
-//! The trial brings the rest: calm groups, the workload, the watch for copies and the check of every acknowledged command.
+//! [`super::run`] adds control groups, the workload, the watch for duplicates and the check of every acknowledged command.
 
 pub(crate) mod agent_steps;
 pub(crate) mod engine_loss;
@@ -22,48 +22,45 @@ use crate::cluster::extra_node::PURPOSE;
 use crate::cluster::specs::group;
 use crate::cluster::{Answer, Cluster, Error, Request, eventually};
 
-/// How long a command of an experiment may take to be accepted, and a group to be as asked.
+/// Timeout for a command to be accepted.
 const SOON: Duration = Duration::from_secs(60);
 
-/// What one experiment does.
 pub(crate) trait Scenario {
     /// Further flags of `deployctl up`.
     fn flags(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// What is asked of the cluster meanwhile.
     fn load(&self) -> Load {
         Load::default()
     }
 
-    /// Says of which groups two running containers of one instance are no broken promise.
+    /// Groups whose instances may run twice for a while.
     fn twice(&self) -> fn(&str) -> bool {
         |_| false
     }
 
-    /// Puts in place what the experiment needs, before the workload begins.
+    /// Prepares the experiment before the workload starts.
     async fn prepare(&mut self, _cluster: &Cluster) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Does it, while commands are sent.
+    /// Injects the faults while the workload runs.
     async fn inject_faults(&mut self, cluster: &Cluster, random: &mut Random) -> Result<Vec<InjectedFault>, Error>;
 
-    /// What was seen, once everything has come to rest.
+    /// Called when everything has settled.
     async fn findings(&mut self, _cluster: &Cluster) -> Result<Findings, Error> {
         Ok(Findings::default())
     }
 }
 
-/// What an experiment saw beyond what every trial looks at.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) samples: Vec<Sample>,
     pub(crate) broken: Vec<BrokenPromise>,
 }
 
-/// One measurement; those of one name are put together over all clusters.
+/// One measurement; the figures combine those of the same name over all clusters.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) name: &'static str,
@@ -71,12 +68,11 @@ pub(crate) struct Sample {
     pub(crate) value: Measured,
 }
 
-/// What was measured.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Measured {
-    /// Added up.
+    /// The figure is the sum.
     Count(usize),
-    /// The middle one and the longest are shown.
+    /// The figures are median and maximum.
     Time(Duration),
 }
 
@@ -94,7 +90,7 @@ impl Findings {
     }
 }
 
-/// A group of the demo on nodes of one purpose; `change` may alter its pod.
+/// A demo group on nodes of one purpose; `change` may modify its pod.
 pub(crate) fn group_on(name: &str, count: u32, purpose: Option<&str>, change: impl FnOnce(&mut Value)) -> Value {
     let mut body = group(name, count);
     if let Some(purpose) = purpose {
@@ -104,8 +100,8 @@ pub(crate) fn group_on(name: &str, count: u32, purpose: Option<&str>, change: im
     body
 }
 
-/// Sends one command until it is accepted. Under one key it takes effect once; a refusal stands, so what was refused, because
-/// the group is locked for a moment, is asked anew under another key.
+/// Retries a command until it is accepted. One key takes effect once, and its refusal is final, so a refused command (the group may be
+/// locked) gets a new key.
 pub(crate) async fn command(cluster: &Cluster, key: &str, request: &Request) -> Result<(), Error> {
     let what = format!("{} {} is accepted", request.method, request.path);
     let (mut index, mut refusals) = (0, 0);
@@ -121,13 +117,11 @@ pub(crate) async fn command(cluster: &Cluster, key: &str, request: &Request) -> 
     .await
 }
 
-/// Asks for a group.
 pub(crate) async fn create(cluster: &Cluster, key: &str, body: Value) -> Result<(), Error> {
     let path = "/api/podgroups".to_owned();
     command(cluster, &format!("create-{key}"), &Request { method: Method::POST, path, body: Some(body) }).await
 }
 
-/// Asks that a group go.
 pub(crate) async fn delete(cluster: &Cluster, key: &str, name: &str) -> Result<(), Error> {
     let path = format!("/api/podgroups?name={name}");
     command(cluster, &format!("delete-{key}"), &Request { method: Method::DELETE, path, body: None }).await

@@ -1,7 +1,6 @@
-//! A line between one process and a server that can be cut and mended: a TCP proxy on a free port of 127.0.0.1.
+//! A TCP proxy on a free port of 127.0.0.1, whose connections an experiment cuts and restores.
 //!
-//! A cut line is silent, as when a cable is pulled (what was on its way arrives when it is mended), or refused, as when the
-//! way to a machine is closed (every connection ends, none can be made).
+//! A silent link keeps bytes until it is restored, as with a pulled cable. A refused link closes every connection and accepts none.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,7 +12,6 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How a line is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     Whole,
@@ -21,7 +19,6 @@ pub(crate) enum Link {
     Refused,
 }
 
-/// A line; dropping it ends every connection over it.
 #[derive(Debug)]
 pub(crate) struct TcpProxy {
     pub(crate) address: SocketAddr,
@@ -30,7 +27,6 @@ pub(crate) struct TcpProxy {
 }
 
 impl TcpProxy {
-    /// A whole line to `server`.
     pub(crate) async fn to(server: String) -> io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?;
@@ -39,14 +35,13 @@ impl TcpProxy {
         Ok(Self { address, line, _task: task })
     }
 
-    /// Cuts or mends it.
     pub(crate) fn set(&self, line: Link) {
         self.line.send_replace(line);
     }
 }
 
 async fn accept(listener: TcpListener, server: String, state: watch::Receiver<Link>) {
-    // One process connects, so there are few; those that ended are forgotten with the next.
+    // One process connects, so there are few; finished tasks are removed with the next connection.
     let mut connections = JoinSet::new();
     loop {
         let Ok((near, _)) = listener.accept().await else { continue };
@@ -72,7 +67,7 @@ async fn connect(near: TcpStream, server: String, mut state: watch::Receiver<Lin
     }
 }
 
-/// Carries bytes one way until an end or a refusal; while the line is silent they wait here.
+/// Copies bytes until an end or a refusal; a silent link delays them.
 async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch::Receiver<Link>) {
     let mut buffer = vec![0; 16 * 1024];
     loop {
@@ -83,7 +78,7 @@ async fn carry(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, mut state: watch
     }
 }
 
-/// Waits until the line is whole; none when it is refused first.
+/// None if the link is refused first.
 async fn passable(state: &mut watch::Receiver<Link>) -> Option<()> {
     let line = *state.wait_for(|line| *line != Link::Silent).await.ok()?;
     (line == Link::Whole).then_some(())

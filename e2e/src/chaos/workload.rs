@@ -1,8 +1,8 @@
-//! The commands that go on while things break: some every second, whether or not earlier ones were answered.
+//! Sends commands at a fixed rate while faults occur, whether or not earlier ones were answered.
 //!
-//! Each has a key of its own and is sent with it until somebody says what became of it; some are sent twice at once through both
-//! apiservers, some once more much later. One loop owns all objects and the journal; a task owns the object its command is
-//! about until it is decided. When every object is busy no command is sent: that bounds what is under way.
+//! Each command has its own key and is retried with it until its outcome is known; some are sent through both apiservers at the
+//! same time, some again much later. One loop owns all objects and the journal; a task owns its object until the command is
+//! decided. Without an idle object no command is sent, which bounds the commands in flight.
 
 use std::time::{Duration, Instant};
 
@@ -15,31 +15,28 @@ use crate::chaos::random::Random;
 use crate::chaos::request::request;
 use crate::cluster::{Answer, Api, Request};
 
-/// Commands a second: a little more than promised, because some ticks find no idle object of their kind.
+/// Slightly above the goal, because sometimes no object is idle.
 const EVERY: Duration = Duration::from_millis(40);
 const AGAIN_AFTER: Duration = Duration::from_millis(150);
-/// What a patch that found no room leaves behind; it was accepted and changed nothing, as documented.
+/// The error of an accepted patch that fits on no node and changed nothing, as documented.
 const NO_ROOM: &str = "No resources available to scheduler container";
 
-/// What commands are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Load {
-    /// Groups with instances.
     pub(crate) busy: u32,
-    /// Groups without: enough of what costs nothing that commands go on through a take-over.
+    /// Groups without instances: enough that commands continue during a takeover.
     pub(crate) empty: u32,
-    /// How long one command is followed.
+    /// How long a command is retried.
     pub(crate) patience: Duration,
 }
 
 impl Default for Load {
     fn default() -> Self {
-        // Two back-offs of the longest kind and a take-over fit in.
+        // Two of the longest back-offs and a takeover.
         Self { busy: 12, empty: 300, patience: Duration::from_secs(60) }
     }
 }
 
-/// One command and what became of it.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) key: String,
@@ -48,53 +45,52 @@ pub(crate) struct Entry {
     pub(crate) sent: Instant,
     pub(crate) decided: Instant,
     pub(crate) outcome: CommandOutcome,
-    /// It was sent again after it had been accepted, or twice at once.
+    /// Sent again after it was accepted, or twice at the same time.
     pub(crate) repeated: bool,
-    /// What must not be.
+    /// Why the outcome contradicts the model.
     pub(crate) contradiction: Option<String>,
-    /// Accepted, but there was no room for it.
+    /// Accepted, but it fits on no node.
     pub(crate) no_room: bool,
 }
 
-/// Everything that was asked, and what it adds up to.
 #[derive(Debug)]
 pub(crate) struct Journal {
     pub(crate) entries: Vec<Entry>,
     pub(crate) objects: Vec<Object>,
 }
 
-/// The objects of one cluster. Clusters share the engine, and a container's name does not say whose it is; `tag` does.
+/// Clusters share the engine, so names contain the `tag` of the cluster.
 fn objects(tag: &str, load: Load) -> Vec<Object> {
     let busy = (1..=load.busy).map(|n| Object::new(Kind::Group { most: 2 }, format!("busy{n}-{tag}.web.web")));
     let empty = (1..=load.empty).map(|n| Object::new(Kind::Group { most: 0 }, format!("empty{n}-{tag}.web.web")));
     let constraints = (1..=30).map(|n| Object::new(Kind::Constraint, format!("proof{n}")));
-    // Nobody listens at port 9.
+    // No server listens on port 9.
     let callbacks = (1..=4).map(|n| Object::new(Kind::Callback, format!("http://127.0.0.1:9/{n}")));
     busy.chain(empty).chain(constraints).chain(callbacks).collect()
 }
 
-/// Sends commands until `stop`, then waits for those under way.
+/// Sends commands until `stop`, then waits for those in flight.
 pub(crate) async fn run(api: Api, mut random: Random, (tag, load): (String, Load), stop: Shutdown) -> Journal {
     let mut idle = objects(&tag, load);
     let mut entries: Vec<Entry> = Vec::new();
-    let mut under_way: JoinSet<(Object, Entry)> = JoinSet::new();
+    let mut in_flight: JoinSet<(Object, Entry)> = JoinSet::new();
     let mut tick = tokio::time::interval(EVERY);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
     let mut number = 0_u64;
     loop {
         tokio::select! {
-            Some(Ok((object, entry))) = under_way.join_next() => {
+            Some(Ok((object, entry))) = in_flight.join_next() => {
                 idle.push(object);
                 entries.push(entry);
             }
-            () = stop.wait(), if !stop.is_triggered() || under_way.is_empty() => {
-                if under_way.is_empty() { break }
+            () = stop.wait(), if !stop.is_triggered() || in_flight.is_empty() => {
+                if in_flight.is_empty() { break }
             }
             _ = tick.tick(), if !stop.is_triggered() => {
                 number += 1;
                 if let Some(job) = next_job(&mut idle, &mut random, format!("{tag}-{number}")) {
                     let api = api.clone();
-                    under_way.spawn(async move { carry_out(&api, job, load.patience).await });
+                    in_flight.spawn(async move { carry_out(&api, job, load.patience).await });
                 }
             }
         }
@@ -102,15 +98,14 @@ pub(crate) async fn run(api: Api, mut random: Random, (tag, load): (String, Load
     Journal { entries, objects: idle }
 }
 
-/// One command to be carried out.
 #[derive(Debug)]
 struct Job {
     object: Object,
     key: String,
     change: Change,
-    /// It was accepted before: the same answer is due, and no effect.
+    /// A repeat of an accepted command: must be accepted again, without effect.
     late: bool,
-    /// Sent through both apiservers at once.
+    /// Sent through both apiservers at the same time.
     duplicate: bool,
     first: usize,
 }
@@ -121,7 +116,7 @@ fn next_job(idle: &mut Vec<Object>, random: &mut Random, key: String) -> Option<
         let is_heavy = |object: &Object| matches!(object.kind, Kind::Group { most } if most > 0);
         (0..idle.len()).filter(|index| is_heavy(&idle[*index]) == heavy && !idle[*index].doubtful).collect()
     };
-    // While all of the heavy ones are busy the others go on.
+    // If all groups with instances are busy, an object without takes the command.
     let fits = Some(of_weight(heavy)).filter(|fits| !fits.is_empty()).unwrap_or_else(|| of_weight(false));
     let index = *fits.get(random.below(fits.len()))?;
     let mut object = idle.swap_remove(index);
@@ -177,7 +172,6 @@ async fn carry_out(api: &Api, job: Job, patience: Duration) -> (Object, Entry) {
     (object, entry)
 }
 
-/// Sends the command until it is known what became of it.
 async fn settle(api: &Api, request: &Request, key: &str, first: usize, patience: Duration) -> CommandOutcome {
     let begun = Instant::now();
     let mut index = first;
@@ -205,7 +199,7 @@ async fn settle(api: &Api, request: &Request, key: &str, first: usize, patience:
     }
 }
 
-/// What became of a command that was only queued; refusals are told by their text alone, so they are asked for again.
+/// The outcome of a queued command; refusals are repeated to get their status.
 async fn decided(api: &Api, index: usize, key: &str) -> Option<CommandOutcome> {
     let Answer::Said { status: 200, body } = api.get(index, &format!("/api/operations?id={key}")).await else {
         return None;

@@ -1,5 +1,4 @@
-//! The engine as the proof sees it: which containers of a cluster there are, and since when they run. Beyond looking it only
-//! starts and removes bystanders.
+//! Reads the containers of a cluster from the engine; starts and removes foreign containers.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -13,13 +12,10 @@ use bollard::query_parameters::{
 use contract::labels;
 use tokio::time::timeout;
 
-/// Deadline of one look.
 const LOOK: Duration = Duration::from_secs(10);
 
-/// Deadline of one change.
 const CHANGE: Duration = Duration::from_secs(30);
 
-/// Why nothing was seen.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot reach the Docker engine")]
@@ -28,11 +24,9 @@ pub(crate) enum Error {
     Silent,
 }
 
-/// An engine.
 #[derive(Debug, Clone)]
 pub(crate) struct Engine(Docker);
 
-/// One container of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ContainerView {
     pub(crate) group: String,
@@ -49,14 +43,13 @@ impl Engine {
         Self::connect_to(&devcluster::docker::socket())
     }
 
-    /// The engine behind another socket.
     pub(crate) fn connect_to(socket: &Path) -> Result<Self, Error> {
         let docker =
             Docker::connect_with_unix(&socket.display().to_string(), LOOK.as_secs(), bollard::API_DEFAULT_VERSION);
         docker.map(Self).map_err(Error::Engine)
     }
 
-    /// Every container of a cluster, running or not, in order.
+    /// Running or not, sorted.
     pub(crate) async fn of_cluster(&self, cluster: &str) -> Result<Vec<ContainerView>, Error> {
         let filters = HashMap::from([("label", vec![format!("{}={cluster}", labels::CLUSTER)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
@@ -66,14 +59,13 @@ impl Engine {
         Ok(seen)
     }
 
-    /// When a container was last started, as the engine writes it; none when it is gone.
+    /// The start time as the engine writes it; none if the container is gone.
     pub(crate) async fn started_at(&self, id: &str) -> Option<String> {
         let seen = timeout(LOOK, self.0.inspect_container(id, None)).await.ok()?;
         seen.ok()?.state?.started_at
     }
 
-    /// Whether a container runs by its own state. The list shows a container as running until the engine has tidied up after its
-    /// end, about 0.1 s longer.
+    /// The state of the container itself. The list shows a container as running about 0.1 s longer, until the engine has cleaned up.
     pub(crate) async fn is_running(&self, id: &str) -> bool {
         let seen = timeout(LOOK, self.0.inspect_container(id, None)).await;
         let state = seen.ok().and_then(Result::ok).and_then(|seen| seen.state);
@@ -94,7 +86,6 @@ impl Engine {
         timeout(CHANGE, running).await.map_err(|_| Error::Silent)?.map_err(Error::Engine)
     }
 
-    /// Removes a container, running or not, by id or name.
     pub(crate) async fn remove(&self, id: &str) -> Result<(), Error> {
         let options = RemoveContainerOptionsBuilder::new().force(true).build();
         let removed = timeout(CHANGE, self.0.remove_container(id, Some(options))).await;

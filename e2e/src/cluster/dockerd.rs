@@ -1,7 +1,6 @@
-//! An engine of our own, to be killed and stopped: dockerd in namespaces of its own.
+//! A private dockerd in its own namespaces, which an experiment kills and stops.
 //!
-//! Its processes, mounts and network live in namespaces whose first process is ours, so that one signal ends all of them and
-//! nothing is left on the machine; it reaches no network at all. Needs root, as every dockerd does.
+//! One signal to the first process of the namespaces ends everything in them. The engine has no network. Needs root.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -16,26 +15,25 @@ use tokio::process::{Child, Command};
 use crate::cluster::docker::Engine;
 use crate::cluster::{Error, eventually};
 
-/// Runs first in the namespaces. It hides the sockets of other engines and waits for orphans, as a first process must.
+/// The first process of the namespaces: hides the sockets of other engines and reaps orphans.
 const FIRST: &str = "mount -t tmpfs none /run && mkdir /run/engine && touch \"$0\" && sleep 7200 & wait";
-/// A start on a busy machine.
 const UP: Duration = Duration::from_secs(60);
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// The engine; dropping it ends everything that runs in it and removes its files.
+/// Dropping it ends everything that runs in it and removes its files.
 #[derive(Debug)]
 pub(crate) struct Dockerd {
     folder: TempDir,
-    /// Holds the namespaces; with its end the kernel ends all that live in them.
+    /// Holds the namespaces.
     holder: std::process::Child,
-    /// First process in the namespaces, as we see it.
+    /// The first process's pid outside of the namespaces.
     first: Option<u32>,
     /// `nsenter`, which waits for dockerd.
     entered: Option<Child>,
 }
 
 impl Dockerd {
-    /// Starts it. With `live_restore` containers outlive it, without they end with it.
+    /// With `live_restore` containers survive the engine.
     pub(crate) async fn start(live_restore: bool) -> Result<Self, Error> {
         if !rustix::process::geteuid().is_root() {
             return Err(Error::NotRoot);
@@ -50,8 +48,7 @@ impl Dockerd {
         let mut dockerd = Self { folder, holder, first: None, entered: None };
         let pid = dockerd.holder.id();
         let first =
-            eventually(UP, "there are namespaces of our own", async || ready.exists().then(|| child_of(pid)).flatten())
-                .await?;
+            eventually(UP, "the namespaces exist", async || ready.exists().then(|| child_of(pid)).flatten()).await?;
         dockerd.first = Some(first);
         let settings = dockerd.folder.path().join("settings.json");
         std::fs::write(&settings, "{}").map_err(|source| Error::Prepare { path: settings, source })?;
@@ -59,12 +56,11 @@ impl Dockerd {
         Ok(dockerd)
     }
 
-    /// Where it listens.
     pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("docker.sock")
     }
 
-    /// Starts dockerd, after it was killed too.
+    /// Starts dockerd, also after a kill.
     pub(crate) async fn begin(&mut self, live_restore: bool) -> Result<(), Error> {
         let prepare = |source| Error::Prepare { path: "dockerd".into(), source };
         let log = std::fs::OpenOptions::new().create(true).append(true).open(self.folder.path().join("log"));
@@ -72,7 +68,7 @@ impl Dockerd {
         let file = |name: &str| self.folder.path().join(name);
         let mut command = Command::new("nsenter");
         command.args(["--target", &self.first.unwrap_or(0).to_string(), "--net", "--mount", "--pid", "dockerd"]);
-        // Nothing of the machine's own settings: they are for another engine.
+        // Ignores the machine's settings, which belong to another engine.
         command.arg("--config-file").arg(file("settings.json")).arg("--data-root").arg(file("data"));
         command.args(["--exec-root", "/run/engine/exec", "--pidfile", "/run/engine/pid"]);
         command.arg("--host").arg(format!("unix://{}", self.socket().display()));
@@ -83,10 +79,10 @@ impl Dockerd {
         self.entered = Some(command.process_group(0).kill_on_drop(true).spawn().map_err(prepare)?);
         let socket = self.socket();
         let answers = async || Engine::connect_to(&socket).ok()?.of_cluster("none").await.ok();
-        eventually(UP, "the engine of our own answers", answers).await.map(drop)
+        eventually(UP, "the private engine answers", answers).await.map(drop)
     }
 
-    /// Sends dockerd a signal. `nsenter` gets it too, after it: it stops when what it waits for stops.
+    /// Signals dockerd, then `nsenter`, which stops together with it.
     pub(crate) fn signal(&self, signal: Signal) {
         let entered = self.entered.as_ref().and_then(Child::id);
         for pid in [entered.and_then(child_of), entered].into_iter().flatten() {
@@ -94,7 +90,6 @@ impl Dockerd {
         }
     }
 
-    /// Kills dockerd and waits until it is gone.
     pub(crate) async fn kill(&mut self) -> Result<(), Error> {
         self.signal(Signal::KILL);
         let within = Duration::from_secs(20);
@@ -104,7 +99,6 @@ impl Dockerd {
         Ok(())
     }
 
-    /// What its containers' control groups are below.
     fn cgroup(&self) -> String {
         let name = self.folder.path().file_name().unwrap_or_default();
         name.to_string_lossy().into_owned()
@@ -113,10 +107,10 @@ impl Dockerd {
 
 impl Drop for Dockerd {
     fn drop(&mut self) {
-        // Stopped or not, it must not keep the end of dockerd to itself: the kernel would wait for it.
+        // A stopped `nsenter` would not reap dockerd, and the kernel would wait for that.
         self.signal(Signal::KILL);
         let pid = self.first.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-        // The kernel ends all others with the first process, and the holder once they are gone.
+        // The kernel kills all other processes of the namespaces with the first one.
         if pid.is_none_or(|pid| kill_process(pid, Signal::KILL).is_err()) {
             let _ = self.holder.kill();
         }

@@ -4,10 +4,9 @@ use serde_json::{Value, json};
 
 use crate::cluster::IMAGE;
 
-/// Environment variable that holds the mark of a group's last change.
+/// Environment variable with the mark of a group's last change.
 pub(crate) const MARK: &str = "PROOF_MARK";
 
-/// A group of `count` demo instances.
 pub(crate) fn group(name: &str, count: u32) -> Value {
     let namespace = namespace(name);
     json!({"Name": name, "Namespace": namespace, "NumInstances": count, "RestartPolicy": 1, "Pod": pod(name, 0)})
@@ -23,7 +22,7 @@ pub(crate) fn pod(name: &str, mark: u32) -> Value {
     })
 }
 
-/// One namespace, and so one network, for all groups of a cluster: an engine has room for about thirty networks.
+/// One namespace, and so one network, for all groups of a cluster: an engine supports about thirty networks.
 fn namespace(name: &str) -> &str {
     let first = name.split('.').next().unwrap_or(name);
     first.split_once('-').map_or(first, |(_, tag)| tag)

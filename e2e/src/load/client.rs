@@ -1,4 +1,4 @@
-//! How the cluster is asked: commands as an apiserver stores them, questions as it asks them.
+//! A client: publishes commands as an apiserver does, and sends queries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,11 +15,10 @@ use tokio::time::Instant;
 
 use crate::load::run::Error;
 
-/// Commands on their way at a time: each waits until it is on the disk of the bus.
+/// Parallel publishes; each waits until the bus has synced it to disk.
 const AT_ONCE: usize = 64;
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Somebody who asks.
 pub(crate) struct Client {
     bus: Bus,
     inbox: String,
@@ -42,7 +41,7 @@ impl Client {
         Command { id, at: self.clock.now(), by: "scale".to_owned(), verb, digest: None }
     }
 
-    /// Asks for all of it and waits until all of it is decided. A refusal is an error.
+    /// Publishes all commands and waits for all outcomes. A refusal is an error.
     pub(crate) async fn all(&mut self, verbs: Vec<Verb>) -> Result<(), Error> {
         let commands: Vec<Command> = verbs.into_iter().map(|verb| self.command(verb)).collect();
         let mut open: BTreeMap<CommandId, ()> = commands.iter().map(|command| (command.id.clone(), ())).collect();
@@ -56,25 +55,25 @@ impl Client {
             }
             Ok::<(), Error>(())
         };
-        let hear = async {
+        let receive = async {
             while !open.is_empty() {
                 let Some(outcome) = next(outcomes).await else { return Err(Error::Closed) };
-                judged(&outcome)?;
+                check(&outcome)?;
                 open.remove(&outcome.id);
             }
             Ok(())
         };
-        tokio::try_join!(publish, hear).map(drop)
+        tokio::try_join!(publish, receive).map(drop)
     }
 
-    /// Asks for one thing; how long until it was decided.
+    /// Returns the time from the publish to the outcome.
     pub(crate) async fn one(&mut self, verb: Verb) -> Result<Duration, Error> {
         let started = Instant::now();
         self.all(vec![verb]).await?;
         Ok(started.elapsed())
     }
 
-    /// What the leader says of the cluster; none when nobody leads.
+    /// None without a leader.
     pub(crate) async fn cluster(&self) -> Option<ClusterView> {
         let asked = self.bus.request(subjects::QUERY_LEADER, &Query::Cluster, Duration::from_secs(5));
         match asked.await.ok()? {
@@ -99,7 +98,7 @@ async fn next(outcomes: &mut Subscription) -> Option<Outcome> {
     }
 }
 
-fn judged(outcome: &Outcome) -> Result<(), Error> {
+fn check(outcome: &Outcome) -> Result<(), Error> {
     match &outcome.verdict {
         Verdict::Accepted => Ok(()),
         Verdict::Refused(refusal) => Err(Error::Refused { command: outcome.id.to_string(), why: refusal.to_string() }),

@@ -1,7 +1,6 @@
-//! An engine that makes containers by noting them: each step works, after a while.
+//! An engine that only keeps a list of containers: each action succeeds after a delay.
 //!
-//! What a container looks like is made up again each time somebody looks, from the little that is noted: a million of them
-//! fit one process.
+//! A container view is computed on demand from a small record, so that a million containers fit into one process.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -15,7 +14,6 @@ use contract::time::Timestamp;
 
 use crate::load::specs::Specs;
 
-/// What is noted of a container.
 #[derive(Debug, Clone)]
 struct Container {
     pod: PodId,
@@ -26,19 +24,18 @@ struct Container {
     spec_digest: Arc<str>,
 }
 
-/// One node's engine.
 #[derive(Debug, Default)]
 pub(crate) struct Engine {
-    /// Tells this engine's ids from those of others.
+    /// Makes this engine's container ids unique.
     number: u32,
     made: u32,
     containers: BTreeMap<u32, Container>,
     specs: Arc<Specs>,
-    /// Steps under way, by when they end.
-    under_way: VecDeque<(Timestamp, InstanceKey, Step)>,
+    /// Actions in flight, by the time they end.
+    in_flight: VecDeque<(Timestamp, InstanceKey, Step)>,
 }
 
-/// A step that ended: the container afterwards, none when it is gone.
+/// An action that ended, with the container afterwards; none if that is gone.
 pub(crate) type Done = (InstanceKey, Step, Option<ContainerSeen>);
 
 impl Engine {
@@ -46,27 +43,24 @@ impl Engine {
         Self { number, specs, ..Self::default() }
     }
 
-    /// Begins a step that ends at `at`; steps end in the order they began.
-    pub(crate) fn begin(&mut self, lane: InstanceKey, step: Step, at: Timestamp) {
-        self.under_way.push_back((at, lane, step));
+    /// Starts an action that ends at `at`; actions end in the sequence in which they started.
+    pub(crate) fn begin(&mut self, instance: InstanceKey, step: Step, at: Timestamp) {
+        self.in_flight.push_back((at, instance, step));
     }
 
-    /// When the next step ends.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        self.under_way.front().map(|(at, _, _)| *at)
+        self.in_flight.front().map(|(at, _, _)| *at)
     }
 
-    /// The steps that ended until now.
     pub(crate) fn ended(&mut self, now: Timestamp) -> Vec<Done> {
         let mut done = Vec::new();
-        while let Some((_, lane, step)) = self.under_way.pop_front_if(|(at, _, _)| *at <= now) {
+        while let Some((_, instance, step)) = self.in_flight.pop_front_if(|(at, _, _)| *at <= now) {
             let seen = self.perform(&step, now);
-            done.push((lane, step, seen));
+            done.push((instance, step, seen));
         }
         done
     }
 
-    /// Every container.
     pub(crate) fn inventory(&self) -> Vec<ContainerSeen> {
         self.containers.keys().filter_map(|number| self.look(*number)).collect()
     }
@@ -126,7 +120,7 @@ impl Engine {
         })
     }
 
-    /// As long as a real one: it is a large part of what a report says of a container.
+    /// As long as a real id, which is a large part of a report.
     fn id(&self, number: u32) -> String {
         format!("{number:08x}{:0>56x}", self.number)
     }
@@ -141,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_made_ended_and_removed_when_its_time_has_come() {
+    fn containers_are_created_and_removed_after_the_delay() {
         let mut engine = Engine::new(7, Arc::default());
         let pod: PodId = "a.v1-i1-d0".parse().unwrap();
         let create = Step::Create { pod: pod.clone(), index: 0, spec: Arc::default(), address: String::new() };

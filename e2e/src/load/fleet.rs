@@ -1,4 +1,4 @@
-//! All simulated nodes of a run: one task each, a few connections for all of them.
+//! All simulated nodes of a run: one task each, a few shared connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,18 +10,16 @@ use tokio::runtime::Handle;
 
 use crate::load::node::{Common, Counts, Node};
 
-/// Nodes that share a connection; real ones have one each, which a single process has no file handles for.
+/// Nodes per connection: real nodes have one each, but one process has too few file handles for that.
 const NODES_PER_CONNECTION: u32 = 500;
 
-/// The nodes; they stop when it is dropped.
 pub(crate) struct Fleet {
     pub(crate) counts: Arc<Counts>,
     _nodes: Vec<Scoped>,
 }
 
 impl Fleet {
-    /// Starts so many nodes. Their connections live on `connections`, a runtime of their own: a thousand nodes that all work at once
-    /// would keep them from reading for so long that the server gives them up.
+    /// Starts the nodes. Connections have their own runtime: a thousand busy nodes would delay their reads until the server closes them.
     pub(crate) async fn start(
         url: &str,
         nodes: u32,

@@ -33,7 +33,7 @@ pub(crate) fn agents(settings: &Agents) -> ExitCode {
     }
 }
 
-/// StoredPage instances with the planner alone, on one core.
+/// Places instances with the planner alone, on one core.
 pub(crate) fn placement(settings: &Placement) -> ExitCode {
     print(&placement::measure(settings), settings.json.as_deref())
 }

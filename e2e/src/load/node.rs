@@ -1,7 +1,6 @@
-//! One simulated node: the agent's real core, fed by the bus and by an engine that is none.
+//! One simulated node: the agent's real core with a simulated engine.
 //!
-//! It is the agent's shell in small: the same subjects, the same messages, the same order of things. Its disk keeps nothing
-//! and is never slow.
+//! A small version of the agent's shell: the same subjects and messages in the same sequence. Its disk keeps nothing and is fast.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,33 +21,27 @@ use crate::load::engine::Engine;
 use crate::load::specs::Specs;
 use crate::load::workload;
 
-/// Longest sleep; the core always wants a heartbeat before.
+/// Upper bound of a sleep; the core requests a heartbeat earlier.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
-/// Nothing happens to the containers by themselves, so looking at all of them again finds nothing.
+/// Simulated containers never change by themselves, so inventories find nothing.
 const REREAD: Duration = Duration::from_secs(3600);
 
-/// What all nodes together did.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Orders that arrived.
     pub(crate) orders: AtomicU64,
-    /// Those of them that said everything again.
+    /// Full orders among them.
     pub(crate) wholes: AtomicU64,
-    /// Bytes of them.
     pub(crate) order_bytes: AtomicU64,
-    /// Containers that orders led to: begun, and perhaps made.
+    /// Containers whose creation has started.
     pub(crate) begun: AtomicU64,
-    /// Containers that are made.
     pub(crate) made: AtomicU64,
-    /// Containers that are removed.
     pub(crate) removed: AtomicU64,
-    /// Reports that left, heartbeats included.
+    /// Reports sent, heartbeats included.
     pub(crate) reports: AtomicU64,
     /// Messages that could not be read or sent.
     pub(crate) failures: AtomicU64,
 }
 
-/// One node.
 pub(crate) struct Node {
     core: Core,
     engine: Engine,
@@ -63,7 +56,6 @@ pub(crate) struct Node {
     specs: Arc<Specs>,
 }
 
-/// What all nodes of a run share.
 #[derive(Debug, Clone)]
 pub(crate) struct Common {
     pub(crate) clock: Clock,
@@ -73,7 +65,6 @@ pub(crate) struct Common {
 }
 
 impl Node {
-    /// Node `number`, listening.
     pub(crate) async fn start(number: u32, bus: Bus, common: &Common) -> Result<Self, Error> {
         let name: NodeName = workload::node_name(number).parse().expect("letters, digits and a dash are a name");
         let settings = Settings {
@@ -97,14 +88,13 @@ impl Node {
             connected: bus.connected(),
             bus,
             clock: common.clock,
-            // No two engines are equally fast.
+            // Engines differ in speed.
             start_after: common.start_after / 2 + common.start_after * (number % 100) / 100,
             counts: Arc::clone(&common.counts),
             specs: Arc::clone(&common.specs),
         })
     }
 
-    /// Runs until its connection is closed or it is aborted.
     pub(crate) async fn run(mut self) {
         self.feed(vec![Input::Bus { connected: true }]).await;
         loop {
@@ -143,11 +133,11 @@ impl Node {
         }
     }
 
-    /// The steps that ended, all in one: they ended at one moment.
+    /// Actions that ended at the same time become one batch of inputs.
     fn due(&mut self) -> Vec<Input> {
         let ended = self.engine.ended(self.clock.now());
         let mut inputs = Vec::with_capacity(ended.len() + 1);
-        for (lane, step, seen) in ended {
+        for (instance, step, seen) in ended {
             match &step {
                 Step::Create { .. } => drop(self.counts.made.fetch_add(1, Ordering::Relaxed)),
                 Step::Replace { .. } => {
@@ -157,7 +147,7 @@ impl Node {
                 Step::Remove { .. } => drop(self.counts.removed.fetch_add(1, Ordering::Relaxed)),
                 Step::Update { .. } | Step::ReadEnd { .. } | Step::Start { .. } | Step::Stop { .. } => {}
             }
-            inputs.push(Input::ActionDone { instance: lane, action: step, result: Ok(seen) });
+            inputs.push(Input::ActionDone { instance, action: step, result: Ok(seen) });
         }
         if inputs.is_empty() {
             inputs.push(Input::Tick);
@@ -174,7 +164,7 @@ impl Node {
         }
     }
 
-    /// Does what the core wants; what follows from it at once.
+    /// Performs an effect; returns the input that follows immediately.
     async fn perform(&mut self, effect: Effect, now: Timestamp) -> Option<Input> {
         match effect {
             Effect::Persist { id, ledger: _ } => Some(Input::Persisted { id, result: Ok(()) }),
@@ -183,10 +173,10 @@ impl Node {
                 self.counts.failures.fetch_add(u64::from(sent.is_err()), Ordering::Relaxed);
                 None
             }
-            Effect::Perform { instance: lane, action: step } => {
+            Effect::Perform { instance, action: step } => {
                 let creates = matches!(step, Step::Create { .. } | Step::Replace { .. });
                 self.counts.begun.fetch_add(u64::from(creates), Ordering::Relaxed);
-                self.engine.begin(lane, step, now + self.start_after);
+                self.engine.begin(instance, step, now + self.start_after);
                 None
             }
             Effect::Fetch { image } => Some(Input::Fetched { image, result: Ok(()) }),

@@ -1,6 +1,6 @@
-//! Placement alone: the planner placed_instances groups one after another, on one core, and nothing else happens.
+//! Placement alone: the planner places one group after another, on one core.
 //!
-//! The accounts and the order of the nodes are kept as the scheduler keeps them, and their upkeep counts.
+//! The measured time includes the upkeep of used resources and of the sorted nodes, as in the scheduler.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -17,17 +17,15 @@ use crate::load::process::processor_time;
 use crate::load::settings::Placement;
 use crate::load::workload;
 
-/// What the scheduler's own setting is unless told otherwise.
+/// The scheduler's default.
 const QUOTA_CORES: u32 = 8;
 
-/// NoTenants asks for neighbours here.
 struct NoTenants;
 
 impl PlacedPods for NoTenants {
     fn visit(&self, _: &NodeName, _: &mut dyn FnMut(&PodId, &PodSpec)) {}
 }
 
-/// StoredPage everything; how long that took.
 pub(crate) fn measure(settings: &Placement) -> Vec<Figure> {
     let mut hosts: BTreeMap<NodeName, Candidate> = (0..settings.nodes).map(host).collect();
     let mut standings = LoadRanking::default();

@@ -1,4 +1,4 @@
-//! The scheduler's process, and what any process costs by the kernel's account.
+//! The scheduler process, and the memory and CPU time of processes, from /proc.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use fabric::shutdown::Shutdown;
 use scheduler::app::App;
 use scheduler::config::Config;
 
-/// Ticks of the kernel's clock in a second, as every Linux of ours has it.
+/// Kernel clock ticks per second.
 const TICKS: u64 = 100;
 
-/// What the scheduler's own `main` does, with the arguments of its own command line.
+/// The scheduler's `main` with its own arguments.
 pub(crate) fn run_scheduler(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let name = "deployd-scheduler".to_owned();
     let config = Config::parse_from(std::iter::once(&name).chain(arguments));
@@ -23,17 +23,17 @@ pub(crate) fn run_scheduler(arguments: &[String]) -> Result<(), Box<dyn std::err
     })
 }
 
-/// Bytes of memory a process has; 0 when it is gone.
+/// 0 if the process is gone.
 pub(crate) fn resident_bytes(pid: u32) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0) * 1024
 }
 
-/// Processor time a process has used; zero when it is gone.
+/// Zero if the process is gone.
 pub(crate) fn processor_time(pid: u32) -> Duration {
     let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name may hold blanks; what follows its bracket does not. utime and stime are fields 14 and 15 of all.
+    // The name may contain blanks; the fields after its bracket do not. utime and stime are fields 14 and 15.
     let after = text.rsplit_once(')').map_or("", |(_, rest)| rest);
     let ticks: u64 = after.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
     Duration::from_millis(ticks * (1000 / TICKS))

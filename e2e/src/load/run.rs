@@ -1,7 +1,6 @@
-//! One run from the first server to the last figure.
+//! One run, from the start of the servers to the last figure.
 //!
-//! Whatever ends it, the limit, a signal or an error, the figures so far are told: a size this machine cannot carry says how
-//! far it came.
+//! A run that is stopped by its limit, a signal or an error still prints its figures: they show how far it came.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -20,17 +19,12 @@ use crate::load::servers::Servers;
 use crate::load::settings::Agents;
 use crate::load::workload;
 
-/// Between two looks at the whole.
 const LOOK: Duration = Duration::from_millis(100);
-/// Between two looks for one thing.
 const CLOSE_LOOK: Duration = Duration::from_millis(2);
-/// Between two connections of progress.
-const TELL: Duration = Duration::from_secs(2);
-/// The store is quiet when nothing was written for so long: longer than history waits before it is stored. A run that hardly
-/// measures steady state does not wait for it either.
+const PRINT_EVERY: Duration = Duration::from_secs(2);
+/// The store is quiet when nothing was written for this time, which is longer than the delay of history writes. Short runs wait less.
 const QUIET: Duration = Duration::from_secs(6);
 
-/// Why a run ended early.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("cannot start a server")]
@@ -45,11 +39,11 @@ pub(crate) enum Error {
     Refused { command: String, why: String },
     #[error("the connection was closed")]
     Closed,
-    #[error("there is nobody to take over")]
+    #[error("there is no standby; use --schedulers 2")]
     Alone,
 }
 
-/// Runs within the limit; the figures as far as they came.
+/// Returns the figures measured within the limit.
 pub(crate) async fn bounded(settings: &Agents, connections: &Handle) -> Result<Vec<Figure>, Error> {
     let shutdown = Shutdown::on_signals();
     let mut run = Run { settings, connections, figures: Vec::new(), started: Instant::now(), reached: None };
@@ -59,7 +53,7 @@ pub(crate) async fn bounded(settings: &Agents, connections: &Handle) -> Result<V
     let ended = tokio::select! {
         ended = run.all() => ended,
         () = tokio::time::sleep(settings.limit) => {
-            eprintln!("the limit is over");
+            eprintln!("time limit reached");
             Ok(())
         }
         () = shutdown.wait() => {
@@ -68,9 +62,9 @@ pub(crate) async fn bounded(settings: &Agents, connections: &Handle) -> Result<V
         }
     };
     if let Some((placed, ordered, running)) = run.reached {
-        run.note(figures::count("reached_placed", "came to: placed", placed));
-        run.note(figures::count("reached_ordered", "came to: ordered", ordered));
-        run.note(figures::count("reached_running", "came to: reported running", running));
+        run.note(figures::count("reached_placed", "reached: placed", placed));
+        run.note(figures::count("reached_ordered", "reached: ordered", ordered));
+        run.note(figures::count("reached_running", "reached: reported running", running));
     }
     run.note(figures::seconds("whole_run_seconds", "the whole run, s", run.started.elapsed()));
     match ended {
@@ -85,11 +79,10 @@ pub(crate) async fn bounded(settings: &Agents, connections: &Handle) -> Result<V
 
 struct Run<'a> {
     settings: &'a Agents,
-    /// Where the nodes' connections live.
     connections: &'a Handle,
     figures: Vec<Figure>,
     started: Instant,
-    /// Placed, ordered and running so far; none once all are.
+    /// Instances placed, ordered and running so far; none when all are.
     reached: Option<(u64, u64, u64)>,
 }
 
@@ -98,16 +91,16 @@ impl Run<'_> {
         self.figures.push(figure);
     }
 
-    fn tell(&self, what: &str) {
+    fn print_progress(&self, what: &str) {
         eprintln!("{:7.1} s  {what}", self.started.elapsed().as_secs_f64());
     }
 
     async fn all(&mut self) -> Result<(), Error> {
-        self.tell("servers and schedulers start");
+        self.print_progress("servers and schedulers start");
         let mut servers = Servers::set(self.settings).await?;
         let mut client = Client::connect(&servers.nats.url()).await?;
         self.leader(&client).await;
-        self.tell("nodes join");
+        self.print_progress("nodes join");
         let began = Instant::now();
         let Agents { nodes, start_after, .. } = *self.settings;
         let fleet = Fleet::start(&servers.nats.url(), nodes, start_after, self.connections).await?;
@@ -128,25 +121,25 @@ impl Run<'_> {
     }
 
     async fn until(&self, client: &Client, is_so: impl Fn(&ClusterView) -> bool) -> ClusterView {
-        let mut told = Instant::now();
+        let mut printed = Instant::now();
         loop {
             if let Some(view) = client.cluster().await {
                 if is_so(&view) {
                     return view;
                 }
-                if told.elapsed() >= TELL {
-                    told = Instant::now();
-                    self.tell(&format!("{} nodes, {} running", view.nodes_alive, view.running));
+                if printed.elapsed() >= PRINT_EVERY {
+                    printed = Instant::now();
+                    self.print_progress(&format!("{} nodes, {} running", view.nodes_alive, view.running));
                 }
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// Everything is asked for at once; how long until it is placed, ordered and reported running.
+    /// Publishes all commands, and measures when all instances are placed, ordered and running.
     async fn deploy(&mut self, servers: &Servers, fleet: &Fleet, client: &mut Client) -> Result<(), Error> {
         let sizes = workload::sizes(self.settings.instances, self.settings.group_size);
-        self.tell(&format!("{} groups are asked for", sizes.len()));
+        self.print_progress(&format!("{} groups are asked for", sizes.len()));
         let create =
             |(number, size): (u32, u32)| Verb::CreateGroup { spec: Box::new(workload::group_spec(number, size)) };
         let verbs: Vec<Verb> = (0..).zip(sizes).map(create).collect();
@@ -180,7 +173,7 @@ impl Run<'_> {
         self.note(figures::count("reports", "reports sent", fleet.counts.reports.load(Ordering::Relaxed)));
         self.note(figures::count(
             "failures",
-            "messages nobody could read or send",
+            "messages that could not be read or sent",
             fleet.counts.failures.load(Ordering::Relaxed),
         ));
         Ok(())
@@ -203,11 +196,11 @@ impl Run<'_> {
     async fn follow(&mut self, servers: &Servers, fleet: &Fleet, eye: &mut Client, began: Instant) -> [Duration; 3] {
         let wanted = u64::from(self.settings.instances);
         let mut at: [Option<Duration>; 3] = [None; 3];
-        let mut told = Instant::now();
+        let mut printed = Instant::now();
         loop {
             let placed = servers.stored.placed.load(Ordering::Relaxed);
             let ordered = fleet.counts.begun.load(Ordering::Relaxed);
-            // The leader is asked only when it may say what is hoped for: its answer costs it a look at every node.
+            // The query costs the leader a pass over all nodes, so it is sent only when all may be running.
             let made = fleet.counts.made.load(Ordering::Relaxed);
             let running = if made >= wanted { eye.cluster().await.map_or(0, |view| view.running) } else { 0 };
             for (at, reached) in at.iter_mut().zip([placed, ordered, running]) {
@@ -218,18 +211,19 @@ impl Run<'_> {
             self.reached = Some((placed, ordered, running));
             if let [Some(placed), Some(ordered), Some(running)] = at {
                 self.reached = None;
-                self.tell("all run");
+                self.print_progress("all run");
                 return [placed, ordered, running];
             }
-            if told.elapsed() >= TELL {
-                told = Instant::now();
-                self.tell(&format!("of {wanted}: {placed} placed, {ordered} ordered, {made} made, {running} running"));
+            if printed.elapsed() >= PRINT_EVERY {
+                printed = Instant::now();
+                self.print_progress(&format!(
+                    "of {wanted}: {placed} placed, {ordered} ordered, {made} made, {running} running"
+                ));
             }
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// What it takes to know all this.
     async fn weigh(&mut self, servers: &Servers, client: &Client) {
         let leader = self.leader(client).await.scheduler;
         for scheduler in &servers.schedulers {
@@ -242,9 +236,9 @@ impl Run<'_> {
         }
     }
 
-    /// Nothing happens but heartbeats.
+    /// Steady state: heartbeats only.
     async fn rest(&mut self, servers: &Servers, fleet: &Fleet, client: &Client) {
-        self.tell("waits for the store to be quiet");
+        self.print_progress("waits for the store to be quiet");
         let (began, quiet) = (Instant::now(), QUIET.min(self.settings.steady));
         let mut last = (0, Instant::now());
         while last.1.elapsed() < quiet {
@@ -273,7 +267,7 @@ impl Run<'_> {
             file,
             self.settings.instances,
         ));
-        self.tell("rests");
+        self.print_progress("rests");
         let leader = self.leader(client).await.scheduler;
         let mut pids = vec![("steady_nats_cpu_percent", "steady CPU of nats-server, % of a core", servers.nats.pid())];
         pids.push(("steady_etcd_cpu_percent", "steady CPU of etcd, % of a core", servers.etcd.pid()));
@@ -296,9 +290,9 @@ impl Run<'_> {
         self.note(figures::each("steady_reports_per_second", "reports a second meanwhile", heard, seconds));
     }
 
-    /// One instance more, again and again: what that takes must not depend on how many there are.
+    /// Scales one group after another by one; the time must not depend on the size of the cluster.
     async fn change(&mut self, fleet: &Fleet, client: &mut Client) -> Result<(), Error> {
-        self.tell("single changes");
+        self.print_progress("single changes");
         let groups =
             u32::try_from(workload::sizes(self.settings.instances, self.settings.group_size).len()).unwrap_or(1);
         let (mut decided, mut ordered, mut running) = (Vec::new(), Vec::new(), Vec::new());
@@ -361,17 +355,17 @@ impl Run<'_> {
         Verb::Replica { name, num_instances: size + 1, restart_policy: None }
     }
 
-    /// The leader is killed; how long until another takes a command, and whether anything moved.
+    /// Kills the leader; measures the time to the next outcome, and what the new leader changes.
     async fn take_over(&mut self, servers: &mut Servers, fleet: &Fleet, client: &mut Client) -> Result<(), Error> {
         let view = self.leader(client).await;
         let Some(leader) = servers.schedulers.iter_mut().find(|scheduler| scheduler.name == view.scheduler) else {
             return Err(Error::Alone);
         };
-        self.tell("the leader is killed");
+        self.print_progress("the leader is killed");
         let begun = fleet.counts.begun.load(Ordering::Relaxed);
         let orders = fleet.counts.orders.load(Ordering::Relaxed);
         let groups = workload::sizes(self.settings.instances, self.settings.group_size).len();
-        // The last group: nobody changed it so far, unless there are only a few.
+        // The last group has not been scaled yet, unless there are only a few.
         let last = u32::try_from(groups - 1).unwrap_or(0);
         let size = workload::sizes(self.settings.instances, self.settings.group_size)[groups - 1];
         let name = workload::group_name(last).parse().expect("letters, digits and dots are a name");

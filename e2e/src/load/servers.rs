@@ -1,6 +1,6 @@
-//! The real part of a run: nats-server, etcd and schedulers, each a process of its own.
+//! The real servers of a run: nats-server, etcd and schedulers, one process each.
 //!
-//! Dropping the servers ends all of them and removes what they wrote, however the run ended.
+//! Dropping them kills all processes and removes their files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -20,9 +20,8 @@ use tempfile::TempDir;
 use crate::load::run::Error;
 use crate::load::settings::Agents;
 
-/// Servers and schedulers.
 pub(crate) struct Servers {
-    // Fields are dropped in this order: schedulers first, their servers after them, the folder last.
+    // Dropped in this sequence: schedulers, servers, folder.
     pub(crate) schedulers: Vec<Scheduler>,
     pub(crate) nats: NatsServer,
     pub(crate) etcd: EtcdServer,
@@ -31,26 +30,21 @@ pub(crate) struct Servers {
     _folder: Option<TempDir>,
 }
 
-/// A scheduler process.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) name: String,
     child: Child,
 }
 
-/// What is in the store, as a watch of it tells.
+/// Counters of the store, updated by a watch.
 #[derive(Debug, Default)]
 pub(crate) struct Stored {
-    /// Instances with a node.
     pub(crate) placed: AtomicU64,
-    /// Bytes of all keys and values.
     pub(crate) bytes: AtomicU64,
-    /// Writes so far.
     pub(crate) writes: AtomicU64,
 }
 
 impl Servers {
-    /// Starts everything on free ports of this machine.
     pub(crate) async fn set(settings: &Agents) -> Result<Self, Error> {
         let (path, folder) = folder(settings.keep.as_deref())?;
         let nats = NatsServer::start(&path.join("nats"), 0).await?;
@@ -65,13 +59,12 @@ impl Servers {
         Ok(Self { schedulers, nats, etcd, stored, _watch: watch, _folder: folder })
     }
 
-    /// Bytes etcd says its file uses.
     pub(crate) async fn etcd_file_bytes(&self) -> Option<u64> {
         let client = fabric::http::client(Duration::from_secs(5));
         let text = client.get(format!("{}/metrics", self.etcd.url())).send().await.ok()?.text().await.ok()?;
         let line = text.lines().find_map(|line| line.strip_prefix("etcd_mvcc_db_total_size_in_use_in_bytes "))?;
         let bytes: f64 = line.trim().parse().ok()?;
-        // Far below what a float tells apart, and never negative.
+        // Far below 2^53, and never negative.
         format!("{bytes:.0}").parse().ok()
     }
 }
@@ -84,7 +77,7 @@ impl Scheduler {
         let child = Command::new(program)
             .arg("scheduler")
             .args(["--name", name, "--listen", &listen, "--nats", nats, "--etcd", etcd])
-            // All nodes share this machine: when it starves them they go silent together, and that is no failing network.
+            // All nodes share this machine: when it is overloaded they are silent together, which is no network failure.
             .args(["--losses-stop", "0"])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -98,9 +91,9 @@ impl Scheduler {
         self.child.id()
     }
 
-    /// Ends it as a power cut would.
+    /// SIGKILL.
     pub(crate) fn kill(&mut self) {
-        // An error means that it is gone already.
+        // An error means that the process has exited.
         let _gone = self.child.kill();
         let _status = self.child.wait();
     }
@@ -121,7 +114,6 @@ fn folder(keep: Option<&Path>) -> Result<(PathBuf, Option<TempDir>), Error> {
     Ok((folder.path().to_owned(), Some(folder)))
 }
 
-/// Keeps count of what is stored.
 async fn watch(store: Store, stored: Arc<Stored>) {
     let mut changes = store.watch(keys::STATE);
     let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
@@ -142,7 +134,7 @@ async fn watch(store: Store, stored: Arc<Stored>) {
     }
 }
 
-/// As much of a [`contract::layout::InstancesPage`] as is counted.
+/// The counted part of a [`contract::layout::InstancesPage`].
 #[derive(Default, Deserialize)]
 struct StoredPage {
     instances: Vec<StoredInstance>,

@@ -1,8 +1,7 @@
-//! Specs and names of groups as all nodes of a run share them, with the specs' digests.
+//! Specs and group names shared by all nodes of a run, with the digests of the specs.
 //!
-//! Real nodes have a process and a machine each and read every spec for themselves. Here a group of a thousand instances would
-//! be in memory a thousand times, most of what a simulated node takes, and no processor's cache would hold the names of the
-//! groups. What is sent and what is read from it stays the same.
+//! Real nodes parse every spec in their own process. Here a group of 1,000 instances would be in memory 1,000 times. Messages and
+//! what nodes read from them stay the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +12,6 @@ use contract::order::OrderMessage;
 use contract::pod_id::{PodId, SpecKey};
 use contract::spec::PodSpec;
 
-/// The specs any node was sent last, by name.
 #[derive(Debug, Default)]
 pub(crate) struct Specs {
     known: Mutex<BTreeMap<SpecKey, Known>>,
@@ -26,7 +24,7 @@ struct Known {
 }
 
 impl Specs {
-    /// The order with the specs and the names that are known already in place of its own equal ones.
+    /// Replaces specs and names in an order by equal ones that are already in memory.
     pub(crate) fn share(&self, mut message: OrderMessage) -> OrderMessage {
         let (pods, specs) = match &mut message {
             OrderMessage::Whole(order) => (&mut order.pods, &mut order.specs),
@@ -41,13 +39,12 @@ impl Specs {
         message
     }
 
-    /// The digest of a spec, as a container's label has it.
     pub(crate) fn digest(&self, key: &SpecKey, spec: &Arc<PodSpec>) -> Arc<str> {
         self.with(key, spec, |_, known| Arc::clone(&known.digest))
     }
 
     fn with<T>(&self, key: &SpecKey, spec: &Arc<PodSpec>, see: impl FnOnce(&SpecKey, &Known) -> T) -> T {
-        // NoTenants panics in here, and what is known is right whoever did.
+        // No code panics while it holds the lock, and the map is valid after every step.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let is_same = |known: &Known| Arc::ptr_eq(&known.spec, spec) || known.spec == *spec;
         if let Some((key, known)) = known.get_key_value(key).filter(|(_, known)| is_same(known)) {
@@ -88,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_specs_are_one_and_different_ones_under_one_name_are_not() {
+    fn equal_specs_share_memory_and_different_ones_do_not() {
         let specs = Specs::default();
         let (first, again, other) = (specs.share(order("a")), specs.share(order("a")), specs.share(order("b")));
         assert!(Arc::ptr_eq(spec(&first), spec(&again)));

@@ -1,28 +1,25 @@
-//! What the cluster is and what it is asked to run: three sizes of nodes, three sizes of pods.
+//! Nodes of three sizes and groups of three sizes.
 
 use std::collections::BTreeMap;
 
 use contract::report::NodeFacts;
 use contract::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 
-/// Memory of the pods, by turns.
+/// Memory of pods, in rotation.
 const POD_MEMORY: [i64; 3] = [64 << 20, 128 << 20, 256 << 20];
-/// Cores of the nodes, by turns; with each come four GiB.
+/// Cores of nodes, in rotation, with 4 GiB each.
 const CORES: [u32; 3] = [32, 64, 96];
-/// What an agent offers of its cores unless told otherwise.
+/// The agent's default overcommit of cores.
 const OVERCOMMIT: u64 = 8;
 
-/// A node's name.
 pub(crate) fn node_name(number: u32) -> String {
     format!("node-{number:05}")
 }
 
-/// A group's name.
 pub(crate) fn group_name(number: u32) -> String {
     format!("scale.app{number:05}.web")
 }
 
-/// What node `number` is and has.
 pub(crate) fn node_facts(number: u32) -> NodeFacts {
     let cores = CORES[number as usize % CORES.len()];
     let ip = format!("10.{}.{}.{}", number >> 16 & 255, number >> 8 & 255, number & 255);
@@ -40,7 +37,6 @@ pub(crate) fn node_facts(number: u32) -> NodeFacts {
     }
 }
 
-/// Group `number` with so many instances, as a client asks for it.
 pub(crate) fn group_spec(number: u32, instances: u32) -> PodGroupSpec {
     let (name, namespace) = (group_name(number), format!("app{number:05}"));
     let container = ContainerSpec {
@@ -61,7 +57,6 @@ pub(crate) fn group_spec(number: u32, instances: u32) -> PodGroupSpec {
     PodGroupSpec { name, namespace, pod, num_instances: i64::from(instances), ..PodGroupSpec::default() }
 }
 
-/// How many instances each group has.
 pub(crate) fn sizes(instances: u32, group_size: u32) -> Vec<u32> {
     let full = usize::try_from(instances / group_size).unwrap_or(0);
     let rest = instances % group_size;
@@ -75,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sizes_of_the_groups_come_to_all_instances() {
+    fn group_sizes_add_up_to_all_instances() {
         assert_eq!(sizes(10, 4), [4, 4, 2]);
         assert_eq!(sizes(8, 4), [4, 4]);
         assert_eq!(sizes(3, 4), [3]);

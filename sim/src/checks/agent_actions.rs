@@ -1,6 +1,6 @@
-//! Whether what an agent asks its engine for is right, given the order on its disk.
+//! Checks each action of an agent against the order on its disk.
 //!
-//! What an engine did is noted when it is done: a step that never reached it may be asked for again.
+//! Restarts count when the engine has performed them: an action that never reached the engine may be requested again.
 
 use agent::core::io::{Action as Step, Phase};
 use contract::command::Removal;
@@ -18,8 +18,7 @@ use crate::world::node_process::NodeProcess;
 use crate::world::store::Store;
 
 impl Checker {
-    /// An agent asks its engine for a step.
-    pub fn working(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
+    pub fn action_requested(&mut self, process: &NodeProcess, step: &Step, engine: &Engine, store: &Store) {
         let node = &process.owner.node;
         let is_to_stop = |pod: &PodId| {
             process.disk.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Stop)
@@ -40,22 +39,22 @@ impl Checker {
         else {
             return self.broken(Invariant::ForeignersUntouched, format!("{node}: {step:?} on {}", container.name));
         };
-        if let Some(detail) = disturbed(process, step, &identity, (store, self.has_forgotten(process))) {
+        if let Some(detail) = touches_orphan(process, step, &identity, (store, self.ledger_is_old(process))) {
             return self.broken(Invariant::OrphansAreSpared, detail);
         }
         if matches!(step, Step::Update { .. }) {
             return;
         }
         if !matches!(step, Step::Start { .. }) {
-            return self.ending(process, step, (id, &identity), (engine, store));
+            return self.check_stop(process, step, (id, &identity), (engine, store));
         }
         if is_to_stop(&identity.pod) {
             self.broken(Invariant::StoppedStaysStopped, format!("{node}: {step:?} on {}", identity.pod));
         }
     }
 
-    /// A container that is wanted as it is ends only for a restart, and only once for each.
-    fn ending(
+    /// The agent stops a container that the order wants running only for a restart, once per requested restart.
+    fn check_stop(
         &mut self,
         process: &NodeProcess,
         step: &Step,
@@ -77,12 +76,12 @@ impl Checker {
             return self.broken(Invariant::LiveUpdatesKeepContainers, detail);
         }
         let wanted = order.pods.get(pod).filter(|assignment| same && assignment.target == TargetState::Run);
-        let Some(asked) = wanted.map(|assignment| assignment.restarts_requested) else { return };
+        let Some(requested) = wanted.map(|assignment| assignment.restarts_requested) else { return };
         let done = self.restarted.get(&(process.engine, id.to_owned())).copied().unwrap_or(0);
-        if matches!(step, Step::Stop { .. }) && asked > done {
+        if matches!(step, Step::Stop { .. }) && requested > done {
             return;
         }
-        if matches!(step, Step::Stop { .. }) && asked == done && done > 0 {
+        if matches!(step, Step::Stop { .. }) && requested == done && done > 0 {
             let detail = format!("{node}: {pod} ({id}) is ended once more for restart {done}");
             return self.broken(Invariant::RestartedOncePerAsk, detail);
         }
@@ -92,12 +91,12 @@ impl Checker {
         }
     }
 
-    /// An engine made or ended a container as its agent asked: what was asked of its restarts until now is done.
-    pub fn worked(&mut self, process: &NodeProcess, step: &Step, id: &str) {
+    /// The engine created or stopped a container: the restarts requested so far are done.
+    pub fn action_done(&mut self, process: &NodeProcess, step: &Step, id: &str) {
         let place = (process.engine, id.to_owned());
         let pod = match step {
             Step::Create { pod, .. } | Step::Replace { pod, .. } => {
-                // Asked for by an agent that is no more, and done late: it finds what is there and makes nothing.
+                // A late create of a dead agent finds the existing container and creates nothing.
                 let is_new = self.pods_by_container.insert(place.clone(), pod.clone()).is_none();
                 is_new.then_some(pod)
             }
@@ -111,24 +110,24 @@ impl Checker {
     }
 }
 
-/// A step on a container of a group that was orphaned: by the order on disk, or by what was stored for its pod, which an
-/// agent that lost its ledger cannot know before it is told again.
-fn disturbed(
+/// An action on a container of an orphaned group, known from the order on disk or from the store. An agent that lost its ledger is
+/// excused until its next order.
+fn touches_orphan(
     process: &NodeProcess,
     step: &Step,
     identity: &Identity,
-    (store, has_forgotten): (&Store, bool),
+    (store, ledger_is_old): (&Store, bool),
 ) -> Option<String> {
     let (pod, node) = (&identity.pod, &process.owner.node);
     if process.disk.order.spared.contains(&pod.group) {
-        return Some(format!("{node}: {step:?} on {pod}, which it was told to spare"));
+        return Some(format!("{node}: {step:?} on {pod}, which its order spares"));
     }
     let is_orphan = || {
         let record = store.group(&pod.group);
         record.is_some_and(|record| record.removal == Removal::Orphan)
     };
     let is_end = matches!(step, Step::Stop { .. } | Step::Remove { .. } | Step::Replace { .. });
-    if !is_end || has_forgotten || !is_orphan() {
+    if !is_end || ledger_is_old || !is_orphan() {
         return None;
     }
     let placed = store.placement(&pod.group);

@@ -1,7 +1,6 @@
-//! Who looks whether the invariants hold, after every event.
+//! Checks the invariants after every event.
 //!
-//! [`Checker`] stands outside the world and sees everything: what is stored, what is on every disk, what every engine
-//! runs. The first breach ends the history.
+//! [`Checker`] sees the whole world: the store, every disk and every engine. The first violation ends the history.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -33,90 +32,83 @@ use crate::world::scheduler_process::InFlightCommit;
 use crate::world::scheduler_process::settings;
 use crate::world::store::Store;
 
-/// An instance on two connected nodes may last so long: stop and kill take 10 s, an order 3 s per try.
+/// How long an instance may run on two connected nodes: stop and kill take 10 s, an order 3 s per try.
 const TWICE: Duration = Duration::from_secs(75);
-/// An operation gives its lock back at its limit of 120 s; what follows from that takes a moment.
+/// An operation releases its lock after at most 120 s, plus some seconds for the commit.
 const HELD: Duration = Duration::from_secs(140);
-/// More wakes than this in a second are a loop: a wake each millisecond would be a thousand.
+/// More wakes than this in a second are a busy loop.
 const MOST_WAKES: u32 = 400;
-/// Longest way of a report in the worst conditions.
-pub(crate) const UNDER_WAY: Duration = Duration::from_secs(17);
+/// The longest delay of a report under the worst bus conditions.
+pub(crate) const IN_FLIGHT: Duration = Duration::from_secs(17);
 
-/// Everything the invariants remember.
 #[derive(Debug, Default)]
 pub struct Checker {
-    /// The first breach.
     pub violation: Option<Violation>,
-    /// The replay of the stream.
     pub model: Model,
     pub(crate) lost_after: Duration,
     accepted: BTreeMap<usize, Fence>,
     sent: BTreeMap<(usize, Fence), Digest>,
     highest_sent: BTreeMap<(usize, Term), Fence>,
-    pub(crate) heard: BTreeMap<usize, VecDeque<Timestamp>>,
+    pub(crate) reports_published: BTreeMap<usize, VecDeque<Timestamp>>,
     placed_ever: BTreeSet<(NodeName, PodId)>,
     foreign: BTreeMap<(usize, String), Container>,
     engines_dirty: bool,
     twice: BTreeMap<InstanceKey, Timestamp>,
     pub(crate) lost: Lost,
-    /// When each commit was sent first and by whom, by term and id.
+    /// The scheduler and time of the first send of each commit, by term and id.
     sendings: BTreeMap<(Term, u64), (usize, Timestamp)>,
-    /// Since when what is stored with the last commit was decided: since the one before was sent, however long that took.
+    /// The decisions of the last commit were made after this time: when the previous commit was sent.
     pub(crate) decided_since: Timestamp,
-    /// Whose decisions the last commit stored.
+    /// The scheduler that sent the last commit.
     decided_by: usize,
-    /// When each scheduler last heard each node.
+    /// The last report of each node at each scheduler: (scheduler, node).
     hearings: BTreeMap<(usize, usize), Timestamp>,
-    /// When each scheduler heard a node again that had been silent to it for long enough to be lost.
+    /// When a report ended a silence of at least lost_after: (scheduler, node).
     silences: BTreeMap<(usize, usize), Timestamp>,
-    /// The same for long enough to be suspect.
+    /// When a report ended a silence of at least suspect_after: (scheduler, node).
     pauses: BTreeMap<(usize, usize), Timestamp>,
-    /// The highest fence an agent had accepted before it lost its ledger.
+    /// The highest fence that an agent accepted before it lost its ledger.
     forgotten: BTreeMap<usize, Fence>,
     pub(crate) excused: Excused,
-    pub(crate) turns: OneAtATime,
-    pub(crate) service: Serving,
-    /// Since when the lock of a group is held by which operation, while somebody could release it.
+    pub(crate) one_at_a_time: OneAtATime,
+    pub(crate) serving: Serving,
+    /// The operation that holds the lock of a group, and since when it could release it.
     pub(crate) locks: BTreeMap<GroupName, (OperationRecord, Timestamp)>,
-    /// The last restart each container had, by the count that was asked for.
+    /// The number of requested restarts that each container has had, by engine and id.
     pub(crate) restarted: BTreeMap<(usize, String), u32>,
     pub(crate) pods_by_container: BTreeMap<(usize, String), PodId>,
 }
 
 impl Checker {
-    /// A watch over a fresh world.
     pub fn new(lost_after: Duration, engines: &[Engine]) -> Self {
         let all = engines.iter().enumerate();
         let foreign = all.flat_map(|(n, e)| e.containers.iter().map(move |(id, c)| ((n, id.clone()), c.clone())));
         Self { lost_after, foreign: foreign.collect(), ..Default::default() }
     }
 
-    /// Notes a breach; only the first counts.
+    /// Notes a violation; only the first counts.
     pub fn broken(&mut self, invariant: Invariant, detail: String) {
         if self.violation.is_none() {
             self.violation = Some(Violation { invariant, detail });
         }
     }
 
-    /// A process was woken for the `count`th time within a second.
     pub fn woken(&mut self, who: &str, count: u32) {
         if count > MOST_WAKES {
             self.broken(Invariant::NoBusyLoop, format!("{who} was woken {count} times in one second"));
         }
     }
 
-    /// A node published a report.
-    pub fn heard(&mut self, node: usize, now: Timestamp) {
-        let heard = self.heard.entry(node).or_default();
+    pub fn report_published(&mut self, node: usize, now: Timestamp) {
+        let heard = self.reports_published.entry(node).or_default();
         heard.push_back(now);
         while heard.front().is_some_and(|at| now.since(*at) > self.lost_after) {
             heard.pop_front();
         }
     }
 
-    /// A report of a node reached a scheduler. Silence is what is not heard: what a node says while the leader is cut from the
-    /// bus, or what is lost on its way, is silence to whoever decides.
-    pub fn hears(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
+    /// A report reached a scheduler. A node counts as silent by the reports that arrive, not by those it sends.
+    pub fn report_arrived(&mut self, scheduler: usize, node: &NodeName, now: Timestamp) {
         let Some(node) = index_of(node) else { return };
         let before = self.hearings.insert((scheduler, node), now);
         let silence = before.map_or(Duration::ZERO, |before| now.since(before));
@@ -128,13 +120,13 @@ impl Checker {
         }
     }
 
-    /// A scheduler lets a commit go while `before` may still be under way.
+    /// A scheduler sends a commit; `before` is a commit without an answer.
     pub fn committing(&mut self, scheduler: usize, before: Option<InFlightCommit>, commit: &Commit, now: Timestamp) {
         self.sendings.entry((commit.term, commit.id)).or_insert((scheduler, now));
         if let Some(InFlightCommit { id, .. }) = before {
             self.broken(
                 Invariant::OneCommitAtATime,
-                format!("s{scheduler} sends commit {} while {id} is under way", commit.id),
+                format!("s{scheduler} sends commit {} while {id} is in flight", commit.id),
             );
         }
         if commit.writes.is_empty() || commit.writes.len() >= Commit::MOST_WRITES {
@@ -142,7 +134,7 @@ impl Checker {
         }
     }
 
-    /// A commit was stored while `led` was the term of the leader key.
+    /// `led` is the term of the leader key at the time of the commit.
     pub fn stored(&mut self, commit: &Commit, led: Option<Term>, store: &Store, now: Timestamp) {
         if led != Some(commit.term) {
             self.broken(
@@ -161,19 +153,18 @@ impl Checker {
         self.placed_ever.extend(ordered);
     }
 
-    /// A user is told an outcome.
     pub fn resolved(&mut self, outcome: &Outcome, store: &Store) {
-        // A message nobody can read has no id to store an outcome under; it takes no effect that could be lost.
+        // An unreadable message has no id to store an outcome under, and no effect.
         if matches!(outcome.verdict, Verdict::Refused(Refusal::Malformed { .. })) {
             return;
         }
         let stored: Option<Outcome> = store.read(&keys::outcome(&outcome.id));
         if stored.as_ref().map(|stored| &stored.verdict) != Some(&outcome.verdict) {
-            self.broken(Invariant::EffectsFollowCommits, format!("told {outcome:?}, stored is {stored:?}"));
+            self.broken(Invariant::EffectsFollowCommits, format!("sent {outcome:?}, stored is {stored:?}"));
         }
     }
 
-    /// A leader sends an order while `led` is the term of the leader key.
+    /// `led` is the term of the leader key at the time of the send.
     pub fn ordered(&mut self, node: usize, name: &NodeName, message: &OrderMessage, led: Option<Term>) {
         let fence = message.fence();
         let (digest, pods): (Digest, Vec<&PodId>) = match message {
@@ -200,7 +191,6 @@ impl Checker {
         }
     }
 
-    /// An agent answered an order while `disk` was on disk.
     pub fn acknowledged(&mut self, node: usize, reply: &OrderReply, disk: &Ledger) {
         let OrderReply::Accepted { fence, digest } = reply else { return };
         if disk.order.fence != *fence || disk.order.digest() != *digest {
@@ -211,15 +201,14 @@ impl Checker {
             let detail = format!("n{node} acknowledged {digest} under {fence}, sent was {sent}");
             self.broken(Invariant::AcknowledgedIsKept, detail);
         }
-        self.obeys(node, *fence);
+        self.accepted_fence(node, *fence);
     }
 
-    /// An agent's disk holds an order.
     pub fn on_disk(&mut self, node: usize, fence: Fence) {
-        self.obeys(node, fence);
+        self.accepted_fence(node, fence);
     }
 
-    fn obeys(&mut self, node: usize, fence: Fence) {
+    fn accepted_fence(&mut self, node: usize, fence: Fence) {
         let highest = self.accepted.entry(node).or_insert(fence);
         if fence < *highest {
             let detail = format!("n{node} accepted {fence} after {highest}");
@@ -229,58 +218,54 @@ impl Checker {
         }
     }
 
-    /// An agent's disk is empty, or what it was some time ago: it has forgotten what it obeyed, what it was told to restart and
-    /// what has moved since.
-    pub fn forgotten(&mut self, process: &NodeProcess, node: usize) {
+    /// A fault emptied or reverted the ledger: the agent forgot orders, restarts and moves.
+    pub fn ledger_lost(&mut self, process: &NodeProcess, node: usize) {
         let known = self.accepted.insert(node, process.disk.order.fence);
         let highest = self.forgotten.entry(node).or_default();
         *highest = known.unwrap_or_default().max(*highest);
         self.restarted.retain(|(engine, _), _| *engine != process.engine);
         self.excused.extend(process.disk.order.pods.keys().map(PodId::key));
-        self.model.shaken.insert(process.owner.node.clone());
+        self.model.faulty_nodes.insert(process.owner.node.clone());
     }
 
-    /// The agent obeys an older order than the last it accepted, because its disk was taken from it: nobody can hold it to
-    /// what it was told since.
-    pub(crate) fn has_forgotten(&self, process: &NodeProcess) -> bool {
+    /// The agent has not yet accepted an order as new as the last one before it lost its ledger.
+    pub(crate) fn ledger_is_old(&self, process: &NodeProcess) -> bool {
         let known = index_of(&process.owner.node).and_then(|node| self.forgotten.get(&node));
         known.is_some_and(|known| process.disk.order.fence < *known)
     }
 
-    /// Whether a decision stored now may have taken the node for lost: it was stored as lost, or it was silent for so long to
-    /// whoever decided and came back while the decision was on its way into the store, so that nobody is told of either.
+    /// Whether the leader may have considered the node lost: it is stored as lost, or it was silent for lost_after and returned while
+    /// the commit was in flight.
     pub(crate) fn may_be_lost(&self, node: &NodeName, now: Timestamp) -> bool {
         let back_at = index_of(node).and_then(|node| self.silences.get(&(self.decided_by, node)));
         self.lost.contains(node, now) || back_at.is_some_and(|at| *at >= self.decided_since)
     }
 
-    /// Whether a decision stored now may have been made while whoever made it had not heard the node for a while.
+    /// Whether the leader may have decided while the node was silent for suspect_after.
     pub(crate) fn may_be_suspect(&self, node: &NodeName, now: Timestamp) -> bool {
         let Some(heard) = index_of(node).map(|node| (self.decided_by, node)) else { return false };
         let is_silent = |at: &Timestamp| now.since(*at) >= settings(self.decided_by, None).suspect_after;
         self.hearings.get(&heard).is_none_or(is_silent) || self.pauses.get(&heard) >= Some(&self.decided_since)
     }
 
-    /// An engine changed a container.
     pub fn touched(&mut self, engine: usize, id: &str, what: &str) {
         if self.foreign.contains_key(&(engine, id.to_owned())) {
             self.broken(Invariant::ForeignersUntouched, format!("e{engine}: {what}"));
         }
     }
 
-    /// Containers or connections changed.
     pub fn engines_changed(&mut self) {
         self.engines_dirty = true;
     }
 
-    /// Looks at every engine again if something changed, and at the clock in any case.
+    /// Inspects all engines if a container changed, and checks the time limits.
     pub fn after_event(&mut self, truth: &GroundTruth<'_>, led: bool, now: Timestamp) {
         if std::mem::take(&mut self.engines_dirty) {
             self.look_for_foreigners(truth.engines);
             self.look_for_copies(truth.engines);
-            self.turns.look(truth);
+            self.one_at_a_time.look(truth);
             if self.model.stored.values().any(|stored| stored.record.spec.has_strategy()) {
-                self.service.look(truth, now);
+                self.serving.look(truth, now);
             }
             let twice = running_twice(truth, &self.model.stored);
             self.twice.retain(|key, _| twice.contains(key));
@@ -290,7 +275,7 @@ impl Checker {
         }
         let can_plan = led && self.model.switches.engine.running;
         if !led {
-            // Nobody can end it: the bound counts from the return of a leader.
+            // Without a leader no duplicate can be removed: the limit counts from the next leader.
             self.twice.values_mut().for_each(|since| *since = now);
         }
         if !can_plan {
@@ -304,12 +289,12 @@ impl Checker {
             let detail = format!("{group} is still {:?} since {}", held.kind, held.since);
             self.broken(Invariant::LocksAreReleased, detail);
         }
-        if let Some(forgotten) = self.model.needs.forgotten(can_plan, now) {
+        if let Some(forgotten) = self.model.dependencies.forgotten(can_plan, now) {
             self.broken(Invariant::NeedsAreMet, forgotten);
         }
     }
 
-    /// A container that is bound to its data runs on one node; one life of a group has nothing to do with the next.
+    /// A stateful instance runs on one node. Groups of the same name that were created at different times are independent.
     fn look_for_copies(&mut self, engines: &[Engine]) {
         let mut seen: BTreeMap<(&str, &str, Timestamp), (&str, &Container)> = BTreeMap::new();
         let mut found = None;
@@ -338,10 +323,10 @@ impl Checker {
     }
 }
 
-/// Instances on two nodes, but for pods that stand beside another as they are ordered to.
+/// Instances that run on two nodes, except surge pods and orphans.
 fn running_twice(truth: &GroundTruth<'_>, stored: &BTreeMap<GroupName, StoredGroup>) -> BTreeSet<InstanceKey> {
     let (mut once, mut twice) = (BTreeSet::new(), BTreeSet::new());
-    // An orphan stays what it was, in the middle of a release too.
+    // Orphaned containers stay as they are, also in the middle of a rollout.
     let is_orphan = |pod: &PodId| stored.get(&pod.group).is_some_and(|stored| stored.record.removal == Removal::Orphan);
     let is_beside = |pod: &PodId, node: &NodeName| {
         let slots = stored.get(&pod.group).map_or(&[][..], |stored| &stored.slots);
@@ -363,7 +348,6 @@ fn running_twice(truth: &GroundTruth<'_>, stored: &BTreeMap<GroupName, StoredGro
     twice
 }
 
-/// Index of a simulated node by its name.
 pub fn index_of(node: &NodeName) -> Option<usize> {
     node.as_str().strip_prefix('n')?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! What must be true at the end of a history, after everything has been calm for a while.
+//! What must be true at the end of a history, when there have been no faults for eight minutes.
 
 use std::collections::BTreeSet;
 
@@ -24,23 +24,23 @@ use crate::world::World;
 use crate::world::node_process::CLUSTER;
 use crate::world::scheduler_process::settings;
 
-/// So much memory may not be had on any node.
-pub(crate) const MUCH: u64 = 1 << 30;
+/// A pod with more memory than this may fit on no node.
+pub(crate) const LARGE: u64 = 1 << 30;
 
 impl World {
-    /// Everything that is not as users asked.
+    /// Everything that differs from what users requested.
     pub fn flaws(&mut self) -> Vec<String> {
         let now = self.queue.now();
         let mut flaws = Vec::new();
         match self.store.leader(now) {
-            None => flaws.push("nobody leads".to_owned()),
+            None => flaws.push("there is no leader".to_owned()),
             Some(key) if !self.schedulers[key.holder.scheduler].leads(now) => {
                 flaws.push("the leader does not know it".to_owned())
             }
             Some(_) => {}
         }
         flaws.extend(self.unsettled_groups());
-        flaws.extend(self.checker.model.claims.forgotten(&self.checker.model.stored));
+        flaws.extend(self.checker.model.stream_ports.forgotten(&self.checker.model.stored));
         let placed = self.placed(&mut flaws);
         flaws.extend(placed.iter().filter_map(|(node, pod)| self.flaw_of(node, pod)));
         flaws.extend(self.dependency_flaws());
@@ -66,37 +66,37 @@ impl World {
         flaws
     }
 
-    /// Every pod that must be somewhere, dependency pods too.
+    /// Every pod that must be on a node, dependency pods included.
     fn placed(&self, flaws: &mut Vec<String>) -> BTreeSet<(NodeName, PodId)> {
         let mut placed: BTreeSet<_> =
             dependencies::pods(&self.store).into_iter().map(|(node, pod, _)| (node, pod)).collect();
-        for (name, wanted) in &self.checker.model.groups {
+        for (name, expected) in &self.checker.model.groups {
             let record = self.store.placement(name);
             let pods = model::pods(name, &record);
             let group = self.store.group(name).unwrap_or_default();
             if !group.taken_ports.is_empty() {
                 continue;
             }
-            let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > MUCH;
+            let fits = |slot: &Slot| slot.node.is_some() || spec_of(&group, slot.version).memory() > LARGE;
             let numbered = (1..).zip(&record.slots).filter(|(_, slot)| is_instance(slot));
             let instances: Vec<(u32, &Slot)> = numbered.collect();
-            let count = instances.len() as u64 == wanted.instances.unsigned_abs();
+            let count = instances.len() as u64 == expected.instances.unsigned_abs();
             let is_settled = if group.spec.has_strategy() {
-                let flaw = self.release_flaw(name, &group, &instances);
+                let flaw = self.rollout_flaw(name, &group, &instances);
                 flaws.extend(flaw);
                 instances.iter().all(|(_, slot)| slot.leaves.is_none() || !specs::is_sound(&group.spec.pod))
             } else {
-                // An upgrade holds behind an instance that does not run at all.
+                // An upgrade waits for an instance that does not run.
                 if !pods.iter().any(|(node, pod)| self.is_left_to_a_person(node, pod, &group)) {
                     flaws.extend(instances.iter().filter_map(|(_, slot)| outdated(name, &group, slot)));
                 }
                 instances.iter().all(|(_, slot)| fits(slot) && slot.leaves.is_none())
             };
-            // A release that does not go on creates nothing more; whether it should is asked with it.
+            // A paused rollout creates nothing; `rollout_flaw` checks whether it may be paused.
             let release = self.store.read::<RolloutState>(&keys::release(name));
             let is_held = group.spec.has_strategy() && release.is_some_and(|release| release.is_open());
             if !(count || is_held) || !is_settled {
-                flaws.push(format!("{name} wants {} instances and has {:?}", wanted.instances, record.slots));
+                flaws.push(format!("{name} shall have {} instances and has {:?}", expected.instances, record.slots));
             }
             placed.extend(pods);
         }
@@ -113,9 +113,9 @@ impl World {
         placed
     }
 
-    /// Dependency pods that are idle, and those that do not stand as planned.
+    /// Dependency pods without users, and those that do not run as planned.
     fn dependency_flaws(&self) -> Vec<String> {
-        let idle = self.checker.model.needs.idle(settings(0, None).dependency_grace, self.queue.now());
+        let idle = self.checker.model.dependencies.idle(settings(0, None).dependency_grace, self.queue.now());
         let idle = idle.into_iter().map(|pair| format!("{pair:?} is still there and idle"));
         let pods = dependencies::pods(&self.store).into_iter().filter(|(_, _, spec)| specs::is_sound(spec));
         let flawed = pods.filter_map(|(node, pod, spec)| self.flaw_of_pod(&node, &pod, &spec, RestartPolicy::Always));
@@ -154,7 +154,7 @@ impl World {
                 return None;
             }
             let [container] = own[..] else {
-                return Some(format!("{pod} [{index}] stands {} times on {node}", own.len()));
+                return Some(format!("{pod} [{index}] exists {} times on {node}", own.len()));
             };
             let made = self.engines[process.engine].containers.get(&container.id);
             if made.is_none_or(|made| made.limits_of != digest) {
@@ -167,23 +167,22 @@ impl World {
         None
     }
 
-    /// A stateful instance whose container somebody removed is held for a person to decide.
+    /// A stateful instance whose container was removed waits for a person.
     fn is_held(&self, node: &NodeName, spec: &PodSpec) -> bool {
-        spec.stateful && self.checker.model.shaken.contains(node)
+        spec.stateful && self.checker.model.faulty_nodes.contains(node)
     }
 
-    /// The pod is held, and one of its containers is not there.
     fn is_left_to_a_person(&self, node: &NodeName, pod: &PodId, group: &GroupRecord) -> bool {
         let spec = spec_of(group, pod.version);
         let Some(process) = index_of(node).map(|node| &self.nodes[node]) else { return false };
         let inventory = self.engines[process.engine].inventory(&process.owner);
-        let stands = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
-        self.is_held(node, spec) && !(0..spec.containers.len()).all(stands)
+        let exists = |index| inventory.iter().any(|c| c.identity.pod == *pod && c.identity.index == index);
+        self.is_held(node, spec) && !(0..spec.containers.len()).all(exists)
     }
 
-    /// The last start of every container that runs is in the stored history.
+    /// The history must contain the last start of every running container.
     fn forgotten_start(&self, node: &NodeName, pod: &PodId) -> Option<String> {
-        // Nobody asks for the past of a dependency pod, and who never stops dying has too much of it to keep.
+        // Dependency pods have no history, and that of a crash-looping pod is cut.
         let record = self.store.group(&pod.group)?;
         if !specs::is_sound(spec_of(&record, pod.version)) {
             return None;
@@ -194,12 +193,12 @@ impl World {
         let events = stored.instances.get(&pod.instance).map_or(&[][..], |ring| ring.events());
         let inventory = self.engines[process.engine].inventory(&process.owner);
         let mut running = inventory.iter().filter(|c| c.identity.pod == *pod && c.phase == Phase::Running);
-        let told = |at| events.iter().any(|event| event.happened == Happened::Start && event.at == at);
-        let silent = running.find(|container| !told(container.started_at))?;
-        Some(format!("{pod} on {node} started at {} and nobody remembers", silent.started_at))
+        let is_recorded = |at| events.iter().any(|event| event.happened == Happened::Start && event.at == at);
+        let unrecorded = running.find(|container| !is_recorded(container.started_at))?;
+        Some(format!("{pod} on {node} started at {} and its history has no such start", unrecorded.started_at))
     }
 
-    /// Down for good: its budget is spent, or its policy does not start it again.
+    /// The pod is crash-looping, or its policy does not restart it.
     pub(crate) fn may_be_down(&self, node: &NodeName, pod: &PodId, policy: RestartPolicy) -> bool {
         let process = index_of(node).map(|node| &self.nodes[node]);
         let is_crash_looping =
@@ -229,7 +228,7 @@ impl World {
         flaws
     }
 
-    /// The pod that is to take its place there has an image nobody can have: it serves on.
+    /// The image of its successor on that node cannot be pulled, so the old pod keeps running.
     fn serves_on(&self, node: &NodeName, pod: &PodId, placed: &BTreeSet<(NodeName, PodId)>) -> bool {
         let process = index_of(node).map(|node| &self.nodes[node]);
         let is_broken = |pod: &PodId| {
@@ -259,27 +258,24 @@ impl World {
         flaws
     }
 
-    /// Every message the present stream has is decided.
     fn unanswered_commands(&self) -> Vec<String> {
         let cursor: contract::record::Cursor = self.store.read(keys::CURSOR).unwrap_or_default();
         let next = if cursor.stream == self.bus.identity() { cursor.sequence + 1 } else { 1 };
         self.bus.message(next).map(|message| format!("{:?} is not decided", message.command)).into_iter().collect()
     }
 
-    /// Names of all groups users asked for, by index.
     pub fn group_name(&self, index: usize) -> Option<GroupName> {
         self.workload.groups.get(index).cloned()
     }
 }
 
-/// What a slot of that version runs.
 fn spec_of(record: &GroupRecord, version: u32) -> &PodSpec {
     record.former.get(&version).unwrap_or(&record.spec.pod)
 }
 
-/// A slot that never got the present version, although that is sound and there is room for it.
+/// An instance that never got the current version, although that is sound and fits.
 fn outdated(name: &GroupName, record: &GroupRecord, slot: &Slot) -> Option<String> {
     let present = slot.version == record.spec.version || record.equals.contains(&slot.version);
-    let held = !specs::is_sound(&record.spec.pod) || record.spec.pod.memory() > MUCH;
+    let held = !specs::is_sound(&record.spec.pod) || record.spec.pod.memory() > LARGE;
     (!present && !held).then(|| format!("{name} has a slot of version {}, not {}", slot.version, record.spec.version))
 }

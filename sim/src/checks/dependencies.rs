@@ -1,6 +1,6 @@
-//! The replay of commands about dependency pods, and where their pods must stand.
+//! The dependency pods that accepted commands request, and where they must run.
 //!
-//! Who needs one is read from the stored groups alone, without the code under test.
+//! Which groups need one is read from the stored groups, without the code under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,24 +20,22 @@ use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 use crate::world::store::Store;
 
-/// A need that is not met for so long, while somebody leads and plans, was forgotten.
+/// A missing dependency pod counts after this time, while there is a leader that schedules.
 const FORGOTTEN: Duration = Duration::from_secs(20);
-/// A pair that had its time is taken away so soon when nothing goes wrong: clocks of schedulers are wrong by less.
+/// An unused dependency pod is removed this long after its grace: longer than the clock error of schedulers.
 const TAKEN_AWAY: Duration = Duration::from_secs(5);
 
-/// A dependency pod at a place.
 type Need = (GroupName, Place);
 
-/// Dependency pods as they must be stored.
 #[derive(Debug, Default)]
 pub struct Dependencies {
     expected: BTreeMap<GroupName, ExpectedDependency>,
     unmet: BTreeMap<Need, Timestamp>,
-    /// Since when nothing needs a pair that is there.
+    /// Since when each dependency pod is unused.
     idle: BTreeMap<Need, Timestamp>,
-    /// A command about them was accepted and not compared yet.
-    asked: bool,
-    /// Where they are planned, as last stored.
+    /// A command was accepted since the last comparison.
+    changed: bool,
+    /// The planned pods, as last stored.
     pub planned: Vec<(NodeName, PodId, PodSpec)>,
 }
 
@@ -49,9 +47,9 @@ struct ExpectedDependency {
 }
 
 impl Dependencies {
-    /// An accepted command about a dependency pod; none when it cannot have been accepted.
+    /// None if the leader cannot have accepted the command.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
-        self.asked = true;
+        self.changed = true;
         if let Verb::CreateDependency { pod } = verb {
             let name: GroupName = pod.name.parse().ok()?;
             let annotation = if pod.annotation.is_empty() { "{}".to_owned() } else { pod.annotation.clone() };
@@ -77,28 +75,25 @@ impl Dependencies {
         Some(())
     }
 
-    /// Whether what is stored must be looked at.
-    pub fn is_asked(&self) -> bool {
-        self.asked
+    pub fn is_changed(&self) -> bool {
+        self.changed
     }
 
-    /// Whether there is a dependency pod at all.
     pub fn are_any(&self) -> bool {
         !self.expected.is_empty()
     }
 
-    /// Compares with what is stored.
     pub fn check(&mut self, store: &Store) -> Result<(), Violation> {
         let broken = |invariant, detail| Err(Violation { invariant, detail });
         let stored = records(store);
-        self.asked = false;
+        self.changed = false;
         self.expected
             .retain(|name, expected| stored.contains_key(name) || !(expected.delete_when_unused || expected.removing));
         for (name, record) in &stored {
             let Some(expected) = self.expected.get_mut(name) else {
                 return broken(Invariant::CommandsHoldOnce, format!("{name} is stored and not expected"));
             };
-            // What nothing needs any more goes by itself.
+            // A dependency marked for deletion goes when it is unused.
             expected.removing |= expected.delete_when_unused && record.removing_since.is_some();
             let same = expected.spec.version == record.spec.version && expected.spec.asks_the_same(&record.spec);
             let states = (expected.delete_when_unused, expected.removing)
@@ -112,7 +107,10 @@ impl Dependencies {
             let mut places = BTreeSet::new();
             for (place, version) in places_of(name, store) {
                 if version != record.spec.version && !record.former.contains_key(&version) {
-                    return broken(Invariant::VersionsHaveSpecs, format!("{name} {place:?}: nobody knows {version}"));
+                    return broken(
+                        Invariant::VersionsHaveSpecs,
+                        format!("{name} {place:?}: no spec for version {version}"),
+                    );
                 }
                 if !places.insert(place.clone()) {
                     return broken(Invariant::OnePairPerPlace, format!("{name} runs twice at {place:?}"));
@@ -126,20 +124,19 @@ impl Dependencies {
         }
     }
 
-    /// Dependencies that are not met, and pairs nothing needs, begin to count; others are forgotten.
+    /// Starts the timers of missing and unused pods, and stops those of all others.
     pub fn note(&mut self, groups: &BTreeMap<GroupName, StoredGroup>, store: &Store, now: Timestamp) {
         let (needed, planned) = (needed(groups, store), planned(store));
         count(&mut self.unmet, needed.difference(&planned), now);
         count(&mut self.idle, planned.difference(&needed), now);
     }
 
-    /// Pairs that nothing needs and that had their time: an instance that fails again and again goes from node to node, and
-    /// leaves one behind each time.
+    /// Dependency pods that were unused for longer than the grace. A failing instance that moves from node to node leaves one on each.
     pub fn idle(&self, grace: Duration, now: Timestamp) -> Vec<&Need> {
         self.idle.iter().filter(|(_, since)| now.since(**since) > grace + TAKEN_AWAY).map(|(need, _)| need).collect()
     }
 
-    /// A need that was forgotten; while nobody can plan the time does not count.
+    /// A dependency pod that is missing for too long; the time without a scheduling leader does not count.
     pub fn forgotten(&mut self, can_plan: bool, now: Timestamp) -> Option<String> {
         if !can_plan {
             self.unmet.values_mut().for_each(|since| *since = now);
@@ -158,13 +155,12 @@ fn records(store: &Store) -> BTreeMap<GroupName, DependencyRecord> {
     store.keys().keys().filter_map(entry).collect()
 }
 
-/// Where a dependency pod runs by the plan, and in which version.
+/// The places and versions of a dependency, as planned.
 fn places_of(name: &GroupName, store: &Store) -> Vec<(Place, u32)> {
     let pairs = layout::read_pairs(name, store.keys()).unwrap_or_default().into_iter();
     pairs.map(|pair| (Place { node: pair.node, namespace: pair.namespace }, pair.version)).collect()
 }
 
-/// Every pod of a dependency that is planned, with its node and what it is made from.
 pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
     let mut pods = Vec::new();
     for (name, record) in records(store) {
@@ -178,7 +174,7 @@ pub fn pods(store: &Store) -> Vec<(NodeName, PodId, PodSpec)> {
     pods
 }
 
-/// Where instances that have a node need a dependency pod that is there.
+/// The places at which placed instances need an existing dependency.
 fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &Store) -> BTreeSet<Need> {
     let known = records(store);
     let mut needed = BTreeSet::new();
@@ -202,7 +198,6 @@ fn needed(groups: &BTreeMap<GroupName, StoredGroup>, store: &Store) -> BTreeSet<
     needed
 }
 
-/// Every pair that is planned.
 fn planned(store: &Store) -> BTreeSet<Need> {
     let all = records(store).into_keys().flat_map(|name| {
         let places = places_of(&name, store);
@@ -211,7 +206,7 @@ fn planned(store: &Store) -> BTreeSet<Need> {
     all.collect()
 }
 
-/// Keeps since when each of these is so.
+/// Keeps the start time of each entry that still exists.
 fn count<'a>(since: &mut BTreeMap<Need, Timestamp>, are: impl Iterator<Item = &'a Need>, now: Timestamp) {
     let before = std::mem::take(since);
     since.extend(are.map(|need| (need.clone(), before.get(need).copied().unwrap_or(now))));

@@ -1,116 +1,111 @@
-//! What must hold after every event, whatever went wrong. Each rule has a name and says why it is one.
+//! The invariants, which must hold after every event, whatever faults occur.
 
-/// A rule that was broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Invariant {
-    /// Nothing is stored under a term that is over: a deposed leader would undo what its successor decided.
+    /// etcd stores nothing of an old term: a deposed leader would undo the decisions of its successor.
     NoStaleWrite,
-    /// No agent accepts a fence below one it ever accepted, restarts included: the order of a deposed leader would
-    /// start what its successor stopped.
+    /// No agent accepts a fence below one it accepted before, restarts included: a deposed leader's order would start what its successor
+    /// stopped.
     NoStaleOrder,
     /// A leader sends different content under different, growing fences: agents tell orders apart by nothing else.
     FencesGrow,
-    /// A placement leaves a node only when that node was silent for `lost_after`: a failover alone moves nothing.
+    /// An instance leaves a node only if the node was silent for `lost_after`: a failover alone moves nothing.
     NothingMovesByFailover,
-    /// No instance runs on two connected nodes for longer than the bound.
+    /// No instance runs on two connected nodes for longer than 75 s.
     NobodyRunsTwice,
-    /// Every command is in effect exactly once, in stream order, and what is stored equals the replay of the stream.
+    /// Every accepted command has its effect exactly once, in the sequence of the stream; the stored state equals the replay.
     CommandsHoldOnce,
     /// The outcome of a command is decided once.
     OutcomesStand,
-    /// The cursor only moves forward: what lies behind it would be decided again.
+    /// The cursor only moves forward: otherwise commands would be decided again.
     CursorMovesForward,
-    /// A container without our labels, or of another node, is never touched.
+    /// No agent touches a container without our labels or of another node.
     ForeignersUntouched,
-    /// An agent acknowledges an order only when it, and nothing else, is on disk: the scheduler will not send it again.
+    /// An agent acknowledges an order only when exactly that order is on disk: the scheduler does not send it again.
     AcknowledgedIsKept,
-    /// One commit at a time, below etcd's limit: two could be stored in the other order.
+    /// One commit at a time, below the limit of etcd: two could be stored in the wrong sequence.
     OneCommitAtATime,
-    /// Nobody is told, and no agent is ordered, what is not stored: the next leader would know nothing of it.
+    /// No outcome and no order leaves before its commit is stored: the next leader would not know of it.
     EffectsFollowCommits,
-    /// An answer that is not marked stale shows every change its asker knows to be accepted.
+    /// An answer that is not marked stale shows every change that its user knows to be accepted.
     ReadYourWrites,
-    /// A stream port belongs to one group, which keeps it until it is removed; who waits for one runs nothing.
+    /// A stream port belongs to one group until that is removed; a group that waits for a port runs nothing.
     PortsHaveOneOwner,
-    /// A container that is wanted where it runs is not stopped.
+    /// No agent stops a container that is placed on its node.
     WantedIsLeftAlone,
-    /// A stopped engine places nothing and moves nothing.
+    /// With scheduling off the leader places and moves nothing.
     StoppedMeansStopped,
-    /// Nothing new is placed on a cordoned node, but for who is bound to it.
+    /// No new pod is placed on a cordoned node, except stateful pods of that node.
     CordonsHold,
-    /// Revisions of groups and slots, and drift counts, never go down: clients and agents know containers by them.
+    /// Versions and drift counts never decrease: clients and agents identify containers by them.
     CountsGrow,
-    /// Every version an instance or a dependency pod has is known: nobody could make it anew otherwise.
+    /// The spec of every version in use is stored: otherwise it could not be recreated.
     VersionsHaveSpecs,
-    /// Each accepted start, stop and restart reaches its instances exactly once; who is stopped stays so until started.
+    /// Each accepted start, stop and restart reaches its instances exactly once; a stopped instance stays stopped until started.
     AsksHoldOnce,
-    /// A drift is queued once for each time it was asked for, and over when nothing it means is left behind.
+    /// A move is queued once per command and ends when it has left no instance behind.
     DriftsMove,
-    /// What an operation ran into is shown until the next one.
+    /// The error of an operation is shown until the next operation.
     ErrorsStick,
-    /// An operation gives its lock back in time.
+    /// An operation releases its lock in time.
     LocksAreReleased,
-    /// Nothing is ordered where an instance is to go before the node it leaves has let go of it.
+    /// An instance is ordered to another node only when its former node has removed it.
     NotBeforeLetGo,
-    /// An instance that is bound to its data changes its node only by force.
+    /// A stateful instance changes its node only by force.
     StatefulStays,
-    /// An instance that is bound to its data never runs twice.
+    /// A stateful instance never runs twice.
     StatefulRunsOnce,
-    /// Upgrades, restarts and drifts take one instance of a group down at a time.
+    /// Upgrades, restarts and moves take one instance of a group down at a time.
     OneAtATime,
-    /// A container is restarted at most once for each time somebody asked.
+    /// A container is restarted at most once per requested restart.
     RestartedOncePerAsk,
-    /// An agent asks its engine for one step of an instance at a time: two would start a container twice, or end what the other
-    /// just made.
+    /// An agent has one action per instance in flight: two could start a container twice.
     OneStepAtATime,
-    /// No agent starts what it is ordered to keep stopped.
+    /// No agent starts an instance that its order stops.
     StoppedStaysStopped,
     /// A dependency pod is planned wherever a placed instance needs it.
     NeedsAreMet,
     /// One pod per dependency, node and namespace.
     OnePairPerPlace,
-    /// An instance has one pod, or a second one beside it that is another: nobody could tell them apart otherwise.
+    /// An instance has a current pod and at most one surge pod with another name.
     TwoPodsAtMost,
-    /// A release orders no more pods than its budget has, those that are still going included where the group says so.
+    /// A rollout orders no more pods than its budget allows; with pod replacement Complete, terminating pods count.
     TotalIsKept,
-    /// A release takes nothing out of service when fewer than the minimum would be left to serve.
+    /// A rollout takes no pod out of service when fewer than the minimum would stay available.
     MinimumServes,
     /// A pod of a unit is placed on nodes of that unit.
     UnitsAreKept,
-    /// Under Recreate nothing new is ordered while anything old is there.
+    /// Under Recreate no new pod is ordered while an old one exists.
     OldGoesFirst,
-    /// A release by groups brings no more instances to its revision than the groups that were started have, and starts none
-    /// before the one before was confirmed, where somebody has to.
+    /// A batched rollout updates no more instances than its started batches have, and starts a batch only when the previous one is
+    /// confirmed, if confirmations are required.
     GroupsAreStarted,
-    /// While a release is frozen no instance changes.
+    /// While a rollout is frozen no instance changes.
     FrozenIsFrozen,
-    /// A release back leaves instances alone that run what it goes back to.
+    /// A rollback leaves instances alone that already run its target.
     RollbackSpares,
-    /// An instance that serves is taken out of service before it is touched, for as long as its group says.
+    /// An available instance is drained before it is changed, for the configured grace.
     DrainedBeforeTouched,
-    /// A gate is open because somebody opened it, and an instance drained because somebody said so.
+    /// A gate opens and a drain is answered only by command.
     GatesAreSaid,
-    /// A container that is updated live stays the container it is.
+    /// A live update keeps the container.
     LiveUpdatesKeepContainers,
     /// Containers of an orphaned group are left as they are.
     OrphansAreSpared,
-    /// Revisions are kept with what became of them, and that is decided once.
+    /// The outcome of a revision is stored, and never changes.
     RevisionsTellTheTruth,
-    /// A core that asks to be woken again and again without time passing would burn a process.
+    /// No core requests wakes in a loop without time passing.
     NoBusyLoop,
-    /// When nothing goes wrong for a while, everything is as users asked.
+    /// After a phase without faults the cluster is as users requested.
     Converges,
     /// A core never panics.
     NoPanic,
-    /// One seed is one history.
+    /// Two runs of a seed are identical.
     Deterministic,
 }
 
-/// A breach.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The rule.
     pub invariant: Invariant,
-    /// What happened.
     pub detail: String,
 }

@@ -9,6 +9,7 @@ pub mod budgets;
 pub mod checker;
 pub mod commit_changes;
 pub mod convergence;
+pub mod cordons;
 pub mod counters;
 pub mod decisions;
 pub mod dependencies;

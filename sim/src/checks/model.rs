@@ -1,7 +1,7 @@
-//! The replay of the command stream: what must be stored if every command took effect exactly once, in order.
+//! The model of the stored state: every accepted command applied exactly once, in the sequence of the stream.
 //!
-//! The verdicts are the leader's (locks depend on time); everything that follows from them is computed here and
-//! compared with what is stored after every commit.
+//! The leader decides which commands it accepts (locks depend on time). The model computes everything that follows from that, and
+//! compares it with the store after every commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +17,7 @@ use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
 use crate::checks::commit_changes::Change;
+use crate::checks::cordons::Cordons;
 use crate::checks::dependencies::{self, Dependencies};
 use crate::checks::instances::{PendingRequests, StoredGroup};
 use crate::checks::invariants::{Invariant, Violation};
@@ -24,59 +25,45 @@ use crate::checks::revisions::Revisions;
 use crate::checks::rollout_commands::RolloutCommands;
 use crate::checks::stream_ports::StreamPorts;
 use crate::checks::switches::Switches;
-use crate::workload::cordons::Cordons;
 use crate::world::scheduler_process::settings;
 use crate::world::store::Store;
 
-/// What is wanted of one group.
 #[derive(Debug, Clone)]
 pub struct ExpectedGroup {
-    /// Instances.
     pub instances: i64,
-    /// Policy.
     pub policy: RestartPolicy,
-    /// Its versions.
     pub versions: Revisions,
-    /// What was asked of its instances.
-    pub asks: PendingRequests,
-    /// What was said about its releases.
-    pub said: RolloutCommands,
+    pub requests: PendingRequests,
+    pub commands: RolloutCommands,
 }
 
-/// The replay.
 #[derive(Debug, Default)]
 pub struct Model {
-    /// Groups as they must be stored.
     pub groups: BTreeMap<GroupName, ExpectedGroup>,
-    /// What each group was after each of its accepted commands; the first entry is before any.
+    /// The instance count of each group after each accepted command; the first entry is before any.
     pub history: BTreeMap<GroupName, Vec<Option<i64>>>,
-    /// Position in its group's history, by command.
+    /// The entry of `history` that a command made.
     pub position: BTreeMap<CommandId, (GroupName, usize)>,
-    /// Instances an engine failed or a container vanished from lately: they may move.
-    pub shaken: BTreeSet<NodeName>,
-    /// Stream ports.
-    pub claims: StreamPorts,
-    /// Dependency pods.
-    pub needs: Dependencies,
-    /// The engine's switches.
+    /// Nodes that a fault hit: their instances may move.
+    pub faulty_nodes: BTreeSet<NodeName>,
+    pub stream_ports: StreamPorts,
+    pub dependencies: Dependencies,
     pub switches: Switches,
-    /// What is said of nodes.
     pub cordons: Cordons,
-    /// Groups that were removed and the last versions they may have had: whoever takes the name goes on from there.
-    departed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
-    /// What was said of groups that were removed since the last commit: their pods are stored once more.
-    parting: BTreeMap<GroupName, RolloutCommands>,
-    /// The versions of groups that were orphaned.
+    /// Removed groups with their possible last versions: a new group of the same name continues from there.
+    removed: BTreeMap<GroupName, (Vec<u32>, Removal)>,
+    /// Rollout commands of groups that were removed since the last commit: their pods are stored once more.
+    removed_commands: BTreeMap<GroupName, RolloutCommands>,
+    /// The versions of orphaned groups.
     orphans: BTreeMap<GroupName, Revisions>,
-    /// Groups that took over the instances of an orphan since the last commit.
+    /// Groups that adopted orphaned instances since the last commit.
     adopted: BTreeSet<GroupName>,
-    /// Groups as last stored.
     pub stored: BTreeMap<GroupName, StoredGroup>,
     outcomes: BTreeMap<CommandId, Verdict>,
     published: BTreeMap<(String, u64), Option<Command>>,
     cursor: Cursor,
     changes: Vec<Change>,
-    /// When drains of a group were stored, by when they began.
+    /// When each drain of a group was stored, by its begin.
     drains: BTreeMap<GroupName, BTreeMap<Timestamp, Timestamp>>,
 }
 
@@ -85,12 +72,10 @@ fn broken(invariant: Invariant, detail: String) -> Violation {
 }
 
 impl Model {
-    /// A message is in the stream.
     pub fn published(&mut self, stream: String, sequence: u64, command: Option<Command>) {
         self.published.insert((stream, sequence), command);
     }
 
-    /// A commit is stored.
     pub fn observe(&mut self, commit: &Commit, store: &Store, now: Timestamp) -> Result<(), Violation> {
         self.check_outcomes(commit)?;
         self.switches.begin_commit();
@@ -120,13 +105,13 @@ impl Model {
         self.switches.check((commit, store), &before, &self.stored)?;
         self.check_cordons(commit, store)?;
         if !before.is_empty() {
-            self.claims.check(&self.stored)?;
+            self.stream_ports.check(&self.stored)?;
         }
-        if commit.writes.iter().any(concerns_needs) || self.needs.is_asked() {
-            self.needs.check(store)?;
-            self.needs.note(&self.stored, store, now);
-        } else if !before.is_empty() && self.needs.are_any() {
-            self.needs.note(&self.stored, store, now);
+        if commit.writes.iter().any(concerns_dependencies) || self.dependencies.is_changed() {
+            self.dependencies.check(store)?;
+            self.dependencies.note(&self.stored, store, now);
+        } else if !before.is_empty() && self.dependencies.are_any() {
+            self.dependencies.note(&self.stored, store, now);
         }
         self.observe_groups(before, now)
     }
@@ -138,7 +123,7 @@ impl Model {
         wrong.map_or(Ok(()), |detail| Err(broken(Invariant::CommandsHoldOnce, detail)))
     }
 
-    /// Reads the groups a commit is about; what they were before.
+    /// Reads the groups that a commit writes, and returns their former state.
     fn read_groups(
         &mut self,
         commit: &Commit,
@@ -164,8 +149,8 @@ impl Model {
         Ok(before)
     }
 
-    /// The stream was lost and created anew, maybe more than once. What was read of the old ones and stored with the first of
-    /// the new one is in effect; the rest of them is lost with its stream. The new one is read from its beginning.
+    /// The stream was deleted and created again, maybe more than once. Commands of the old streams whose outcomes are stored are in
+    /// effect; the others are lost. The new stream is read from its start.
     fn leave_stream(&mut self, new: &str, store: &Store) -> Result<u64, Violation> {
         let creation = |stream: &str| stream.rsplit('-').next().and_then(|number| number.parse::<u32>().ok());
         let old = self.cursor.clone();
@@ -229,12 +214,12 @@ impl Model {
             | Verb::Drained { .. }
             | Verb::Operate { .. } => {
                 let name = self.change_group(&command.verb, at).ok_or_else(impossible)?;
-                self.switches.tell(&command.verb);
+                self.switches.note_group_command(&command.verb);
                 self.note_history(&command.id, name);
             }
             Verb::Drift { drift, group } => self.drift(drift, group.as_ref()),
             Verb::CreateDependency { .. } | Verb::UpdateDependency { .. } | Verb::RemoveDependency { .. } => {
-                self.needs.apply(&command.verb).ok_or_else(impossible)?;
+                self.dependencies.apply(&command.verb).ok_or_else(impossible)?;
             }
             Verb::Evacuate { node } => {
                 self.drift(&Drift { from: node.clone(), to: None, force: true, instance: None }, None);
@@ -247,7 +232,7 @@ impl Model {
             | Verb::Guard { .. }
             | Verb::SetConstraint { .. }
             | Verb::RemoveConstraint { .. } => self.switches.apply(&command.verb).ok_or_else(impossible)?,
-            // No history asks for one: what it replaces is everything a model knows.
+            // The workload never restores a backup.
             Verb::Restore { .. } => return Err(impossible()),
             Verb::Node { node, change } => {
                 if let NodeChange::Drain { force, .. } = change {
@@ -259,30 +244,31 @@ impl Model {
         Ok(())
     }
 
-    /// The group an accepted command is about, changed by it; none when it cannot have been accepted.
+    /// Applies a command about a group; none if the leader cannot have accepted it.
     fn change_group(&mut self, verb: &Verb, at: Timestamp) -> Option<GroupName> {
         if let Verb::CreateGroup { spec } = verb {
             let name: GroupName = spec.name.parse().ok()?;
-            let before = self.departed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
-            let (mut versions, mut said) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
-            if self.departed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
+            let before = self.removed.get(&name).map(|(versions, _)| versions.as_slice()).unwrap_or_default();
+            let (mut versions, mut commands) = (Revisions::new(&spec.pod, before), RolloutCommands::new(spec));
+            if self.removed.get(&name).is_some_and(|(_, how)| *how == Removal::Orphan) {
                 self.adopted.insert(name.clone());
                 self.orphans.get(&name).into_iter().for_each(|orphan| versions.inherit(orphan));
-                // All three may be stored together: a gate that was opened, the orphan and who adopts it.
-                self.parting.get(&name).into_iter().for_each(|orphan| said.inherit(orphan));
+                // One commit may open a gate, orphan the group and adopt it.
+                self.removed_commands.get(&name).into_iter().for_each(|orphan| commands.inherit(orphan));
             }
-            let (instances, policy, asks) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
-            let before = self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, asks, said });
+            let (instances, policy, requests) = (spec.num_instances, spec.restart_policy, PendingRequests::default());
+            let before =
+                self.groups.insert(name.clone(), ExpectedGroup { instances, policy, versions, requests, commands });
             return before.is_none().then_some(name);
         }
         if let Verb::RemoveGroup { name, removal } = verb {
-            let wanted = self.groups.remove(name);
-            let orphan = self.departed.get(name).filter(|(_, how)| *how == Removal::Orphan);
+            let expected = self.groups.remove(name);
+            let orphan = self.removed.get(name).filter(|(_, how)| *how == Removal::Orphan);
             let orphan = orphan.map(|(versions, _)| versions.clone());
-            let last = wanted.as_ref().map(|wanted| wanted.versions.numbers()).or(orphan)?;
-            self.parting.extend(wanted.as_ref().map(|wanted| (name.clone(), wanted.said.clone())));
-            self.orphans.extend(wanted.map(|wanted| (name.clone(), wanted.versions)));
-            self.departed.insert(name.clone(), (last, *removal));
+            let last = expected.as_ref().map(|expected| expected.versions.numbers()).or(orphan)?;
+            self.removed_commands.extend(expected.as_ref().map(|expected| (name.clone(), expected.commands.clone())));
+            self.orphans.extend(expected.map(|expected| (name.clone(), expected.versions)));
+            self.removed.insert(name.clone(), (last, *removal));
             return Some(name.clone());
         }
         let (Verb::Replica { name, .. }
@@ -295,36 +281,36 @@ impl Model {
         else {
             return None;
         };
-        let wanted = self.groups.get_mut(name)?;
-        wanted.said.apply(verb)?;
+        let expected = self.groups.get_mut(name)?;
+        expected.commands.apply(verb)?;
         if clears_errors(verb) {
-            wanted.asks.begin();
+            expected.requests.begin();
         }
         if let Verb::Rollout { action: RolloutAction::Undo { revision, .. }, .. } = verb {
-            wanted.versions.undone(*revision);
+            expected.versions.undone(*revision);
         }
         if let Verb::Replica { num_instances, restart_policy, .. } = verb {
-            wanted.instances = i64::from(*num_instances);
-            wanted.policy = restart_policy.unwrap_or(wanted.policy);
+            expected.instances = i64::from(*num_instances);
+            expected.policy = restart_policy.unwrap_or(expected.policy);
         }
         if let Verb::PatchSpec { pod, .. } = verb {
-            wanted.versions.patched(pod);
+            expected.versions.patched(pod);
         }
         if let Verb::Operate { act, instance, .. } = verb {
-            // Numbers of instances of a conducted group may have gaps; what is stored may already follow later commands.
-            let conducted = self.stored.get(name).filter(|_| wanted.said.has_strategy());
-            let highest = conducted.map_or(0, |stored| stored.slots.len());
-            let instances = usize::try_from(wanted.instances).unwrap_or(0).max(highest);
-            wanted.asks.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
+            // Instance numbers of a group with a strategy may have gaps; the stored state may already reflect later commands.
+            let with_strategy = self.stored.get(name).filter(|_| expected.commands.has_strategy());
+            let highest = with_strategy.map_or(0, |stored| stored.slots.len());
+            let instances = usize::try_from(expected.instances).unwrap_or(0).max(highest);
+            expected.requests.operate(*act, *instance, u32::try_from(instances).unwrap_or(0), at);
         }
         Some(name.clone())
     }
 
     fn note_history(&mut self, id: &CommandId, name: GroupName) {
-        if let Some(wanted) = self.groups.get_mut(&name) {
-            wanted.asks.accepted();
+        if let Some(expected) = self.groups.get_mut(&name) {
+            expected.requests.accepted();
         }
-        let now = self.groups.get(&name).map(|wanted| wanted.instances);
+        let now = self.groups.get(&name).map(|expected| expected.instances);
         let history = self.history.entry(name.clone()).or_insert_with(|| vec![None]);
         history.push(now);
         self.position.insert(id.clone(), (name, history.len() - 1));
@@ -332,25 +318,25 @@ impl Model {
 
     fn drift(&mut self, drift: &Drift, group: Option<&GroupName>) {
         let concerned = self.groups.iter_mut().filter(|(name, _)| group.is_none_or(|group| group == *name));
-        for (_, wanted) in concerned {
-            wanted.asks.drift(drift);
-            wanted.asks.accepted();
+        for (_, expected) in concerned {
+            expected.requests.drift(drift);
+            expected.requests.accepted();
         }
     }
 
     fn compare(&mut self) -> Result<(), Violation> {
         for (name, StoredGroup { record, .. }) in &self.stored {
             match self.groups.get_mut(name) {
-                None if is_departing(record) => {}
-                Some(wanted) if !is_departing(record) => settle(name, wanted, record)?,
+                None if is_leaving(record) => {}
+                Some(expected) if !is_leaving(record) => settle(name, expected, record)?,
                 None | Some(_) => {
-                    let detail = format!("{name} is stored as {record:?}, wanted is {:?}", self.groups.get(name));
+                    let detail = format!("{name} is stored as {record:?}, expected is {:?}", self.groups.get(name));
                     return Err(broken(Invariant::CommandsHoldOnce, detail));
                 }
             }
         }
         if let Some(name) = self.groups.keys().find(|name| !self.stored.contains_key(*name)) {
-            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is wanted and not stored")));
+            return Err(broken(Invariant::CommandsHoldOnce, format!("{name} is expected and not stored")));
         }
         Ok(())
     }
@@ -366,52 +352,51 @@ impl Model {
             let same_life = |was: &StoredGroup| is_adopted || was.record.spec.created_at == is.record.spec.created_at;
             let was = was.filter(same_life).unwrap_or_default();
             let mut drifts = Vec::new();
-            if let Some(wanted) = self.groups.get_mut(&group) {
-                drifts = wanted.asks.take_recent();
+            if let Some(expected) = self.groups.get_mut(&group) {
+                drifts = expected.requests.take_recent();
                 if is_adopted && was.record.removal != Removal::Orphan {
-                    wanted.asks.adopt(&is);
+                    expected.requests.adopt(&is);
                 } else {
-                    let checked = wanted.asks.check(&was, &is, settings(0, None).operation_limit, now);
+                    let checked = expected.requests.check(&was, &is, settings(0, None).operation_limit, now);
                     checked.map_err(|v| Violation { detail: format!("{group}: {}", v.detail), ..v })?;
                 }
             }
-            let said = self.groups.get_mut(&group).map(|wanted| {
-                let said = wanted.said.clone();
-                wanted.said.looked_at();
-                said
+            let commands = self.groups.get_mut(&group).map(|expected| {
+                let commands = expected.commands.clone();
+                expected.commands.commit_checked();
+                commands
             });
             let begun: BTreeSet<Timestamp> =
                 is.pods().filter_map(|(_, pod)| Some(pod.draining.as_ref()?.since)).collect();
             let stored = self.drains.entry(group.clone()).or_default();
-            let hidden = stored.clone();
+            let drains_stored = stored.clone();
             stored.retain(|since, _| begun.contains(since));
             for since in begun {
                 stored.entry(since).or_insert(now);
             }
-            let said = said.or_else(|| self.parting.remove(&group)).unwrap_or_default();
-            self.changes.push(Change { group, was, is, drifts, said, hidden });
+            let commands = commands.or_else(|| self.removed_commands.remove(&group)).unwrap_or_default();
+            self.changes.push(Change { group, was, is, drifts, commands, drains_stored });
         }
-        self.parting.clear();
+        self.removed_commands.clear();
         Ok(())
     }
 
-    /// What changed for groups since last asked.
     pub fn take_changes(&mut self) -> Vec<Change> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Every pod that may be ordered, with its node.
+    /// Every pod that an order may contain, with its node.
     pub fn ordered(&self) -> Vec<(NodeName, PodId)> {
         let settled = |(group, stored): (&GroupName, &StoredGroup)| {
             let slots = stored.pods().filter(|(_, slot)| slot.leaves.is_none());
             slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect::<Vec<_>>()
         };
-        let pairs = self.needs.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
+        let pairs = self.dependencies.planned.iter().map(|(node, pod, _)| (node.clone(), pod.clone()));
         self.stored.iter().flat_map(settled).chain(pairs).collect()
     }
 }
 
-/// Something begins with the command, and what was run into before is not shown any longer.
+/// Whether the command clears the last error.
 fn clears_errors(verb: &Verb) -> bool {
     let is_undo = matches!(verb, Verb::Rollout { action: RolloutAction::Undo { .. }, .. });
     is_undo || matches!(verb, Verb::Replica { .. } | Verb::PatchSpec { .. } | Verb::Operate { .. })
@@ -421,21 +406,21 @@ fn is_removing(record: &GroupRecord) -> bool {
     record.operation.as_ref().is_some_and(|operation| operation.kind == Operation::Removing)
 }
 
-/// It is on its way out, or only its containers are left.
-pub fn is_departing(record: &GroupRecord) -> bool {
+/// Being removed, or orphaned.
+pub fn is_leaving(record: &GroupRecord) -> bool {
     is_removing(record) || record.removal == Removal::Orphan
 }
 
-fn settle(name: &GroupName, wanted: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
+fn settle(name: &GroupName, expected: &mut ExpectedGroup, record: &GroupRecord) -> Result<(), Violation> {
     let hold_once = |detail| broken(Invariant::CommandsHoldOnce, detail);
-    if record.spec.num_instances != wanted.instances || record.spec.restart_policy != wanted.policy {
-        return Err(hold_once(format!("{name} is stored as {record:?}, wanted is {wanted:?}")));
+    if record.spec.num_instances != expected.instances || record.spec.restart_policy != expected.policy {
+        return Err(hold_once(format!("{name} is stored as {record:?}, expected is {expected:?}")));
     }
-    if let Some(difference) = wanted.said.differs(record) {
+    if let Some(difference) = expected.commands.differs(record) {
         return Err(hold_once(format!("{name} is {difference}")));
     }
-    let alone = wanted.asks.is_one_command();
-    wanted.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
+    let alone = expected.requests.is_one_command();
+    expected.versions.settle(record, alone).map_err(|wrong| hold_once(format!("{name} is stored in {wrong}")))
 }
 
 fn group_of(write: &Write) -> Option<GroupName> {
@@ -454,7 +439,7 @@ fn node_of(write: &Write) -> Option<NodeName> {
     }
 }
 
-fn concerns_needs(write: &Write) -> bool {
+fn concerns_dependencies(write: &Write) -> bool {
     let (Write::Put { key, .. } | Write::Delete { key }) = write;
     matches!(keys::parse(key), Key::Dependency(_) | Key::Pairs(..))
 }
@@ -464,13 +449,13 @@ fn pod(group: &GroupName, instance: u32, slot: &contract::record::Slot) -> Optio
     slot.node.clone().map(|node| (node, id))
 }
 
-/// The pods of a placement that have a node.
+/// The pods that have a node.
 pub fn pods(group: &GroupName, record: &PlacementRecord) -> Vec<(NodeName, PodId)> {
     let slots = (1..).zip(&record.slots).flat_map(|(instance, slot)| slot.pods().map(move |pod| (instance, pod)));
     slots.filter_map(|(instance, slot)| pod(group, instance, slot)).collect()
 }
 
-/// True when `pod` is stored as placed on `node` and its group is not being removed.
+/// Whether `pod` is stored on `node` and its group is not being removed.
 pub fn is_placed(store: &Store, node: &NodeName, pod: &PodId) -> bool {
     if pod.instance == 0 {
         return dependencies::pods(store).iter().any(|(at, planned, _)| at == node && planned == pod);

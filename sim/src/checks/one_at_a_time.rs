@@ -1,7 +1,6 @@
-//! One at a time: an upgrade, a restart or a drift takes the next instance down only when the one before is up again, or has
-//! had its time.
+//! An upgrade, a restart or a move takes the next instance down only when the previous one is up again or its time is over.
 //!
-//! What is up is seen on the engines, not in reports.
+//! Whether an instance is up is read from the engines, not from reports.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,29 +16,27 @@ use crate::checks::commit_changes::{Change, Transition};
 use crate::workload::specs::is_sound;
 use crate::world::GroundTruth;
 
-/// Clocks of schedulers are wrong by less.
+/// Longer than the clock error of schedulers.
 const AHEAD: Duration = Duration::from_secs(2);
 
-/// An instance that was taken down.
 #[derive(Debug, Clone)]
 struct TakenDown {
     pod: PodId,
     node: Option<NodeName>,
     since: Timestamp,
-    /// Others need not wait for it any longer from then on.
+    /// After this time others need not wait for it.
     until: Timestamp,
     restarts: u32,
     containers: usize,
 }
 
-/// The instances that were taken down and are not up yet.
 #[derive(Debug, Default)]
 pub struct OneAtATime {
     taken: BTreeMap<InstanceKey, TakenDown>,
 }
 
 impl OneAtATime {
-    /// A commit is stored; `excused` nodes are lost, or were tampered with. What is wrong, if anything.
+    /// Returns what is wrong with a commit. `excused` nodes are lost, or a fault hit their engine.
     pub fn observe(&mut self, change: &Change, poll: Duration, excused: impl Fn(&NodeName) -> bool) -> Option<String> {
         let mut wrong = None;
         for transition in change.transitions() {
@@ -49,7 +46,7 @@ impl OneAtATime {
             if transition.is.target == TargetState::Stop || transition.is.node.is_none() || is_over {
                 self.taken.remove(&transition.instance);
             } else if is_released(change, &transition) {
-                // Budgets say how many a release takes down, and no turn has to wait for it.
+                // The budget limits how many pods a rollout takes down.
                 self.taken.remove(&transition.instance);
             } else if is_taken(&transition)
                 && (transition.is.version != transition.was.version || spec.is_some_and(is_sound))
@@ -71,7 +68,7 @@ impl OneAtATime {
                 };
                 self.taken.insert(transition.instance, taken);
             } else if let Some(taken) = self.taken.get_mut(&transition.instance) {
-                // Made anew for reasons of its own.
+                // Recreated for another reason.
                 (taken.pod, taken.node) = (transition.pod(), transition.is.node.clone());
             }
         }
@@ -79,18 +76,16 @@ impl OneAtATime {
         wrong
     }
 
-    /// A group is gone.
     pub fn forget(&mut self, gone: impl Fn(&InstanceKey) -> bool) {
         self.taken.retain(|key, _| !gone(key));
     }
 
-    /// Containers changed.
     pub fn look(&mut self, truth: &GroundTruth<'_>) {
         self.taken.retain(|_, taken| !is_up(taken, truth));
     }
 }
 
-/// A release brought it to another revision, or to the unit it belongs to: both are the conductor's, and cost its budget.
+/// A rollout changed its revision or its unit, within the budget.
 fn is_released(change: &Change, transition: &Transition<'_>) -> bool {
     let (was, is) = (transition.was, transition.is);
     let changed = was.version != is.version || was.filling != is.filling || was.unit != is.unit;
@@ -101,7 +96,7 @@ fn number(key: &InstanceKey) -> usize {
     usize::try_from(key.instance).unwrap_or(usize::MAX)
 }
 
-/// An instance that ran is taken down on purpose.
+/// The commit takes a running instance down on purpose.
 fn is_taken(transition: &Transition<'_>) -> bool {
     let (was, is) = (transition.was, transition.is);
     let ran = was.target == TargetState::Run && was.node.is_some() && was.leaves.is_none() && was.failures == 0;
@@ -117,6 +112,6 @@ fn is_up(taken: &TakenDown, truth: &GroundTruth<'_>) -> bool {
     let answered = taken.restarts > 0 && memory.is_some_and(|memory| memory.restarts_done >= taken.restarts);
     let inventory = truth.engines[process.engine].inventory(&process.owner);
     let own = inventory.iter().filter(|seen| seen.identity.pod == taken.pod && seen.phase == Phase::Running);
-    // The clock of the leader that took it down may be ahead of the engine's.
+    // The leader's clock may be ahead of the engine's.
     own.filter(|seen| answered || seen.started_at + AHEAD >= taken.since).count() >= taken.containers
 }

@@ -1,46 +1,42 @@
-//! The versions of one group, replayed: each accepted patch makes one more, each rollback one more.
+//! The versions of a group: each accepted patch and each rollback makes one more.
 //!
-//! Whether a patch fits, and whether a version turns out bad, depends on what the leader hears; so what is stored must be one
-//! of few possibilities, and the one it is becomes the only one.
+//! Whether a patch fits, and whether a version fails, depends on reports; so the stored version must be one of a few possible
+//! ones, and then becomes the only one.
 
 use std::collections::BTreeMap;
 
 use contract::record::GroupRecord;
 use contract::spec::PodSpec;
 
-/// What a group may be by now.
 #[derive(Debug, Clone)]
 pub struct Revisions {
     possible: Vec<(u32, PodSpec)>,
-    /// What a rollback may return to, as last stored.
+    /// Possible targets of a rollback, as last stored.
     back: Vec<PodSpec>,
     /// Patches accepted since the last commit.
     patches: usize,
-    /// Every version that was ever stored.
     known: BTreeMap<u32, PodSpec>,
 }
 
 impl Revisions {
-    /// A group was created. One whose name had containers of an earlier life goes on counting after what that one may have
-    /// been `before`, unless nothing of it is left.
+    /// If containers of a removed group of the same name may exist, numbering continues after the possible versions `before`.
     pub fn new(pod: &PodSpec, before: &[u32]) -> Self {
         let numbers = [0].into_iter().chain(before.iter().map(|before| before + 1));
         let possible = numbers.map(|number| (number, pod.clone())).collect();
         Self { possible, back: Vec::new(), patches: 0, known: BTreeMap::new() }
     }
 
-    /// The instances of an orphan were adopted, and its revisions with them.
+    /// The group adopted orphaned instances with their revisions.
     pub fn inherit(&mut self, orphan: &Self) {
         self.known.extend(orphan.known.iter().map(|(number, pod)| (*number, pod.clone())));
         self.known.extend(orphan.possible.iter().cloned());
     }
 
-    /// The numbers it may have by now.
     pub fn numbers(&self) -> Vec<u32> {
         self.possible.iter().map(|(number, _)| *number).collect()
     }
 
-    /// An undo was accepted: one more version, a copy of the revision named or of any that was, unless it is that already.
+    /// An accepted undo makes a copy of the named revision, or of any earlier one, unless that is current.
     pub fn undone(&mut self, revision: Option<u32>) {
         self.note_possible();
         let known = self.known.iter().filter(|(number, _)| revision.is_none_or(|revision| revision == **number));
@@ -50,7 +46,7 @@ impl Revisions {
         self.possible.extend(next);
     }
 
-    /// A patch was accepted: it is in effect, or it did not fit.
+    /// An accepted patch is in effect, or does not fit.
     pub fn patched(&mut self, patch: &PodSpec) {
         self.patches += 1;
         self.note_possible();
@@ -59,7 +55,7 @@ impl Revisions {
         self.possible.extend(before.into_iter().map(next));
     }
 
-    /// Each may become a revision without ever being stored as the present one.
+    /// Each possible version may become a revision without being stored as the current one.
     fn note_possible(&mut self) {
         for (number, pod) in &self.possible {
             self.known.entry(*number).or_insert_with(|| pod.clone());
@@ -76,7 +72,7 @@ impl Revisions {
         self.possible.iter().flat_map(back).collect()
     }
 
-    /// Compares with what is stored; the error says what is wrong. A patch `alone` since the last commit leaves its mark.
+    /// Compares with the stored record. A patch `alone` since the last commit must have an effect or an error.
     pub fn settle(&mut self, record: &GroupRecord, alone: bool) -> Result<(), String> {
         let (version, pod) = (record.spec.version, &record.spec.pod);
         let is_it = |(number, possible): &&(u32, PodSpec)| *number == version && possible.asks_the_same(pod);
@@ -94,7 +90,7 @@ impl Revisions {
         if pod.version != version {
             return Err(format!("version {version} holds a pod of version {}", pod.version));
         }
-        // A release returns to the version that completed last. An upgrade without a strategy returns to the version of the
+        // A rollout returns to the version that completed last. An upgrade without a strategy returns to the version of the
         // instances that it did not replace, or to the one before it.
         let is_way_back = |earlier: &u32| record.proven == Some(*earlier) || !record.spec.has_strategy();
         let former = record.former.iter().filter(|(earlier, _)| is_way_back(earlier));

@@ -1,4 +1,4 @@
-//! What a release did, read from one stored state to the next, in the words of a plan.
+//! The actions of a rollout, derived from consecutive stored states, in the format of a plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,19 +8,17 @@ use contract::rollout_view::{InstanceChange, PlanAction, PlanView};
 use crate::checks::commit_changes::identity;
 use crate::world::faultless::Snapshot;
 
-/// One thing done to one instance: its number, the deed, its unit afterwards.
+/// Instance, action and unit afterwards.
 pub type Action = (u32, String, String);
 
-/// What was done at once, and in which group of the release; deeds in no order.
+/// Actions of one commit, unsorted, and their batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RolloutStep {
-    /// The group, from 1; 0 where there are none.
+    /// From 1; 0 without batches.
     pub group: u64,
-    /// The deeds.
     pub actions: BTreeSet<Action>,
 }
 
-/// Step by step, what happened.
 pub fn steps(snapshots: &[Snapshot]) -> Vec<RolloutStep> {
     let step = |pair: &[Snapshot]| RolloutStep {
         group: pair[1].release.as_ref().map_or(0, |release| release.batch),
@@ -29,13 +27,11 @@ pub fn steps(snapshots: &[Snapshot]) -> Vec<RolloutStep> {
     snapshots.windows(2).map(step).filter(|step| !step.actions.is_empty()).collect()
 }
 
-/// The same of a plan.
 pub fn planned(plan: &PlanView) -> Vec<RolloutStep> {
     plan.steps.iter().map(|step| RolloutStep { group: step.group, actions: seen(&step.actions) }).collect()
 }
 
-/// What is stored after deeds that were done at once: who is created and renewed was created, and whose second pod took over
-/// as soon as it was ordered was renewed.
+/// The actions that a commit shows: create and renew together are a create, surge and promote together a renew.
 fn seen(actions: &[PlanAction]) -> BTreeSet<Action> {
     let mut seen: Vec<Action> = Vec::new();
     for PlanAction { instance, action, unit } in actions {
@@ -49,7 +45,7 @@ fn seen(actions: &[PlanAction]) -> BTreeSet<Action> {
     seen.into_iter().collect()
 }
 
-/// What was done to whom by group, whatever came first within it.
+/// The actions of each instance in each batch.
 pub fn by_group(steps: &[RolloutStep]) -> BTreeMap<u64, BTreeMap<u32, Vec<String>>> {
     let mut groups: BTreeMap<u64, BTreeMap<u32, Vec<String>>> = BTreeMap::new();
     for step in steps {
@@ -60,7 +56,7 @@ pub fn by_group(steps: &[RolloutStep]) -> BTreeMap<u64, BTreeMap<u32, Vec<String
     groups
 }
 
-/// What became of every instance between two stored states.
+/// The change of every instance between two stored states.
 pub fn changes(before: &Snapshot, after: &Snapshot) -> BTreeMap<u32, InstanceChange> {
     let nothing = Slot { filling: Filling::Nothing, ..Slot::default() };
     let most = before.slots.len().max(after.slots.len());

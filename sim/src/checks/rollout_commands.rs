@@ -1,8 +1,6 @@
-//! What was said about the releases of one group, replayed: how it wants to be changed, what is paused, frozen, confirmed,
-//! opened by a gate or drained.
+//! The accepted rollout commands of one group: its strategy, what is paused, frozen or confirmed, open gates and answered drains.
 //!
-//! A decision is stored a moment after it was made, together with commands that came in between. So what a decision may have
-//! known are all the specs since the commit before.
+//! A decision is stored together with commands that arrived after it. So it may have known any spec since the previous commit.
 
 use std::collections::BTreeSet;
 
@@ -13,61 +11,54 @@ use serde_json::Value;
 
 use crate::workload::rollouts::rollout_fields;
 
-/// What was said.
 #[derive(Debug, Clone, Default)]
 pub struct RolloutCommands {
-    /// How the group wants to be changed, and how many instances there are to be.
     spec: PodGroupSpec,
-    /// The same as it was at every moment since the commit before.
-    lately: Vec<PodGroupSpec>,
-    /// Nothing is to move.
+    /// All values of `spec` since the previous commit.
+    recent: Vec<PodGroupSpec>,
     is_frozen: bool,
-    /// Nothing was to move since the commit before the last.
+    /// Frozen since the commit before the previous one.
     was_frozen: bool,
-    /// Groups that were confirmed; without a release it was whichever was current.
+    /// Confirmed batches; without a release number the current one was meant.
     confirmed: BTreeSet<(Option<u32>, u64)>,
-    /// Gates that were ever opened, by instance.
     opened: BTreeSet<(u32, String)>,
-    /// Instances that were ever said to be drained.
     drained: BTreeSet<u32>,
-    /// Those of them since the commit before.
-    lately_drained: BTreeSet<u32>,
+    recently_drained: BTreeSet<u32>,
 }
 
 impl RolloutCommands {
-    /// A group was created.
     pub fn new(spec: &PodGroupSpec) -> Self {
-        Self { spec: spec.clone(), lately: vec![spec.clone()], ..Self::default() }
+        Self { spec: spec.clone(), recent: vec![spec.clone()], ..Self::default() }
     }
 
-    /// The pods of an orphan are adopted: what was said of them is still said of them.
+    /// The group adopts orphaned pods with their gates and drains.
     pub fn inherit(&mut self, orphan: &Self) {
         self.opened.extend(orphan.opened.iter().cloned());
         self.drained.extend(&orphan.drained);
-        self.lately_drained.extend(&orphan.lately_drained);
+        self.recently_drained.extend(&orphan.recently_drained);
     }
 
-    /// An accepted command about the group; none when it cannot have been accepted.
+    /// None if the leader cannot have accepted the command.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
         match verb {
             Verb::Replica { num_instances, .. } => self.spec.num_instances = i64::from(*num_instances),
             Verb::PatchSpec { pod, .. } => self.spec.pod.clone_from(pod),
             Verb::PatchStrategy { fields, .. } => self.spec = merged(&self.spec, fields)?,
-            Verb::Rollout { release, action, .. } => self.steer(*release, action),
+            Verb::Rollout { release, action, .. } => self.apply_action(*release, action),
             Verb::SetGate { instance, gate, is_true: true, .. } => {
                 self.opened.insert((*instance, gate.clone()));
             }
             Verb::Drained { instance, .. } => {
                 self.drained.insert(*instance);
-                self.lately_drained.insert(*instance);
+                self.recently_drained.insert(*instance);
             }
             _ => {}
         }
-        self.lately.push(self.spec.clone());
+        self.recent.push(self.spec.clone());
         Some(())
     }
 
-    fn steer(&mut self, release: Option<u32>, action: &RolloutAction) {
+    fn apply_action(&mut self, release: Option<u32>, action: &RolloutAction) {
         match action {
             RolloutAction::Pause => self.spec.paused = true,
             RolloutAction::Resume => self.spec.paused = false,
@@ -78,50 +69,43 @@ impl RolloutCommands {
         }
     }
 
-    /// It is changed by releases.
     pub fn has_strategy(&self) -> bool {
         self.spec.has_strategy()
     }
 
-    /// What is stored says something else; what, if so.
     pub fn differs(&self, record: &GroupRecord) -> Option<String> {
-        let (wanted, stored) = (rollout_fields(&self.spec), rollout_fields(&record.spec));
-        (wanted != stored).then(|| format!("stored to be changed by {stored:?}, wanted is {wanted:?}"))
+        let (expected, stored) = (rollout_fields(&self.spec), rollout_fields(&record.spec));
+        (expected != stored).then(|| format!("stored with {stored:?}, expected is {expected:?}"))
     }
 
-    /// A commit about the group was looked at.
-    pub fn looked_at(&mut self) {
-        self.lately = vec![self.spec.clone()];
+    pub fn commit_checked(&mut self) {
+        self.recent = vec![self.spec.clone()];
         self.was_frozen = self.is_frozen;
-        self.lately_drained.clear();
+        self.recently_drained.clear();
     }
 
-    /// The specs a decision that was just stored may have been made from.
-    pub fn lately(&self) -> &[PodGroupSpec] {
-        &self.lately
+    /// The specs that the decision of the last commit may have known.
+    pub fn recent_specs(&self) -> &[PodGroupSpec] {
+        &self.recent
     }
 
-    /// Nothing was to move, from the commit before until now.
+    /// Frozen from the previous commit until now.
     pub fn is_frozen_throughout(&self) -> bool {
         self.was_frozen && self.is_frozen
     }
 
-    /// Somebody confirmed the group.
     pub fn is_confirmed(&self, release: u32, group: u64) -> bool {
         [Some(release), None].iter().any(|named| self.confirmed.contains(&(*named, group)))
     }
 
-    /// Somebody opened the gate of the instance.
     pub fn is_opened(&self, instance: u32, gate: &str) -> bool {
         self.opened.contains(&(instance, gate.to_owned()))
     }
 
-    /// Somebody said so since the commit before.
-    pub fn is_lately_drained(&self, instance: u32) -> bool {
-        self.lately_drained.contains(&instance)
+    pub fn is_drained_since_commit(&self, instance: u32) -> bool {
+        self.recently_drained.contains(&instance)
     }
 
-    /// Somebody said that the instance is drained.
     pub fn is_drained(&self, instance: u32) -> bool {
         self.drained.contains(&instance)
     }
@@ -133,7 +117,7 @@ fn merged(spec: &PodGroupSpec, fields: &serde_json::Map<String, Value>) -> Optio
     serde_json::from_value(Value::Object(whole)).ok()
 }
 
-/// What is named is replaced, inside objects too, and what is null goes.
+/// Replaces the named fields, in nested objects too; null removes a field.
 fn merge(into: &mut serde_json::Map<String, Value>, fields: &serde_json::Map<String, Value>) {
     for (key, value) in fields {
         match value {

@@ -1,7 +1,6 @@
-//! Who serves: seen on the engines, not in reports.
+//! Which pods are available, read from the engines, not from reports.
 //!
-//! A leader knows what was reported some time ago. So beside what is up now there is what was up lately, which is what a
-//! decision may have counted on.
+//! A leader knows reports of the past. So this keeps the pods that were up recently, on which a decision may have counted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,20 +16,18 @@ use crate::world::GroundTruth;
 use crate::world::engine::Engine;
 use crate::world::node_process::NodeProcess;
 
-/// A leader may count on what it last heard until the node is lost; a report takes its time on top of that.
+/// A leader may count on the last report until the node is lost (45 s), plus the delay of reports.
 const LATELY: Duration = Duration::from_secs(75);
 
-/// Who is up for so long is known to be: a report takes its time, and in bad conditions several are lost.
+/// A pod that is up for this long is known to be up, even if several reports were lost.
 const KNOWN: Duration = Duration::from_secs(30);
 
-/// A time in which a pod was up.
 #[derive(Debug, Clone, Copy)]
 struct Up {
     since: Timestamp,
     last: Timestamp,
 }
 
-/// When each pod was last up.
 #[derive(Debug, Default)]
 pub struct Serving {
     pods: BTreeMap<(NodeName, PodId), Up>,
@@ -38,7 +35,6 @@ pub struct Serving {
 }
 
 impl Serving {
-    /// Looks at every engine.
     pub fn look(&mut self, truth: &GroundTruth<'_>, now: Timestamp) {
         self.pods.retain(|_, up| now.since(up.last) <= LATELY);
         let before = std::mem::replace(&mut self.looked, now);
@@ -50,18 +46,18 @@ impl Serving {
         }
     }
 
-    /// The pod is up, and for so long that a decision made now knows it.
+    /// Whether the pod is up, and a decision made now knows it.
     pub fn is_up(&self, pod: &(NodeName, PodId), now: Timestamp) -> bool {
         self.pods.get(pod).is_some_and(|up| up.last == now && now.since(up.since) >= KNOWN)
     }
 
-    /// A decision may have counted on it.
+    /// Whether a decision may have counted on the pod.
     pub fn was_up(&self, pod: &(NodeName, PodId)) -> bool {
         self.pods.contains_key(pod)
     }
 }
 
-/// The pods of a node all of whose containers run and are well: one that ended alone takes its pod out of service.
+/// Pods whose containers all run and are not unhealthy.
 fn serving(process: &NodeProcess, engine: &Engine) -> Vec<PodId> {
     let mut containers: BTreeMap<PodId, BTreeMap<usize, bool>> = BTreeMap::new();
     for seen in engine.inventory(&process.owner) {
@@ -76,7 +72,7 @@ fn serving(process: &NodeProcess, engine: &Engine) -> Vec<PodId> {
     containers.into_iter().filter(is_whole).map(|(pod, _)| pod).collect()
 }
 
-/// Nothing but its containers could keep the pod from serving.
+/// Not draining, and all gates are open.
 pub fn is_in_service(pod: &Slot, gates: &[String]) -> bool {
     pod.draining.is_none() && gates.iter().all(|gate| pod.gates.contains_key(gate))
 }

@@ -1,7 +1,7 @@
-//! Stream ports as they are stored: one owner each, who keeps them until it goes, whoever leads.
+//! Every stream port has one owner, which keeps it until it is removed, whichever scheduler leads.
 //!
-//! Read from the records alone, without the code under test: a group that waits for nothing owns every port it declares, in
-//! its present version and in those it may still go back to.
+//! Read from the records, without the code under test: a group that does not wait owns every port of its current version and of
+//! the versions it may return to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,17 +14,15 @@ use contract::time::Timestamp;
 use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 
-/// One life of a group: a name may come back.
+/// Identifies a group; a later group may have the same name.
 type Life = (GroupName, Timestamp);
 
-/// Who had which port at the last look.
 #[derive(Debug, Default)]
 pub struct StreamPorts {
     owners: BTreeMap<u16, Life>,
 }
 
 impl StreamPorts {
-    /// A commit is stored.
     pub fn check(&mut self, stored: &BTreeMap<GroupName, StoredGroup>) -> Result<(), Violation> {
         let broken = |detail: String| Err(Violation { invariant: Invariant::PortsHaveOneOwner, detail });
         let mut owners: BTreeMap<u16, Life> = BTreeMap::new();
@@ -51,7 +49,7 @@ impl StreamPorts {
         Ok(())
     }
 
-    /// Groups that wait although all their ports are free: nobody would ever deploy them.
+    /// Groups that wait for ports that are free: the leader would never deploy them.
     pub fn forgotten(&self, stored: &BTreeMap<GroupName, StoredGroup>) -> Vec<String> {
         let waits_for_nothing = |(name, StoredGroup { record, .. }): (&GroupName, &StoredGroup)| {
             let free = declared(record).iter().all(|port| !self.owners.contains_key(port));
@@ -61,13 +59,12 @@ impl StreamPorts {
     }
 }
 
-/// Every port a group has a use for.
 fn declared(record: &GroupRecord) -> BTreeSet<u16> {
     let pods = record.former.values().chain([&record.spec.pod]);
     pods.flat_map(|pod| ports::declared(&pod.annotation)).map(|port| port.srcport).collect()
 }
 
-/// Groups that are there and not on their way out.
+/// Groups that are not being removed.
 fn present(stored: &BTreeMap<GroupName, StoredGroup>) -> impl Iterator<Item = (&GroupName, &StoredGroup)> {
     let removing = |record: &GroupRecord| record.operation.as_ref().is_some_and(|o| o.kind == Operation::Removing);
     stored.iter().filter(move |(_, stored)| !removing(&stored.record))

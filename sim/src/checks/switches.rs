@@ -1,4 +1,4 @@
-//! The replay of what holds for the whole cluster (switches, constraints, callbacks), and what a stopped engine must not do.
+//! Cluster-wide state that accepted commands request (switches, constraints, callbacks), and writes that scheduling-off forbids.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,52 +14,48 @@ use crate::checks::instances::StoredGroup;
 use crate::checks::invariants::{Invariant, Violation};
 use crate::world::store::Store;
 
-/// The switches as they must be stored.
 #[derive(Debug, Default)]
 pub struct Switches {
-    /// The engine's own.
     pub engine: EngineRecord,
     constraints: BTreeMap<String, Constraint>,
     callbacks: BTreeSet<String>,
-    /// The engine ran at some moment since the commit before this one was stored.
+    /// Scheduling was on at some time since the previous commit.
     ran: bool,
-    /// Groups whose placement a command itself may have changed since then: gates and drains are kept there.
-    told: BTreeSet<GroupName>,
-    /// Groups that took the name of one that goes: nothing of that is placed any more.
-    made: BTreeSet<GroupName>,
+    /// Groups whose gates or drains a command changed since then: these are stored with the placement.
+    commanded: BTreeSet<GroupName>,
+    /// Groups that replaced a group under removal, which has no placement any more.
+    recreated: BTreeSet<GroupName>,
 }
 
 impl Switches {
-    /// A commit is about to be replayed.
     pub fn begin_commit(&mut self) {
         self.ran = self.engine.running;
-        self.told.clear();
-        self.made.clear();
+        self.commanded.clear();
+        self.recreated.clear();
     }
 
-    /// A command about a group was accepted.
-    pub fn tell(&mut self, verb: &Verb) {
+    pub fn note_group_command(&mut self, verb: &Verb) {
         match verb {
-            // A gate that is added is true for pods that are there.
+            // A new gate is open for existing pods.
             Verb::SetGate { name, .. } | Verb::Drained { name, .. } | Verb::PatchStrategy { name, .. } => {
-                self.told.insert(name.clone());
+                self.commanded.insert(name.clone());
             }
             Verb::CreateGroup { spec } => {
-                // Who adopts an orphan may ask for gates its pods were made without.
+                // The adopting spec may have gates that the orphaned pods do not know.
                 let name = spec.name.parse::<GroupName>().ok();
-                self.told.extend(name.clone());
-                self.made.extend(name);
+                self.commanded.extend(name.clone());
+                self.recreated.extend(name);
             }
             _ => {}
         }
     }
 
-    /// False when the command must have been refused.
+    /// Whether the leader may accept the command.
     pub fn permit(&self, verb: &Verb) -> bool {
         !self.engine.refuses_changes() || verb.passes_read_only()
     }
 
-    /// An accepted command; none when it cannot have been accepted.
+    /// None if the leader cannot have accepted the command.
     pub fn apply(&mut self, verb: &Verb) -> Option<()> {
         match verb {
             Verb::Configure { readonly, maintenance } => {
@@ -103,8 +99,7 @@ impl Switches {
         Some(())
     }
 
-    /// Compares with what is stored, and looks for plans a stopped engine made; `before` and `stored` are the groups the
-    /// commit is about.
+    /// Compares with the store, and finds placements that were decided while scheduling was off.
     pub fn check(
         &self,
         (commit, store): (&Commit, &Store),
@@ -117,40 +112,39 @@ impl Switches {
         let callbacks: CallbacksRecord = store.read(keys::CALLBACKS).unwrap_or_default();
         let same = engine == self.engine && constraints.constraints == self.constraints;
         if !same || callbacks.urls != self.callbacks {
-            let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, wanted {self:?}");
+            let detail = format!("stored are {engine:?} {constraints:?} {callbacks:?}, expected {self:?}");
             return broken(Invariant::CommandsHoldOnce, detail);
         }
         for write in &commit.writes {
             let (Write::Put { key, .. } | Write::Delete { key }) = write;
             let is_plan = match keys::parse(key) {
                 Key::Placement(name, _) => {
-                    !self.is_told(&name, before.get(&name).and_then(Option::as_ref), stored.get(&name))
+                    !self.is_commanded(&name, before.get(&name).and_then(Option::as_ref), stored.get(&name))
                 }
                 key => matches!(key, Key::Pairs(..)),
             };
             if !self.ran && is_plan {
-                return broken(Invariant::StoppedMeansStopped, format!("{key} is written while the engine is stopped"));
+                return broken(Invariant::StoppedMeansStopped, format!("{key} is written while scheduling is off"));
             }
         }
         Ok(())
     }
 
-    /// A command changed what is said of the pods of a group, and nothing else of them.
-    fn is_told(&self, name: &GroupName, before: Option<&StoredGroup>, after: Option<&StoredGroup>) -> bool {
+    /// Whether the placement differs only in what commands change.
+    fn is_commanded(&self, name: &GroupName, before: Option<&StoredGroup>, after: Option<&StoredGroup>) -> bool {
         let pods = |stored: Option<&StoredGroup>| -> Vec<Slot> {
-            stored.map(|stored| stored.slots.iter().map(unsaid).collect()).unwrap_or_default()
+            stored.map(|stored| stored.slots.iter().map(without_commanded_state).collect()).unwrap_or_default()
         };
         let (before, after) = (pods(before), pods(after));
-        (self.told.contains(name) && before == after) || (self.made.contains(name) && after.is_empty())
+        (self.commanded.contains(name) && before == after) || (self.recreated.contains(name) && after.is_empty())
     }
 }
 
-/// An instance without what people say of its pods, and without what is only known of it: that is stored with whatever is
-/// stored next.
-fn unsaid(slot: &Slot) -> Slot {
+/// An instance without what commands and reports change, which is stored with the next commit.
+fn without_commanded_state(slot: &Slot) -> Slot {
     let draining = slot.draining.clone().map(|draining| Draining { is_answered: false, ..draining });
     let (gates, gates_closed_at) = (BTreeMap::new(), Timestamp::NEVER);
-    let next = slot.next.as_deref().map(|next| Box::new(unsaid(next)));
+    let next = slot.next.as_deref().map(|next| Box::new(without_commanded_state(next)));
     let (why, addresses) = (String::new(), Vec::new());
     Slot { draining, gates, gates_closed_at, next, why, addresses, ..slot.clone() }
 }

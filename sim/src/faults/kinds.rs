@@ -1,175 +1,137 @@
-//! What can go wrong in a history. Target of it does, and when, is in the scenario; what that means to the world is in `mishap`,
-//! `outage` and `hardship`.
+//! The kinds of faults.
 
 use std::time::Duration;
 
 use crate::world::bus::BusConditions;
 
-/// Target scheduler a fault hits.
+/// The scheduler that a fault hits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Target {
-    /// Whoever holds the leader key then.
+    /// The one that holds the leader key at that time.
     Leader,
-    /// This one.
     Scheduler(usize),
 }
 
-/// One thing that goes wrong, or right again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// The bus treats messages so from now on.
+    /// The bus treats messages like this from now on.
     BusConditions(BusConditions),
-    /// A scheduler stands still and then goes on where it was.
+    /// A scheduler pauses and then continues.
     Pause {
-        /// Target.
         which: Target,
-        /// For how long.
         span: Duration,
-        /// Not now, but between its next decision and the performing of it.
+        /// The pause begins after its next decision, before it performs the effects.
         armed: bool,
     },
     /// A scheduler dies and starts again.
     KillScheduler {
-        /// Target.
         which: Target,
-        /// For how long it is away.
         down: Duration,
     },
-    /// All schedulers die at once: the next leader has heard nobody.
+    /// All schedulers die: the next leader has no reports yet.
     KillAllSchedulers {
-        /// For how long they are away.
         down: Duration,
     },
-    /// A scheduler process starts.
     StartScheduler(usize),
-    /// A scheduler does not reach etcd.
+    /// Cuts a scheduler off etcd.
     CutStore {
-        /// Target.
         which: Target,
-        /// For how long.
         span: Duration,
     },
-    /// It does again.
     JoinStore(usize),
-    /// A scheduler does not reach the bus.
+    /// Cuts a scheduler off the bus.
     CutBus {
-        /// Target.
         which: Target,
-        /// For how long.
         span: Duration,
     },
-    /// It does again.
     JoinBus(usize),
-    /// etcd forgets old revisions: every watch ends and begins with a new list.
+    /// etcd drops old revisions: every watch ends and starts again with a list.
     Compact,
-    /// etcd has no room: it reads and keeps leases, and refuses to write, or it can again.
+    /// etcd is full: it reads and renews leases, and refuses writes. False ends the fault.
     StoreFull(bool),
-    /// etcd has no quorum: nobody reads or writes.
+    /// etcd has no quorum: no reads and no writes.
     QuorumLost {
-        /// For how long.
         span: Duration,
     },
-    /// It has one again.
     QuorumBack,
-    /// Commits stay without answer, or take long.
+    /// Some commits stay without an answer or are slow.
     StoreTrouble {
         /// Unknown results in percent.
         unknown: u64,
         /// Slowest commit in milliseconds.
         slowest: u64,
     },
-    /// A node does not reach the bus.
+    /// Cuts a node off the bus.
     CutNode {
-        /// Target.
         node: usize,
-        /// For how long.
         span: Duration,
     },
-    /// It does again.
     JoinNode(usize),
-    /// An agent dies and starts again; its containers run on.
+    /// An agent dies and starts again; its containers keep running.
     KillAgent {
-        /// Target.
         node: usize,
-        /// For how long it is away.
         down: Duration,
     },
-    /// An agent process starts.
     StartAgent(usize),
-    /// An agent dies, and starts again with an empty disk or with what was on it some time ago.
+    /// An agent dies and starts again with an empty or an old ledger.
     LoseLedger {
-        /// Target.
         node: usize,
-        /// Something older is there, not nothing.
+        /// With an old ledger instead of an empty one.
         old: bool,
-        /// For how long it is away.
         down: Duration,
     },
-    /// A process starts anew: agents and containers on it end, and only the agents are started by the process.
+    /// A machine reboots: its agents and containers stop, and only the agents start by themselves.
     Reboot {
-        /// Its engine.
         engine: usize,
-        /// For how long it is away.
         down: Duration,
     },
-    /// An agent is started anew with a clock that is wrong by so many milliseconds: processes read it at their start.
+    /// Restarts an agent with a clock error of `skew` milliseconds.
     ClockJump {
-        /// Target.
         node: usize,
-        /// How wrong.
         skew: i64,
     },
-    /// An agent is started anew on a process that offers so many MiB to pods.
+    /// Restarts an agent on a node with this much memory for pods.
     Memory {
-        /// Target.
         node: usize,
-        /// How many.
         mebibytes: u64,
     },
-    /// An agent cannot write its ledger.
+    /// The ledger cannot be written. `full: false` ends the fault.
     DiskFull {
-        /// Target.
         node: usize,
-        /// It cannot, or it can again.
         full: bool,
     },
-    /// A container of ours ends.
+    /// One of our containers exits; the number selects which.
     Crash(u64),
-    /// A container of ours is ended by the kernel, for want of memory.
+    /// The kernel kills one of our containers for lack of memory.
     OutOfMemory(u64),
-    /// A container of ours that is checked is found unhealthy.
+    /// One of our containers with a health check becomes unhealthy.
     Sicken(u64),
-    /// All that became unhealthy is well again.
+    /// All unhealthy containers become healthy.
     Heal,
-    /// A container of ours is removed by somebody else.
+    /// A person removes one of our containers.
     Vanish(u64),
-    /// An engine goes away.
+    /// An engine stops.
     EngineDown {
-        /// Target.
         engine: usize,
-        /// For how long.
         span: Duration,
-        /// Its containers run on; otherwise everything on it ends.
+        /// Its containers keep running; otherwise they exit.
         keeps: bool,
     },
-    /// An engine answers nobody; what it was asked for it may do afterwards.
+    /// An engine hangs: requests time out, and it may perform them later.
     EngineHang {
-        /// Target.
         engine: usize,
-        /// For how long.
         span: Duration,
     },
-    /// It is back.
     EngineUp(usize),
-    /// No image can be fetched, or they can again.
+    /// No image can be pulled. False ends the fault.
     RegistryAway(bool),
-    /// Engines refuse steps and lose answers.
+    /// Engines refuse actions and lose answers.
     EngineTrouble {
         /// Refused in percent.
         refuses: u64,
         /// Answers lost in percent.
         loses: u64,
     },
-    /// The stream of commands is lost and created anew.
+    /// The command stream is deleted and created again.
     RecreateStream,
 }

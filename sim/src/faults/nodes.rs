@@ -1,4 +1,4 @@
-//! What befalls machines and their engines.
+//! Faults of nodes and their engines.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ use crate::world::World;
 use crate::world::event::{AtNode, Event};
 use crate::world::node_process::NodeProcess;
 
-/// No run of an agent: whoever asked does not wait any longer.
-const NOBODY: u32 = u32::MAX;
+/// No run of an agent has this number: the agent that requested the action does not wait for it.
+const NO_AGENT: u32 = u32::MAX;
 
 impl World {
-    /// An agent dies and comes back without its ledger, or with an old one.
+    /// Kills the agent, which starts again without its ledger or with an old one.
     pub fn lose_ledger(&mut self, node: usize, old: bool, down: Duration) {
         self.kill_agent(node);
         let process = &mut self.nodes[node];
         process.disk = if old { process.backup.clone() } else { Ledger::default() };
-        self.checker.forgotten(&self.nodes[node], node);
+        self.checker.ledger_lost(&self.nodes[node], node);
         self.queue.after(down, Event::Fault(Fault::StartAgent(node)));
     }
 
-    /// An agent is started anew on a process that changed.
+    /// Changes the node while its agent is stopped.
     pub fn restart_changed(&mut self, node: usize, change: impl FnOnce(&mut NodeProcess)) {
         let is_up = self.nodes[node].core.is_some();
         if is_up {
@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    /// Everything on a process ends, and its agents come back with it.
+    /// Stops all agents and containers of an engine; agents start again by themselves.
     pub fn reboot(&mut self, engine: usize, down: Duration) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].engine == engine {
@@ -46,7 +46,7 @@ impl World {
         self.engine_down(engine, down, false);
     }
 
-    /// An engine goes away, with or without what it runs.
+    /// Stops an engine, with or without its containers.
     pub fn engine_down(&mut self, engine: usize, span: Duration, keeps: bool) {
         let now = self.queue.now();
         self.engines[engine].down = true;
@@ -58,35 +58,33 @@ impl World {
                 self.engines[engine].end(&id, 137, now);
             }
         }
-        self.shake(engine);
+        self.excuse_moves(engine);
         self.probe_engine(engine);
         self.queue.after(span, Event::Fault(Fault::EngineUp(engine)));
     }
 
-    /// An engine answers nobody for a while.
     pub fn engine_hang(&mut self, engine: usize, span: Duration) {
         let until = self.queue.now() + span;
         self.engines[engine].hung_until = self.engines[engine].hung_until.max(Some(until));
-        self.shake(engine);
+        self.excuse_moves(engine);
         self.probe_engine(engine);
         self.queue.at(until, Event::Fault(Fault::EngineUp(engine)));
     }
 
-    /// A step that meets a hung engine: its client gives up, and the engine may do it when it is itself again.
-    pub fn time_out_action(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
+    /// An action on a hung engine: the client times out, and the engine performs it later, or never.
+    pub fn time_out_action(&mut self, node: usize, life: u32, instance: InstanceKey, step: Step) {
         let engine = self.nodes[node].engine;
         if let Some(until) = self.engines[engine].hung_until.filter(|_| self.random.chance(50)) {
             let late = until + self.random.span(1, 2_000);
-            let (lane, step) = (lane.clone(), step.clone());
-            self.queue.at(late.min(self.scenario.calm_at), Event::Step { node, life: NOBODY, lane, step });
+            let (instance, step) = (instance.clone(), step.clone());
+            self.queue.at(late.min(self.scenario.calm_at), Event::Action { node, life: NO_AGENT, instance, step });
         }
         let failure = StepFailure::Unreachable("no answer in time".to_owned());
-        let input = Box::new(Input::ActionDone { instance: lane, action: step, result: Err(failure) });
+        let input = Box::new(Input::ActionDone { instance, action: step, result: Err(failure) });
         let patience = self.random.span(5_000, 20_000);
         self.queue.after(patience, Event::Node { node, life, what: AtNode::Input(input) });
     }
 
-    /// An engine is there again.
     pub fn engine_up(&mut self, engine: usize) {
         let now = self.queue.now();
         let of = &mut self.engines[engine];
@@ -99,12 +97,11 @@ impl World {
         }
     }
 
-    /// Engines refuse steps and lose answers.
     pub fn engine_trouble(&mut self, refuses: u64, loses: u64) {
         for engine in 0..self.engines.len() {
             self.engines[engine].refuses = refuses;
             self.engines[engine].loses = loses;
-            self.shake(engine);
+            self.excuse_moves(engine);
         }
     }
 }

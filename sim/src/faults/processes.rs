@@ -1,5 +1,4 @@
-//! Makes the faults of a scenario handle: messages, processes, containers. What befalls etcd and the bus is in `outage`, what
-//! befalls machines and engines in `hardship`.
+//! Applies faults: the dispatch of all kinds, and the faults of processes and containers.
 
 use std::time::Duration;
 
@@ -16,7 +15,6 @@ use crate::world::event::{AtNode, AtUser, Event};
 use crate::world::node_process::CLUSTER;
 
 impl World {
-    /// Something goes wrong, or right again.
     pub fn fail(&mut self, fault: &Fault) {
         let now = self.queue.now();
         self.trace.line(now, "fault", &format!("{fault:?}"));
@@ -63,7 +61,7 @@ impl World {
             Fault::EngineUp(engine) => self.engine_up(engine),
             Fault::RegistryAway(is_away) => {
                 self.engines.iter_mut().for_each(|engine| engine.registry_away = is_away);
-                (0..self.engines.len()).for_each(|engine| self.shake(engine));
+                (0..self.engines.len()).for_each(|engine| self.excuse_moves(engine));
             }
             Fault::EngineTrouble { refuses, loses } => self.engine_trouble(refuses, loses),
             Fault::RecreateStream => {
@@ -73,7 +71,6 @@ impl World {
         }
     }
 
-    /// The scheduler a fault hits.
     pub fn scheduler_of(&mut self, which: Target) -> Option<usize> {
         let now = self.queue.now();
         match which {
@@ -92,12 +89,12 @@ impl World {
         }
     }
 
-    /// Whoever stands still already does so at least as long as before.
+    /// A pause never shortens an earlier one.
     pub fn pause_scheduler(&mut self, scheduler: usize, until: Timestamp) {
         let process = &mut self.schedulers[scheduler];
         let until = process.paused_until.max(Some(until.min(self.scenario.calm_at))).unwrap_or(until);
         process.paused_until = Some(until);
-        // Questions that wait when it goes on, when it does not know yet that it was deposed.
+        // Queries that are waiting when it continues and does not know yet that it was deposed.
         for group in 0..self.workload.groups.len() {
             self.queue.at(until - Duration::from_millis(100), Event::User(AtUser::Ask { group }));
         }
@@ -112,7 +109,7 @@ impl World {
 
     fn cut_node(&mut self, node: usize, span: Duration) {
         self.nodes[node].connected = false;
-        // The client notices when a ping stays without answer, or at once when the connection is reset.
+        // The client notices a missing ping answer after seconds, a reset connection immediately.
         let noticed = self.random.span(1, 10_000);
         self.on_node_after(node, noticed, AtNode::Ping);
         self.queue.after(span, Event::Fault(Fault::JoinNode(node)));
@@ -124,7 +121,7 @@ impl World {
         }
     }
 
-    /// One of our containers, by a number drawn when the scenario was made.
+    /// One of our containers, selected by a number of the scenario.
     fn container(&self, draw: u64, running: bool) -> Option<(usize, String)> {
         let ours = self.engines.iter().enumerate().flat_map(|(engine, e)| {
             let own = e.containers.iter().filter(move |(_, c)| {
@@ -149,7 +146,7 @@ impl World {
         }
     }
 
-    /// Health is found bad where somebody checks it.
+    /// Only containers with a health check can become unhealthy.
     fn sicken(&mut self, draw: u64) {
         let now = self.queue.now();
         let Some((engine, id)) = self.container(draw, true) else { return };
@@ -177,7 +174,6 @@ impl World {
         }
     }
 
-    /// A container turns out to be what its image makes it.
     pub fn apply_behaviour(&mut self, engine: usize, id: &str, starts: u32) {
         let now = self.queue.now();
         self.engines[engine].apply_behaviour(id, starts, now);
@@ -190,12 +186,12 @@ impl World {
         if let Some((engine, id)) = self.container(draw, false) {
             self.trace.line(now, &format!("e{engine}"), &format!("{id} vanishes"));
             self.engines[engine].containers.remove(&id);
-            self.shake(engine);
+            self.excuse_moves(engine);
             self.look(engine, &id);
         }
     }
 
-    /// The engine's event makes agents look again; one in four is lost, and the periodic look must do.
+    /// The engine's event makes agents inspect the container. One event in four is lost; then the periodic inventory finds the change.
     pub fn look(&mut self, engine: usize, id: &str) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].engine == engine && self.random.chance(75) {
@@ -210,9 +206,9 @@ impl World {
         }
     }
 
-    /// From now on placements may leave the nodes of this engine for reasons of their own.
-    pub fn shake(&mut self, engine: usize) {
+    /// Excuses moves away from the nodes of this engine from now on.
+    pub fn excuse_moves(&mut self, engine: usize) {
         let nodes = self.nodes.iter().filter(|process| process.engine == engine).map(|m| m.owner.node.clone());
-        self.checker.model.shaken.extend(nodes);
+        self.checker.model.faulty_nodes.extend(nodes);
     }
 }

@@ -1,4 +1,4 @@
-//! What befalls etcd and the bus, and a scheduler's way to them.
+//! Faults of etcd, of the bus, and of a scheduler's connections to them.
 
 use std::time::Duration;
 
@@ -9,7 +9,6 @@ use crate::world::World;
 use crate::world::event::{AtScheduler, Event};
 
 impl World {
-    /// A scheduler does not reach etcd for a while.
     pub fn cut_store(&mut self, which: Target, span: Duration) {
         if let Some(scheduler) = self.scheduler_of(which) {
             self.schedulers[scheduler].store_cut = true;
@@ -17,14 +16,13 @@ impl World {
         }
     }
 
-    /// It does again.
     pub fn join_store(&mut self, scheduler: usize) {
         if std::mem::take(&mut self.schedulers[scheduler].store_cut) {
             self.list_soon(scheduler, Duration::from_millis(50));
         }
     }
 
-    /// A scheduler does not reach the bus for a while. Its client finds out after some seconds.
+    /// Cuts a scheduler off the bus. Its client notices within 10 s.
     pub fn cut_bus(&mut self, which: Target, span: Duration) {
         if let Some(scheduler) = self.scheduler_of(which) {
             self.schedulers[scheduler].bus_cut = true;
@@ -34,7 +32,7 @@ impl World {
         }
     }
 
-    /// It does again: what was published meanwhile is lost to it, but for the stream of commands.
+    /// Reconnects a scheduler. It lost the messages published meanwhile, except commands, which the stream keeps.
     pub fn join_bus(&mut self, scheduler: usize) {
         if std::mem::take(&mut self.schedulers[scheduler].bus_cut) {
             self.notice_bus(scheduler, Duration::from_millis(1));
@@ -47,13 +45,12 @@ impl World {
         self.queue.after(after, Event::Scheduler { scheduler, life, what: AtScheduler::BusPing });
     }
 
-    /// The client of a scheduler finds out whether it is connected.
     pub fn bus_ping(&mut self, scheduler: usize) {
         let connected = !self.schedulers[scheduler].bus_cut;
         self.feed_scheduler(scheduler, Input::Bus { connected });
     }
 
-    /// Every watch ends with what it had under way, and each scheduler lists everything anew when it finds out.
+    /// Ends every watch with the changes on their way; each scheduler lists all keys when it notices.
     pub fn compact(&mut self) {
         for scheduler in 0..self.schedulers.len() {
             let now = self.queue.now();
@@ -64,13 +61,12 @@ impl World {
         }
     }
 
-    /// Nobody reads or writes for a while.
     pub fn lose_quorum(&mut self, span: Duration) {
         self.store.is_lost = true;
         self.queue.after(span, Event::Fault(Fault::QuorumBack));
     }
 
-    /// They do again; watches went on from where they were, or begin anew.
+    /// Restores the quorum; every scheduler lists all keys.
     pub fn regain_quorum(&mut self) {
         if self.store.is_lost {
             self.store.come_back(self.queue.now());

@@ -1,4 +1,4 @@
-//! Target command a user thinks of next: every kind, about few groups, nodes and dependency pods, so that they meet.
+//! The next command of a user: every kind, about few groups, nodes and dependency pods, so that commands conflict.
 
 use contract::command::{Act, Drift, Verb};
 use contract::name::{GroupName, NodeName};
@@ -8,7 +8,6 @@ use contract::time::Timestamp;
 use crate::random::Random;
 use crate::workload::specs;
 
-/// One command about a group, a node, a dependency pod or a callback.
 pub fn verb(name: GroupName, nodes: usize, at: Timestamp, random: &mut Random) -> Verb {
     let url = format!("http://callback.example/{}", random.below(2));
     match random.below(100) {
@@ -35,7 +34,6 @@ fn node(nodes: usize, random: &mut Random) -> NodeName {
     format!("n{}", random.index(nodes)).parse().expect("a letter and a digit are a name")
 }
 
-/// Instances of a node, of one group or all, are to go elsewhere.
 pub fn drift(name: GroupName, nodes: usize, random: &mut Random) -> Verb {
     let drift = Drift {
         from: node(nodes, random),

@@ -1,7 +1,7 @@
-//! Whoever tends releases: sets the gates of pods, says that instances are drained, confirms groups.
+//! The operator of rollouts: opens readiness gates, confirms drains and batches.
 //!
-//! In bad times it does so now and then. When everything is calm it does all of it, lets go on what was paused or frozen, and
-//! looks past failures of what is sound, so that every release that can come to an end does.
+//! During faults it sends a third of these commands. After `calm_at` it sends all of them, resumes paused and frozen rollouts, and
+//! resumes after failures of sound specs, so that every rollout that can complete does.
 
 use std::time::Duration;
 
@@ -13,36 +13,35 @@ use contract::time::Timestamp;
 use planner::rollout::controller::RolloutState;
 use planner::rollout::transition::RolloutPhase;
 
-use crate::checks::model::is_departing;
+use crate::checks::model::is_leaving;
 use crate::workload::ScheduledCommand;
 use crate::workload::specs;
 use crate::world::World;
 use crate::world::event::{AtUser, Event};
 use crate::world::store::Store;
 
-/// Nothing is asked for so shortly before the end: it is to be decided by then.
-const LAST_ORDERS: Duration = Duration::from_secs(20);
-/// In bad times one errand in three is done.
-const SELDOM: u64 = 33;
+/// No commands in the last 20 s, so that all are decided at the end.
+const LAST_COMMANDS: Duration = Duration::from_secs(20);
+/// Percentage of commands sent during faults.
+const DURING_FAULTS_PERCENT: u64 = 33;
 
 impl World {
-    /// Looks at every release and does what it waits for.
-    pub fn tend(&mut self) {
+    pub fn operate_rollouts(&mut self) {
         let now = self.queue.now();
         let is_calm = now >= self.scenario.calm_at;
         let names = self.workload.released.clone();
-        for verb in names.iter().flat_map(|name| errands(name, &self.store, is_calm)).collect::<Vec<_>>() {
-            if is_calm || self.random.chance(SELDOM) {
-                self.run_errand(verb, now);
+        for verb in names.iter().flat_map(|name| rollout_commands(name, &self.store, is_calm)).collect::<Vec<_>>() {
+            if is_calm || self.random.chance(DURING_FAULTS_PERCENT) {
+                self.send_rollout_command(verb, now);
             }
         }
         let later = self.random.span(2_000, 7_000);
-        if !names.is_empty() && now + later + LAST_ORDERS <= self.scenario.end {
-            self.queue.after(later, Event::User(AtUser::Tend));
+        if !names.is_empty() && now + later + LAST_COMMANDS <= self.scenario.end {
+            self.queue.after(later, Event::User(AtUser::OperateRollouts));
         }
     }
 
-    fn run_errand(&mut self, verb: Verb, at: Timestamp) {
+    fn send_rollout_command(&mut self, verb: Verb, at: Timestamp) {
         let index = self.workload.commands.len();
         let id = format!("errand-{index}").parse().expect("letters, a dash and digits are a name");
         let command = Ok(Command { id, at, by: "tender".to_owned(), verb, digest: None });
@@ -51,26 +50,27 @@ impl World {
     }
 }
 
-/// Its releases can be spoken to.
-fn is_led(record: &GroupRecord) -> bool {
-    record.spec.has_strategy() && !is_departing(record)
+fn has_rollouts(record: &GroupRecord) -> bool {
+    record.spec.has_strategy() && !is_leaving(record)
 }
 
-/// What a group waits for, as it is stored.
-fn errands(name: &GroupName, store: &Store, is_calm: bool) -> Vec<Verb> {
-    let Some(record) = store.group(name).filter(is_led) else {
+/// The commands that the stored state of a group waits for.
+fn rollout_commands(name: &GroupName, store: &Store, is_calm: bool) -> Vec<Verb> {
+    let Some(record) = store.group(name).filter(has_rollouts) else {
         return Vec::new();
     };
     let placed = store.placement(name);
-    let mut verbs: Vec<Verb> =
-        (1..).zip(&placed.slots).flat_map(|(instance, slot)| of_instance(name, &record, instance, slot)).collect();
+    let mut verbs: Vec<Verb> = (1..)
+        .zip(&placed.slots)
+        .flat_map(|(instance, slot)| instance_commands(name, &record, instance, slot))
+        .collect();
     if let Some(release) = store.read::<RolloutState>(&keys::release(name)) {
-        verbs.extend(of_release(name, &record, &release, is_calm));
+        verbs.extend(rollout_command(name, &record, &release, is_calm));
     }
     verbs
 }
 
-fn of_instance(name: &GroupName, record: &GroupRecord, instance: u32, slot: &Slot) -> Vec<Verb> {
+fn instance_commands(name: &GroupName, record: &GroupRecord, instance: u32, slot: &Slot) -> Vec<Verb> {
     let mut verbs = Vec::new();
     for pod in slot.pods().filter(|pod| pod.draining.is_none() && pod.node.is_some()) {
         let closed = record.spec.readiness_gates.iter().filter(|gate| !pod.gates.contains_key(*gate));
@@ -85,15 +85,15 @@ fn of_instance(name: &GroupName, record: &GroupRecord, instance: u32, slot: &Slo
     verbs
 }
 
-fn of_release(name: &GroupName, record: &GroupRecord, release: &RolloutState, is_calm: bool) -> Option<Verb> {
-    let say = |action| Some(Verb::Rollout { name: name.clone(), release: Some(release.target), action });
+fn rollout_command(name: &GroupName, record: &GroupRecord, release: &RolloutState, is_calm: bool) -> Option<Verb> {
+    let command = |action| Some(Verb::Rollout { name: name.clone(), release: Some(release.target), action });
     if release.is_frozen && is_calm {
-        return say(RolloutAction::Unfreeze);
+        return command(RolloutAction::Unfreeze);
     }
     let is_forgivable = release.failure.is_some() && specs::is_sound(&record.spec.pod);
     if (record.spec.paused || is_forgivable) && is_calm {
-        return say(RolloutAction::Resume);
+        return command(RolloutAction::Resume);
     }
     let is_waiting = release.phase == RolloutPhase::WaitingForConfirm && release.confirmed != release.batch;
-    if is_waiting { say(RolloutAction::Confirm { group: release.batch }) } else { None }
+    if is_waiting { command(RolloutAction::Confirm { group: release.batch }) } else { None }
 }

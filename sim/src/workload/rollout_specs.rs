@@ -1,7 +1,6 @@
-//! What users let run by releases in a history: groups with a strategy, and specs that differ from one another in what makes a
-//! release one thing or another.
+//! Groups with a strategy, and changes of their specs.
 //!
-//! The pods of a group are of one make, so that many changes are of the image or the limits alone and can be made in place.
+//! Most specs of one group differ only in image or limits, so that many changes can be made in place.
 
 use contract::name::GroupName;
 use contract::rollout::{
@@ -14,22 +13,19 @@ use contract::time::Timestamp;
 use crate::random::Random;
 use crate::workload::specs;
 
-/// The units there may be; no node has the last one.
+/// No node is in the last unit.
 const UNITS: [&str; 3] = ["a", "b", "c"];
-/// The readiness gate of groups that have one.
 pub const GATE: &str = "traffic";
 
-/// The deployment unit of a simulated node.
 pub fn unit_of(node: usize) -> &'static str {
     UNITS[node % 2]
 }
 
-/// The groups of a history that are changed by releases; the make of their pods is in their names.
+/// The name of a group determines the part that its pod specs share.
 pub fn names(count: usize, seed: u64) -> Vec<GroupName> {
     (0..count).filter_map(|number| format!("roll{number}{}.web.web", seed % 40).parse().ok()).collect()
 }
 
-/// A group as somebody creates it.
 pub fn group(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGroupSpec> {
     let pod = pod(name, 4, random);
     let spec = PodGroupSpec {
@@ -42,7 +38,7 @@ pub fn group(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGro
     Box::new(spec.for_creation(at))
 }
 
-/// How a group wants to be changed, and nothing else of it.
+/// The fields of a spec that describe rollouts; all others have their default.
 pub fn fields(random: &mut Random) -> PodGroupSpec {
     let strategy = strategy(random);
     let is_grouped = matches!(strategy.kind, StrategyType::Batch | StrategyType::Beta);
@@ -57,11 +53,11 @@ pub fn fields(random: &mut Random) -> PodGroupSpec {
         strategy: Some(strategy),
         topology,
         min_ready_seconds,
-        // Shorter than the calm at the end, so that a release that cannot go on says so before.
+        // Shorter than the phase without faults, so that a stuck rollout fails before the end.
         progress_deadline_seconds: Some(i64::try_from(random.between(40, 120)).unwrap_or(60)),
         pod_replacement: random.chance(20).then_some(PodReplacement::Complete),
         update_policy: if is_recreated { UpdatePolicy::ReCreate } else { in_place },
-        // Half of those that roll back do so by default.
+        // With Rollback as the default action, half of the groups that roll back do not name it.
         failure_action: random
             .pick(&actions)
             .copied()
@@ -109,7 +105,7 @@ fn strategy(random: &mut Random) -> Strategy {
 }
 
 fn topology(is_grouped: bool, random: &mut Random) -> Topology {
-    // A unit without nodes is one without room: somebody must take its share.
+    // The unit has no nodes: the topology gives its share to other units.
     let is_short = random.chance(15);
     let mut values: Vec<String> = UNITS[..2].iter().map(|unit| (*unit).to_owned()).collect();
     if random.chance(30) {
@@ -142,8 +138,8 @@ fn drain(random: &mut Random) -> Drain {
     }
 }
 
-/// A pod spec as somebody sends it: mostly of the make of its group with another image or other limits, now and then
-/// anything. `spoiled` percent of them are not sound.
+/// A pod spec: mostly the shared part with another image or other limits, in 12 % of the cases any spec. `spoiled` percent are
+/// not sound.
 pub fn pod(name: &GroupName, spoiled: u64, random: &mut Random) -> PodSpec {
     if random.chance(12) {
         let mut pod = specs::pod(name, spoiled, random);
@@ -160,7 +156,7 @@ pub fn pod(name: &GroupName, spoiled: u64, random: &mut Random) -> PodSpec {
     make
 }
 
-/// What all pods of a group have in common.
+/// The part that all pod specs of a group share.
 fn make(name: &GroupName) -> PodSpec {
     let sum: u64 = name.as_str().bytes().map(u64::from).sum();
     let mut random = Random::new(sum);
@@ -178,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_group_of_a_release_is_one_the_api_would_take() {
+    fn the_api_would_accept_every_spec_with_a_strategy() {
         let name: GroupName = "roll0.web.web".parse().expect("a name");
         for seed in 0..500 {
             let mut random = Random::new(seed);

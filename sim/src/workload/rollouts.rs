@@ -1,7 +1,7 @@
-//! Who changes groups by releases in a history, and steers these: spec changes, scaling, strategies, everything that can be
-//! said to a release, gates, drains, and every way to remove a group.
+//! Commands about groups with a strategy: spec changes, scaling, strategies, every rollout action, gates, drains, and every kind of
+//! removal.
 //!
-//! They meet each other, the faults and the ordinary commands. Whoever tends releases (`tending`) answers what these leave open.
+//! They conflict with each other, with faults and with other commands. [`super::rollout_operator`] answers what they leave open.
 
 use contract::command::{Act, Command, Removal, RolloutAction, Verb};
 use contract::name::GroupName;
@@ -16,7 +16,7 @@ use crate::workload::rollout_specs;
 use crate::workload::{ScheduledCommand, moment};
 use crate::world::event_queue::BEGINNING;
 
-/// The groups, and the commands about them; none in some histories.
+/// No groups in a quarter of the histories.
 pub fn commands(scenario: &Scenario) -> (Vec<GroupName>, Vec<ScheduledCommand>) {
     let mut random = Random::new(scenario.seed).fork(8);
     let count = if random.chance(75) { random.index(2) + 1 } else { 0 };
@@ -95,7 +95,7 @@ fn action(random: &mut Random) -> RolloutAction {
     }
 }
 
-/// Some of the fields of another strategy; what belongs to one strategy alone comes with it.
+/// Some fields of a random strategy. Fields that depend on the strategy come with it.
 fn patch(random: &mut Random) -> Map<String, Value> {
     let all = rollout_fields(&rollout_specs::fields(random));
     let together = ["Strategy", "Topology", "UpdatePolicy"];
@@ -106,7 +106,7 @@ fn patch(random: &mut Random) -> Map<String, Value> {
     };
     let mut fields: Map<String, Value> = all.into_iter().filter(|(key, _)| chosen(key, random)).collect();
     if let Some(Value::Object(strategy)) = fields.get_mut("Strategy") {
-        // What is said is merged into what was said: another type must unsay what only the former one has.
+        // A patch is merged: another strategy type must set the fields of the former one to null.
         let all = ["MaxSurge", "MaxUnavailable", "BatchSize", "NeedWaitingForConfirm", "Window", "UpgradePause"];
         for name in all.into_iter().chain(["ConfirmFirstDeployment"]) {
             strategy.entry(name).or_insert(Value::Null);
@@ -115,7 +115,7 @@ fn patch(random: &mut Random) -> Map<String, Value> {
     fields
 }
 
-/// The fields of a spec that say how it is changed, by name; those unsaid are absent.
+/// The fields of a spec that describe rollouts, without defaults.
 pub fn rollout_fields(spec: &PodGroupSpec) -> Map<String, Value> {
     let bare = PodGroupSpec { name: String::new(), ..PodGroupSpec::default() };
     let keys = |spec: &PodGroupSpec| match serde_json::to_value(spec) {

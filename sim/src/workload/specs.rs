@@ -1,7 +1,6 @@
-//! What users let run in a history: groups and dependency pods that are small, valid and not always well made.
+//! Specs of groups and dependency pods: small and valid, but not always sound.
 //!
-//! What becomes of a container is in the name of its image, so that the simulated engine, the convergence check and a reader
-//! of the trace know it alike.
+//! The image name determines the behaviour of a container, so that the engine, the checks and a reader of the trace agree on it.
 
 use contract::name::GroupName;
 use contract::spec::{ContainerSpec, Dependency, HealthConfig, PodGroupSpec, PodSpec};
@@ -10,23 +9,21 @@ use contract::time::Timestamp;
 
 use crate::random::Random;
 
-/// What becomes of containers of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ContainerBehaviour {
-    /// They run, and are found healthy if somebody checks.
+    /// Run; healthy if they have a health check.
     Well,
-    /// They run, and are found unhealthy if somebody checks.
+    /// Run; unhealthy if they have a health check.
     Ill,
-    /// They end soon after each start.
+    /// Exit soon after each start.
     Dying,
-    /// The engine makes them and refuses to start them.
+    /// The engine creates them and refuses to start them.
     Stubborn,
-    /// The engine refuses to make them.
+    /// The engine refuses to create them.
     Broken,
 }
 
 impl ContainerBehaviour {
-    /// The fate in an image's name.
     pub fn of(image: &str) -> Self {
         match image.split(':').next() {
             Some("ill") => Self::Ill,
@@ -43,12 +40,10 @@ pub fn is_sound(pod: &PodSpec) -> bool {
     pod.containers.iter().all(|container| ContainerBehaviour::of(&container.image) == ContainerBehaviour::Well)
 }
 
-/// The dependency pods there may be.
 pub fn dependency_names() -> Vec<GroupName> {
     (0..2).filter_map(|number| format!("dep{number}.portal.portal").parse().ok()).collect()
 }
 
-/// A group as somebody creates it.
 pub fn group(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGroupSpec> {
     let spec = PodGroupSpec {
         name: name.to_string(),
@@ -61,8 +56,7 @@ pub fn group(name: &GroupName, at: Timestamp, random: &mut Random) -> Box<PodGro
     Box::new(spec.for_creation(at))
 }
 
-/// A pod spec as somebody sends it, its version included, which is nobody's but ours; `spoiled` percent of them are not
-/// sound.
+/// A pod spec with a random version, which the leader must ignore; `spoiled` percent are not sound.
 pub fn pod(name: &GroupName, spoiled: u64, random: &mut Random) -> PodSpec {
     let count = if random.chance(15) { 2 } else { 1 };
     let spoiled = random.chance(spoiled);
@@ -86,10 +80,9 @@ pub fn pod(name: &GroupName, spoiled: u64, random: &mut Random) -> PodSpec {
     }
 }
 
-/// A dependency pod as somebody sends it.
 pub fn dependency(name: &GroupName, random: &mut Random) -> Box<PodSpec> {
     let spoiled = random.chance(5);
-    // It has no say in where it runs, so it must fit everywhere.
+    // A dependency pod runs on the nodes of its users, so it must fit everywhere.
     let container = ContainerSpec { memory_limit: 64 << 20, ..container(spoiled, random) };
     Box::new(PodSpec {
         name: name.to_string(),
@@ -101,7 +94,6 @@ pub fn dependency(name: &GroupName, random: &mut Random) -> Box<PodSpec> {
     })
 }
 
-/// Groups share two namespaces.
 fn namespace(name: &GroupName) -> String {
     let even = name.as_str().bytes().filter(u8::is_ascii_digit).all(|digit| digit % 2 == 0);
     if even { "even".to_owned() } else { "odd".to_owned() }
@@ -110,7 +102,7 @@ fn namespace(name: &GroupName) -> String {
 fn container(spoiled: bool, random: &mut Random) -> ContainerSpec {
     let word = if spoiled { random.pick(&["ill", "dying", "stubborn", "broken"]).copied() } else { None };
     let memory_limit = match random.below(40) {
-        // More than any node has; many of a third of a node.
+        // More than any node has, or a third of a node.
         0 => 100 << 30,
         1..3 => 20 << 30,
         _ => 64 << 20,
@@ -135,7 +127,7 @@ fn dependencies(random: &mut Random) -> Vec<Dependency> {
     dependency_names().into_iter().enumerate().filter_map(named).collect()
 }
 
-/// Some groups want a stream port or two, of so few that they meet.
+/// 30 % of the specs declare one or two of three stream ports, so that groups conflict.
 fn annotation(random: &mut Random) -> String {
     let port = |srcport: u64| format!(r#"{{"srcport":{srcport},"dstport":80,"proto":"tcp"}}"#);
     match random.below(10) {

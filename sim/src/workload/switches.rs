@@ -1,8 +1,6 @@
-//! Who puts brakes on in a history, and takes them off again: read-only, maintenance, a sleeping guard, a stopped engine,
-//! constraints.
+//! Cluster switches and constraints in a history: read-only, maintenance, guard off, scheduling off.
 //!
-//! Brakes are on for seconds, mostly while something goes wrong. When calm begins all of them are taken off, whatever
-//! became of the commands before: a cluster on its brakes does not come to rest as users asked.
+//! They are on for seconds, mostly during faults. After `calm_at` all are switched off: a stopped cluster cannot converge.
 
 use std::time::Duration;
 
@@ -15,10 +13,10 @@ use crate::scenario::Scenario;
 use crate::workload::{RETRY, ScheduledCommand};
 use crate::world::event_queue::BEGINNING;
 
-/// All brakes are off so long after calm began: after the last try to publish anything earlier.
+/// All switches are off this long after `calm_at`: after the last retry of an earlier command.
 pub const RELEASE_AFTER: Duration = Duration::from_secs(1).saturating_add(RETRY);
 
-/// The commands of whoever puts brakes on; none in some histories.
+/// No commands in 40 % of the histories.
 pub fn commands(scenario: &Scenario) -> Vec<ScheduledCommand> {
     let mut random = Random::new(scenario.seed).fork(7);
     let mut verbs = Vec::new();
@@ -28,7 +26,7 @@ pub fn commands(scenario: &Scenario) -> Vec<ScheduledCommand> {
             let moment = random.pick(&scenario.faults).map(|(at, _)| *at).filter(|_| random.chance(50));
             let at = moment.unwrap_or_else(|| BEGINNING + random.span(3_000, busy)).min(scenario.calm_at);
             let until = (at + random.span(1_000, 40_000)).min(scenario.calm_at);
-            let (on, off) = brake(&mut random);
+            let (on, off) = switch_pair(&mut random);
             verbs.extend([(at, on), (until, off)]);
         }
         let end = scenario.calm_at + RELEASE_AFTER;
@@ -43,7 +41,7 @@ pub fn commands(scenario: &Scenario) -> Vec<ScheduledCommand> {
     verbs.into_iter().enumerate().map(|(number, (at, verb))| scheduled(number, at, verb)).collect()
 }
 
-fn brake(random: &mut Random) -> (Verb, Verb) {
+fn switch_pair(random: &mut Random) -> (Verb, Verb) {
     let configure = |readonly, maintenance| Verb::Configure { readonly, maintenance };
     match random.below(5) {
         0 => (configure(Some(true), None), configure(Some(false), None)),
@@ -58,7 +56,7 @@ fn brake(random: &mut Random) -> (Verb, Verb) {
     }
 }
 
-/// Never repeated: a brake whose first command was lost with its stream would be put on again after the release.
+/// Never repeated: the repeat could come after the last switch-off.
 fn scheduled(number: usize, at: Timestamp, verb: Verb) -> ScheduledCommand {
     let id = format!("brake-{number}").parse().expect("letters, a dash and digits are a name");
     ScheduledCommand {

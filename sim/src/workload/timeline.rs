@@ -1,7 +1,7 @@
-//! What users ask for in a history: a list of commands with their times, made from the seed.
+//! The commands of a history with their times, made from the seed.
 //!
-//! Every kind of command, at any moment, for few groups, so that they meet; some ids twice, and some
-//! messages nobody can read.
+//! Every kind of command, at any time, for few groups, so that commands conflict; some ids are sent twice, and some messages are
+//! unreadable.
 
 use std::time::Duration;
 
@@ -21,34 +21,28 @@ use crate::workload::specs;
 use crate::workload::switches;
 use crate::world::event_queue::BEGINNING;
 
-/// One thing a user publishes.
 #[derive(Debug, Clone)]
 pub struct ScheduledCommand {
-    /// When.
     pub at: Timestamp,
-    /// The same again, long after.
+    /// Sends the same id again at this time.
     pub again_at: Option<Timestamp>,
-    /// What.
     pub command: Result<Command, DeadLetter>,
 }
 
-/// All of it.
 #[derive(Debug)]
 pub struct Workload {
-    /// Commands in no order.
+    /// Not sorted.
     pub commands: Vec<ScheduledCommand>,
-    /// The groups they are about.
     pub groups: Vec<GroupName>,
-    /// Those of them that are changed by releases.
+    /// The groups with a strategy.
     pub released: Vec<GroupName>,
-    /// When somebody asks, and about which group.
+    /// Queries: time and index of the group.
     pub queries: Vec<(Timestamp, usize)>,
-    /// What goes wrong just then: agents die while they restart what they were told to.
+    /// Agents that die while they restart instances.
     pub faults_at_commands: Vec<(Timestamp, Fault)>,
 }
 
 impl Workload {
-    /// The workload of a scenario.
     pub fn new(scenario: &Scenario) -> Self {
         let mut random = Random::new(scenario.seed).fork(2);
         let count = random.index(3) + 2;
@@ -94,7 +88,7 @@ impl Workload {
     }
 }
 
-/// When something goes wrong or is about to, while the command before is being obeyed, or at any time.
+/// A time near a fault, soon after the previous command, or at random.
 pub fn moment(scenario: &Scenario, last: Timestamp, random: &mut Random) -> Timestamp {
     let busy = u64::try_from(scenario.calm_at.since(BEGINNING).as_millis()).unwrap_or(0);
     let fault = random.pick(&scenario.faults).map(|(at, _)| *at);
@@ -138,7 +132,6 @@ fn unreadable(at: Timestamp, number: usize) -> ScheduledCommand {
     ScheduledCommand { at, again_at: None, command: Err(letter) }
 }
 
-/// Between two tries to publish.
 pub const RETRY: Duration = Duration::from_secs(2);
 /// Tries to publish before a user gives up.
 pub const MOST_TRIES: u32 = 4;
@@ -148,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_group_and_pod_asked_for_is_one_the_api_would_take() {
+    fn the_api_would_accept_every_spec() {
         for seed in 0..20 {
             for scheduled in Workload::new(&Scenario::new(seed)).commands {
                 match scheduled.command.map(|command| command.verb) {

@@ -1,6 +1,6 @@
-//! The users: they publish commands until the stream acknowledges them, hear outcomes, and ask.
+//! The users: they publish commands until the stream acknowledges them, receive outcomes, and query groups.
 //!
-//! What a user knows to be accepted is the floor of every later answer that is not marked stale.
+//! An answer that is not marked stale must show every change that its user knows to be accepted, or a later state.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,14 +17,13 @@ use crate::world::World;
 use crate::world::bus::StreamMessage;
 use crate::world::event::{Arrival, AtUser, Event};
 
-/// An answer that takes longer is not waited for.
+/// Later answers are ignored.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// What all users know.
 #[derive(Debug, Default)]
 pub struct Users {
     floor: BTreeMap<GroupName, usize>,
-    asked: BTreeMap<u64, PendingQuery>,
+    pending: BTreeMap<u64, PendingQuery>,
     count: u64,
 }
 
@@ -36,11 +35,10 @@ struct PendingQuery {
 }
 
 impl World {
-    /// A user does something.
     pub fn at_user(&mut self, what: &AtUser) {
         match *what {
             AtUser::Publish { index, attempt } => self.publish(index, attempt),
-            AtUser::Tend => self.tend(),
+            AtUser::OperateRollouts => self.operate_rollouts(),
             AtUser::Ask { group } => {
                 if let Some(group) = self.group_name(group) {
                     self.ask(group);
@@ -74,7 +72,6 @@ impl World {
         }
     }
 
-    /// A user hears what became of a command.
     pub fn outcome_arrives(&mut self, outcome: &Outcome) {
         if outcome.verdict != Verdict::Accepted {
             return;
@@ -97,7 +94,7 @@ impl World {
         let number = self.users.count;
         let floor = self.users.floor.get(&group).copied().unwrap_or(0);
         let query = Query::Group { name: group.clone(), refresh: false };
-        self.users.asked.insert(number, PendingQuery { group, floor, at: now });
+        self.users.pending.insert(number, PendingQuery { group, floor, at: now });
         let leaders: Vec<usize> =
             (0..self.schedulers.len()).filter(|scheduler| self.believes_to_lead(*scheduler)).collect();
         let standby = self.random.index(self.schedulers.len());
@@ -106,21 +103,20 @@ impl World {
         }
     }
 
-    /// An answer arrives at whoever asked.
     pub fn answer_arrives(&mut self, number: u64, reply: &Reply) {
         let now = self.queue.now();
-        // Whoever believes to lead answers, and any of the answers may come first: all must be right.
-        let Some(asked) = self.users.asked.get(&number) else { return };
+        // Every scheduler that believes to lead answers, and each answer may come first: all must be right.
+        let Some(query) = self.users.pending.get(&number) else { return };
         let Answer::Group(view) = &reply.answer else { return };
-        if reply.stale || now.since(asked.at) > PATIENCE {
+        if reply.stale || now.since(query.at) > PATIENCE {
             return;
         }
         let shown = view.as_ref().map(|view| view.spec.num_instances);
         let before_any = vec![None];
-        let history = self.checker.model.history.get(&asked.group).unwrap_or(&before_any);
-        if !history[asked.floor..].contains(&shown) {
+        let history = self.checker.model.history.get(&query.group).unwrap_or(&before_any);
+        if !history[query.floor..].contains(&shown) {
             let detail =
-                format!("{} was shown as {shown:?}; known to be accepted: {:?}", asked.group, &history[asked.floor..]);
+                format!("{} was shown as {shown:?}; known to be accepted: {:?}", query.group, &history[query.floor..]);
             self.checker.broken(Invariant::ReadYourWrites, detail);
         }
     }

@@ -1,7 +1,7 @@
 //! Simulated NATS: how many copies of a message arrive and when, and the durable stream of commands.
 //!
-//! Core messages may be lost, doubled and overtaken while the conditions is bad. The stream keeps what it
-//! acknowledged, in order, and refuses an id it saw lately.
+//! Under bad conditions core messages are lost, duplicated and reordered. The stream keeps acknowledged messages in sequence, and
+//! ignores an id that it saw in the last 20 s.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,42 +13,37 @@ use contract::time::Timestamp;
 
 use crate::random::Random;
 
-/// How long the stream recognises an id it has; shorter than the real two minutes, so that ids outlive it.
+/// The deduplication window; shorter than the real two minutes, so that some repeats come after it.
 pub const DEDUPLICATION: Duration = Duration::from_secs(20);
-/// How long the shell waits for the answer to an order.
 pub const ORDER_DEADLINE: Duration = Duration::from_secs(3);
 
-/// How the bus treats messages at present.
+/// How the bus treats messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BusConditions {
-    /// Lost, in percent.
+    /// Lost messages in percent.
     pub loss: u64,
-    /// Delivered twice, in percent.
-    pub doubled: u64,
-    /// Slowest delivery in milliseconds; messages overtake each other within it.
+    /// Duplicated messages in percent.
+    pub duplicated: u64,
+    /// Slowest delivery in milliseconds; messages overtake each other within that time.
     pub slowest: u64,
 }
 
 impl BusConditions {
-    /// Nothing is lost.
-    pub const CALM: Self = Self { loss: 0, doubled: 0, slowest: 5 };
+    pub const HEALTHY: Self = Self { loss: 0, duplicated: 0, slowest: 5 };
 }
 
-/// One message of the stream.
 #[derive(Debug, Clone)]
 pub struct StreamMessage {
-    /// The command, or why nobody can read it.
+    /// The command, or the dead letter of an unreadable message.
     pub command: Result<Command, DeadLetter>,
-    /// Who waits for the outcome.
+    /// Inbox for the outcome.
     pub reply: String,
 }
 
-/// The bus.
 #[derive(Debug)]
 pub struct Bus {
-    /// The present conditions.
     pub conditions: BusConditions,
-    /// Target creation of the stream this is.
+    /// How often the stream was created.
     pub creation: u32,
     messages: Vec<StreamMessage>,
     seen: BTreeMap<CommandId, Timestamp>,
@@ -56,29 +51,28 @@ pub struct Bus {
 
 impl Default for Bus {
     fn default() -> Self {
-        Self { conditions: BusConditions::CALM, creation: 1, messages: Vec::new(), seen: BTreeMap::new() }
+        Self { conditions: BusConditions::HEALTHY, creation: 1, messages: Vec::new(), seen: BTreeMap::new() }
     }
 }
 
 impl Bus {
-    /// The delays after which copies of one core message arrive; empty when it is lost.
+    /// The delay of each copy of a core message; empty if it is lost.
     pub fn deliveries(&self, random: &mut Random) -> Vec<Duration> {
         let mut copies = Vec::new();
         if !random.chance(self.conditions.loss) {
             copies.push(random.span(1, self.conditions.slowest));
         }
-        if random.chance(self.conditions.doubled) {
+        if random.chance(self.conditions.duplicated) {
             copies.push(random.span(1, self.conditions.slowest.saturating_mul(4)));
         }
         copies
     }
 
-    /// Identity of the stream as schedulers see it.
     pub fn identity(&self) -> String {
         format!("created-{}", self.creation)
     }
 
-    /// Stores a message and tells its sequence number; none when its id was seen lately.
+    /// Stores a message and returns its sequence number; none for a repeated id.
     pub fn publish(&mut self, message: StreamMessage, now: Timestamp) -> Option<u64> {
         if let Ok(command) = &message.command {
             let seen = self.seen.get(&command.id).is_some_and(|at| now.since(*at) < DEDUPLICATION);
@@ -91,12 +85,12 @@ impl Bus {
         Some(self.messages.len() as u64)
     }
 
-    /// The message with this sequence number; the first is 1.
+    /// Sequence numbers start at 1.
     pub fn message(&self, sequence: u64) -> Option<&StreamMessage> {
         self.messages.get(usize::try_from(sequence.checked_sub(1)?).ok()?)
     }
 
-    /// The stream is lost and created anew.
+    /// Deletes the stream with its messages and creates it again.
     pub fn recreate(&mut self) {
         self.creation += 1;
         self.messages.clear();

@@ -1,7 +1,7 @@
-//! Leadership of the simulated schedulers, their commits, their watch and their reading of the command stream.
+//! Leadership of the simulated schedulers, their commits, their etcd watch and their position in the command stream.
 //!
-//! The same rules as fabric's election: a lease of 5 s renewed each second, step-down by the own clock after 3.5 s,
-//! term = create revision. Only the store's guard is trusted.
+//! The same rules as the election in fabric: a lease of 5 s renewed each second, step-down by the own clock after 3.5 s, term =
+//! create revision of the leader key. Only etcd's guard on each transaction is trusted.
 
 use std::time::Duration;
 
@@ -16,11 +16,9 @@ use crate::world::scheduler_process::{self, Belief, InFlightCommit, StreamReader
 use crate::world::store::{Arrived, Candidate, RENEW, STEP_DOWN};
 use crate::world::{GroundTruth, World};
 
-/// The shell gives up on a commit after so long.
 const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
 
 impl World {
-    /// A scheduler process starts.
     pub fn start_scheduler(&mut self, scheduler: usize) {
         if self.schedulers[scheduler].core.is_some() {
             return;
@@ -53,7 +51,6 @@ impl World {
         self.queue.after(first, Event::Scheduler { scheduler, life, what: AtScheduler::Campaign });
     }
 
-    /// A scheduler process is killed.
     pub fn kill_scheduler(&mut self, scheduler: usize) {
         let now = self.queue.now();
         self.trace.line(now, &format!("s{scheduler}"), "is killed");
@@ -61,7 +58,7 @@ impl World {
         self.schedulers[scheduler].belief = Belief::Follower;
     }
 
-    /// The election's look at the lease, once a second.
+    /// Renews the lease or campaigns, once a second.
     pub fn campaign(&mut self, scheduler: usize) {
         let now = self.queue.now();
         let (candidate, life) = (self.schedulers[scheduler].candidate(scheduler), self.schedulers[scheduler].life);
@@ -103,7 +100,7 @@ impl World {
         }
     }
 
-    /// The state is read; the core leads from here.
+    /// The new leader has read the store and starts to lead.
     pub fn loaded(&mut self, scheduler: usize, term: Term) {
         let Belief::Loading { renewed, .. } = self.schedulers[scheduler].belief else { return };
         if !self.reaches_store(scheduler) {
@@ -116,7 +113,7 @@ impl World {
         let life = self.schedulers[scheduler].life;
         self.schedulers[scheduler].belief = Belief::Leading { term, renewed };
         self.schedulers[scheduler].commit = None;
-        self.schedulers[scheduler].feed = Some(StreamReader { creation: self.bus.creation, next, busy: true });
+        self.schedulers[scheduler].reader = Some(StreamReader { creation: self.bus.creation, next, busy: true });
         let stored = self.store.all();
         self.feed_scheduler(scheduler, Input::Elected { term, stored });
         let delay = self.random.span(1, 20);
@@ -126,7 +123,7 @@ impl World {
     fn depose(&mut self, scheduler: usize) {
         self.schedulers[scheduler].belief = Belief::Follower;
         self.schedulers[scheduler].lease += 1;
-        self.schedulers[scheduler].feed = None;
+        self.schedulers[scheduler].reader = None;
         self.schedulers[scheduler].commit = None;
         self.feed_scheduler(scheduler, Input::Deposed);
         let life = self.schedulers[scheduler].life;
@@ -134,7 +131,6 @@ impl World {
             .after(Duration::from_millis(30), Event::Scheduler { scheduler, life, what: AtScheduler::MirrorReset });
     }
 
-    /// The core gives up leadership.
     pub fn step_down(&mut self, scheduler: usize) {
         let now = self.queue.now();
         if self.reaches_store(scheduler) {
@@ -146,14 +142,14 @@ impl World {
         }
     }
 
-    /// A commit leaves a scheduler. Its answer is waited for only so long, and only by the leadership that sent it.
+    /// Sends a commit. The scheduler waits 2 s for the answer.
     pub fn send_commit(&mut self, scheduler: usize, commit: Commit) {
         let life = self.schedulers[scheduler].life;
         self.checker.committing(scheduler, self.schedulers[scheduler].commit, &commit, self.queue.now());
         self.attempts += 1;
         let attempt = self.attempts;
         self.schedulers[scheduler].commit = Some(InFlightCommit { id: commit.id, attempt });
-        // A straggler is given up by its sender and arrives all the same.
+        // The commit may arrive after its sender gave up.
         let straggles = self.random.chance(self.store.unknown);
         let (fastest, slowest) = if straggles { (2_100, 7_000) } else { (1, self.store.slowest) };
         let delay = self.random.span(fastest, slowest);
@@ -162,7 +158,6 @@ impl World {
         self.queue.after(delay, Event::Commit { scheduler, attempt, commit });
     }
 
-    /// A commit reaches etcd.
     pub fn commit_arrives(&mut self, scheduler: usize, attempt: u64, commit: &Commit) {
         let now = self.queue.now();
         let lost = self.random.chance(self.store.unknown);
@@ -179,7 +174,7 @@ impl World {
         let result = match arrived {
             Arrived::Stored => {
                 self.checker.stored(commit, led, &self.store, now);
-                self.checker.decided(&GroundTruth { engines: &self.engines, nodes: &self.nodes }, now);
+                self.checker.check_decisions(&GroundTruth { engines: &self.engines, nodes: &self.nodes }, now);
                 self.mirror(commit);
                 CommitResult::Stored
             }
@@ -194,16 +189,16 @@ impl World {
         }
     }
 
-    /// The answer to a commit, if it is still waited for.
+    /// The answer to a commit; ignored after the timeout.
     pub fn commit_answered(&mut self, scheduler: usize, attempt: u64, result: CommitResult) {
         if let Some(InFlightCommit { id, .. }) =
-            self.schedulers[scheduler].commit.take_if(|lane| lane.attempt == attempt)
+            self.schedulers[scheduler].commit.take_if(|commit| commit.attempt == attempt)
         {
             self.feed_scheduler(scheduler, Input::Committed { id, result });
         }
     }
 
-    /// Everybody who watches sees the change, in order, a little later.
+    /// Sends the change to every watch, in sequence.
     fn mirror(&mut self, commit: &Commit) {
         for scheduler in 0..self.schedulers.len() {
             if self.schedulers[scheduler].core.is_none()
@@ -225,11 +220,11 @@ impl World {
         }
     }
 
-    /// The watch of one scheduler lists everything anew.
+    /// Lists all keys and starts the watch again.
     pub fn mirror_reset(&mut self, scheduler: usize) {
         if self.reaches_store(scheduler) {
             self.schedulers[scheduler].watches = true;
-            // What the watch still had under way is older than this listing.
+            // Changes still on their way are older than this list.
             let at = self.queue.now().max(self.schedulers[scheduler].mirrored);
             self.schedulers[scheduler].mirrored = at;
             let (life, all) = (self.schedulers[scheduler].life, self.store.all());
@@ -241,26 +236,26 @@ impl World {
         }
     }
 
-    /// The reader of the command stream hands over the next message.
+    /// Delivers the next message of the command stream.
     pub fn read_command(&mut self, scheduler: usize) {
         let creation = self.bus.creation;
         let is_cut = self.schedulers[scheduler].bus_cut;
-        let Some(feed) = self.schedulers[scheduler].feed.as_mut() else { return };
+        let Some(reader) = self.schedulers[scheduler].reader.as_mut() else { return };
         if is_cut {
-            feed.busy = false;
+            reader.busy = false;
             return;
         }
-        if feed.creation != creation {
-            *feed = StreamReader { creation, next: 1, busy: true };
+        if reader.creation != creation {
+            *reader = StreamReader { creation, next: 1, busy: true };
         }
-        let sequence = feed.next;
+        let sequence = reader.next;
         let Some(message) = self.bus.message(sequence).cloned() else {
-            feed.busy = false;
+            reader.busy = false;
             return;
         };
-        // Now and then a message comes twice: the reader promises order, not more.
+        // 3 % of the messages arrive twice: the reader guarantees sequence, not uniqueness.
         if !self.random.chance(3) {
-            feed.next += 1;
+            reader.next += 1;
         }
         let stream = self.bus.identity();
         let delivery =
@@ -270,13 +265,13 @@ impl World {
         self.queue.after(delay, Event::Scheduler { scheduler, life, what: AtScheduler::ReadCommand });
     }
 
-    /// A new message wakes every reader that waits.
+    /// Wakes every reader that waits for a message.
     pub fn wake_readers(&mut self) {
         for scheduler in 0..self.schedulers.len() {
             let life = self.schedulers[scheduler].life;
             let is_cut = self.schedulers[scheduler].bus_cut;
-            if let Some(feed) = self.schedulers[scheduler].feed.as_mut().filter(|feed| !feed.busy && !is_cut) {
-                feed.busy = true;
+            if let Some(reader) = self.schedulers[scheduler].reader.as_mut().filter(|reader| !reader.busy && !is_cut) {
+                reader.busy = true;
                 let delay = self.random.span(1, 10);
                 self.queue.after(delay, Event::Scheduler { scheduler, life, what: AtScheduler::ReadCommand });
             }

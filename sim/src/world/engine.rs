@@ -1,7 +1,7 @@
-//! Simulated Docker: containers with labels, limits and a fate, and the steps an agent may ask for.
+//! Simulated Docker: containers with labels and limits, and the actions that an agent requests.
 //!
-//! Several nodes may share one engine, and containers of strangers live there too, some dressed like ours. The
-//! engine does what it is told to anybody; the invariants watch who was touched.
+//! Several nodes may share one engine, which also has foreign containers, some with our labels. The engine obeys every request;
+//! the checks find containers that an agent must not touch.
 
 use std::collections::BTreeMap;
 
@@ -17,80 +17,60 @@ use contract::time::Timestamp;
 use crate::random::Random;
 use crate::workload::specs::ContainerBehaviour;
 
-/// One container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Container {
-    /// Unique on the engine.
     pub name: String,
-    /// All labels.
     pub labels: BTreeMap<String, String>,
-    /// What it is doing.
     pub phase: Phase,
-    /// Exit code of the last end.
     pub exit_code: i64,
-    /// Last start.
     pub started_at: Timestamp,
-    /// Last end.
     pub finished_at: Timestamp,
-    /// How often it was started.
     pub starts: u32,
-    /// What it runs.
     pub image: String,
-    /// What the health check says, if there is one.
     pub health: HealthState,
-    /// Somebody checks its health.
+    /// It has a health check.
     pub checked: bool,
-    /// The kernel ended it.
     pub oom_killed: bool,
-    /// The engine's own words about a start that failed.
+    /// The engine's message about a failed start.
     pub error: String,
-    /// It is bound to its data.
     pub stateful: bool,
-    /// When its group was created: a name may come back.
+    /// When its group was created; a later group may have the same name.
     pub life: Timestamp,
-    /// Digest of the spec whose limits it has: the one it was made from, or was updated to.
+    /// Digest of the spec that it was made from or last updated to.
     pub limits_of: String,
 }
 
-/// One Docker engine.
 #[derive(Debug, Default)]
 pub struct Engine {
-    /// By id.
     pub containers: BTreeMap<String, Container>,
-    /// It answers nobody.
     pub down: bool,
-    /// It answers nobody until then.
+    /// Requests time out until then.
     pub hung_until: Option<Timestamp>,
-    /// No image can be fetched.
     pub registry_away: bool,
-    /// Chance in percent that it refuses a step.
+    /// Probability in percent that the engine refuses an action.
     pub refuses: u64,
-    /// Chance in percent that a step's answer is lost; the step may have been done.
+    /// Probability in percent that an answer is lost; the engine may have done the action.
     pub loses: u64,
     made: u64,
-    /// The present create ends before its start.
+    /// The current create loses its answer before the start.
     interrupt_before_start: bool,
 }
 
-/// How a step went, and what it touched.
 #[derive(Debug)]
 pub struct ActionResult {
-    /// What the agent is told.
     pub result: Result<Option<ContainerSeen>, StepFailure>,
-    /// The container that was changed.
     pub touched: Option<String>,
 }
 
-/// How far a replacement gets.
+/// How far a replacement gets before its answer is lost or the engine refuses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ReplaceProgress {
-    /// The new one stands there and was not started, the old one runs.
+    /// The new container exists and was not started; the old one runs.
     Made,
-    /// The old one has ended.
+    /// The old container has exited.
     Ended,
-    /// The new one runs, and the old one cannot be removed.
+    /// The new container runs; the engine refuses to remove the old one.
     Started,
-    /// The old one is gone.
     All,
 }
 
@@ -104,7 +84,6 @@ impl ReplaceProgress {
 }
 
 impl Engine {
-    /// A container the engine had before us.
     pub fn add_foreign(&mut self, name: &str, labels: BTreeMap<String, String>, now: Timestamp) {
         let id = self.fresh_id();
         let container = Container {
@@ -127,12 +106,11 @@ impl Engine {
         self.containers.insert(id, container);
     }
 
-    /// Every container of `owner`.
     pub fn inventory(&self, owner: &Owner) -> Vec<ContainerSeen> {
         self.containers.keys().filter_map(|id| self.look(owner, id)).collect()
     }
 
-    /// One container, when it is `owner`'s.
+    /// One container, if `owner` owns it.
     pub fn look(&self, owner: &Owner, id: &str) -> Option<ContainerSeen> {
         let container = self.containers.get(id)?;
         let identity = labels::identify(owner, |key| container.labels.get(key).map(String::as_str))?;
@@ -154,7 +132,7 @@ impl Engine {
         })
     }
 
-    /// Does a step, or fails to, or does it and loses the answer.
+    /// Performs an action, refuses it, or performs it and loses the answer.
     pub fn perform(&mut self, owner: &Owner, step: &Step, now: Timestamp, random: &mut Random) -> ActionResult {
         let lost = || StepFailure::Unreachable("no answer in time".to_owned());
         if self.down {
@@ -175,7 +153,7 @@ impl Engine {
         }
         let done = match step {
             Step::Create { pod, index, spec, .. } => {
-                // The answer may be lost between create and start: the container is there and never ran.
+                // The answer may be lost between create and start: the container exists and never ran.
                 self.interrupt_before_start = answer_lost && random.chance(50);
                 self.create(owner, (pod, *index), spec, now)
             }
@@ -192,7 +170,7 @@ impl Engine {
         if answer_lost { ActionResult { result: Err(lost()), ..done } } else { done }
     }
 
-    /// Sees to it that an image is here, or fails to.
+    /// Pulls an image unless the engine has it.
     pub fn fetch(&self, image: &str, random: &mut Random) -> Result<(), StepFailure> {
         if self.state() != EngineState::Up {
             return Err(StepFailure::Unreachable("no answer".to_owned()));
@@ -203,7 +181,6 @@ impl Engine {
         self.find_image(image)
     }
 
-    /// How it is to whoever asks.
     pub fn state(&self) -> EngineState {
         match (self.down, self.hung_until) {
             (true, _) => EngineState::Down,
@@ -239,12 +216,12 @@ impl Engine {
         if std::mem::take(&mut self.interrupt_before_start) {
             return ActionResult { result: Ok(None), touched: Some(id) };
         }
-        // Made but not started: the agent's hands leave it for a start of its own.
+        // The container exists but did not start; the agent starts it with its next action.
         let done = self.start(owner, &id, now);
         if done.result.is_err() { ActionResult { result: Ok(self.look(owner, &id)), touched: Some(id) } } else { done }
     }
 
-    /// The new one is made while the old one ends, and started while that is removed, as far as it gets.
+    /// Creates the new container while the old one stops, and starts it while the old one is removed.
     fn replace(
         &mut self,
         owner: &Owner,
@@ -256,7 +233,7 @@ impl Engine {
         if progress == ReplaceProgress::Made {
             return ActionResult { result: Ok(None), touched: made.ok() };
         }
-        // Also when the new one could not be made: nobody waits for the other to know.
+        // Even if the create failed: real agents send both requests at the same time.
         self.end(old, 143, now);
         if progress == ReplaceProgress::All {
             self.containers.remove(old);
@@ -268,14 +245,14 @@ impl Engine {
             }
             Ok(id) => id,
         };
-        // Made but not started: the agent's hands leave it for a start of its own.
+        // The container exists but did not start; the agent starts it with its next action.
         drop(self.start(owner, &id, now));
         let refused = || Err(StepFailure::Refused("device or resource busy".to_owned()));
         let result = if progress == ReplaceProgress::Started { refused() } else { Ok(self.look(owner, &id)) };
         ActionResult { result, touched: Some(id) }
     }
 
-    /// Makes a container, or finds the one of that name.
+    /// Creates a container, or finds the one of that name.
     fn make(&mut self, owner: &Owner, (pod, index): (&PodId, usize), spec: &PodSpec) -> Result<String, StepFailure> {
         let name = pod.container_name(index, spec.containers.len());
         let image = spec.containers.get(index).map(|container| container.image.clone()).unwrap_or_default();
@@ -346,7 +323,6 @@ impl Engine {
         ActionResult { result: Ok(None), touched: Some(id.to_owned()) }
     }
 
-    /// A running container ends.
     pub fn end(&mut self, id: &str, exit_code: i64, now: Timestamp) {
         if let Some(container) = self.containers.get_mut(id).filter(|c| c.phase == Phase::Running) {
             container.phase = Phase::Exited;
@@ -355,7 +331,7 @@ impl Engine {
         }
     }
 
-    /// What becomes of a container some time after its start number `starts`.
+    /// The container shows the behaviour of its image, unless it was restarted since its start number `starts`.
     pub fn apply_behaviour(&mut self, id: &str, starts: u32, now: Timestamp) {
         let running = |c: &&mut Container| c.starts == starts && c.phase == Phase::Running;
         let Some(container) = self.containers.get_mut(id).filter(running) else { return };

@@ -1,4 +1,4 @@
-//! Everything that can handle in the simulated world.
+//! The events of the simulated world.
 
 use agent::core::io as agent_io;
 use contract::command::Outcome;
@@ -10,183 +10,122 @@ use scheduler::core::io as scheduler_io;
 
 use crate::faults::Fault;
 
-/// One event.
 #[derive(Debug)]
 pub enum Event {
-    /// Inside a scheduler process; dropped when that run of it is over, put off while it is paused.
+    /// Inside a scheduler process. A restart drops the event, a pause delays it.
     Scheduler {
-        /// The scheduler.
         scheduler: usize,
-        /// The run.
         life: u32,
-        /// What.
         what: AtScheduler,
     },
-    /// Inside an agent process or on its process; dropped when that run is over.
+    /// Inside an agent process. A restart drops the event.
     Node {
-        /// The node.
         node: usize,
-        /// The run.
         life: u32,
-        /// What.
         what: AtNode,
     },
-    /// A commit reaches etcd, whatever became of its sender.
+    /// A commit reaches etcd, even if its sender is dead.
     Commit {
-        /// The sender.
         scheduler: usize,
-        /// Target sending.
         attempt: u64,
-        /// The commit.
         commit: scheduler_io::Commit,
     },
-    /// A message arrives.
     Arrival(Arrival),
-    /// A step reaches the engine, whatever became of the agent that asked.
-    Step {
-        /// The node.
+    /// An action reaches the engine, even if the agent that requested it is dead.
+    Action {
         node: usize,
-        /// The run of the agent that asked.
         life: u32,
-        /// The lane.
-        lane: contract::pod_id::InstanceKey,
-        /// The step.
+        instance: contract::pod_id::InstanceKey,
         step: agent_io::Action,
     },
-    /// A container that was started turns out to be what its image makes it.
+    /// A started container shows the behaviour of its image: it becomes healthy or unhealthy, or exits.
     ContainerBehaviour {
-        /// The engine.
         engine: usize,
-        /// The container.
         id: String,
-        /// Target start of it.
         starts: u32,
     },
-    /// A user does the next thing on the list.
     User(AtUser),
-    /// Something goes wrong, or right again.
+    /// A fault begins or ends.
     Fault(Fault),
 }
 
-/// What happens inside a scheduler process.
 #[derive(Debug)]
 pub enum AtScheduler {
-    /// The election looks at its lease.
+    /// The election renews its lease, or campaigns.
     Campaign,
-    /// The state was read after an election was won.
+    /// The scheduler won the election and has read the store.
     Loaded(contract::fence::Term),
-    /// The core is fed.
     Input(Box<scheduler_io::Input>),
-    /// The core asked to be woken now.
+    /// The core's `wake_at` has come.
     Wake(Timestamp),
-    /// The reader of the command stream looks for the next message.
     ReadCommand,
-    /// No answer to an order came.
     OrderDeadline(u64),
-    /// Effects decided before a pause are performed after it.
+    /// Performs effects that the core decided before a pause.
     Perform(Vec<scheduler_io::Effect>),
-    /// The watch begins anew.
+    /// The watch lists all keys and starts again.
     MirrorReset,
-    /// The client finds out whether it is connected to the bus.
+    /// The client notices whether it is connected to the bus.
     BusPing,
-    /// A change arrives on a watch; dropped when that watch is over.
+    /// A change arrives on a watch. A new watch drops it.
     Mirrored {
-        /// Target watch.
         watch: u32,
-        /// The change.
         change: scheduler_io::Mirror,
     },
-    /// A commit was answered.
     CommitAnswered(u64, scheduler_io::CommitResult),
-    /// A commit is not waited for any longer.
     CommitDeadline(u64),
 }
 
-/// What happens on a node.
 #[derive(Debug)]
 pub enum AtNode {
-    /// The core is fed.
     Input(Box<agent_io::Input>),
-    /// The core asked to be woken now.
+    /// The core's `wake_at` has come.
     Wake(Timestamp),
-    /// The disk has written what it was given.
+    /// The ledger is on disk.
     Written,
-    /// The engine lists its containers.
     List,
-    /// The engine is done fetching an image.
     Fetch(String),
-    /// The agent's probe finds out how its engine is.
     Probe,
-    /// The agent's client finds out whether it is connected.
+    /// The agent's client notices whether it is connected to the bus.
     Ping,
 }
 
-/// A message that arrives.
 #[derive(Debug)]
 pub enum Arrival {
-    /// A report at a scheduler.
     Report {
-        /// Where.
         scheduler: usize,
-        /// What.
         message: Box<ReportMessage>,
     },
-    /// An order at an agent.
     Order {
-        /// Where.
         node: usize,
-        /// The request it belongs to.
         request: u64,
-        /// What.
         message: Box<OrderMessage>,
     },
-    /// The answer to an order.
     OrderReply {
-        /// The request.
         request: u64,
-        /// What.
         reply: OrderReply,
     },
-    /// A request to report whole.
+    /// The leader requests a full report.
     AskWhole {
-        /// Where.
         node: usize,
     },
-    /// The outcome of a command at its user.
     Outcome(Outcome),
-    /// A question at a scheduler.
     Query {
-        /// Where.
         scheduler: usize,
-        /// The question's number.
         number: u64,
-        /// What.
         query: Query,
     },
-    /// An answer at its user.
     Answer {
-        /// The question's number.
         number: u64,
-        /// What.
         reply: Box<Reply>,
     },
 }
 
-/// What a user does.
 #[derive(Debug)]
 pub enum AtUser {
-    /// Publishes command `index` of the workload; `attempt` counts from 0.
-    Publish {
-        /// Target.
-        index: usize,
-        /// How often it was tried.
-        attempt: u32,
-    },
-    /// PendingRequests about a group.
-    Ask {
-        /// Target of the workload's groups.
-        group: usize,
-    },
-    /// Looks after releases.
-    Tend,
+    /// Publishes command `index` of the workload.
+    Publish { index: usize, attempt: u32 },
+    /// Queries a group, by its index in the workload.
+    Ask { group: usize },
+    /// The operator confirms, resumes and opens gates.
+    OperateRollouts,
 }

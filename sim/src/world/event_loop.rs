@@ -1,4 +1,4 @@
-//! The simulated world: all processes, all machines, the bus, the store and time, driven by one queue of events.
+//! The state of the simulated world, and the loop that takes one event after another from the queue.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,58 +24,43 @@ use crate::world::node_process::NodeProcess;
 use crate::world::scheduler_process::{Request, SchedulerProcess, settings};
 use crate::world::store::Store;
 
-/// How often it is looked whether everything is as users asked.
-const LOOKS: u32 = 3;
-/// What is under way is done within so long: an order takes 3 s per try, a stop and a removal up to 5 s each.
-const UNDER_WAY: Duration = Duration::from_secs(15);
+/// How often the convergence check runs at the end of a history before its flaws count.
+const CONVERGENCE_CHECKS: u32 = 3;
+/// Work in flight finishes within this time: an order takes 3 s per try, a stop and a removal up to 5 s each.
+const IN_FLIGHT: Duration = Duration::from_secs(15);
 
-/// Everything.
 pub struct World {
-    /// Time and what is to come.
     pub queue: Queue<Event>,
-    /// Chance.
     pub random: Random,
-    /// The history so far.
     pub trace: Trace,
     /// etcd.
     pub store: Store,
     /// NATS.
     pub bus: Bus,
-    /// Docker engines.
     pub engines: Vec<Engine>,
-    /// Scheduler processes.
     pub schedulers: Vec<SchedulerProcess>,
-    /// Nodes.
     pub nodes: Vec<NodeProcess>,
-    /// Orders under way.
+    /// Orders without an answer, by request number.
     pub requests: BTreeMap<u64, Request>,
-    /// Orders ever sent.
     pub request_count: u64,
-    /// Commits ever sent.
+    /// Commits sent so far.
     pub attempts: u64,
-    /// What users know.
     pub users: Users,
-    /// What users want.
     pub workload: Workload,
-    /// What goes wrong.
     pub scenario: Scenario,
-    /// The guard that is off.
+    /// The guard that is switched off.
     pub mutant: Option<Mutant>,
-    /// The invariants.
     pub checker: Checker,
 }
 
-/// What stands on the nodes, whatever anybody says about it.
+/// The containers and ledgers on the nodes, whatever the reports say.
 #[derive(Clone, Copy)]
 pub struct GroundTruth<'a> {
-    /// Docker engines.
     pub engines: &'a [Engine],
-    /// Nodes.
     pub nodes: &'a [NodeProcess],
 }
 
 impl World {
-    /// The world of a scenario before its first event.
     pub fn new(scenario: Scenario, mutant: Option<Mutant>, whole_trace: bool) -> Self {
         let mut random = Random::new(scenario.seed).fork(3);
         let engines: Vec<Engine> = (0..scenario.engines).map(|_| engine_with_foreigners()).collect();
@@ -120,29 +105,29 @@ impl World {
         for (at, group) in &self.workload.queries {
             self.queue.at(*at, Event::User(AtUser::Ask { group: *group }));
         }
-        self.queue.after(Duration::from_secs(4), Event::User(AtUser::Tend));
+        self.queue.after(Duration::from_secs(4), Event::User(AtUser::OperateRollouts));
         (0..self.nodes.len()).for_each(|node| self.start_agent(node));
         (0..self.schedulers.len()).for_each(|scheduler| self.start_scheduler(scheduler));
     }
 
-    /// Lets everything handle, until the end or the first breach. What is under way at the end is given its time: what is wrong is
-    /// still wrong when it is looked at again.
+    /// Handles events until the end or the first violation. A flaw at the end counts only if it is still there 15 s and 30 s later, when
+    /// work in flight has finished.
     pub fn run(&mut self) {
-        let (mut end, mut looks) = (self.scenario.end, LOOKS);
+        let (mut end, mut checks) = (self.scenario.end, CONVERGENCE_CHECKS);
         while self.checker.violation.is_none() {
             let Some(event) = self.queue.pop() else { break };
             let now = self.queue.now();
             if now > end {
                 let flaws = self.flaws();
-                looks -= 1;
+                checks -= 1;
                 if flaws.is_empty() {
                     break;
                 }
-                if looks == 0 {
+                if checks == 0 {
                     self.checker.broken(Invariant::Converges, flaws.join("; "));
                     break;
                 }
-                end = now + UNDER_WAY;
+                end = now + IN_FLIGHT;
             }
             self.handle(event);
             let led = self.has_working_leader(now);
@@ -156,7 +141,7 @@ impl World {
             Event::Node { node, life, what } => self.at_node(node, life, what),
             Event::Commit { scheduler, attempt, commit } => self.commit_arrives(scheduler, attempt, &commit),
             Event::Arrival(arrival) => self.arrive(arrival),
-            Event::Step { node, life, lane, step } => self.step_arrives(node, life, lane, step),
+            Event::Action { node, life, instance, step } => self.action_arrives(node, life, instance, step),
             Event::ContainerBehaviour { engine, id, starts } => self.apply_behaviour(engine, &id, starts),
             Event::User(what) => self.at_user(&what),
             Event::Fault(fault) => self.fail(&fault),
@@ -184,13 +169,11 @@ impl World {
         }
     }
 
-    /// A message reaches a scheduler process, if it runs.
     fn tell_scheduler(&mut self, scheduler: usize, input: scheduler_io::Input) {
         let life = self.schedulers[scheduler].life;
         self.at_scheduler(scheduler, life, AtScheduler::Input(Box::new(input)));
     }
 
-    /// A message reaches an agent, if it runs and is connected.
     fn tell_agent(&mut self, node: usize, input: agent_io::Input) {
         if self.nodes[node].connected {
             let life = self.nodes[node].life;
@@ -198,13 +181,13 @@ impl World {
         }
     }
 
-    /// Something happens on a process after `delay`, if the same agent still runs then.
+    /// Schedules an event for the agent process that runs now; a restart drops it.
     pub fn on_node_after(&mut self, node: usize, delay: Duration, what: AtNode) {
         let life = self.nodes[node].life;
         self.queue.after(delay, Event::Node { node, life, what });
     }
 
-    /// Every node on an engine finds out soon how it is.
+    /// Every agent on an engine probes it within 3 s.
     pub fn probe_engine(&mut self, engine: usize) {
         for node in 0..self.nodes.len() {
             if self.nodes[node].engine == engine {
@@ -221,29 +204,26 @@ impl World {
         is_free && scheduler.leads(now) && scheduler.paused_until.is_none_or(|until| until <= now) && !scheduler.bus_cut
     }
 
-    /// etcd answers a scheduler.
     pub fn reaches_store(&self, scheduler: usize) -> bool {
         !self.schedulers[scheduler].store_cut && !self.store.is_lost
     }
 
-    /// Whoever sent an order does not reach the bus.
     fn sender_is_cut(&self, request: u64) -> bool {
         self.requests.get(&request).is_some_and(|request| self.schedulers[request.scheduler].bus_cut)
     }
 
-    /// True when a scheduler listens to queries for the leader.
+    /// Whether the scheduler answers queries for the leader, rightly or not.
     pub fn believes_to_lead(&self, scheduler: usize) -> bool {
         self.schedulers[scheduler].core.is_some()
             && matches!(self.schedulers[scheduler].belief, crate::world::scheduler_process::Belief::Leading { .. })
     }
 
-    /// Index of a node by its name.
     pub fn node_index(&self, name: &str) -> Option<usize> {
         self.nodes.iter().position(|process| process.owner.node.as_str() == name)
     }
 }
 
-/// An engine that is used by others too, some of them dressed like us.
+/// An engine with foreign containers, three of which carry some of our labels.
 fn engine_with_foreigners() -> Engine {
     let mut engine = Engine::default();
     let label = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
@@ -255,10 +235,10 @@ fn engine_with_foreigners() -> Engine {
         (labels::CONTAINER_INDEX, "0"),
     ];
     let other = [pod.as_slice(), &[(labels::CLUSTER, "another"), (labels::NODE, "n0")]].concat();
-    let nobody = [pod.as_slice(), &[(labels::CLUSTER, crate::world::node_process::CLUSTER)]].concat();
+    let no_node = [pod.as_slice(), &[(labels::CLUSTER, crate::world::node_process::CLUSTER)]].concat();
     engine.add_foreign("postgres", label(&[]), BEGINNING);
     engine.add_foreign("look-alike", label(&pod), BEGINNING);
     engine.add_foreign("of-another-cluster", label(&other), BEGINNING);
-    engine.add_foreign("of-no-node", label(&nobody), BEGINNING);
+    engine.add_foreign("of-no-node", label(&no_node), BEGINNING);
     engine
 }

@@ -1,8 +1,7 @@
-//! A world in which nothing goes wrong: one real scheduler core, real agent cores, and time that passes only when nobody has
-//! anything left to do.
+//! A world without faults: one real scheduler core and real agent cores. Time passes only when no core has work left.
 //!
-//! Messages, disks and engines take no time. Containers become healthy together, at full beats: so what was ordered between two
-//! beats comes up at once, which is what a plan takes for granted. Every change of a group that is stored is kept.
+//! Messages, disks and engines take no time. Containers become healthy together, every 10 s, because a plan assumes that pods
+//! ordered together become ready together. The world keeps every stored version of one group.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,34 +25,28 @@ use crate::world::engine::Engine;
 use crate::world::event_queue::BEGINNING;
 use crate::world::node_process::NodeProcess;
 
-/// Between two moments at which containers become healthy; longer than any drain.
+/// Containers become healthy at multiples of this time; longer than any drain.
 pub const BEAT: Duration = Duration::from_secs(10);
-/// Longer than any history on a world.
+/// Longer than any test.
 const NEVER: Duration = Duration::from_secs(1_000_000);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Who is told what next.
+/// The next input of a core.
 enum Message {
     Scheduler(Box<Input>),
     Agent(usize, Box<agent_io::Input>),
 }
 
-/// A group as it was stored at some moment.
 #[derive(Debug, Clone, Default)]
 pub struct Snapshot {
-    /// Its instances.
     pub slots: Vec<Slot>,
-    /// Its release.
     pub release: Option<RolloutState>,
 }
 
-/// The world.
 pub struct FaultlessWorld {
-    /// The present.
     pub now: Timestamp,
-    /// What is stored.
     pub store: BTreeMap<String, Vec<u8>>,
-    /// How the group that is looked at changed, from the last call of [`FaultlessWorld::forget`] on.
+    /// The stored versions of the watched group since the last [`FaultlessWorld::forget`].
     pub snapshots: Vec<Snapshot>,
     core: Core,
     nodes: Vec<NodeProcess>,
@@ -68,7 +61,6 @@ pub struct FaultlessWorld {
 }
 
 impl FaultlessWorld {
-    /// So many nodes, alive and idle, in units as in any simulated world.
     pub fn new(nodes: usize, watched: &GroupName) -> Self {
         let settings = Settings { suspect_after: NEVER, lost_after: NEVER, ..Settings::default() };
         let mut world = Self {
@@ -91,7 +83,7 @@ impl FaultlessWorld {
         for node in 0..nodes {
             let process = &mut world.nodes[node];
             let mut settings = agent_io::Settings { heartbeat: NEVER, reread: NEVER, ..process.settings(None) };
-            // The images are at hand: how long each node would fetch them is no part of a plan.
+            // No image is pulled: a plan does not know how long a pull takes.
             settings.facts.fetches_ahead = false;
             process.core = Some(agent::core::Core::new(settings, agent_io::Ledger::default()));
             world.queue.push_back(Message::Agent(node, Box::new(agent_io::Input::Bus { connected: true })));
@@ -100,16 +92,15 @@ impl FaultlessWorld {
         world
     }
 
-    /// A command reaches the scheduler; what became of it.
     pub fn command(&mut self, verb: Verb) -> Outcome {
         self.commands(vec![verb]).pop().expect("one command has one outcome")
     }
 
-    /// Commands reach the scheduler at once.
+    /// The scheduler gets all commands before it decides.
     pub fn commands(&mut self, verbs: Vec<Verb>) -> Vec<Outcome> {
         let ids: Vec<String> = verbs.into_iter().map(|verb| self.publish(verb)).collect();
         self.settle();
-        let outcome = |id: &String| self.outcomes.remove(id).expect("a command that is stored is answered");
+        let outcome = |id: &String| self.outcomes.remove(id).expect("every stored command has an outcome");
         ids.iter().map(outcome).collect()
     }
 
@@ -134,14 +125,13 @@ impl FaultlessWorld {
         id
     }
 
-    /// A question is answered.
     pub fn ask(&mut self, query: Query) -> Answer {
         self.tell(Input::Query { query, reply: "asker".to_owned() });
         self.settle();
-        self.reply.take().expect("a question is answered").answer
+        self.reply.take().expect("every query has an answer").answer
     }
 
-    /// Time passes to the next thing anybody waits for, or to the next beat.
+    /// Moves time to the next `wake_at` of a core, or to the next beat.
     pub fn pass(&mut self) {
         let since = self.now.since(BEGINNING).as_millis();
         let beats = u64::try_from(since / BEAT.as_millis()).unwrap_or(0) + 1;
@@ -159,24 +149,22 @@ impl FaultlessWorld {
         self.settle();
     }
 
-    /// A day passes in which nothing happens: whoever is ranked by age is as old as all others then.
+    /// Moves time by one day, after which all instances count as equally old.
     pub fn rest(&mut self) {
         self.now = self.now + DAY;
         self.tell(Input::Tick);
         self.settle();
     }
 
-    /// What happened until now is not looked at any more.
+    /// Drops all snapshots but the last.
     pub fn forget(&mut self) {
         self.snapshots = self.snapshots.pop().into_iter().collect();
     }
 
-    /// Something that is stored.
     pub fn read<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_slice(self.store.get(key)?).ok()
     }
 
-    /// The group that is looked at.
     pub fn record(&self) -> Option<GroupRecord> {
         layout::read_group(&self.watched, &self.store).ok()?
     }
@@ -203,7 +191,7 @@ impl FaultlessWorld {
         self.queue.push_back(Message::Scheduler(Box::new(input)));
     }
 
-    /// Until nobody has anything left to do now.
+    /// Runs until no core has work left.
     fn settle(&mut self) {
         loop {
             while let Some(next) = self.queue.pop_front() {
@@ -275,9 +263,9 @@ impl FaultlessWorld {
                 self.tell(Input::OrderReplied { node, fence, reply: Some(reply) });
                 None
             }
-            agent_io::Effect::Perform { instance: lane, action: step } => {
+            agent_io::Effect::Perform { instance, action: step } => {
                 let result = self.engines[node].perform(&owner, &step, self.now, &mut self.random).result;
-                Some(agent_io::Input::ActionDone { instance: lane, action: step, result })
+                Some(agent_io::Input::ActionDone { instance, action: step, result })
             }
             agent_io::Effect::Fetch { image } => Some(agent_io::Input::Fetched { image, result: Ok(()) }),
             agent_io::Effect::TakeInventory => Some(agent_io::Input::Inventory(self.engines[node].inventory(&owner))),

@@ -1,7 +1,7 @@
-//! One node: the agent's real core, its disk, its line to the bus and its share of an engine.
+//! One node: the agent's real core, its disk, its connection to the bus, and the index of its engine.
 //!
-//! The process outlives the agent: a step the engine was asked for is done even when the agent that asked is dead,
-//! and the disk keeps the last ledger that was written whole.
+//! Disk and engine outlive the agent: the engine performs an action even when the agent that requested it is dead, and the disk
+//! keeps the last complete ledger.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,47 +22,38 @@ use crate::world::World;
 use crate::world::engine::Container;
 use crate::world::event::{Arrival, AtNode, Event};
 
-/// The cluster all nodes belong to.
 pub const CLUSTER: &str = "simulated";
-/// Between two signs of life.
 pub const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// One node.
 pub struct NodeProcess {
-    /// Whose containers are the node's.
     pub owner: Owner,
-    /// Index of its engine.
     pub engine: usize,
     /// The agent's core; none while the process is down.
     pub core: Option<Core>,
-    /// Runs so far.
+    /// Starts of the agent so far.
     pub life: u32,
-    /// The bus can be reached.
     pub connected: bool,
-    /// What placement may ask for.
     pub labels: BTreeMap<String, String>,
-    /// How wrong its clock is, in milliseconds.
+    /// Clock error in milliseconds.
     pub skew: i64,
-    /// What it offers to pods, in bytes.
+    /// Memory for pods, in bytes.
     pub memory: u64,
-    /// What is on disk.
+    /// The ledger on disk.
     pub disk: Ledger,
-    /// What was on it some time ago.
+    /// An older ledger, for faults that bring it back.
     pub backup: Ledger,
-    /// No write succeeds.
     pub disk_full: bool,
-    /// Instances a step of the present agent is under way for.
+    /// Instances with an action in flight.
     pub busy: BTreeSet<InstanceKey>,
-    /// The write under way, then the ones that wait.
+    /// The ledger being written, then those that wait.
     pub writing: Vec<(u64, Ledger)>,
-    /// When the core wants to be woken, in true time.
+    /// The core's `wake_at`, in true time.
     pub wake: Option<Timestamp>,
-    /// Wakes in the present second, to find a core that spins.
+    /// The current second and the wakes in it, to find a busy loop.
     pub wakes: (i64, u32),
 }
 
 impl NodeProcess {
-    /// A node whose agent never ran.
     pub fn new(node: usize, engine: usize, skew: i64) -> Self {
         let name = format!("n{node}").parse().expect("a letter and a digit are a name");
         Self {
@@ -89,7 +80,6 @@ impl NodeProcess {
     fn clock(&self, now: Timestamp) -> Timestamp {
         Timestamp::from_millis(now.as_millis() + self.skew)
     }
-    /// The settings its agent runs with.
     pub fn settings(&self, mutant: Option<Mutant>) -> Settings {
         let facts = NodeFacts {
             address: format!("{}:2375", self.owner.node),
@@ -118,7 +108,6 @@ impl NodeProcess {
 }
 
 impl World {
-    /// An agent process starts with what is on disk.
     pub fn start_agent(&mut self, node: usize) {
         if self.nodes[node].core.is_some() {
             return;
@@ -139,7 +128,7 @@ impl World {
         }
     }
 
-    /// An agent process is killed. A write under way may or may not have reached the disk.
+    /// Kills the agent process. A write in flight may or may not reach the disk.
     pub fn kill_agent(&mut self, node: usize) {
         let now = self.queue.now();
         let written = self.random.chance(50);
@@ -154,7 +143,6 @@ impl World {
         self.trace.line(now, &format!("n{node}"), "agent is killed");
     }
 
-    /// Something happens inside an agent process.
     pub fn at_node(&mut self, node: usize, life: u32, what: AtNode) {
         let process = &self.nodes[node];
         if process.life != life || process.core.is_none() {
@@ -193,13 +181,12 @@ impl World {
         self.feed_agent(node, Input::Tick);
     }
 
-    /// Feeds the core now and performs what it decides.
     pub fn feed_agent(&mut self, node: usize, input: Input) {
         let now = self.queue.now();
         let line = describe::agent_input(&input);
         let process = &mut self.nodes[node];
-        if let Input::ActionDone { instance: lane, .. } = &input {
-            process.busy.remove(lane);
+        if let Input::ActionDone { instance, .. } = &input {
+            process.busy.remove(instance);
         }
         let (clock, skew, life) = (process.clock(now), process.skew, process.life);
         let Some(core) = process.core.as_mut() else { return };
@@ -230,7 +217,7 @@ impl World {
                     self.deliver(|| Arrival::OrderReply { request, reply: reply.clone() });
                 }
             }
-            Effect::Perform { instance: lane, action: step } => self.ask_engine(node, lane, step),
+            Effect::Perform { instance, action: step } => self.request_action(node, instance, step),
             Effect::Fetch { image } => {
                 let delay = self.random.span(5, 8_000);
                 self.queue.after(delay, Event::Node { node, life, what: AtNode::Fetch(image) });
@@ -248,7 +235,7 @@ impl World {
             return;
         }
         let now = self.queue.now();
-        self.checker.heard(node, now);
+        self.checker.report_published(node, now);
         for scheduler in 0..self.schedulers.len() {
             self.deliver(|| Arrival::Report { scheduler, message: Box::new(message.clone()) });
         }
@@ -299,18 +286,18 @@ impl World {
             return self.feed_agent(node, Input::Engine(state));
         }
         let input = Input::Inventory(engine.inventory(&process.owner));
-        // The list is as old as its way to the core is long: a step may end in between.
+        // An action may finish while the list is on its way to the core.
         let delay = self.random.span(0, 60);
         self.queue.after(delay, Event::Node { node, life, what: AtNode::Input(Box::new(input)) });
     }
 
-    fn ask_engine(&mut self, node: usize, lane: InstanceKey, step: Step) {
-        if !self.nodes[node].busy.insert(lane.clone()) {
-            let detail = format!("n{node}: {} while another step of {lane} is under way", describe::step(&step));
+    fn request_action(&mut self, node: usize, instance: InstanceKey, step: Step) {
+        if !self.nodes[node].busy.insert(instance.clone()) {
+            let detail = format!("n{node}: {} while another action of {instance} is in flight", describe::step(&step));
             self.checker.broken(Invariant::OneStepAtATime, detail);
         }
         let process = &self.nodes[node];
-        self.checker.working(process, &step, &self.engines[process.engine], &self.store);
+        self.checker.action_requested(process, &step, &self.engines[process.engine], &self.store);
         let life = process.life;
         let delay = match &step {
             Step::Create { .. } => self.random.span(30, 1_500),
@@ -319,10 +306,10 @@ impl World {
             Step::Replace { .. } => self.random.span(40, 5_000),
             Step::Stop { .. } | Step::Remove { .. } => self.random.span(10, 5_000),
         };
-        self.queue.after(delay, Event::Step { node, life, lane, step });
+        self.queue.after(delay, Event::Action { node, life, instance, step });
     }
 
-    /// A container that was just started turns out to be well or not a little later.
+    /// Schedules the behaviour of a container that was just started.
     fn schedule_behaviour(&mut self, engine: usize, id: &str) {
         let now = self.queue.now();
         let fresh = |c: &&Container| {
@@ -334,31 +321,30 @@ impl World {
         self.queue.after(delay, Event::ContainerBehaviour { engine, id, starts });
     }
 
-    /// The engine does a step.
-    pub fn step_arrives(&mut self, node: usize, life: u32, lane: InstanceKey, step: Step) {
+    pub fn action_arrives(&mut self, node: usize, life: u32, instance: InstanceKey, step: Step) {
         let now = self.queue.now();
         let process = &self.nodes[node];
         let (owner, engine_index) = (process.owner.clone(), process.engine);
         if self.engines[engine_index].hung_until.is_some() {
-            return self.time_out_action(node, life, lane, step);
+            return self.time_out_action(node, life, instance, step);
         }
         let engine = &mut self.engines[engine_index];
-        // The client gives up after a while; until then the lane waits.
+        // An error arrives after the client's timeout.
         let done = engine.perform(&owner, &step, now, &mut self.random);
         let line = format!("{} {}", describe::step(&step), describe::step_result(&done.result));
         self.trace.line(now, &format!("e{engine_index}"), &line);
         self.checker.engines_changed();
         if let Some(touched) = &done.touched {
             self.checker.touched(engine_index, touched, &line);
-            self.checker.worked(&self.nodes[node], &step, touched);
+            self.checker.action_done(&self.nodes[node], &step, touched);
             self.schedule_behaviour(engine_index, touched);
             if self.nodes[node].life != life {
-                // Nobody waits for the answer any more, but engines tell everybody who listens what they did.
+                // The agent that requested the action is dead, but the engine publishes an event.
                 self.look(engine_index, touched);
             }
         }
         let wait = if done.result.is_err() { self.random.span(1, 3_000) } else { self.random.span(0, 40) };
-        let input = Box::new(Input::ActionDone { instance: lane, action: step, result: done.result });
+        let input = Box::new(Input::ActionDone { instance, action: step, result: done.result });
         self.queue.after(wait, Event::Node { node, life, what: AtNode::Input(input) });
     }
 }

@@ -1,6 +1,6 @@
-//! One scheduler process: its real core, and everything the shell does around it.
+//! One scheduler process: its real core, and what the shell does around it.
 //!
-//! A paused process keeps its belief; what happens to it in the meantime waits. A killed one loses everything.
+//! A paused process keeps its belief and handles its events later. A killed one loses everything.
 
 use std::time::Duration;
 
@@ -15,98 +15,81 @@ use crate::world::bus::ORDER_DEADLINE;
 use crate::world::event::{Arrival, AtScheduler, Event};
 use crate::world::store::{Candidate, STEP_DOWN};
 
-/// What the election told this process.
+/// What this process believes about the election.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Belief {
-    /// Somebody else leads, or nobody.
+    /// Another process leads, or none.
     Follower,
-    /// It holds the key; the state is being read.
+    /// It holds the leader key and reads the store.
     Loading {
-        /// Its term.
         term: Term,
         /// Last renewal by its own clock.
         renewed: Timestamp,
     },
-    /// It leads.
     Leading {
-        /// Its term.
         term: Term,
         /// Last renewal by its own clock.
         renewed: Timestamp,
     },
 }
 
-/// A commit whose answer is awaited.
+/// A commit without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InFlightCommit {
-    /// The core's name for it.
     pub id: u64,
-    /// The same commit may be sent again.
+    /// Tells apart repeated sends of one commit.
     pub attempt: u64,
 }
 
-/// Position of the reader of the command stream.
+/// Position in the command stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamReader {
-    /// Target creation of the stream.
+    /// Number of the stream's creation.
     pub creation: u32,
-    /// The next message.
     pub next: u64,
-    /// A look for it is planned.
+    /// The next read is scheduled.
     pub busy: bool,
 }
 
-/// One scheduler process.
 pub struct SchedulerProcess {
     /// The core; none while the process is down.
     pub core: Option<Core>,
-    /// Runs so far.
+    /// Starts so far.
     pub life: u32,
-    /// Leases so far.
     pub lease: u32,
-    /// Stands still until then.
     pub paused_until: Option<Timestamp>,
-    /// Will stand still between its next decision and the performing of it.
+    /// Pauses for this time after its next decision, before it performs the effects.
     pub armed: Option<Duration>,
-    /// What it believes.
     pub belief: Belief,
-    /// etcd cannot be reached.
     pub store_cut: bool,
-    /// The bus cannot be reached.
     pub bus_cut: bool,
-    /// How wrong its clock is, in milliseconds; read at its start.
+    /// Clock error in milliseconds, set at the start.
     pub skew: i64,
-    /// Watches of etcd so far.
+    /// Number of the current etcd watch.
     pub watch: u32,
-    /// The present one is open.
+    /// Whether that watch is open.
     pub watches: bool,
-    /// When the core wants to be woken, in true time.
+    /// The core's `wake_at`, in true time.
     pub wake: Option<Timestamp>,
-    /// The commit under way.
+    /// The commit in flight.
     pub commit: Option<InFlightCommit>,
-    /// The reader of the command stream, while it leads.
-    pub feed: Option<StreamReader>,
-    /// Last thing put on the watch: changes arrive in order.
+    /// Set while it leads.
+    pub reader: Option<StreamReader>,
+    /// When the last change arrives on the watch; later changes do not overtake it.
     pub mirrored: Timestamp,
-    /// Wakes in the present second, to find a core that spins.
+    /// The current second and the wakes in it, to find a busy loop.
     pub wakes: (i64, u32),
 }
 
-/// An order under way.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    /// Who sent it.
     pub scheduler: usize,
-    /// In which run.
     pub life: u32,
-    /// To which node.
     pub node: usize,
-    /// Its fence.
     pub fence: Fence,
 }
 
 impl SchedulerProcess {
-    /// A process that is not running yet.
     pub fn new(now: Timestamp) -> Self {
         Self {
             core: None,
@@ -122,22 +105,21 @@ impl SchedulerProcess {
             watches: true,
             wake: None,
             commit: None,
-            feed: None,
+            reader: None,
             mirrored: now,
             wakes: (0, 0),
         }
     }
-    /// Its present campaign.
     pub fn candidate(&self, scheduler: usize) -> Candidate {
         Candidate { scheduler, lease: self.lease }
     }
-    /// True while it leads and its lease cannot have run out.
+    /// Whether it leads and its lease cannot have expired.
     pub fn leads(&self, now: Timestamp) -> bool {
         matches!(self.belief, Belief::Leading { renewed, .. } if now.since(renewed) < STEP_DOWN)
     }
 }
 
-/// Timing of the schedulers in the simulation: the proportions of the real one, shorter.
+/// Timeouts in the proportions of the real defaults, but shorter.
 pub fn settings(scheduler: usize, mutant: Option<Mutant>) -> Settings {
     Settings {
         name: format!("s{scheduler}"),
@@ -148,22 +130,21 @@ pub fn settings(scheduler: usize, mutant: Option<Mutant>) -> Settings {
         health_poll: Duration::from_secs(2),
         early_exit: Duration::from_secs(1),
         dependency_grace: Duration::from_secs(30),
-        // Cut nodes are the simulator's daily bread.
+        // Several nodes may be cut off at the same time.
         losses_stop: 0,
-        // Fewer than there are nodes, so that orders wait for each other here too.
+        // Fewer than nodes, so that orders queue.
         orders_at_once: 2,
         mutant,
         ..Settings::default()
     }
 }
 
-/// A time as a clock shows it that is wrong by so many milliseconds.
+/// The time that a clock with an error of `skew` milliseconds shows.
 pub fn shifted(time: Timestamp, skew: i64) -> Timestamp {
     Timestamp::from_millis(time.as_millis().saturating_add(skew))
 }
 
 impl World {
-    /// Something happens inside a scheduler process.
     pub fn at_scheduler(&mut self, scheduler: usize, life: u32, what: AtScheduler) {
         let now = self.queue.now();
         let process = &mut self.schedulers[scheduler];
@@ -172,7 +153,7 @@ impl World {
         }
         if let Some(until) = process.paused_until {
             if now < until {
-                // The election's own look may come after a backlog of other work: the worst case for stale belief.
+                // The election may get its turn after a backlog of other work: the worst case for a stale belief.
                 let slow =
                     if matches!(what, AtScheduler::Campaign) { self.random.span(0, 1_500) } else { Duration::ZERO };
                 self.queue.at(until + slow, Event::Scheduler { scheduler, life, what });
@@ -213,7 +194,6 @@ impl World {
         self.feed_scheduler(scheduler, Input::Tick);
     }
 
-    /// Feeds the core now and performs what it decides.
     pub fn feed_scheduler(&mut self, scheduler: usize, input: Input) {
         let now = self.queue.now();
         let process = &mut self.schedulers[scheduler];
@@ -222,7 +202,7 @@ impl World {
         let line = describe::scheduler_input(&input);
         self.trace.line(now, &format!("s{scheduler}"), &format!("<- {line}"));
         if let Input::Report(message) = &input {
-            self.checker.hears(scheduler, &message.stamp().node, now);
+            self.checker.report_arrived(scheduler, &message.stamp().node, now);
         }
         let effects = core.on(input, shifted(now, skew));
         let wake = core.wake_at().map(|at| shifted(at, -skew));
@@ -235,7 +215,7 @@ impl World {
     fn plan_scheduler_wake(&mut self, scheduler: usize, wake: Option<Timestamp>) {
         let now = self.queue.now();
         let life = self.schedulers[scheduler].life;
-        // A core that asks for the past is woken as soon as possible, and time moves on.
+        // A wake time in the past becomes the next millisecond, so that time moves.
         let wake = wake.map(|at| at.max(now + Duration::from_millis(1)));
         if self.schedulers[scheduler].wake != wake {
             self.schedulers[scheduler].wake = wake;
@@ -253,7 +233,7 @@ impl World {
             let life = self.schedulers[scheduler].life;
             self.schedulers[scheduler].armed = None;
             self.pause_scheduler(scheduler, now + span);
-            self.trace.line(now, &format!("s{scheduler}"), &format!("stands still for {span:?} before it acts"));
+            self.trace.line(now, &format!("s{scheduler}"), &format!("pauses for {span:?} before it acts"));
             let until = self.schedulers[scheduler].paused_until.unwrap_or(now);
             self.queue.at(until, Event::Scheduler { scheduler, life, what: AtScheduler::Perform(effects) });
             return;
@@ -277,7 +257,7 @@ impl World {
                 self.checker.resolved(&outcome, &self.store);
                 self.deliver_from(scheduler, || Arrival::Outcome(outcome.clone()));
             }
-            // As in the real shell: a leader that stood still for longer than its lease may not know yet that it is none.
+            // The real shell also drops the answers of a leader whose lease may have expired.
             Effect::Answer { reply, .. } if !reply.stale && !self.schedulers[scheduler].leads(self.queue.now()) => {}
             Effect::Answer { inbox, reply } => {
                 if let Ok(number) = inbox.parse() {
@@ -286,7 +266,7 @@ impl World {
             }
             // Simulated clients request no plans.
             Effect::Plan { .. } => {}
-            // Notices and dead letters leave the simulated world.
+            // Nothing in the simulation receives notices, events and dead letters.
             Effect::Notify { .. } | Effect::Record(_) | Effect::Bury(_) => {}
             Effect::StepDown { .. } => self.step_down(scheduler),
         }
@@ -306,7 +286,7 @@ impl World {
         self.queue.after(ORDER_DEADLINE, deadline);
     }
 
-    /// An order is answered, or its time is over; only the first of these counts.
+    /// The answer to an order, or its timeout, whichever comes first.
     pub fn order_answered(&mut self, request: u64, reply: Option<contract::order::OrderReply>) {
         let Some(Request { scheduler, life, node, fence }) = self.requests.remove(&request) else { return };
         let node = self.nodes[node].owner.node.clone();
@@ -314,14 +294,13 @@ impl World {
         self.queue.after(Duration::ZERO, Event::Scheduler { scheduler, life, what: AtScheduler::Input(input) });
     }
 
-    /// A scheduler sends a message, if it reaches the bus.
     fn deliver_from(&mut self, scheduler: usize, message: impl Fn() -> Arrival) {
         if !self.schedulers[scheduler].bus_cut {
             self.deliver(message);
         }
     }
 
-    /// Puts copies of a message on their way as the conditions has it.
+    /// Sends a message under the conditions of the bus: zero, one or two copies.
     pub fn deliver(&mut self, message: impl Fn() -> Arrival) {
         for delay in self.bus.deliveries(&mut self.random) {
             self.queue.after(delay, Event::Arrival(message()));

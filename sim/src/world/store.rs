@@ -1,8 +1,7 @@
-//! Simulated etcd: keys, one revision counter, an election key with a lease, guarded transactions.
+//! Simulated etcd: keys, one revision counter, a leader key with a lease, guarded transactions.
 //!
-//! Two guards stand before a transaction. The term keeps a deposed leader's writes out. The order keeps a leader's own
-//! late writes out: a request whose sender gave up on it and sent it again may still arrive after the next commit.
-//! Either can be switched off to show that the invariants would notice.
+//! Two guards protect a transaction. The term rejects the writes of a deposed leader. The sequence rejects a leader's own late
+//! writes: a commit that was sent twice may arrive again after the next one. A mutant switches each guard off.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,59 +13,50 @@ use contract::record::{GroupRecord, PlacementRecord};
 use contract::time::Timestamp;
 use scheduler::core::io::{Commit, Write};
 
-/// Life of the election lease; fabric's own setting.
 pub const LEASE: Duration = Duration::from_secs(5);
-/// Between two renewals.
 pub const RENEW: Duration = Duration::from_secs(1);
-/// A leader that could not renew for so long steps down by its own clock.
+/// A leader that could not renew steps down after this time, by its own clock.
 pub const STEP_DOWN: Duration = Duration::from_millis(3500);
 
-/// Target campaign of which scheduler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
-    /// The scheduler.
     pub scheduler: usize,
-    /// Each campaign has a fresh lease: whoever stepped down or was restarted never gets its old term back.
+    /// Each campaign has a new lease, so that a restarted or deposed scheduler never gets its old term back.
     pub lease: u32,
 }
 
-/// The election key.
 #[derive(Debug, Clone, Copy)]
 pub struct LeaderKey {
-    /// Who holds it.
     pub holder: Candidate,
-    /// Its create revision.
+    /// The create revision of the key.
     pub term: Term,
     expires: Timestamp,
 }
 
-/// What became of a commit that arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrived {
-    /// It is stored now.
     Stored,
-    /// It was stored before: an earlier sending of it arrived too.
+    /// An earlier send of the same commit was stored.
     Again,
     /// Its term is over.
     Fenced,
-    /// There is no room.
+    /// The store is full.
     Refused,
 }
 
-/// The keys.
 #[derive(Debug)]
 pub struct Store {
-    /// Commits are compared with the leader key's term; false only for the mutant.
+    /// Rejects commits of an older term; false only for a mutant.
     pub guarded: bool,
-    /// A commit that arrives after a later one of the same term is not stored again; false only for the mutant.
+    /// Rejects a commit that arrives after a later one of the same term; false only for a mutant.
     pub ordered: bool,
-    /// Chance in percent that the result of a commit stays unknown.
+    /// Probability in percent that the result of a commit stays unknown.
     pub unknown: u64,
     /// Slowest commit in milliseconds.
     pub slowest: u64,
-    /// There is no room: nothing is written.
+    /// The store is full and refuses writes.
     pub is_full: bool,
-    /// There is no quorum: nobody reads or writes, and no lease ends.
+    /// No reads and writes, and no lease expires.
     pub is_lost: bool,
     revision: u64,
     keys: BTreeMap<String, Vec<u8>>,
@@ -75,9 +65,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// An empty store.
     pub fn new(guarded: bool, ordered: bool) -> Self {
-        // Revisions do not begin at 1 in a store that was used before.
+        // A store that was used before does not start at revision 1.
         Self {
             guarded,
             ordered,
@@ -92,7 +81,7 @@ impl Store {
         }
     }
 
-    /// The leader key, unless its lease is over.
+    /// The leader key, unless its lease has expired.
     pub fn leader(&mut self, now: Timestamp) -> Option<LeaderKey> {
         if !self.is_lost && self.leader.is_some_and(|key| key.expires <= now) {
             self.leader = None;
@@ -101,7 +90,7 @@ impl Store {
         self.leader
     }
 
-    /// Tries to become or stay leader. Some with the term when the candidate holds the key afterwards.
+    /// Returns the term if the candidate now holds the key.
     pub fn campaign(&mut self, candidate: Candidate, now: Timestamp) -> Option<Term> {
         match self.leader(now) {
             Some(key) if key.holder != candidate => None,
@@ -119,13 +108,12 @@ impl Store {
         }
     }
 
-    /// Renews the lease of a key held since `term`; false when it is gone.
+    /// False if the candidate no longer holds the key.
     pub fn renew(&mut self, candidate: Candidate, term: Term, now: Timestamp) -> bool {
         let held = self.leader(now).is_some_and(|key| key.holder == candidate && key.term == term);
         held && self.campaign(candidate, now).is_some()
     }
 
-    /// Gives the key back.
     pub fn resign(&mut self, candidate: Candidate, now: Timestamp) {
         if self.leader(now).is_some_and(|key| key.holder == candidate) {
             self.leader = None;
@@ -133,7 +121,7 @@ impl Store {
         }
     }
 
-    /// There is a quorum again: whoever has a lease has the whole of it.
+    /// Restores the quorum. Leases start again with their full time.
     pub fn come_back(&mut self, now: Timestamp) {
         if std::mem::take(&mut self.is_lost)
             && let Some(key) = &mut self.leader
@@ -142,7 +130,7 @@ impl Store {
         }
     }
 
-    /// Stores a commit whole, or not at all.
+    /// Stores all writes of a commit, or none.
     pub fn commit(&mut self, commit: &Commit, now: Timestamp) -> Arrived {
         if self.is_full {
             return Arrived::Refused;
@@ -166,23 +154,18 @@ impl Store {
         Arrived::Stored
     }
 
-    /// Everything stored.
     pub fn all(&self) -> Vec<(String, Vec<u8>)> {
         self.keys.iter().map(|(key, value)| (key.clone(), value.clone())).collect()
     }
-    /// Everything stored, by reference.
     pub fn keys(&self) -> &BTreeMap<String, Vec<u8>> {
         &self.keys
     }
-    /// The record of a group.
     pub fn group(&self, name: &GroupName) -> Option<GroupRecord> {
         layout::read_group(name, &self.keys).ok()?
     }
-    /// Where the instances of a group are.
     pub fn placement(&self, name: &GroupName) -> PlacementRecord {
         PlacementRecord { slots: layout::read_slots(name, &self.keys).unwrap_or_default() }
     }
-    /// One value, read as `T`.
     pub fn read<T: serde::de::DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_slice(self.keys.get(key)?).ok()
     }

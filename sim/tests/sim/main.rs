@@ -1,4 +1,4 @@
-//! A thousand histories hold every invariant, each the same twice; without any one guard some history does not.
+//! 1,000 histories keep every invariant and are identical when repeated; each mutant breaks an invariant in some history.
 
 mod plans;
 
@@ -9,12 +9,12 @@ use sim::checks::invariants::Invariant;
 use sim::mutant::Mutant;
 use sim::run::{once, run};
 
-/// Histories of the test run, in four parts so that each has a time of its own; `cargo run -p sim -- --seeds N` runs more.
+/// Histories of the tests, in four parts with a timeout each; `cargo run -p sim -- --seeds N` runs more.
 const SEEDS: u64 = 1_000;
-/// A missing guard is found in so many histories at most.
+/// Each mutant is found within this many histories.
 const MOST_SEEDS: u64 = 1_000;
 
-/// Calls `look` for the first seeds on all processors until it is told to stop.
+/// Calls `look` with seeds on all processors until it returns false.
 fn for_each_seed(seeds: u64, look: impl Fn(u64) -> bool + Sync) {
     let next = AtomicU64::new(0);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -35,7 +35,7 @@ fn for_each_seed(seeds: u64, look: impl Fn(u64) -> bool + Sync) {
     });
 }
 
-/// Every history of one part holds every invariant and is the same twice.
+/// Every history of one part keeps every invariant and is identical when repeated.
 fn hold(part: u64) {
     let breaches = Mutex::new(Vec::new());
     for_each_seed(SEEDS / 4, |number| {
@@ -43,32 +43,32 @@ fn hold(part: u64) {
         if let Some(violation) = run(seed, None, false).violation {
             breaches
                 .lock()
-                .expect("nobody panics with it")
+                .expect("no thread panics while it holds the lock")
                 .push(format!("seed {seed}: {:?}: {}", violation.invariant, violation.detail));
         }
         true
     });
-    let breaches = breaches.into_inner().expect("nobody panics with it");
-    assert!(breaches.is_empty(), "replay with `cargo run -p sim -- --seed N --trace`\n{}", breaches.join("\n"));
+    let breaches = breaches.into_inner().expect("no thread panics while it holds the lock");
+    assert!(breaches.is_empty(), "repeat with `cargo run -p sim -- --seed N --trace`\n{}", breaches.join("\n"));
 }
 
 #[test]
-fn every_history_of_the_first_part_holds_every_invariant_and_is_the_same_twice() {
+fn the_first_quarter_of_the_histories_keeps_every_invariant_and_is_repeatable() {
     hold(0);
 }
 
 #[test]
-fn every_history_of_the_second_part_holds_every_invariant_and_is_the_same_twice() {
+fn the_second_quarter_of_the_histories_keeps_every_invariant_and_is_repeatable() {
     hold(1);
 }
 
 #[test]
-fn every_history_of_the_third_part_holds_every_invariant_and_is_the_same_twice() {
+fn the_third_quarter_of_the_histories_keeps_every_invariant_and_is_repeatable() {
     hold(2);
 }
 
 #[test]
-fn every_history_of_the_fourth_part_holds_every_invariant_and_is_the_same_twice() {
+fn the_fourth_quarter_of_the_histories_keeps_every_invariant_and_is_repeatable() {
     hold(3);
 }
 
@@ -89,22 +89,22 @@ fn agents_that_obey_deposed_leaders_are_found() {
 }
 
 #[test]
-fn agents_that_acknowledge_what_they_forget_are_found() {
+fn agents_that_do_not_keep_acknowledged_orders_are_found() {
     assert!(finds(Mutant::NoLedger, Invariant::AcknowledgedIsKept));
 }
 
 #[test]
-fn agents_that_acknowledge_before_they_keep_are_found() {
+fn agents_that_acknowledge_before_writing_to_disk_are_found() {
     assert!(finds(Mutant::AcknowledgesFirst, Invariant::AcknowledgedIsKept));
 }
 
 #[test]
-fn agents_that_change_another_order_than_was_meant_are_found() {
+fn agents_that_apply_a_delta_to_another_order_are_found() {
     assert!(finds(Mutant::AnyBase, Invariant::AcknowledgedIsKept));
 }
 
 #[test]
-fn agents_that_trust_their_memory_after_the_engine_was_away_are_found() {
+fn agents_that_do_not_list_containers_after_an_engine_outage_are_found() {
     assert!(finds(Mutant::ListsOnce, Invariant::Converges));
 }
 
@@ -134,7 +134,7 @@ fn a_fresh_leader_that_calls_silent_nodes_lost_is_found() {
 }
 
 #[test]
-fn a_leader_that_plans_while_stopped_or_changes_what_is_read_only_is_found() {
+fn a_leader_that_ignores_scheduling_off_or_read_only_is_found() {
     assert!(finds(Mutant::NoBrakes, Invariant::StoppedMeansStopped));
     assert!(finds(Mutant::NoBrakes, Invariant::CommandsHoldOnce));
 }
@@ -155,7 +155,7 @@ fn a_leader_that_gives_a_port_to_two_groups_is_found() {
 }
 
 #[test]
-fn an_instance_that_is_ordered_elsewhere_before_it_is_let_go_of_is_found() {
+fn an_instance_that_starts_before_its_former_node_removed_it_is_found() {
     assert!(finds(Mutant::NoLettingGo, Invariant::NotBeforeLetGo));
     assert!(finds(Mutant::NoLettingGo, Invariant::StatefulRunsOnce));
 }
@@ -166,8 +166,8 @@ fn an_upgrade_that_starts_what_was_stopped_is_found() {
 }
 
 #[test]
-fn a_drift_that_does_not_wait_for_the_lock_is_found() {
-    // Instances wait for each other all the same; what the operation had still to ask for is forgotten.
+fn a_move_that_does_not_wait_for_the_lock_is_found() {
+    // The operation that lost the lock forgets its remaining instances.
     assert!(finds(Mutant::NoLock, Invariant::AsksHoldOnce));
 }
 
@@ -183,51 +183,51 @@ fn dependency_pods_that_are_forgotten_at_a_takeover_are_found() {
 }
 
 #[test]
-fn dependency_pods_that_only_stand_beside_what_runs_are_found() {
+fn dependency_pods_that_are_missing_beside_stopped_instances_are_found() {
     assert!(finds(Mutant::NeedsOfRunning, Invariant::NeedsAreMet));
 }
 
 #[test]
-fn a_leader_that_forgets_who_is_cordoned_is_found() {
+fn a_leader_that_forgets_cordons_is_found() {
     assert!(finds(Mutant::ForgetsCordons, Invariant::CordonsHold));
 }
 
 #[test]
-fn an_agent_that_restarts_twice_what_was_asked_for_once_is_found() {
+fn an_agent_that_restarts_twice_per_request_is_found() {
     assert!(finds(Mutant::ForgetsRestarts, Invariant::RestartedOncePerAsk));
 }
 
 #[test]
-fn a_release_that_does_not_wait_to_be_confirmed_is_found() {
+fn a_rollout_that_does_not_wait_for_confirmation_is_found() {
     assert!(finds(Mutant::ConfirmsItself, Invariant::GroupsAreStarted));
 }
 
 #[test]
-fn a_release_that_is_not_stored_with_what_it_changed_is_found() {
+fn a_rollout_whose_state_is_not_stored_is_found() {
     assert!(finds(Mutant::ForgetsReleases, Invariant::GroupsAreStarted));
 }
 
 #[test]
-fn a_release_that_surges_more_than_it_may_is_found() {
+fn a_rollout_that_exceeds_max_surge_is_found() {
     assert!(finds(Mutant::SurgesMore, Invariant::TotalIsKept));
 }
 
 #[test]
-fn a_release_that_takes_more_out_of_service_than_it_may_is_found() {
+fn a_rollout_that_exceeds_max_unavailable_is_found() {
     assert!(finds(Mutant::TakesMore, Invariant::MinimumServes));
 }
 
 #[test]
-fn a_pod_that_is_touched_while_it_serves_is_found() {
+fn a_rollout_that_skips_drains_is_found() {
     assert!(finds(Mutant::SkipsDrains, Invariant::DrainedBeforeTouched));
 }
 
 #[test]
-fn a_way_back_that_touches_everybody_is_found() {
+fn a_rollback_that_updates_every_instance_is_found() {
     assert!(finds(Mutant::SparesNobody, Invariant::RollbackSpares));
 }
 
 #[test]
-fn an_orphan_whose_containers_are_removed_is_found() {
+fn an_agent_that_removes_orphaned_containers_is_found() {
     assert!(finds(Mutant::SweepsOrphans, Invariant::OrphansAreSpared));
 }

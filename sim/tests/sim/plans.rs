@@ -1,5 +1,5 @@
-//! A plan is what happens: a thousand pairs of specs, each planned, then applied in a world where nothing goes wrong, with the
-//! real scheduler and agents.
+//! Plans match what happens: 1,000 pairs of specs are planned, then applied by the real scheduler and agents in a world without
+//! faults.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,26 +20,24 @@ use sim::world::faultless::FaultlessWorld;
 
 use super::for_each_seed;
 
-/// Pairs of specs.
 const PAIRS: u64 = 1_000;
-/// A release of a few instances takes no longer than so many moments.
+/// A rollout of a few instances takes fewer steps of time.
 const MOST_MOMENTS: u32 = 2_000;
 
-/// What somebody has and what they want.
 struct Pair {
     before: PodGroupSpec,
     after: PodGroupSpec,
 }
 
-/// How the history of a pair is compared with its plan.
+/// How precisely a plan must match the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
-    /// Step by step: the same deeds at once, in the same order.
+    /// The same actions in the same steps.
     Steps,
-    /// Group by group: the same deeds to the same instances. Pods that come up one after the other make several steps of one.
+    /// The same actions for the same instances in each batch. Pods that become ready one after another split a step.
     Groups,
-    /// What becomes of each instance. Target of them gets a second pod and which is renewed, and whom a group takes of those
-    /// that were just created, follows from who comes up, or is gone, first.
+    /// The same change of each instance. Which instance surges and which is replaced, and which new instances a batch takes, depends on
+    /// which pod becomes ready or terminates first.
     Changes,
 }
 
@@ -49,7 +47,7 @@ fn pair(name: &GroupName, seed: u64) -> Pair {
     before.num_instances = i64::try_from(random.between(1, 12)).unwrap_or(1);
     before.pod = sound(rollout_specs::pod(name, 0, &mut random), seed);
     if let Some(topology) = &mut before.topology {
-        // A unit nobody has room in is given to others only after a while: that is repair, not plan.
+        // A unit without room is rescheduled only after a delay, which is not part of a plan.
         topology.values.retain(|unit| unit != "c");
         topology.auto_reschedule = None;
     }
@@ -77,7 +75,7 @@ fn pair(name: &GroupName, seed: u64) -> Pair {
     Pair { before, after }
 }
 
-/// The pod comes up, and says so by its health check: at a beat, together with all others.
+/// A sound pod with a health check, so that it becomes ready together with all others.
 fn sound(pod: PodSpec, seed: u64) -> PodSpec {
     let health_config = HealthConfig { cmd: "check".to_owned(), ..pod.health_config };
     let containers = pod.containers.into_iter().map(|container| contract::spec::ContainerSpec {
@@ -90,7 +88,7 @@ fn sound(pod: PodSpec, seed: u64) -> PodSpec {
     PodSpec { health_config, containers, annotation, dependencies: Vec::new(), stateful: false, setup_time: 0, ..pod }
 }
 
-/// Lets time pass until the release is over, every group confirmed.
+/// Runs until the rollout has completed, and confirms every batch.
 fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
     for _ in 0..MOST_MOMENTS {
         let Some(release) = world.read::<RolloutState>(&keys::release(name)) else {
@@ -110,10 +108,10 @@ fn play(world: &mut FaultlessWorld, name: &GroupName) -> Result<(), String> {
         }
         world.pass();
     }
-    Err(format!("it does not come to an end: {:?}", world.snapshots.last()))
+    Err(format!("the rollout does not complete: {:?}", world.snapshots.last()))
 }
 
-/// As many instances as wanted, each with one pod.
+/// As many instances as requested, each with one pod.
 fn is_still(world: &FaultlessWorld, spec: &PodGroupSpec) -> bool {
     let slots = world.snapshots.last().map_or(&[][..], |snapshot| &snapshot.slots);
     let instances = slots.iter().filter(|slot| slot.filling != contract::record::Filling::Nothing);
@@ -122,7 +120,7 @@ fn is_still(world: &FaultlessWorld, spec: &PodGroupSpec) -> bool {
 }
 
 fn apply(world: &mut FaultlessWorld, name: &GroupName, pair: &Pair) -> Result<(), String> {
-    // Nothing is decided before all of it is known: a plan is about the whole change.
+    // Scheduling is off until all commands have arrived: a plan covers the whole change.
     let mut verbs = vec![Verb::RunEngine { running: false }];
     if pair.after.num_instances != pair.before.num_instances {
         let num_instances = u32::try_from(pair.after.num_instances).unwrap_or(0);
@@ -156,15 +154,14 @@ fn comparison(pair: &Pair, plan: &PlanView) -> Comparison {
     }
 }
 
-/// How the history differs from the plan, if it does.
-/// The same numbers of the same deeds in the same steps, but not of the same instances.
+/// The same actions in the same steps, but of other instances.
 const OTHER_INSTANCES: &str = "other instances in the same steps";
 
-/// Target of the instances comes next also depends on where their siblings are, and a pod that still stops counts for a moment
-/// that a plan does not know. So many plans of a thousand may name other instances.
+/// Which instance comes next depends on the nodes of the others, and a terminating pod counts for a moment that a plan does not
+/// know. So a few of 1,000 plans may name other instances.
 const MOST_OTHER_INSTANCES: usize = 3;
 
-/// The deeds of each step, without their instances.
+/// The actions of each step, without their instances.
 fn kinds(steps: &[RolloutStep]) -> Vec<Vec<String>> {
     let kinds = |step: &RolloutStep| {
         let mut kinds: Vec<String> = step.actions.iter().map(|(_, kind, unit)| format!("{kind} {unit}")).collect();
@@ -177,17 +174,17 @@ fn kinds(steps: &[RolloutStep]) -> Vec<Vec<String>> {
 fn difference(plan: &PlanView, world: &FaultlessWorld, comparison: Comparison) -> Option<String> {
     let (planned, observed) = (rollout_changes::planned(plan), rollout_changes::steps(&world.snapshots));
     let show = |steps: &[RolloutStep]| steps.iter().map(|step| format!("\n    {step:?}")).collect::<String>();
-    let told = |what: &str| Some(format!("{what}\n  planned:{}\n  observed:{}", show(&planned), show(&observed)));
+    let differs = |what: &str| Some(format!("{what}\n  planned:{}\n  observed:{}", show(&planned), show(&observed)));
     if comparison == Comparison::Steps && planned != observed {
-        return told(if kinds(&planned) == kinds(&observed) { OTHER_INSTANCES } else { "other steps" });
+        return differs(if kinds(&planned) == kinds(&observed) { OTHER_INSTANCES } else { "other steps" });
     }
     if comparison == Comparison::Groups && rollout_changes::by_group(&planned) != rollout_changes::by_group(&observed) {
-        return told("other groups");
+        return differs("other groups");
     }
     let (first, last) = (world.snapshots.first()?, world.snapshots.last()?);
     let changes = rollout_changes::changes(first, last);
     if changes != plan.changes {
-        return told(&format!("other fates: planned {:?}, observed {changes:?}", plan.changes));
+        return differs(&format!("other changes: planned {:?}, observed {changes:?}", plan.changes));
     }
     None
 }
@@ -208,7 +205,7 @@ fn compare(seed: u64) -> Result<Comparison, String> {
     world.rest();
     world.forget();
     let Answer::Plan(plan) = world.ask(Query::Plan { spec: Box::new(wanted.clone()), within_millis: None }) else {
-        return Err("a plan is answered with another thing".to_owned());
+        return Err("the answer is not a plan".to_owned());
     };
     let plan = plan.map_err(|refusal| format!("refused: {refusal:?}"))?;
     if is_new {
@@ -230,7 +227,7 @@ fn compare(seed: u64) -> Result<Comparison, String> {
 }
 
 #[test]
-fn a_plan_is_what_happens() {
+fn plans_match_what_happens() {
     let (failed, counts) = (Mutex::new(Vec::new()), [const { AtomicU64::new(0) }; 3]);
     for_each_seed(PAIRS, |seed| {
         match compare(seed) {
@@ -242,21 +239,18 @@ fn a_plan_is_what_happens() {
     let mut failed = failed.into_inner().unwrap();
     failed.sort();
     let counts = counts.map(AtomicU64::into_inner);
-    println!(
-        "{} pairs step by step, {} group by group, {} by what became of instances",
-        counts[0], counts[1], counts[2]
-    );
+    println!("{} pairs compared by steps, {} by batches, {} by changes", counts[0], counts[1], counts[2]);
     let (renamed, failed): (Vec<_>, Vec<_>) =
         failed.into_iter().partition(|(_, wrong)| wrong.contains(OTHER_INSTANCES));
     let shown: Vec<String> = renamed.iter().map(|(seed, wrong)| format!("pair {seed}: {wrong}")).collect();
     assert!(renamed.len() <= MOST_OTHER_INSTANCES, "{}", shown.join("\n"));
     let shown: Vec<String> = failed.iter().take(8).map(|(seed, wrong)| format!("pair {seed}: {wrong}")).collect();
-    assert!(failed.is_empty(), "{} of {PAIRS} plans were not what happened\n{}", failed.len(), shown.join("\n"));
+    assert!(failed.is_empty(), "{} of {PAIRS} plans differ from what happened\n{}", failed.len(), shown.join("\n"));
     assert!(counts[0] > PAIRS / 2, "too few were compared step by step: {counts:?}");
 }
 
 #[test]
-fn a_plan_says_that_nothing_happens_when_nothing_does() {
+fn a_plan_without_changes_is_empty() {
     let name: GroupName = "roll0.web.web".parse().unwrap();
     for seed in 0..20 {
         let pair = pair(&name, seed);

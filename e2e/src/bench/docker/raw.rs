@@ -1,25 +1,22 @@
-//! The engine's own API used as well as it can be: create and start, so many at a time as is fastest.
+//! The engine's own API at its best concurrency.
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 
 use super::{
     BenchEngine, CPU_PERIOD, CPU_QUOTA, ContainerCreateBody, CreateContainerOptionsBuilder, Error, GRACE_SECONDS,
     HashMap, HostConfig, MEMORY, NETWORK, RUN, RemoveContainerOptionsBuilder, StopContainerOptionsBuilder, VERSION,
-    call, says,
+    call, has_status,
 };
 use crate::bench::contestant::{Contestant, First, Task};
 
-/// Containers made by hand.
 #[derive(Debug, Clone)]
 pub(crate) struct Raw {
     pub(crate) engine: BenchEngine,
-    /// Id of the image.
     pub(crate) image: String,
-    /// How many are made at a time, and how many removed.
     pub(crate) at_a_time: Concurrency,
 }
 
-/// The concurrency that was found to be best.
+/// The fastest concurrency that was tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Concurrency {
     pub(crate) starts: u32,
@@ -27,7 +24,7 @@ pub(crate) struct Concurrency {
 }
 
 impl Raw {
-    /// Does the task; returns when the engine has answered every call. `version` is the one that stands there before.
+    /// Returns when the engine has answered every call; `version` is the current one.
     pub(crate) async fn perform(&self, task: Task, version: u32) -> Result<(), Error> {
         let Concurrency { starts, removals } = self.at_a_time;
         match task {
@@ -79,7 +76,6 @@ impl Raw {
         remove(docker, &name).await
     }
 
-    /// What every contestant gives its containers: image, limits, network, and labels that tell versions apart.
     fn body(&self, version: u32) -> ContainerCreateBody {
         ContainerCreateBody {
             image: Some(self.image.clone()),
@@ -101,7 +97,6 @@ impl Raw {
 }
 
 impl BenchEngine {
-    /// Removes what is left of one contestant, running or not.
     pub(crate) async fn remove_leftovers(&self, contestant: Contestant) -> Result<usize, Error> {
         let left = self.containers(contestant.word()).await?;
         let count = left.len();
@@ -111,11 +106,11 @@ impl BenchEngine {
     }
 }
 
-/// It is gone, or on its way, when this returns well.
+/// A container that is gone or being removed is no error.
 async fn remove(docker: &super::Docker, id: &str) -> Result<(), Error> {
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     match call("remove a container", docker.remove_container(id, Some(options))).await {
-        Err(error) if says(&error, 404) || says(&error, 409) => Ok(()),
+        Err(error) if has_status(&error, 404) || has_status(&error, 409) => Ok(()),
         other => other,
     }
 }

@@ -1,32 +1,29 @@
 //! Swarm mode of the local engine: entered for the run, left at its end, on 127.0.0.1 only.
 //!
-//! It is given what makes it fast: no delay before a restart or between two steps of an update, no time of watching after
-//! one, no failures to look for.
+//! Configured for speed: no delay before restarts and between update steps, no monitoring, failures ignored.
 
 use super::{
     BenchEngine, CPU_PERIOD, CPU_QUOTA, Error, GRACE_SECONDS, HashMap, LeaveSwarmOptionsBuilder, Limit, LocalNodeState,
     MEMORY, NETWORK, NetworkAttachmentConfig, RUN, ServiceSpec, ServiceSpecMode, ServiceSpecModeReplicated,
     ServiceSpecUpdateConfig, ServiceSpecUpdateConfigFailureActionEnum, ServiceSpecUpdateConfigOrderEnum,
     SwarmInitRequest, SwarmSpec, SwarmSpecOrchestration, TaskSpec, TaskSpecContainerSpec, TaskSpecResources,
-    TaskSpecRestartPolicy, TaskSpecRestartPolicyConditionEnum, UpdateServiceOptionsBuilder, VERSION, call, says,
+    TaskSpecRestartPolicy, TaskSpecRestartPolicyConditionEnum, UpdateServiceOptionsBuilder, VERSION, call, has_status,
 };
 use crate::bench::contestant::{Contestant, First, Pace, Task};
 
-/// Bridge that the engine makes for Swarm mode and forgets to take away.
+/// The bridge that the engine makes for Swarm mode and does not remove.
 const GATEWAY: &str = "docker_gwbridge";
 const NANOSECONDS: i64 = 1_000_000_000;
-/// Pace of a service until an update names another.
+/// Parallelism of a service until its first update.
 const PACE: Pace = Pace::new(First::Old, 10);
 
-/// A service of a swarm of one node.
 #[derive(Debug, Clone)]
 pub(crate) struct Swarm {
     pub(crate) engine: BenchEngine,
-    /// Id of the image.
     pub(crate) image: String,
 }
 
-/// Whether we are in a swarm of ours, and what was there before.
+/// Whether this run entered a swarm, and whether the bridge existed before.
 #[derive(Debug)]
 pub(crate) struct SwarmMembership {
     inside: bool,
@@ -34,9 +31,9 @@ pub(crate) struct SwarmMembership {
 }
 
 impl BenchEngine {
-    /// Refuses an engine that is part of a swarm: it is not ours to leave.
+    /// Refuses an engine that is part of a swarm, which the bench must not leave.
     pub(crate) async fn require_no_swarm(&self) -> Result<SwarmMembership, Error> {
-        let info = call("tell about Swarm mode", self.docker.info()).await?;
+        let info = call("describe its swarm", self.docker.info()).await?;
         match info.swarm.and_then(|swarm| swarm.local_node_state) {
             None | Some(LocalNodeState::INACTIVE | LocalNodeState::EMPTY) => {
                 let found = call("look for a network", self.docker.inspect_network(GATEWAY, None)).await;
@@ -46,10 +43,9 @@ impl BenchEngine {
         }
     }
 
-    /// Makes this engine a swarm of one node.
     pub(crate) async fn enter_swarm(&self, port: u16, membership: &mut SwarmMembership) -> Result<(), Error> {
         let spec = SwarmSpec {
-            // What an update replaced is removed, as everywhere else.
+            // Replaced containers are removed, as by the other contestants.
             orchestration: Some(SwarmSpecOrchestration { task_history_retention_limit: Some(0) }),
             ..Default::default()
         };
@@ -60,27 +56,27 @@ impl BenchEngine {
             spec: Some(spec),
             ..Default::default()
         };
-        // Said before it is so: an answer that never comes must not leave the engine inside.
+        // Set before the call: if its answer is lost, the bench still leaves the swarm.
         membership.inside = true;
         call("enter Swarm mode", self.docker.init_swarm(request)).await.map(drop)
     }
 
-    /// Leaves the swarm we entered, with everything in it; one that is not ours is left alone.
+    /// Leaves the swarm that this run entered.
     pub(crate) async fn leave_swarm(&self, membership: &mut SwarmMembership) -> Result<(), Error> {
         if !membership.inside {
             return Ok(());
         }
         let options = LeaveSwarmOptionsBuilder::new().force(true).build();
         match call("leave Swarm mode", self.docker.leave_swarm(Some(options))).await {
-            // It was never entered after all.
-            Err(error) if says(&error, 503) => {}
+            // The swarm was not entered after all.
+            Err(error) if has_status(&error, 503) => {}
             other => other?,
         }
         membership.inside = false;
         if !membership.had_gateway {
-            // Absent when nothing needed it.
+            // The bridge does not exist if no service needed it.
             match call("remove a network", self.docker.remove_network(GATEWAY)).await {
-                Err(error) if says(&error, 404) => {}
+                Err(error) if has_status(&error, 404) => {}
                 other => other?,
             }
         }
@@ -89,7 +85,7 @@ impl BenchEngine {
 }
 
 impl Swarm {
-    /// Gives the task; `version` is the one that stands there before. What becomes of it is seen in what happens.
+    /// Returns when the engine accepted the task; events show its progress.
     pub(crate) async fn perform(&self, task: Task, version: u32) -> Result<(), Error> {
         match task {
             Task::Start { count } => {
@@ -108,7 +104,7 @@ impl Swarm {
 
     async fn change(&self, service: ServiceSpec) -> Result<(), Error> {
         let (docker, name) = (&self.engine.docker, self.name());
-        let now = call("tell about a service", docker.inspect_service(&name, None)).await?;
+        let now = call("describe a service", docker.inspect_service(&name, None)).await?;
         let index = now.version.and_then(|version| version.index).unwrap_or(0);
         let options = UpdateServiceOptionsBuilder::new().version(i32::try_from(index).unwrap_or(i32::MAX)).build();
         call("change a service", docker.update_service(&name, service, options, None)).await.map(drop)
@@ -149,7 +145,7 @@ impl Swarm {
             update_config: Some(ServiceSpecUpdateConfig {
                 parallelism: Some(i64::from(pace.at_a_time)),
                 delay: Some(0),
-                // Nothing would mean five seconds.
+                // No value would mean 5 s.
                 monitor: Some(1),
                 failure_action: Some(ServiceSpecUpdateConfigFailureActionEnum::CONTINUE),
                 max_failure_ratio: None,

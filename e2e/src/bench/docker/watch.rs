@@ -1,4 +1,4 @@
-//! Hears what happens to the containers of one contestant, and waits until they stand as they shall.
+//! Receives the events of one contestant's containers, and waits for a state.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,28 +9,25 @@ use tokio::sync::mpsc;
 use super::super::containers::{ContainerEvent, Containers, Kind};
 use super::{Docker, Error, EventMessage, EventsOptionsBuilder, HashMap, RUN, VERSION};
 
-/// What is heard and not read yet. More than three events for each container of the largest race; when it is full the
-/// engine waits, and nothing is lost.
+/// Unread events: more than three per container of the largest race. When the channel is full the engine waits; no event is lost.
 const UNREAD: usize = 4096;
 
-/// The containers of one contestant as they change.
 #[derive(Debug)]
 pub(crate) struct EventWatch {
     events: mpsc::Receiver<ContainerEvent>,
     containers: Containers,
-    _ear: Scoped,
+    _task: Scoped,
 }
 
 impl EventWatch {
     pub(super) fn begin(docker: Docker, mark: String) -> Self {
-        let (told, events) = mpsc::channel(UNREAD);
-        // By the engine's memory nothing is missed between this moment and the first read.
+        let (sender, events) = mpsc::channel(UNREAD);
+        // `since` also returns events between this moment and the first read.
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let ear = spawn_scoped("bench events", hear(docker, mark, since, told));
-        Self { events, containers: Containers::default(), _ear: ear }
+        let task = spawn_scoped("bench events", receive(docker, mark, since, sender));
+        Self { events, containers: Containers::default(), _task: task }
     }
 
-    /// Waits until exactly so many run in this version; says when that was.
     pub(crate) async fn until(&mut self, count: u32, version: u32, within: Duration) -> Result<Instant, Error> {
         let mut last = Instant::now();
         let waiting = async {
@@ -50,7 +47,6 @@ impl EventWatch {
         }
     }
 
-    /// Waits for the next container that is started; says when that was.
     pub(crate) async fn started(&mut self, within: Duration) -> Result<Instant, Error> {
         let waiting = async {
             loop {
@@ -68,7 +64,7 @@ impl EventWatch {
     }
 }
 
-async fn hear(docker: Docker, mark: String, since: Duration, told: mpsc::Sender<ContainerEvent>) {
+async fn receive(docker: Docker, mark: String, since: Duration, sender: mpsc::Sender<ContainerEvent>) {
     let filters = HashMap::from([
         ("type", vec!["container".to_owned()]),
         ("event", ["start", "die", "destroy"].map(str::to_owned).to_vec()),
@@ -79,7 +75,7 @@ async fn hear(docker: Docker, mark: String, since: Duration, told: mpsc::Sender<
     let mut events = std::pin::pin!(docker.events(Some(options)));
     while let Some(Ok(event)) = events.next().await {
         if let Some(event) = container_event(event)
-            && told.send(event).await.is_err()
+            && sender.send(event).await.is_err()
         {
             return;
         }

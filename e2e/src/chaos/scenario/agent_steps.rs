@@ -1,5 +1,5 @@
-//! An agent is killed at each step of its work with the engine, and started again: nothing is left over, nothing is missing, and
-//! nobody else's container is touched.
+//! Kills an agent at each of its engine calls and starts it again: no container is left over or missing, and no foreign container is
+//! touched.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::cluster::docker::ContainerView;
 use crate::cluster::extra_node::{Connections, Node};
 use crate::cluster::{Cluster, Error, Request, eventually};
 
-/// What is left over after this is an orphan.
+/// A surplus container after this time is an orphan.
 const ORPHAN_AFTER: Duration = Duration::from_secs(30);
-/// A start, an order and a restart on a busy machine.
+/// Enough for a start, an order and a restart on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// The experiment. The node goes before its gate.
+/// Fields are dropped in sequence: the node before its proxy.
 #[derive(Debug)]
 pub(crate) struct AgentSteps {
     points: Vec<KillPoint>,
@@ -30,7 +30,6 @@ pub(crate) struct AgentSteps {
     findings: Findings,
 }
 
-/// What there shall be of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     Running,
@@ -56,7 +55,6 @@ impl Expected {
         }
     }
 
-    /// Containers beyond those that shall be there.
     fn surplus(self, containers: &[ContainerView]) -> usize {
         let most = usize::from(self != Self::Gone);
         containers.len().saturating_sub(most)
@@ -68,7 +66,7 @@ impl AgentSteps {
         Self { points, node: None, gate: None, bystanders: None, findings: Findings::default() }
     }
 
-    /// Kills the agent at one point, starts it again and waits until everything is as asked.
+    /// Kills the agent at one point, restarts it and waits until the group is as requested.
     async fn die(&mut self, cluster: &Cluster, number: usize, point: KillPoint) -> Result<InjectedFault, Error> {
         let (Some(gate), Some(node)) = (&self.gate, &mut self.node) else { return Err(Error::State) };
         let (group, key) = (format!("step{number}-{}.web.web", cluster.tag()), number.to_string());
@@ -86,7 +84,7 @@ impl AgentSteps {
                 Expected::Running | Expected::Stopped => stop(cluster, &key, &group).await?,
             }
         }
-        let what = format!("the agent comes to {point:?}");
+        let what = format!("the agent reaches {point:?}");
         let killed = eventually(PATIENCE, &what, async || gate.killed()).await?;
         let happened = InjectedFault::now("agent killed at a step", &format!("{point:?}"));
         node.start_again(cluster).await?;
@@ -101,7 +99,7 @@ impl AgentSteps {
         Ok(happened)
     }
 
-    /// Waits until the group is as expected and notes how long that took since the kill.
+    /// Measures the time from the kill until the group is as expected.
     async fn settle(&mut self, cluster: &Cluster, group: &str, (point, killed): (KillPoint, Instant)) {
         let expected = Expected::of(point.step);
         let mut orphans = 0;
@@ -118,7 +116,7 @@ impl AgentSteps {
             }
             if killed.elapsed() > PATIENCE {
                 let promise = if expected.surplus(&found) > 0 { Promise::Once } else { Promise::Kept };
-                self.findings.broke(promise, format!("{point:?}: {expected:?} was asked for, found {found:?}"));
+                self.findings.broke(promise, format!("{point:?}: {expected:?} was requested, found {found:?}"));
                 break;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -133,7 +131,7 @@ impl Scenario for AgentSteps {
     }
 
     async fn prepare(&mut self, cluster: &Cluster) -> Result<(), Error> {
-        let socket = cluster.run_folder().join("gate.sock");
+        let socket = cluster.run_folder().join("proxy.sock");
         let gate = DockerProxy::open(&socket, devcluster::docker::socket()).map_err(Error::Run)?;
         let nats = cluster.nats().ok_or(Error::State)?;
         let node = Node::join(cluster, Connections { nats, engine: socket, group: "private" }).await?;

@@ -1,4 +1,4 @@
-//! A node's Docker engine is killed and stopped: the node goes on to be heard, and what ends with its engine counts against nobody.
+//! Kills and stops the Docker engine of a node: the node keeps reporting, and no restart counts against a budget.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,25 +21,24 @@ use crate::cluster::extra_node::{Connections, NAME, Node};
 use crate::cluster::{Answer, Cluster, Error, eventually, make_image_in};
 
 const INSTANCES: usize = 4;
-/// How long the engine is killed; several heartbeats fit in.
+/// Several heartbeats.
 const AWAY: Duration = Duration::from_secs(12);
-/// How long it is stopped: three unanswered calls of 5 s make it count as hung.
+/// Three unanswered calls of 5 s make the engine count as hung.
 const STOPPED: Duration = Duration::from_secs(22);
-/// Starts and restarts on a busy machine.
+/// Enough for starts and restarts on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What is done to the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EngineFault {
-    /// Killed; its containers run on.
+    /// Killed; its containers keep running.
     KillKeeping,
-    /// Killed; its containers end when it is started again.
+    /// Killed; its containers stop when it starts again.
     KillLosing,
     /// Stopped, so that calls hang.
     Stop,
 }
 
-/// The experiment. The node goes before its engine.
+/// Fields are dropped in sequence: the node before its engine.
 #[derive(Debug)]
 pub(crate) struct EngineLoss {
     faults: Vec<EngineFault>,
@@ -49,7 +48,7 @@ pub(crate) struct EngineLoss {
     findings: Findings,
 }
 
-/// When the node's reports were heard.
+/// Arrival times of the node's reports.
 #[derive(Debug)]
 struct Reports {
     heard: Arc<Mutex<Vec<Instant>>>,
@@ -80,7 +79,6 @@ impl Reports {
     }
 }
 
-/// The longest time without one of `heard` between the two moments.
 fn longest_gap(heard: &[Instant], from: Instant, until: Instant) -> Duration {
     let within = heard.iter().copied().filter(|at| *at > from && *at < until);
     let all: Vec<Instant> = [from].into_iter().chain(within).chain([until]).collect();
@@ -98,22 +96,22 @@ impl EngineLoss {
         let before = ControlGroups::of(&engine, &cluster.id, |_| true).await?;
         let counted = restarts_counted(cluster).await?;
         let from = Instant::now();
-        let told = match fault {
+        let reported = match fault {
             EngineFault::KillKeeping | EngineFault::KillLosing => {
                 dockerd.kill().await?;
-                let told = told_within(cluster, from, AWAY).await;
+                let reported = reported_within(cluster, from, AWAY).await;
                 dockerd.begin(fault == EngineFault::KillKeeping).await?;
-                told
+                reported
             }
             EngineFault::Stop => {
                 dockerd.signal(Signal::STOP);
-                let told = told_within(cluster, from, STOPPED).await;
+                let reported = reported_within(cluster, from, STOPPED).await;
                 dockerd.signal(Signal::CONT);
-                told
+                reported
             }
         };
         let back = Instant::now();
-        self.findings.count("outages of the engine that reports told of", None, usize::from(told));
+        self.findings.count("outages of the engine shown by reports", None, usize::from(reported));
         if let Some(reports) = &self.reports {
             let gap = reports.longest_gap(from, back);
             self.findings.time("engine away: longest time between two reports", Some("<= 6 s"), gap);
@@ -184,7 +182,6 @@ async fn group(cluster: &Cluster) -> Option<PodGroupWithSpec> {
     serde_json::from_value(body).ok()
 }
 
-/// Engine and API agree that every instance runs.
 async fn well(cluster: &Cluster, engine: &Engine) -> Option<()> {
     let running = engine.of_cluster(&cluster.id).await.ok()?;
     let group = group(cluster).await?;
@@ -193,18 +190,18 @@ async fn well(cluster: &Cluster, engine: &Engine) -> Option<()> {
     (exact && said == INSTANCES).then_some(())
 }
 
-/// Restarts in the present window, of all instances.
+/// Restarts of all instances in the current window.
 async fn restarts_counted(cluster: &Cluster) -> Result<usize, Error> {
     let group = eventually(PATIENCE, "the group can be read", async || group(cluster).await).await?;
     Ok(group.pods.iter().map(|pod| pod.restart_count as usize).sum())
 }
 
-/// Waits for so long; whether the node's reports said meanwhile that its engine is away.
-async fn told_within(cluster: &Cluster, from: Instant, lasting: Duration) -> bool {
+/// Waits for `lasting`; whether a report showed meanwhile that the engine is away.
+async fn reported_within(cluster: &Cluster, from: Instant, lasting: Duration) -> bool {
     let away = async || (cluster.api.node(NAME).await?.engine != "up").then_some(());
-    let told = eventually(lasting, "the reports say that the engine is away", away).await.is_ok();
+    let reported = eventually(lasting, "the reports say that the engine is away", away).await.is_ok();
     tokio::time::sleep_until((from + lasting).into()).await;
-    told
+    reported
 }
 
 #[cfg(test)]

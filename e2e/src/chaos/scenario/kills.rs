@@ -1,11 +1,10 @@
-//! Processes of the cluster are killed and stopped, one after another.
+//! Kills and stops processes of the cluster, one after another.
 
 use super::Scenario;
 use crate::chaos::fault::{self, Fault, InjectedFault};
 use crate::chaos::random::Random;
 use crate::cluster::{Cluster, Error};
 
-/// What is done, in this order.
 #[derive(Debug)]
 pub(crate) struct Kills(pub(crate) Vec<Fault>);
 

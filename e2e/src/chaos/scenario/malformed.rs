@@ -1,7 +1,6 @@
-//! Messages that nobody can read arrive on every subject: nobody panics, good messages go on, and each bad one is kept with its reason.
+//! Sends unreadable messages to every subject: no process panics, good messages pass, and each bad one becomes a dead letter.
 //!
-//! Two subjects hold no letter to be dead: a request for the whole report has no content, and events are read by people only,
-//! who are not shown what cannot be read.
+//! Two subjects have no dead letters: a request for a full report has no content, and readers of events skip unreadable ones.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -18,29 +17,25 @@ use crate::chaos::random::Random;
 use crate::chaos::raw_nats::RawNats;
 use crate::cluster::{Answer, Cluster, Error, Request, eventually};
 
-/// The node that is written to.
 const NODE: &str = "node-1";
-/// The messages come in so many waves, so that there are some all the time.
+/// The messages are spread over this many waves.
 const WAVES: usize = 10;
 const BETWEEN_WAVES: Duration = Duration::from_millis(500);
-/// Every letter is synced to disk; thousands of them take their time on a busy machine.
+/// Every letter is synced to disk; thousands take time on a busy machine.
 const KEPT: Duration = Duration::from_secs(150);
 const SOON: Duration = Duration::from_secs(60);
-/// Dead letters read at a time.
 const PART: u64 = 1_000;
 
-/// The experiment.
 #[derive(Debug)]
 pub(crate) struct Malformed {
     each: usize,
     findings: Findings,
 }
 
-/// One subject messages are sent to.
 #[derive(Debug, Clone)]
 struct Subject {
     subject: String,
-    /// What cannot be read is kept among the dead letters.
+    /// Unreadable messages become dead letters.
     has_dead_letters: bool,
 }
 
@@ -49,7 +44,6 @@ impl Malformed {
         Self { each, findings: Findings::default() }
     }
 
-    /// Sends everything, wave by wave.
     async fn flood(&self, cluster: &Cluster) -> Result<(), Error> {
         let mut raw = RawNats::connect(&cluster.nats().ok_or(Error::State)?).await?;
         let per_wave = self.each.div_ceil(WAVES);
@@ -65,7 +59,7 @@ impl Malformed {
         Ok(())
     }
 
-    /// How long commands, and the way from a command over an order to a report, take meanwhile.
+    /// Measures commands, and the time from a new group to its report.
     async fn measure(&mut self, cluster: &Cluster, words: [&'static str; 3], times: usize) -> Result<(), Error> {
         let [key, commands, rounds] = words;
         for round in 0..times {
@@ -92,7 +86,7 @@ impl Malformed {
         Ok(())
     }
 
-    /// Looks for the letter of every message that was sent, until all are there or the time is up.
+    /// Waits for the dead letter of every message.
     async fn letters(&mut self, cluster: &Cluster) -> Result<(), Error> {
         let failed = |error: fabric::nats::Error| Error::Run(std::io::Error::other(error));
         let bus = Bus::connect(&Args::at(cluster.nats().ok_or(Error::State)?), "proof").await.map_err(failed)?;
@@ -182,12 +176,11 @@ fn all_subjects() -> Result<Vec<Subject>, Error> {
     ])
 }
 
-/// What tells a message from all others.
 fn token(subject: usize, number: usize) -> String {
     format!("bad{subject}x{number}y")
 }
 
-/// Bytes that are no message: not JSON, half of it, not text, of another type, with other members.
+/// Not JSON, cut JSON, not text, another type, other fields.
 fn payload(subject: usize, number: usize) -> Vec<u8> {
     let token = token(subject, number);
     match number % 5 {
@@ -199,7 +192,6 @@ fn payload(subject: usize, number: usize) -> Vec<u8> {
     }
 }
 
-/// The tokens of all dead letters that have a reason.
 async fn found(bus: &Bus) -> Result<BTreeSet<String>, fabric::nats::Error> {
     let mut found = BTreeSet::new();
     let Some(mut reader) = bus.read_back(subjects::DEAD_LETTERS_STREAM).await? else { return Ok(found) };
@@ -216,7 +208,7 @@ fn token_in(text: &str) -> Option<String> {
     Some(text[begin..=end].to_owned())
 }
 
-/// Lines of the processes' logs that tell of a panic.
+/// Panics in the logs.
 fn panics(cluster: &Cluster) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(cluster.run_folder().join("logs")).into_iter().flatten().flatten() {
@@ -241,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_is_sent_can_be_read() {
+    fn no_payload_is_readable() {
         for number in 0..5 {
             let bytes = payload(0, number);
             assert!(serde_json::from_slice::<contract::command::Command>(&bytes).is_err());

@@ -1,7 +1,7 @@
-//! A node is cut from the bus for less and for more than `lost_after`, and comes back.
+//! Cuts a node off the bus for less and for more than `lost_after`.
 //!
-//! Its containers run on. Below the limit nothing may change. Beyond it what has no state of its own runs elsewhere too, until
-//! the node is back and lets go of it; what has state stays where it is, so it never runs twice.
+//! Its containers keep running. Below the limit nothing may change. Beyond it stateless instances also run elsewhere until the node
+//! returns and removes its copies; stateful instances stay, so they never run twice.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -16,23 +16,20 @@ use crate::cluster::docker::ContainerView;
 use crate::cluster::extra_node::{Connections, NAME, Node};
 use crate::cluster::{Answer, Cluster, Error, eventually};
 
-/// Well below the limit, also when the machine is slow to notice the end of it.
+/// Well below the limit, even on a slow machine.
 const BELOW: Duration = Duration::from_secs(8);
-/// Both kinds of groups have so many instances: some are on each node.
+/// Instances of each group, so that every node has some.
 const INSTANCES: u32 = 4;
-/// Starts and losses on a busy machine.
+/// Enough for starts and losses on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How long a node is cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cut {
-    /// For less than `lost_after`.
     Below,
-    /// Until its work runs elsewhere.
+    /// Until its instances run elsewhere.
     Beyond,
 }
 
-/// The experiment.
 #[derive(Debug)]
 pub(crate) struct NodeCut {
     cuts: Vec<Cut>,
@@ -59,7 +56,7 @@ impl NodeCut {
         self.set(Link::Whole);
         back(cluster).await?;
         let disturbed = before.disturbed(&look(cluster).await?);
-        // A machine that stood still for so long cut the node for more than the limit.
+        // A machine that was paused may have cut the node for longer than the limit.
         let too_long = times_lost(cluster).await != lost;
         self.findings.count("cuts below lost_after that became longer ones", None, usize::from(too_long));
         if !too_long {
@@ -109,7 +106,7 @@ impl Scenario for NodeCut {
     }
 
     fn twice(&self) -> fn(&str) -> bool {
-        // A lost node may run what others run too, until it hears that it was given away.
+        // A lost node keeps its copies until it returns.
         |group| !group.starts_with("state-")
     }
 
@@ -154,7 +151,7 @@ impl Scenario for NodeCut {
     }
 }
 
-/// As when a cable is pulled, or as when the way is closed.
+/// Like a pulled cable, or like a closed port.
 fn how(random: &mut Random) -> Link {
     if random.percent(50) { Link::Silent } else { Link::Refused }
 }
@@ -169,13 +166,13 @@ fn wandering(now: &ControlGroups) -> impl Iterator<Item = &ContainerView> {
 }
 
 async fn back(cluster: &Cluster) -> Result<(), Error> {
-    eventually(PATIENCE, "the node is heard again", async || {
+    eventually(PATIENCE, "the node is alive again", async || {
         (cluster.api.node(NAME).await?.state == "alive").then_some(())
     })
     .await
 }
 
-/// How often the node was called lost.
+/// How often the node was considered lost.
 async fn times_lost(cluster: &Cluster) -> usize {
     let Answer::Said { status: 200, body } = cluster.api.get(0, "/api/events?kind=Node&limit=1000").await else {
         return 0;

@@ -1,4 +1,4 @@
-//! What the cluster stands on goes away: the stored commands are deleted, or the store stands still.
+//! Deletes the command stream, or stops the store.
 
 use std::time::{Duration, Instant};
 
@@ -13,28 +13,28 @@ use crate::chaos::random::Random;
 use crate::chaos::workload::Load;
 use crate::cluster::{Answer, Api, Cluster, Error, Request, eventually, signal};
 
-/// What is measured from: all that JetStream kept is gone.
 pub(crate) const STREAM_DELETED: &str = "command stream deleted";
-/// What is measured from: the store goes on.
 pub(crate) const STORE_BACK: &str = "store went on";
-/// What a refused command is told.
+/// Part of the refusal while the store is away.
 const REASON: &str = "the store (etcd) has not answered since";
-/// A restart by the supervisor on a busy machine.
+/// Enough for a restart by the supervisor on a busy machine.
 const BACK: Duration = Duration::from_secs(60);
-/// Commands go on so long between two losses.
 const BETWEEN: Duration = Duration::from_secs(5);
 const PROBE_EVERY: Duration = Duration::from_millis(300);
 
-/// The two experiments.
 #[derive(Debug)]
 pub(crate) enum ServerOutage {
-    /// JetStream's files are deleted under the running server, which is then killed.
-    StreamLoss { times: usize },
-    /// etcd is stopped for so long.
-    StoreStop { lasting: Duration, heard: ProbeAnswers },
+    /// Deletes JetStream's files and kills the server.
+    StreamLoss {
+        times: usize,
+    },
+    StoreStop {
+        lasting: Duration,
+        heard: ProbeAnswers,
+    },
 }
 
-/// What was answered while the store stood still.
+/// The answers while the store was stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct ProbeAnswers {
     read: usize,
@@ -74,7 +74,7 @@ impl Scenario for ServerOutage {
     fn load(&self) -> Load {
         match self {
             Self::StreamLoss { .. } => Load { patience: Duration::from_secs(120), ..Load::default() },
-            // Commands wait for the store; there are enough others to be sent meanwhile.
+            // Commands wait for the store, so there must be more objects.
             Self::StoreStop { lasting, .. } => {
                 let empty = u32::try_from(lasting.as_secs()).unwrap_or(60) * 25 + 100;
                 Load { empty, patience: *lasting + Duration::from_secs(120), ..Load::default() }
@@ -114,7 +114,7 @@ impl Scenario for ServerOutage {
             findings.count("store away: no answer in 8 s", Some("0"), heard.silent);
             findings.count("store away: answers that are not clear", Some("0"), heard.unclear.len());
             if heard.refused == 0 {
-                findings.broke(Promise::Kept, "no command was told that the store is away".to_owned());
+                findings.broke(Promise::Kept, "no command was refused because the store is away".to_owned());
             }
             for what in &heard.unclear {
                 findings.broke(Promise::Kept, format!("an answer while the store was away: {what}"));
@@ -124,7 +124,7 @@ impl Scenario for ServerOutage {
     }
 }
 
-/// Deletes what JetStream keeps while the server stands still, so that nothing is written meanwhile, and kills it.
+/// Stops the server while its files are deleted, so that it writes nothing, and kills it.
 async fn lose_streams(cluster: &Cluster) -> Result<InjectedFault, Error> {
     let nats = eventually(BACK, "nats-server runs", async || cluster.running("nats")).await?;
     let store = cluster.run_folder().join("nats").join("jetstream");
@@ -135,40 +135,39 @@ async fn lose_streams(cluster: &Cluster) -> Result<InjectedFault, Error> {
     removed.map_err(|source| Error::Prepare { path: store, source })?;
     let other = async || cluster.running("nats").filter(|process| process.pid != nats.pid);
     eventually(BACK, "nats-server runs again", other).await?;
-    eventually(BACK, "somebody leads", async || cluster.api.leader().await).await?;
+    eventually(BACK, "there is a leader", async || cluster.api.leader().await).await?;
     Ok(happened)
 }
 
-/// Reads and writes for so long and keeps what was answered. The first seconds are left out: a lease has to end first.
+/// Probes the API, after the lease of the leader has expired.
 async fn listen(cluster: &Cluster, lasting: Duration) -> ProbeAnswers {
     const LEASE: Duration = Duration::from_secs(6);
     let end = Instant::now() + lasting;
     tokio::time::sleep(LEASE.min(lasting)).await;
     let group = format!("/api/podgroups?name=calm1-{}.web.web", cluster.tag());
     let mut heard = ProbeAnswers::default();
-    // As many as fit into the time in which an answer is due.
-    let mut under_way = JoinSet::new();
+    // Bounded by the timeout of an answer.
+    let mut in_flight = JoinSet::new();
     let mut tick = tokio::time::interval(PROBE_EVERY);
     let mut number = 0;
     loop {
         tokio::select! {
-            // What is answered after the store went on says nothing about its absence.
+            // Later answers are about the time after the outage.
             () = tokio::time::sleep_until(end.into()) => return heard,
-            Some(Ok((read, written))) = under_way.join_next() => {
+            Some(Ok((read, written))) = in_flight.join_next() => {
                 heard.note(&read);
                 heard.note(&written);
             }
             _ = tick.tick() => {
                 number += 1;
-                under_way.spawn(probe(cluster.api.clone(), number, group.clone()));
+                in_flight.spawn(probe(cluster.api.clone(), number, group.clone()));
             }
         }
     }
 }
 
-/// Reads a group and asks for a change.
 async fn probe(api: Api, number: usize, group: String) -> (Answer, Answer) {
-    // A few types, set again and again: the cluster keeps 64, and the workload has thirty of its own.
+    // A few types, set repeatedly: the cluster keeps 64, and the workload uses thirty.
     let path = format!("/api/constraints?type=probe{}&value=on&equal=false&soft=true", number % 8);
     let write = Request { method: Method::PATCH, path, body: None };
     let key = format!("probe-{number}");
