@@ -144,7 +144,7 @@ pub struct Node {
     /// Number of instances placed there.
     #[serde(rename = "Instances")]
     pub instances: u32,
-    /// Present while the node is cordoned: by whom, when and why. The leader places nothing new there.
+    /// Present while the node is cordoned: user, time and reason. The leader places nothing new there.
     #[serde(rename = "Cordon", skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
     /// Docker's version.
@@ -233,7 +233,7 @@ pub struct OperationStatus {
     pub decided_at: Timestamp,
 }
 
-/// Answer of `GET /api/cluster`: who leads and how the cluster is doing. Addition.
+/// Answer of `GET /api/cluster`: the leader, counts and problems. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterStatus {

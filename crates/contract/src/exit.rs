@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_has_the_names_that_clients_read() {
+    fn the_exit_is_serialised_with_the_names_that_clients_read() {
         let exit = Exit { code: 3, at: at(0), restarts: 5, next_attempt: at(20), ..Exit::default() };
         let text = serde_json::to_string(&exit).expect("serialises");
         let names = "Code OutOfMemory At Restarts NextAttempt LastLine";
