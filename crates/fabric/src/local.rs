@@ -1,7 +1,7 @@
-//! Real servers on this machine, for `deployctl up` and for tests: nats-server and etcd.
+//! nats-server and etcd as child processes, for `deployctl up` and for tests.
 //!
-//! Each lives in its own process group, so that Ctrl-C in a terminal reaches only us and we decide who stops when. Each
-//! keeps its port and directory over `kill -9` and restart. Dropping a server kills it.
+//! Each has its own process group, so that Ctrl-C in a terminal reaches only deployctl, which stops the servers last.
+//! Each keeps its port and directory across `kill -9` and restart. Dropping a server kills it.
 
 mod etcd;
 mod nats;
@@ -14,8 +14,8 @@ pub use etcd::{Etcd, EtcdServer, etcd_arguments};
 pub use nats::{Nats, NatsServer, Syncing, nats_config};
 pub use server::{Error, Kind, Server};
 
-/// Where a program is: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or the
-/// executable, or on `PATH`.
+/// Path of a program: in `$DEPLOYD_BIN_DIR`, in `.deployd/bin` of the nearest directory above the working directory or
+/// the executable, or in `PATH`.
 pub fn find(program: &str) -> Option<PathBuf> {
     let chosen = std::env::var_os("DEPLOYD_BIN_DIR").map(PathBuf::from);
     let ours = [std::env::current_dir().ok(), std::env::current_exe().ok()]
@@ -24,7 +24,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
         .flat_map(|start| start.ancestors().map(|above| above.join(".deployd").join("bin")).collect::<Vec<_>>());
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    // /usr/local/bin is where a hand-installed server goes; a minimal PATH may lack it.
+    // A minimal PATH may lack /usr/local/bin, where administrators install servers.
     let usual = ["/usr/local/bin", "/usr/bin"].map(PathBuf::from);
     chosen
         .into_iter()
