@@ -18,7 +18,7 @@ use contract::time::Timestamp;
 use planner::group::dry_run::{Budget, Stopped, dry_run};
 use planner::group::{GroupFacts, Patience, Revision};
 use planner::placement::{Candidate, Standings, Tenants};
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 /// A plan that is to be computed.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +28,7 @@ pub struct DryRun {
     record: GroupRecord,
     revisions: BTreeMap<u32, Revision>,
     slots: Vec<Slot>,
-    release: Option<Release>,
+    release: Option<RolloutState>,
     seen: Vec<Option<PodFacts>>,
     beside: Vec<Option<PodFacts>>,
     vacated: Vec<bool>,

@@ -11,9 +11,9 @@ use contract::query::Answer;
 use contract::record::{GroupRecord, RevisionOutcome, RevisionRecord, RevisionsRecord, Slot};
 use contract::rollout_view::{RevisionView, RevisionsView};
 use contract::time::Timestamp;
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
-use planner::rollout::revisions::{OldSet, forgotten};
+use planner::rollout::controller::RolloutState;
+use planner::rollout::revisions::{OldRevision, forgotten};
+use planner::rollout::transition::RolloutPhase;
 
 use super::commit;
 use super::io::Write;
@@ -42,7 +42,7 @@ pub(super) struct Origin {
 /// What the revisions are read off.
 pub(super) struct Standing<'a> {
     pub(super) record: &'a GroupRecord,
-    pub(super) release: Option<&'a Release>,
+    pub(super) release: Option<&'a RolloutState>,
     pub(super) slots: &'a [Slot],
     pub(super) now: Timestamp,
 }
@@ -84,7 +84,7 @@ impl Standing<'_> {
         let release = self.release.filter(|release| release.target == present);
         let outcome = if self.record.proven == Some(present) {
             RevisionOutcome::Completed
-        } else if release.is_some_and(|release| release.phase == Phase::Aborted) {
+        } else if release.is_some_and(|release| release.phase == RolloutPhase::Aborted) {
             RevisionOutcome::Aborted
         } else {
             return;
@@ -101,28 +101,14 @@ impl Standing<'_> {
         let present = self.record.spec.version;
         let is_completed = |revision: &&RevisionRecord| revision.outcome == RevisionOutcome::Completed;
         let proven = past.revisions.iter().rfind(is_completed).map(|revision| revision.number);
-        let old: Vec<(u32, OldSet)> = past
-            .revisions
-            .iter()
-            .filter(|revision| revision.number != present)
-            .map(|revision| {
-                let running = self.running(revision.number);
-                let set = OldSet {
-                    name: String::new(),
-                    revision: Some(i64::from(revision.number)),
-                    created: revision.at.into(),
-                    spec: running,
-                    actual: running,
-                    is_observed: true,
-                    is_deleting: false,
-                    is_proven: proven == Some(revision.number),
-                };
-                (revision.number, set)
-            })
-            .collect();
-        let sets: Vec<OldSet> = old.iter().map(|(_, set)| set.clone()).collect();
+        let mut numbers: Vec<u32> = past.revisions.iter().map(|revision| revision.number).collect();
+        numbers.retain(|number| *number != present);
+        numbers.sort_unstable();
+        let old =
+            |number: &u32| OldRevision { pods: self.running(*number), is_last_completed: proven == Some(*number) };
         let limit = self.record.spec.revision_history_limit.unwrap_or(USUAL_LIMIT);
-        let gone: Vec<u32> = forgotten(&sets, Some(limit)).into_iter().map(|at| old[at].0).collect();
+        let old: Vec<OldRevision> = numbers.iter().map(old).collect();
+        let gone: Vec<u32> = forgotten(&old, limit).into_iter().map(|at| numbers[at]).collect();
         past.revisions.retain(|revision| !gone.contains(&revision.number));
         let needed = |revision: &RevisionRecord| [Some(present), proven].contains(&Some(revision.number));
         while bytes(past) > MOST_BYTES {

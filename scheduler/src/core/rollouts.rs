@@ -14,10 +14,9 @@ use contract::time::Timestamp;
 use planner::group::dry_run::warning_text;
 use planner::group::{GroupFacts, limits, plan_group, readiness};
 use planner::rollout::availability::is_available;
-use planner::rollout::controller::{self, Release, Report};
-use planner::rollout::limits::Limits;
+use planner::rollout::controller::{self, RolloutReport, RolloutState};
+use planner::rollout::limits::RolloutLimits;
 use planner::rollout::moment::Moment;
-use planner::rollout::release::Phase;
 
 use super::planning::Sight;
 use super::queries::Library;
@@ -31,12 +30,12 @@ mod words;
 struct Look<'a> {
     group: &'a Group,
     /// None where there is no conductor.
-    report: Option<&'a Report>,
-    release: Option<&'a Release>,
+    report: Option<&'a RolloutReport>,
+    release: Option<&'a RolloutState>,
     units: Vec<String>,
     instances: &'a [RolloutInstance],
     /// What the planner keeps to.
-    budget: Limits,
+    budget: RolloutLimits,
     is_running: bool,
     /// An earlier revision completed that undo would go back to.
     can_undo: bool,
@@ -136,7 +135,7 @@ impl Look<'_> {
             replicas: record.spec.num_instances,
             min_available: limits.min_available,
             max_total: limits.max_total,
-            group: self.release.map_or(0, |release| release.group),
+            group: self.release.map_or(0, |release| release.batch),
             groups: self.cuts(),
             units: self.unit_views(),
             waits_for: self.waits_for(),
@@ -157,11 +156,7 @@ impl Look<'_> {
     fn phase(&self) -> RolloutPhase {
         let record = &self.group.record;
         match self.release.map(|release| release.phase) {
-            Some(Phase::Idle) => RolloutPhase::Idle,
-            Some(Phase::Running) => RolloutPhase::Running,
-            Some(Phase::WaitingForConfirm) => RolloutPhase::WaitingForConfirm,
-            Some(Phase::Completed) => RolloutPhase::Completed,
-            Some(Phase::Aborted) => RolloutPhase::Aborted,
+            Some(phase) => phase,
             None if self.has_strategy() => RolloutPhase::Idle,
             None if record.proven == Some(record.spec.version) => RolloutPhase::Completed,
             None => RolloutPhase::Running,

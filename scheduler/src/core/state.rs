@@ -23,7 +23,7 @@ use contract::time::Timestamp;
 use planner::group::Revision;
 use planner::placement::{Candidate, Need, Tenants};
 use planner::ports::Claims;
-use planner::rollout::controller::{Release, Report};
+use planner::rollout::controller::{RolloutReport, RolloutState};
 
 use super::dependencies::Dependencies;
 use super::history::Histories;
@@ -107,11 +107,11 @@ pub(super) struct Group {
     pub(super) revisions: BTreeMap<u32, Revision>,
     slots: Vec<Slot>,
     /// How far its release is.
-    pub(super) release: Option<Release>,
+    pub(super) release: Option<RolloutState>,
     /// Its revisions as stored, or about to be.
     pub(super) past: RevisionsRecord,
     /// What the last plan of this leader said about its release.
-    pub(super) report: Option<Report>,
+    pub(super) report: Option<RolloutReport>,
     /// Nodes that had pods of a group that is being removed and have not let go of them yet.
     pub(super) draining: BTreeSet<NodeName>,
 }

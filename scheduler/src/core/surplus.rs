@@ -12,7 +12,7 @@ use contract::pod_id::PodId;
 use contract::query::Liveness;
 use contract::record::{Filling, Slot};
 use contract::state::RunState;
-use planner::rollout::controller::Release;
+use planner::rollout::controller::RolloutState;
 
 use super::leader::Leading;
 use super::queries::Library;
@@ -70,7 +70,7 @@ impl Leading<'_> {
     /// A node that has not told this leader yet what it has, for a group that is being released: it is looked at again when
     /// that node is heard. One is enough, since the next is asked for then.
     fn unheard(&self, group: &Group) -> Option<NodeName> {
-        let is_done = |release: &Release| release.is_completed(group.record.spec.version);
+        let is_done = |release: &RolloutState| release.is_completed(group.record.spec.version);
         let mut hosts = self.state.hosts.iter().filter(|_| !group.release.as_ref().is_some_and(is_done));
         hosts.find(|(_, host)| host.liveness == Liveness::Unknown).map(|(node, _)| node.clone())
     }

@@ -126,7 +126,7 @@ fn a_gate_that_is_added_counts_for_pods_that_are_made_with_it() {
     rig.command("c5", patch("web", image("web", "v1")));
     rig.pass(60);
     let renewed = rig.slots("web").iter().filter(|slot| slot.version == 1).count();
-    assert_eq!((renewed, rig.release("web").phase), (1, planner::rollout::release::Phase::Running));
+    assert_eq!((renewed, rig.release("web").phase), (1, planner::rollout::transition::RolloutPhase::Running));
     let view = rig.rollout_view("web").expect("a release");
     assert!(view.message.contains("its readiness gate lb is not true"), "{}", view.message);
 }

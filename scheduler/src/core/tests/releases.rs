@@ -3,8 +3,8 @@
 use contract::command::{Refusal, RolloutAction, Verdict};
 use contract::record::{Filling, RevisionOutcome};
 use contract::rollout::{Amount, FailureAction, Strategy, StrategyType, Topology, UnitType, UpdatePolicy};
-use planner::rollout::controller::Release;
-use planner::rollout::release::Phase;
+use planner::rollout::controller::RolloutState;
+use planner::rollout::transition::RolloutPhase;
 
 use super::upgrades::{image, patch};
 use super::*;
@@ -54,7 +54,7 @@ pub(super) fn undo(revision: Option<u32>) -> RolloutAction {
 
 impl Rig {
     /// The release of a group as stored.
-    pub(super) fn release(&self, name: &str) -> Release {
+    pub(super) fn release(&self, name: &str) -> RolloutState {
         let value = self.store.get(&keys::release(&group(name))).expect("a release");
         serde_json::from_slice(value).expect("a release")
     }
@@ -73,7 +73,7 @@ impl Rig {
         (0..seconds).any(|_| {
             self.pass(1);
             let (record, release) = (self.record(name), self.release(name));
-            release.phase == Phase::Completed && record.proven == Some(record.spec.version)
+            release.phase == RolloutPhase::Completed && record.proven == Some(record.spec.version)
         })
     }
     pub(super) fn milestones(&self, word: &str) -> Vec<&str> {
@@ -93,7 +93,7 @@ fn zoned() -> Rig {
     assert_eq!(rig.command("c1", create_spec(spec)), "Accepted");
     for number in 1..=2 {
         rig.pass(3);
-        assert_eq!(rig.release("web").phase, Phase::WaitingForConfirm, "{:?}", rig.release("web"));
+        assert_eq!(rig.release("web").phase, RolloutPhase::WaitingForConfirm, "{:?}", rig.release("web"));
         assert_eq!(rig.command(&format!("ok{number}"), say("web", confirm(number))), "Accepted");
     }
     assert!(rig.completes("web", 10), "{:?}", rig.release("web"));
@@ -189,7 +189,7 @@ fn a_beta_goes_two_four_four_and_waits_to_be_confirmed_in_between() {
     rig.command("c2", patch("web", image("web", "v1")));
     let updated = |rig: &Rig| rig.versions("web").iter().filter(|version| **version == 1).count();
     rig.pass(5);
-    assert_eq!((updated(&rig), rig.release("web").phase), (2, Phase::WaitingForConfirm));
+    assert_eq!((updated(&rig), rig.release("web").phase), (2, RolloutPhase::WaitingForConfirm));
     let early = rig.refusal("c3", say("web", confirm(2)));
     assert_eq!(early, Refusal::OtherGroup { release: 1, asked: 2, current: 1 });
     let other = Verb::Rollout { name: group("web"), release: Some(7), action: confirm(1) };
@@ -197,7 +197,7 @@ fn a_beta_goes_two_four_four_and_waits_to_be_confirmed_in_between() {
     assert_eq!(rig.command("c5", say("web", confirm(1))), "Accepted");
     assert_eq!(rig.command("c6", say("web", confirm(1))), "Accepted", "saying it twice is saying it once");
     rig.pass(5);
-    assert_eq!((updated(&rig), rig.release("web").phase), (6, Phase::WaitingForConfirm));
+    assert_eq!((updated(&rig), rig.release("web").phase), (6, RolloutPhase::WaitingForConfirm));
     rig.command("c7", say("web", confirm(2)));
     assert!(rig.completes("web", 10), "{:?}", rig.release("web"));
     assert_eq!(updated(&rig), 10, "and the last group needs no word");
@@ -216,14 +216,14 @@ fn every_next_leader_brings_a_beta_to_the_same_end() {
         rig.take_over();
         rig.pass(2);
         let release = rig.release("web");
-        if release.phase == Phase::WaitingForConfirm && release.group > confirmed {
-            confirmed = release.group;
+        if release.phase == RolloutPhase::WaitingForConfirm && release.batch > confirmed {
+            confirmed = release.batch;
             assert_eq!(rig.command(&format!("ok-{round}"), say("web", confirm(confirmed))), "Accepted");
         }
         assert!(rig.copies("web").values().all(|copies| *copies <= 1), "a batch has no second pods");
     }
     assert_eq!((rig.versions("web"), confirmed), (vec![1; 10], 2));
-    assert_eq!((rig.release("web").phase, rig.record("web").proven), (Phase::Completed, Some(1)));
+    assert_eq!((rig.release("web").phase, rig.record("web").proven), (RolloutPhase::Completed, Some(1)));
     let units: Vec<String> = rig.slots("web").iter().map(|slot| slot.unit.clone()).collect();
     assert_eq!([units.iter().filter(|unit| *unit == "x").count(), units.len()], [5, 10]);
     assert_eq!(rig.milestones("opened").len(), 1, "nothing is told twice: {:?}", rig.milestones(""));
@@ -287,7 +287,7 @@ fn a_frozen_group_does_not_move_and_an_aborted_release_leaves_its_mix() {
     assert_eq!(rig.command("c7", say("web", RolloutAction::Abort)), "Accepted");
     assert_eq!(rig.command("c8", say("web", RolloutAction::Unfreeze)), "Accepted");
     rig.pass(10);
-    assert_eq!((mixed(&rig), rig.release("web").phase), (2, Phase::Aborted));
+    assert_eq!((mixed(&rig), rig.release("web").phase), (2, RolloutPhase::Aborted));
     assert_eq!(rig.command("c9", say("web", RolloutAction::Abort)), "Accepted", "twice is once");
     assert_eq!(rig.milestones("aborted").len(), 1);
 }
@@ -300,7 +300,7 @@ fn what_is_said_before_the_first_plan_counts() {
     assert_eq!(rig.command("c4", say("web", RolloutAction::Abort)), "Accepted");
     rig.command("c5", Verb::RunEngine { running: true });
     rig.pass(10);
-    assert_eq!((rig.versions("web"), rig.release("web").phase), (vec![0, 0], Phase::Aborted));
+    assert_eq!((rig.versions("web"), rig.release("web").phase), (vec![0, 0], RolloutPhase::Aborted));
 }
 
 #[test]
@@ -408,13 +408,13 @@ fn a_skipped_group_is_left_as_it_is_and_the_next_one_follows() {
     }
     rig.command("c2", patch("web", image("web", "v1")));
     rig.pass(10);
-    assert_eq!((rig.release("web").group, rig.release("web").failure.is_some()), (1, true));
+    assert_eq!((rig.release("web").batch, rig.release("web").failure.is_some()), (1, true));
     let told = rig.refusal("c3", say("web", RolloutAction::Skip { group: 2 }));
     assert_eq!(told, Refusal::OtherGroup { release: 1, asked: 2, current: 1 });
     assert_eq!(rig.command("c4", say("web", RolloutAction::Skip { group: 1 })), "Accepted");
     rig.pass(10);
     let release = rig.release("web");
-    assert_eq!((release.group, rig.versions("web").iter().sum::<u32>()), (2, 4), "{release:?}");
+    assert_eq!((release.batch, rig.versions("web").iter().sum::<u32>()), (2, 4), "{release:?}");
     assert_eq!(rig.command("c5", say("web", RolloutAction::Skip { group: 1 })), "Accepted", "twice is once");
     assert_eq!(rig.milestones("is skipped").len(), 1, "{:?}", rig.milestones(""));
 }
