@@ -36,7 +36,7 @@ pub struct PodGroupWithSpec {
     pub oom_killed: bool,
     /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// When the last operation on the group began.
+    /// When an operation last changed the group.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
 }
@@ -75,7 +75,7 @@ pub struct Pod {
     pub target_state: TargetState,
     /// How many times the instance was recreated under a new container name.
     pub drift_count: u32,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     pub restart_count: u32,
     /// When the agent last restarted it.
     #[serde(with = "rfc3339")]

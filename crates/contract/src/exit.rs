@@ -35,7 +35,7 @@ pub struct Exit {
     /// When it exited.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     pub restarts: u32,
     /// When the agent will start it again; absent when that is now or never.
     #[serde(with = "rfc3339", skip_serializing_if = "has_not_happened")]

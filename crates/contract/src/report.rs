@@ -116,7 +116,7 @@ pub struct PodFacts {
     /// Consecutive attempts to create or start it that Docker refused; 0 from older agents.
     #[serde(skip_serializing_if = "is_default")]
     pub refusals: u32,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     #[serde(skip_serializing_if = "is_default")]
     pub restarts: u32,
     /// When the agent last restarted it.
