@@ -77,7 +77,7 @@ proptest! {
     fn a_delta_on_a_corrupted_order_is_refused(before in orders(), after in orders(), other in orders()) {
         let corrupted = Order { fence: before.fence, ..other };
         if let Some(result) = corrupted.changed_by(corrupted.digest(), &after.since(&before)) {
-            prop_assert_eq!(result, after, "accepted only when it comes out right all the same");
+            prop_assert_eq!(result, after, "accepted only when the result is right anyway");
         }
     }
 
