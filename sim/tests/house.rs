@@ -20,7 +20,8 @@ impl Source {
     }
     /// Lines before the first test module, without comments, with their numbers.
     fn code(&self) -> impl Iterator<Item = (usize, &str)> {
-        let end = self.text.find("#[cfg(test)]\nmod ").unwrap_or(self.text.len());
+        let starts = ["#[cfg(test)]\nmod ", "#[cfg(test)]\npub(super) mod "];
+        let end = starts.iter().filter_map(|start| self.text.find(start)).min().unwrap_or(self.text.len());
         self.text[..end]
             .lines()
             .enumerate()
