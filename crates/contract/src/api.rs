@@ -36,7 +36,7 @@ pub struct PodGroupWithSpec {
     pub oom_killed: bool,
     /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// When the last operation on the group began.
+    /// When an operation last changed the group.
     #[serde(with = "rfc3339")]
     pub updated_at: Timestamp,
 }
@@ -75,7 +75,7 @@ pub struct Pod {
     pub target_state: TargetState,
     /// How many times the instance was recreated under a new container name.
     pub drift_count: u32,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     pub restart_count: u32,
     /// When the agent last restarted it.
     #[serde(with = "rfc3339")]
@@ -144,7 +144,7 @@ pub struct Node {
     /// Number of instances placed there.
     #[serde(rename = "Instances")]
     pub instances: u32,
-    /// Present while the node is cordoned: by whom, when and why. The leader places nothing new there.
+    /// Present while the node is cordoned: user, time and reason. The leader places nothing new there.
     #[serde(rename = "Cordon", skip_serializing_if = "Option::is_none")]
     pub cordon: Option<Cordon>,
     /// Docker's version.
@@ -233,7 +233,7 @@ pub struct OperationStatus {
     pub decided_at: Timestamp,
 }
 
-/// Answer of `GET /api/cluster`: who leads and how the cluster is doing. Addition.
+/// Answer of `GET /api/cluster`: the leader, counts and problems. Addition.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterStatus {

@@ -120,10 +120,10 @@ pub struct RestoreRecord {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The first line is not a [`Header`].
-    #[error("this is not a backup of deployd: its first line is no header")]
+    #[error("this is not a backup of deployd: its first line is not a header")]
     NoBackup,
     /// The file format is not [`FORMAT`].
-    #[error("the backup has form {found}, this deployd reads form {FORMAT}; use the deployd that wrote it")]
+    #[error("the backup has format {found}, this deployd reads format {FORMAT}; use the deployd that wrote it")]
     Format {
         /// Format of the file.
         found: u32,
@@ -152,7 +152,7 @@ pub enum Error {
         reason: String,
     },
     /// A line holds a key that backups do not contain; see [`keys::is_backed_up`].
-    #[error("line {line} of the backup holds the key {key:?}, which is no part of a backup")]
+    #[error("line {line} of the backup holds the key {key:?}, which backups do not contain")]
     Key {
         /// Line number, from 1.
         line: usize,
@@ -256,7 +256,10 @@ fn entry(line: &str, number: u64) -> Result<Entry, Error> {
         return Err(Error::Key { line: place, key: entry.key });
     }
     if entry.value().is_none() {
-        return Err(Error::Line { line: place, reason: "its value is no row of hexadecimal digits".to_owned() });
+        return Err(Error::Line {
+            line: place,
+            reason: "its value is not a sequence of hexadecimal digits".to_owned(),
+        });
     }
     Ok(entry)
 }

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pod_beside_instances_has_the_names_deployds_clients_know() {
+    fn a_dependency_pod_has_the_names_of_the_original_api() {
         let id = place("hello").pod_id(&portal(), 3).expect("a name");
         assert_eq!(id.to_string(), "svc.portal.portal-node1-hello.v3-i0-d0");
         let stored = PodSpec {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_whose_name_would_be_too_long_has_none() {
+    fn a_pod_name_that_is_too_long_is_an_error() {
         let error = place(&"x".repeat(120)).pod_id(&portal(), 0).expect_err("too long");
         assert_eq!(error, name::Error::TooLong(144));
     }

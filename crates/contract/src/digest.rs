@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_digest_kept_entry_by_entry_equals_one_made_from_the_whole() {
+    fn a_digest_updated_entry_by_entry_equals_the_digest_of_the_map() {
         let mut map: BTreeMap<u32, &str> = (0..100).map(|n| (n, "a")).collect();
         let before = Digest::of_map(&map);
         map.insert(7, "b");

@@ -29,7 +29,7 @@ impl<'de> Visitor<'de> for Names {
     type Value = Unique;
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("a value of JSON")
+        formatter.write_str("a JSON value")
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Unique, A::Error> {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repeated_name_is_found_at_every_depth() {
+    fn a_duplicate_name_is_found_at_every_depth() {
         for text in [r#"{"N":2,"N":0}"#, r#"{"Pod":{"a":[{"x":1,"y":null,"x":1.5}]}}"#] {
             assert!(problem(text.as_bytes()).is_some_and(|it| it.contains("is given twice")), "{text}");
         }

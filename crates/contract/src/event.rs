@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_written_as_its_word_and_read_back() {
+    fn every_kind_round_trips_as_its_word() {
         for kind in Kind::ALL {
             assert_eq!(serde_json::to_value(kind).expect("a word"), kind.word());
             assert_eq!(Kind::from_word(&kind.word().to_lowercase()), Some(kind));

@@ -35,7 +35,7 @@ pub struct Exit {
     /// When it exited.
     #[serde(with = "rfc3339")]
     pub at: Timestamp,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     pub restarts: u32,
     /// When the agent will start it again; absent when that is now or never.
     #[serde(with = "rfc3339", skip_serializing_if = "has_not_happened")]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_view_has_the_names_that_clients_read() {
+    fn the_exit_is_serialised_with_the_names_that_clients_read() {
         let exit = Exit { code: 3, at: at(0), restarts: 5, next_attempt: at(20), ..Exit::default() };
         let text = serde_json::to_string(&exit).expect("serialises");
         let names = "Code OutOfMemory At Restarts NextAttempt LastLine";

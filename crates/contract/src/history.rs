@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_kept_once_and_in_the_order_of_time() {
+    fn events_are_stored_once_and_sorted_by_time() {
         let mut ring = Ring::default();
         assert!(ring.insert(event(5, Happened::Stop)));
         assert!(ring.insert(event(3, Happened::Start)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_ring_forgets_its_oldest_and_does_not_take_it_again() {
+    fn a_full_ring_drops_its_oldest_event_and_rejects_it_afterwards() {
         let mut ring = Ring::default();
         for second in 0..25 {
             assert!(ring.insert(event(second, Happened::Start)));

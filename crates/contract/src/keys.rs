@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_is_read_back() {
+    fn every_key_round_trips() {
         let group_name: GroupName = "hello.web.web".parse().expect("a name");
         let node_name: NodeName = "n.1".parse().expect("a name");
         let id: CommandId = "01ABC".parse().expect("an id");

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_recognises_a_container() {
+    fn labels_identify_a_container_only_to_its_owner() {
         let pod: PodId = "hello.web.web.v2-i3-d1".parse().expect("a pod");
         let spec = PodSpec { labels: BTreeMap::from([("team".to_owned(), "x".to_owned())]), ..Default::default() };
         let labels = of(&owner("n1"), &pod, &spec, 1);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_alike_is_foreign() {
+    fn a_container_with_incomplete_labels_is_foreign() {
         let labels = BTreeMap::from([(POD_NAME, "hello.web.web"), (INSTANCE, "1"), (VERSION, "0"), (DRIFT, "0")]);
         assert_eq!(identify(&owner("n1"), |key| labels.get(key).copied()), None);
     }

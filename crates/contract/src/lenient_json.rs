@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_bytes_are_ignored_and_nothing_is_eof() {
+    fn trailing_bytes_are_ignored_and_an_empty_body_is_eof() {
         assert!(decode(r#"{"Name":"a"} trailing"#).is_ok());
         assert_eq!(decode(""), Err("EOF".to_owned()));
     }

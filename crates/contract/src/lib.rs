@@ -1,7 +1,19 @@
-//! The words of deployd: everything two processes, or two versions of one process, must agree on.
+//! The contract between deployd's processes, and between versions of one process: every type that is sent or stored.
 //!
-//! Ids, specs, commands, orders, reports, notices, every NATS subject, every etcd key, every container
-//! label and every HTTP body live here, and nothing else does: no clock, no runtime, no decision.
+//! Pure data: this crate reads no clock, does no I/O and decides nothing. Field docs give meaning, unit, default and
+//! range. Golden files in `golden/` pin the JSON of every message and record; `docs/wire.md` has the rules for changes.
+//!
+//! | theme | modules |
+//! |---|---|
+//! | desired state, as users write it | [`spec`], [`rollout`], [`ports`], [`dependency`], [`switches`], [`node`] |
+//! | checking and merging user input | [`validate`], [`ranges`], [`strict`], [`lenient_json`], [`duplicate_fields`], [`patch`], [`rollout_fields`] |
+//! | bodies of the HTTP API | [`api`], [`node_view`], [`rollout_view`], [`docker_inspect`], [`exit`], [`state`] |
+//! | apiserver to scheduler | [`command`], [`query`], [`backup`] |
+//! | scheduler to agent and back | [`order`], [`report`], [`fence`], [`delta`], [`compact`], [`digest`] |
+//! | scheduler to people | [`event`], [`notice`], [`history`] |
+//! | records in etcd | [`record`], [`layout`], [`keys`], [`store`], [`progress`] |
+//! | NATS and Docker names | [`subjects`], [`streams`], [`labels`], [`wire`] |
+//! | basic types | [`name`], [`pod_id`], [`time`], [`backoff`] |
 
 #![deny(missing_docs)]
 

@@ -179,21 +179,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_real_clients_are_names() {
+    fn names_of_real_clients_are_valid() {
         for name in ["hello.web.web", "resource.res.client.web.web", "a.portal.portal-b", "x.web.web_canary", "N1"] {
             assert_eq!(check(name), Ok(()), "{name}");
         }
     }
 
     #[test]
-    fn equal_names_are_equal_wherever_they_are_in_memory() {
+    fn equal_names_are_equal_at_any_address() {
         let [a, again, b]: [GroupName; 3] = ["a.b", "a.b", "a.c"].map(|text| text.parse().expect("a name"));
         assert_eq!((a.cmp(&a.clone()), a.cmp(&again), a.cmp(&b)), (Ordering::Equal, Ordering::Equal, Ordering::Less));
         assert!(a == a.clone() && a == again && a != b);
     }
 
     #[test]
-    fn what_could_leave_its_place_is_not_a_name() {
+    fn path_traversal_and_separators_are_not_names() {
         assert_eq!(check(""), Err(Error::Empty));
         assert_eq!(check("a..b"), Err(Error::EmptyPart));
         assert_eq!(check(".a"), Err(Error::EmptyPart));

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_operators_say_lies_over_what_the_agent_says() {
+    fn labels_of_operators_override_labels_of_the_agent() {
         let own = labels(&[("rack", "1"), ("zone", "a")]);
         let mut intent = NodeIntent::default();
         assert_eq!(intent.labels_over(&own), own);
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flaw_of_a_change_is_told_at_once() {
+    fn all_flaws_of_a_node_change_are_reported_together() {
         let labels = said(&[("node", Some("x")), ("1a", Some("a\nb")), ("ok", Some("fine")), ("", None)]);
         let flaws = NodeChange::Label { labels }.validate().expect_err("flaws");
         let fields: Vec<&str> = flaws.iter().map(|flaw| flaw.field.as_str()).collect();
@@ -312,7 +312,7 @@ mod tests {
         assert!(late.yields_to(&early) && !early.yields_to(&late));
         let (one, other) = (agent("a", 1, false), agent("b", 1, false));
         assert!(other.yields_to(&one) && !one.yields_to(&other));
-        assert!(early.yields_to(&agent("a", 2, true)), "who has the name keeps it");
-        assert!(!early.yields_to(&early.clone()), "nobody yields to itself");
+        assert!(early.yields_to(&agent("a", 2, true)), "a settled agent keeps the name");
+        assert!(!early.yields_to(&early.clone()), "an agent does not yield to itself");
     }
 }

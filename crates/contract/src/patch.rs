@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_replaces_even_with_nothing_and_keeps_who_it_is() {
+    fn a_patch_replaces_empty_fields_too_and_keeps_the_identity() {
         let patch = PodSpec {
             name: "other".to_owned(),
             namespace: "other".to_owned(),
@@ -109,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_zero_are_those_of_the_container_before_or_of_the_first() {
+    fn a_limit_of_zero_keeps_the_previous_limit_or_that_of_the_first_container() {
         let patch = PodSpec { containers: vec![container("a:2", 0, 0), container("b:1", 0, 8)], ..Default::default() };
         let next = stored().patched(patch, Timestamp::NEVER);
         assert_eq!(next.containers, [container("a:2", 3, 64), container("b:1", 3, 8)]);
     }
 
     #[test]
-    fn versions_and_times_are_no_difference_and_everything_else_is() {
+    fn specs_are_compared_without_versions_and_times() {
         let again = stored().patched(stored(), Timestamp::from_millis(9));
         assert_ne!(again, stored());
         assert!(again.asks_the_same(&stored()));

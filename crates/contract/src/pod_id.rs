@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn near_misses_are_refused() {
+    fn malformed_pod_ids_are_refused() {
         for text in
             ["", "a", "a.v1", "a.v1-i1", "a.v01-i1-d0", "a.v1-i1-d0-c1", ".v1-i1-d0", "a.v-1-i1-d0", "a b.v1-i1-d0"]
         {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_what_is_shown() {
+    fn the_serialised_form_equals_the_displayed_form() {
         for (instance, version, drift) in [(1, 0, 0), (10, 99, 100), (u32::MAX, 1_000_000, 5_000)] {
             let id = PodId { group: "a.b".parse().expect("a name"), instance, version, drift };
             assert_eq!(serde_json::to_string(&id).expect("text"), format!("\"{id}\""));
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_whose_name_looks_like_a_version_comes_back() {
+    fn a_group_name_that_looks_like_a_version_is_parsed() {
         let id = PodId { group: "a.v1-i1-d0".parse().expect("a name"), instance: 2, version: 3, drift: 4 };
         assert_eq!(id.to_string().parse(), Ok(id));
     }

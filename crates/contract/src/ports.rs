@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn ports_are_read_from_the_annotation_and_other_keys_are_not_ours() {
+    fn ports_are_parsed_from_the_annotation_and_other_keys_are_ignored() {
         let annotation = r#"{"mountpoint":["a"],"ports":[{"srcport":9001,"dstport":8080,"proto":"tcp","more":1},
             {"SrcPort":9002,"DstPort":53,"Proto":"udp"},{"srcport":9003,"dstport":1}]}"#;
         let port = |srcport, dstport, proto: &str| StreamPort { srcport, dstport, proto: proto.to_owned() };

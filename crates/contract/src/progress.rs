@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_went_back_never_covers_what_a_node_knows_however_much_it_commits() {
+    fn a_rewound_store_never_covers_the_commits_of_a_node() {
         let node = progress(&[(7, 120), (9, 4)]);
         assert!(progress(&[(7, 120), (9, 4)]).covers(&node));
         assert!(progress(&[(7, 120), (9, 5), (30, 1)]).covers(&node));
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_of_another_store_say_nothing_about_this_one() {
+    fn commits_of_another_store_are_not_compared() {
         let ours = Progress { since: Term(12), ..progress(&[(12, 40), (900, 3)]) };
         let named = |progress: Progress, name: &str| progress.of_store(&Stores::from([name.to_owned()]));
         let theirs = progress(&[(57, 300)]);
@@ -113,25 +113,25 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_deployd_says_is_covered_by_every_store() {
+    fn unknown_progress_is_covered_by_every_store() {
         assert!(progress(&[(7, 1)]).covers(&Progress::default()));
         assert!(Progress::default().covers(&Progress::default()) && Progress::default().is_unknown());
     }
 
     #[test]
-    fn leaderships_before_a_restore_do_not_count() {
+    fn terms_before_a_restore_do_not_count() {
         assert!(Progress::since(Term(10)).covers(&progress(&[(7, 120), (9, 4)])));
         assert!(!Progress::since(Term(9)).covers(&progress(&[(7, 120), (9, 4)])));
     }
 
     #[test]
-    fn a_leader_ignores_commits_of_later_leaders() {
+    fn commits_of_later_terms_are_ignored() {
         assert!(progress(&[(7, 3)]).covers_before(&progress(&[(7, 3), (9, 1)]), Term(7)));
         assert!(!progress(&[(7, 3)]).covers_before(&progress(&[(7, 4), (9, 1)]), Term(7)));
     }
 
     #[test]
-    fn only_the_latest_leaderships_are_kept() {
+    fn only_the_latest_terms_are_stored() {
         let mut store = Progress::default();
         (1..=20).for_each(|term| store.raise(Term(term), 2));
         assert_eq!((store.commits.len(), store.since), (Progress::MOST, Term(5)));

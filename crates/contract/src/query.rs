@@ -181,7 +181,7 @@ pub struct GroupView {
     pub health: HealthState,
     /// Error of the last operation; empty when it succeeded.
     pub last_error: String,
-    /// When the last operation began.
+    /// When an operation last changed the group.
     pub updated_at: Timestamp,
     /// The operation that holds the group's lock, if any.
     pub operation: Option<Operation>,

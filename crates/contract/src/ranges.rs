@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_outside_its_range_is_reported_with_the_number_that_is_used() {
+    fn a_clamped_number_is_reported_with_the_number_in_use() {
         assert_eq!(clamps(|_| {}), [""; 0]);
         assert_eq!(
             clamps(|pod| pod.setup_time = i64::MAX),

@@ -22,7 +22,7 @@ pub struct GroupRecord<P = PodSpec> {
     pub spec: PodGroupSpec<P>,
     /// The operation that holds the group's lock, if any.
     pub operation: Option<OperationRecord>,
-    /// When the last operation began.
+    /// When an operation last changed the group.
     pub updated_at: Timestamp,
     /// Stream ports that another group already owned when this group claimed its own. While the list is not empty, the
     /// group owns no port and runs nothing; when it is empty, the group owns every port it declares.

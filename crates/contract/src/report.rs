@@ -116,7 +116,7 @@ pub struct PodFacts {
     /// Consecutive attempts to create or start it that Docker refused; 0 from older agents.
     #[serde(skip_serializing_if = "is_default")]
     pub refusals: u32,
-    /// Restarts in the current restart window.
+    /// Restarts in the current restart window, or since the crash loop began.
     #[serde(skip_serializing_if = "is_default")]
     pub restarts: u32,
     /// When the agent last restarted it.
@@ -327,7 +327,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_older_schedulers_do_not_know_of_a_pod_is_no_part_of_the_digest() {
+    fn fields_unknown_to_older_schedulers_are_not_part_of_the_digest() {
         let pod: PodId = "a.v1-i1-d0".parse().expect("a pod");
         let known = PodFacts { restarts: 3, containers: vec![ContainerFacts::default()], ..PodFacts::default() };
         let mut newer = PodFacts { next_attempt: Timestamp::from_millis(9), ..known.clone() };

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_is_not_written() {
+    fn absent_fields_are_not_serialised() {
         let strategy = Strategy { kind: StrategyType::Beta, batch_size: Some(Amount::Count(4)), ..Strategy::default() };
         assert_eq!(serde_json::to_string(&strategy).expect("JSON"), r#"{"Type":"Beta","BatchSize":4}"#);
         let topology = Topology { unit_type: UnitType::Zone, values: vec!["a".to_owned()], ..Topology::default() };

@@ -72,7 +72,7 @@ pub fn strangers(body: &Map<String, Value>) -> Vec<Flaw> {
                     flaws.push(flaw(&format!("{path}.{name}"), &problem));
                 }
                 Some(known) if seen.contains(known) => {
-                    flaws.push(flaw(&format!("{path}.{name}"), "is named a second time"));
+                    flaws.push(flaw(&format!("{path}.{name}"), "is given twice"));
                 }
                 Some(known) => seen.push(known),
             }
@@ -173,7 +173,7 @@ fn read(fields: &Map<String, Value>) -> Result<(PodGroupSpec, Vec<Take>), Vec<Fl
         match FIELDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)) {
             None => flaws.push(flaw(name, &unknown())),
             Some((known, _)) if found.iter().any(|(seen, _)| seen == known) => {
-                flaws.push(flaw(name, "is named a second time"));
+                flaws.push(flaw(name, "is given twice"));
             }
             Some(field) => found.push(*field),
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_inside_a_field_is_replaced_and_the_rest_of_it_stays() {
+    fn a_patch_replaces_only_the_named_nested_fields() {
         let patch = json!({"strategy": {"maxsurge": "50%", "MaxUnavailable": 0}, "Drain": {"GraceSeconds": 5}});
         let next = rolling().with_release_fields(&object(patch)).expect("fine");
         let strategy = Strategy {
@@ -265,13 +265,13 @@ mod tests {
     }
 
     #[test]
-    fn null_makes_a_field_unsaid() {
+    fn null_resets_a_field() {
         let next = rolling().with_release_fields(&object(json!({"MinReadySeconds": null}))).expect("fine");
         assert_eq!(next, PodGroupSpec { min_ready_seconds: None, ..rolling() });
     }
 
     #[test]
-    fn what_is_no_release_field_is_named_with_the_way_to_change_it() {
+    fn another_field_is_refused_with_the_command_that_changes_it() {
         let told = flaws(json!({"NumInstances": 3, "Strateg": {}, "Paused": true}));
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].starts_with("NumInstances: cannot be changed here; a pod changes by cmd=spec"), "{told:?}");
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_cannot_be_read_is_named_by_its_path() {
+    fn a_malformed_value_is_named_by_its_path() {
         let told = flaws(json!({"Strategy": {"MaxSurge": "ten"}}));
         assert!(told[0].starts_with("Strategy.MaxSurge: \"ten\" is not a percentage"), "{told:?}");
     }
 
     #[test]
-    fn a_misspelt_name_inside_a_field_is_named_with_the_right_ones() {
+    fn a_misspelt_nested_field_is_reported_with_the_known_fields() {
         let told =
             flaws(json!({"strategy": {"type": "Beta", "MaxSurg": 1}, "Topology": {"AutoReschedule": {"Delay": 1}}}));
         let expected = [
@@ -300,10 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_change_and_a_field_in_two_cases_are_flaws() {
+    fn an_empty_patch_and_a_duplicate_field_are_flaws() {
         assert!(flaws(json!({}))[0].starts_with("body: names no field"));
-        assert_eq!(flaws(json!({"Paused": true, "paused": false})), ["paused: is named a second time"]);
+        assert_eq!(flaws(json!({"Paused": true, "paused": false})), ["paused: is given twice"]);
         let inside = flaws(json!({"Strategy": {"MaxSurge": 1, "maxSurge": 2}}));
-        assert_eq!(inside, ["Strategy.maxSurge: is named a second time"]);
+        assert_eq!(inside, ["Strategy.maxSurge: is given twice"]);
     }
 }

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_any_size_make_sums_that_fit() {
+    fn sums_of_extreme_numbers_do_not_overflow() {
         let large = ContainerSpec { cpu_limit: i64::MAX, memory_limit: i64::MAX, ..Default::default() };
         let pod =
             PodSpec { containers: vec![large; 16], setup_time: i64::MAX, kill_timeout: i64::MAX, ..Default::default() };

@@ -1,4 +1,4 @@
-//! The identity of an etcd store, which tells a wiped etcd from the one whose orders the nodes follow.
+//! The identity of an etcd store, which distinguishes a wiped etcd from the one whose orders the nodes follow.
 //!
 //! Terms only grow within one store. A wiped store starts counting again, may soon exceed the terms the nodes know, and
 //! contains no group: an agent that obeyed it would stop everything. Therefore a store has a name, every order carries
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restored_store_goes_by_both_names_and_its_terms_never_go_back() {
+    fn a_restored_store_has_both_names_and_its_terms_never_decrease() {
         for (base, higher) in [(7, 9), (9, 7), (8, 3)] {
             let after = restored(&store(&["b"], 3), &store(&["a"], higher), base);
             assert_eq!((after.stores, after.base), (store(&["a", "b"], 0).stores, base.max(higher)));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_names_go_when_there_are_too_many() {
+    fn the_oldest_store_names_are_dropped_beyond_the_limit() {
         let names: Vec<String> = (0..MOST_NAMES).map(|n| format!("{n:03}")).collect();
         let old = store(&names.iter().map(String::as_str).collect::<Vec<_>>(), 0);
         let after = restored(&store(&["100"], 0), &old, 0);

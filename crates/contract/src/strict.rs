@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_field_is_named_with_its_path_and_the_field_that_was_meant() {
+    fn an_unknown_field_is_reported_with_its_path_and_a_suggestion() {
         let document = json!({
             "NumInstance": 3,
             "numinstances": 3,
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tables_name_exactly_the_fields_that_are_written() {
+    fn the_tables_contain_exactly_the_serialised_fields() {
         let container = ContainerSpec { cloud_volumes: vec![CloudVolume::default()], ..ContainerSpec::default() };
         let pod =
             PodSpec { containers: vec![container], dependencies: vec![Dependency::default()], ..PodSpec::default() };
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_in_two_cases_of_its_letters_is_refused() {
+    fn a_field_given_in_two_cases_is_refused() {
         let twice = json!({"Name": "a", "NumInstances": 2, "numinstances": 0});
         assert!(flaws(&twice).iter().any(|flaw| flaw.contains("is given twice")), "{:?}", flaws(&twice));
     }

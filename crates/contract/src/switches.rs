@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_constraint_stands_for_deployds_expression() {
+    fn a_constraint_becomes_a_placement_expression() {
         for (equal, soft, expected) in [
             (false, true, "constraint:node!=~a"),
             (false, false, "constraint:node!=a"),
@@ -107,14 +107,14 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_says_nothing_holds_nothing_back() {
+    fn an_empty_engine_record_suspends_nothing() {
         let record: EngineRecord = serde_json::from_str("{}").expect("defaults");
         assert_eq!(record, EngineRecord::default());
         assert!(record.running && record.switches().are_off() && !record.refuses_changes());
     }
 
     #[test]
-    fn nodes_are_told_of_maintenance_of_a_sleeping_guard_and_of_a_stopped_engine() {
+    fn orders_carry_maintenance_guard_and_scheduling_switches() {
         let usual = EngineRecord::default();
         let switches = |hold_restarts, hold_missing| Switches { hold_restarts, hold_missing, paused: false };
         assert_eq!(EngineRecord { maintenance: true, ..usual }.switches(), switches(true, false));

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_never_negative() {
+    fn a_duration_between_two_times_is_never_negative() {
         let (early, late) = (Timestamp::from_millis(1_000), Timestamp::from_millis(4_000));
         assert_eq!(late.since(early), Duration::from_secs(3));
         assert_eq!(early.since(late), Duration::ZERO);

@@ -1,6 +1,6 @@
 //! Validates a spec before it is stored. Reports every flaw, each with the field and the remedy.
 
-mod release;
+mod rollout;
 mod topology;
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::ranges::{self, Range};
 use crate::spec::{ContainerSpec, PodGroupSpec, PodSpec};
 use crate::time::Timestamp;
 
-pub use release::{LONGEST_WAIT, MOST_CONDUCTED, MOST_GATES, MOST_REVISIONS};
+pub use rollout::{LONGEST_WAIT, MOST_CONDUCTED, MOST_GATES, MOST_REVISIONS};
 pub use topology::MOST_UNITS;
 
 /// Limit of instances per group.
@@ -96,7 +96,7 @@ impl PodGroupSpec {
             flaws.add("Pod.Name", format!("must equal Name, {:?}, is {:?}", self.name, self.pod.name));
         }
         check_pod(&self.pod, "Pod", &mut flaws);
-        release::check_release(self, &mut flaws);
+        rollout::check_rollout(self, &mut flaws);
         flaws.done()
     }
 

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verb_says_the_version_that_understands_it_and_no_newer_one() {
+    fn a_verb_requires_the_lowest_version_that_understands_it() {
         let remove = |removal| Verb::RemoveGroup { name: "a.b.c".parse().expect("a name"), removal };
         assert_eq!(remove(Removal::Foreground).wire(), FIRST);
         assert_eq!((remove(Removal::Background).wire(), remove(Removal::Orphan).wire()), (2, 2));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_newer_is_refused_and_the_sentence_names_the_remedy() {
+    fn only_newer_versions_are_refused_and_the_error_names_the_remedy() {
         assert_eq!(refusal(FIRST, "scheduler"), None);
         assert_eq!(refusal(WIRE_VERSION, "scheduler"), None);
         let sentence = refusal(WIRE_VERSION + 1, "scheduler").expect("refused");

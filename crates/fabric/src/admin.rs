@@ -1,6 +1,6 @@
-//! What every process shows about itself: `/healthz`, `/readyz`, `/metrics`.
+//! Admin endpoints of every process: `/healthz`, `/readyz`, `/metrics`.
 //!
-//! Health means the process answers; readiness means it can do its work now, and otherwise says why not.
+//! Healthy means that the process answers. Ready means that it can do its work; otherwise `/readyz` gives the reason.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use tokio::sync::watch;
 
 use crate::shutdown::Shutdown;
 
-/// Whether the process can do its work; clones share one value.
+/// Readiness of the process; clones share one value.
 #[derive(Debug, Clone)]
 pub struct Readiness {
     state: Arc<watch::Sender<Result<(), String>>>,
-    /// How often the main loop was asked whether it lives, and up to which question it has answered.
+    /// Number of liveness questions to the main loop, and the last one that it answered.
     asked: Arc<watch::Sender<u64>>,
     answered: Arc<watch::Sender<u64>>,
 }
@@ -30,7 +30,7 @@ impl Default for Readiness {
 }
 
 impl Readiness {
-    /// Not ready: starting.
+    /// Starts as not ready.
     pub fn new() -> Self {
         Self {
             state: Arc::new(watch::Sender::new(Err("starting".to_owned()))),
@@ -39,7 +39,7 @@ impl Readiness {
         }
     }
 
-    /// Tells whether the process is ready, or why it is not. A change is logged.
+    /// Sets the readiness, or the reason against it. A change is logged.
     pub fn set(&self, state: Result<(), String>) {
         self.state.send_if_modified(|current| {
             let changed = *current != state;
@@ -54,33 +54,31 @@ impl Readiness {
         });
     }
 
-    /// The state now.
     pub fn get(&self) -> Result<(), String> {
         self.state.borrow().clone()
     }
 
-    /// For the main loop, as one arm of its `select!`: returns when somebody asks whether the loop lives, and that is the answer.
-    /// Cancel-safe.
+    /// For the main loop, as one arm of its `select!`: returns when a task calls [`Readiness::answered`], and thereby
+    /// answers it. Cancel-safe.
     pub async fn asked(&self) {
         let answered = *self.answered.borrow();
-        // The sender is ours, so there is always a next question.
+        // Fails only when the sender is dropped, and `self` holds it.
         if let Ok(question) = self.asked.subscribe().wait_for(|asked| *asked > answered).await {
             self.answered.send_replace(*question);
         }
     }
 
-    /// Asks the main loop whether it lives; returns when it has answered.
+    /// Waits until the main loop has answered.
     pub async fn answered(&self) {
         let mut question = 0;
         self.asked.send_modify(|asked| {
             *asked += 1;
             question = *asked;
         });
-        // Fails only when the sender is gone, and it is ours.
+        // Fails only when the sender is dropped, and `self` holds it.
         let _ = self.answered.subscribe().wait_for(|answered| *answered >= question).await;
     }
 
-    /// A receiver that follows the state.
     pub fn subscribe(&self) -> watch::Receiver<Result<(), String>> {
         self.state.subscribe()
     }
@@ -94,7 +92,7 @@ pub fn routes(readiness: Readiness, registry: Arc<Registry>) -> axum::Router {
         .route("/metrics", get(metrics).with_state(registry))
 }
 
-/// Serves the three routes on `address` until shutdown. An address that cannot be bound is an error at once.
+/// Serves the three routes on `address` until shutdown. Fails immediately if the address cannot be bound.
 pub async fn serve(
     address: SocketAddr,
     readiness: Readiness,

@@ -1,11 +1,10 @@
-//! Time since the machine was started, including the time it was suspended.
+//! Time since the machine was booted, including suspended time.
 //!
-//! `std::time::Instant` stands still while a machine is suspended, but etcd's leases do not: a resumed leader that counts by it
-//! believes that it still leads.
+//! `std::time::Instant` stops while a machine is suspended, but etcd's leases do not: a leader that resumes and counts
+//! by `Instant` would believe that it still leads.
 
 use std::time::Duration;
 
-/// Reads the time since the machine was started.
 pub fn time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);

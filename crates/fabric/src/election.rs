@@ -1,11 +1,11 @@
-//! Who leads.
+//! Leader election in etcd.
 //!
-//! Every candidate puts one key under the prefix, tied to a fresh lease; the oldest key leads, and its create revision is
-//! the term. A leader that cannot renew its lease steps down by its own clock well before the lease can end, so
-//! two processes do not both believe that they lead; and even if they did, every write is guarded by the term. That clock
-//! also counts the time a machine is suspended ([`crate::boot`]).
+//! Every candidate creates one key under the prefix, tied to a new lease. The candidate with the oldest key leads, and
+//! the key's create revision is its term. A leader that cannot renew its lease steps down by its own clock before the
+//! lease can expire, so two processes never both believe that they lead; besides, the term guards every write. The
+//! clock also counts suspended time ([`crate::boot`]).
 //!
-//! The campaign call of etcd is not used: it blocks without limit.
+//! etcd's campaign call is not used: it blocks without a limit.
 
 use std::time::Duration;
 
@@ -18,31 +18,31 @@ use crate::etcd::{Change, Effort, Error, Store};
 use crate::shutdown::Shutdown;
 use crate::tasks::Scoped;
 
-/// One try of a call that must not take long; the renewal is tried again at once.
+/// One short try; the renewal loop retries.
 const SHORT: Effort = Effort { per_try: Duration::from_secs(1), tries: 1 };
 
 /// Timing of an election.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
-    /// The lease ends so long after its last renewal. etcd rounds up to whole seconds, 2 at least.
+    /// The lease expires this long after its last renewal. etcd rounds up to whole seconds, at least 2.
     pub ttl: Duration,
-    /// The lease is renewed so often.
+    /// Interval of renewals.
     pub renew: Duration,
-    /// A leader steps down so long after it sent the last renewal that was answered. Less than `ttl`.
+    /// A leader steps down this long after it sent the last renewal that etcd answered. Must be less than `ttl`.
     pub step_down_after: Duration,
-    /// Reads the clock that leases are counted by: time since a fixed moment, including suspended time.
+    /// Clock for leases: time since a fixed moment, including suspended time.
     pub clock: fn() -> Duration,
 }
 
-/// A leader compares its clock with the end of its lease this often, and reads its key again after a longer gap.
+/// How often a leader compares its clock with the end of its lease. After a longer gap it reads its key again.
 const CHECK: Duration = Duration::from_secs(1);
 
-/// A leader that resigns after this time had no lasting reason to.
+/// A leader that led this long before it resigned may stand again immediately.
 const LONG_TERM: Duration = Duration::from_secs(60);
 
 impl Default for Settings {
     fn default() -> Self {
-        // A killed leader is replaced after 5 s; a cut-off one has stopped 1.5 s before that.
+        // A killed leader is replaced after 5 s; a leader without etcd steps down 1.5 s earlier.
         Self {
             ttl: Duration::from_secs(5),
             renew: Duration::from_secs(1),
@@ -52,38 +52,37 @@ impl Default for Settings {
     }
 }
 
-/// What this process is.
+/// Role of this process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Role {
-    /// Somebody else leads, or nobody.
+    /// Another process leads, or none.
     Follower,
-    /// This process leads; the guard goes with every write.
+    /// This process leads; the guard must accompany every write.
     Leader(Guard),
 }
 
-/// Proof of leadership for one write.
+/// Proof of leadership, checked by each write.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guard {
-    /// The election key.
     pub key: String,
-    /// Its create revision.
+    /// Create revision of the key.
     pub term: u64,
 }
 
-/// This process's part in an election. Dropped without shutdown it is like a crash: the lease ends by itself.
+/// This process's candidate. Dropping it without shutdown is like a crash: the lease expires by itself.
 #[derive(Debug)]
 pub struct Election {
     role: watch::Receiver<Role>,
-    /// By the clock of the settings.
+    /// By [`Settings::clock`].
     safe_until: watch::Receiver<Duration>,
     clock: fn() -> Duration,
-    /// Holds one: more resignations before the first is heard are the same resignation.
+    /// Capacity 1: further resignations before the first is handled are dropped.
     resign: mpsc::Sender<()>,
     _task: Scoped,
 }
 
 impl Election {
-    /// Takes part until shutdown.
+    /// Stands for election until shutdown.
     pub fn start(store: Store, prefix: &str, name: &str, settings: Settings, shutdown: Shutdown) -> Self {
         let (role_sender, role) = watch::channel(Role::Follower);
         let (safe_until_sender, safe_until) = watch::channel(Duration::ZERO);
@@ -102,22 +101,22 @@ impl Election {
         Self { role, safe_until, clock, resign, _task: crate::tasks::spawn_scoped("election", candidate.run()) }
     }
 
-    /// The role, now and as it changes. Closed once the election ended and the lease is given back.
+    /// The role and its changes. The channel closes when the election has ended and the lease is revoked.
     pub fn role(&self) -> watch::Receiver<Role> {
         self.role.clone()
     }
 
-    /// Whether this process leads and nobody else can have begun to: asked at the moment of an answer, because a process
-    /// that was stopped for a while learns of its loss only after it has gone on.
+    /// Whether this process leads and no other process can have started to. Check it immediately before answering a
+    /// query: a process that was suspended learns later that it lost the leadership.
     pub fn holds(&self) -> bool {
         matches!(*self.role.borrow(), Role::Leader(_)) && (self.clock)() < *self.safe_until.borrow()
     }
 
-    /// Gives the key up at once, so that another can lead, and stands again with a fresh lease: at once, and later each
-    /// further time that it resigns without having led for a minute.
+    /// Gives up leadership immediately, so that another process can lead, and stands again with a new lease:
+    /// immediately the first time, later each further time that it resigns without having led for a minute.
     pub fn resign(&self) {
         if self.resign.try_send(()).is_err() {
-            tracing::debug!("a resignation is already under way");
+            tracing::debug!("a resignation is already in progress");
         }
     }
 
@@ -139,32 +138,31 @@ struct Candidate {
     shutdown: Shutdown,
 }
 
-/// One candidacy: a lease and the key tied to it.
+/// A lease and the key tied to it.
 struct Candidacy {
     lease: i64,
     guard: Guard,
-    /// Leading is safe until then, by the clock of the settings.
+    /// The leader must step down by then, by [`Settings::clock`].
     safe_until: Duration,
-    /// By the same clock; none before it leads.
+    /// By the same clock; none while it does not lead.
     leads_since: Option<Duration>,
 }
 
 /// Why a candidacy ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum End {
-    /// This process gave it up.
     Resigned,
-    /// Anything else, in words for the log.
+    /// Any other reason, as text for the log.
     Other(&'static str),
 }
 
-/// Resignations in a row, each after a short leadership. A process that cannot lead, for example because it cannot read a
-/// record, resigns again in each term, and each term reads the whole state: the back-off keeps that rare.
+/// Consecutive resignations after short leaderships. A process that cannot lead, for example because it cannot read a
+/// record, resigns in each term after reading the whole state; the back-off makes that rare.
 #[derive(Debug, Default)]
 struct Resignations(usize);
 
 impl Resignations {
-    /// How long this process is no candidate after it led for `led` and resigned: 0, then about 0.1, 0.2, 0.4 … 10 s.
+    /// How long this process does not stand after it led for `led` and resigned: 0, then about 0.1, 0.2, 0.4 … 10 s.
     fn wait(&mut self, led: Duration) -> Duration {
         self.0 = if led >= LONG_TERM { 1 } else { self.0.saturating_add(1) };
         match self.0 {
@@ -174,10 +172,10 @@ impl Resignations {
     }
 }
 
-/// What became of a renewal.
+/// Result of a renewal.
 #[derive(Debug, Clone, Copy)]
 enum Renewal {
-    /// It was sent at this time, by the clock of the settings, and answered.
+    /// etcd answered; sent at this time, by [`Settings::clock`].
     Sent(Duration),
     LeaseGone,
 }
@@ -200,19 +198,19 @@ impl Candidate {
                 }
                 Err(error) => {
                     attempt += 1;
-                    tracing::warn!(%error, attempt, "cannot stand for election yet");
+                    tracing::warn!(%error, attempt, "cannot stand for election, retrying");
                     self.pause(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(1))).await;
                 }
             }
         }
     }
 
-    /// Waits, but not longer than until shutdown.
+    /// Waits until shutdown at most.
     async fn pause(&self, wait: Duration) {
         tokio::select! { () = tokio::time::sleep(wait) => {}, () = self.shutdown.wait() => {} }
     }
 
-    /// Gets a fresh lease and puts the key. The key's name holds the lease, so a repeated put is the same put.
+    /// Creates a lease and the key. The lease id is part of the key's name, so a retried put is idempotent.
     async fn stand(&self) -> Result<Candidacy, Error> {
         let sent = (self.settings.clock)();
         let lease = self.store.grant_lease(self.settings.ttl).await?;
@@ -238,15 +236,15 @@ impl Candidate {
         Ok(Candidacy { lease, guard, safe_until: sent + self.settings.step_down_after, leads_since: None })
     }
 
-    /// Waits for the candidacy's turn, leads, and cleans up when it is over. Says why it ended and how long it led.
+    /// Waits for its turn, leads, and revokes the lease afterwards. Returns the reason for the end and how long it led.
     async fn serve(&mut self, mut candidacy: Candidacy) -> (End, Duration) {
         let (renewals_sender, renewals) = watch::channel(Renewal::Sent((self.settings.clock)()));
         let keeper = keep_alive(self.store.clone(), candidacy.lease, self.settings, renewals_sender);
-        // Scoped: dropping the candidate must not leave somebody behind who keeps the lease alive.
+        // Scoped: dropping the candidate must also stop the renewals.
         let _keeper = crate::tasks::spawn_scoped("election lease", keeper);
         let end = self.hold(&mut candidacy, renewals).await;
         let led = candidacy.leads_since.map(|since| (self.settings.clock)().saturating_sub(since));
-        // First we stop to lead, then others may begin.
+        // Stop leading before the lease is revoked and another process can lead.
         self.role.send_replace(Role::Follower);
         if led.is_some() {
             let reason = match end {
@@ -256,19 +254,19 @@ impl Candidate {
             tracing::info!(term = candidacy.guard.term, reason, "leads no more");
         }
         if let Err(error) = self.store.revoke_lease(candidacy.lease).await {
-            tracing::debug!(%error, "the lease could not be given back; it ends by itself");
+            tracing::debug!(%error, "cannot revoke the lease; it expires by itself");
         }
         (end, led.unwrap_or_default())
     }
 
     async fn hold(&mut self, candidacy: &mut Candidacy, mut renewals: watch::Receiver<Renewal>) -> End {
         let mut changes = self.store.watch(&self.prefix);
-        // The watch tells when to look; this looks also when it tells nothing.
+        // The watch triggers most checks; the interval covers a silent watch.
         let mut look = tokio::time::interval(self.settings.renew.min(CHECK));
         look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let mut looked_at = (self.settings.clock)();
         while self.resigned.try_recv().is_ok() {
-            // Resignations from before this candidacy.
+            // Drop resignations from before this candidacy.
         }
         loop {
             let leads = candidacy.leads_since.is_some();
@@ -288,10 +286,10 @@ impl Candidate {
                     Renewal::LeaseGone => return End::Other("the lease is gone"),
                 },
                 Some(change) = changes.recv() => {
-                    if takes_away(&change, &candidacy.guard.key) {
+                    if removes(&change, &candidacy.guard.key) {
                         return End::Other("the key is gone");
                     }
-                    // A put makes nobody older: a leader rewrites its key with every commit.
+                    // A put does not change which key is the oldest: a leader rewrites its key with every commit.
                     look_now = !leads && !matches!(change, Change::Put(_, _));
                 }
                 _ = look.tick() => {
@@ -311,7 +309,7 @@ impl Candidate {
                 && self.is_oldest(&candidacy.guard).await == Some(true)
                 && (self.settings.clock)() < candidacy.safe_until
             {
-                tracing::info!(term = candidacy.guard.term, name = self.name, "leads");
+                tracing::info!(term = candidacy.guard.term, name = self.name, "became leader");
                 candidacy.leads_since = Some((self.settings.clock)());
                 self.safe_until.send_replace(candidacy.safe_until);
                 self.role.send_replace(Role::Leader(candidacy.guard.clone()));
@@ -326,12 +324,12 @@ impl Candidate {
             .with_sort(SortTarget::Create, SortOrder::Ascend)
             .with_limit(1)
             .with_keys_only();
-        let asking = self.store.call("looking who leads", SHORT, |mut client| {
+        let reading = self.store.call("reading the oldest election key", SHORT, |mut client| {
             let (prefix, options) = (self.prefix.clone(), options.clone());
             async move { client.get(prefix, Some(options)).await }
         });
         let oldest = tokio::select! {
-            oldest = asking => oldest,
+            oldest = reading => oldest,
             () = self.shutdown.wait() => return None,
         };
         match oldest {
@@ -339,7 +337,7 @@ impl Candidate {
                 pair.key() == guard.key.as_bytes() && u64::try_from(pair.create_revision()) == Ok(guard.term)
             })),
             Err(error) => {
-                tracing::debug!(%error, "cannot read which key is the oldest");
+                tracing::debug!(%error, "cannot read the oldest election key");
                 None
             }
         }
@@ -353,7 +351,7 @@ fn created_at(response: &TxnOpResponse) -> Option<i64> {
     }
 }
 
-fn takes_away(change: &Change, key: &str) -> bool {
+fn removes(change: &Change, key: &str) -> bool {
     match change {
         Change::Delete(gone) => gone == key,
         Change::Reset(pairs) => !pairs.iter().any(|(present, _)| present == key),
@@ -361,14 +359,14 @@ fn takes_away(change: &Change, key: &str) -> bool {
     }
 }
 
-/// Renews the lease until it is gone. Counts from the moment a renewal is sent: the lease cannot end earlier than its
-/// time to live after that.
+/// Renews the lease until it is gone. Counts from the moment a renewal is sent, because the lease cannot expire earlier
+/// than `ttl` after that.
 async fn keep_alive(store: Store, lease: i64, settings: Settings, renewals: watch::Sender<Renewal>) {
     loop {
         let (sent, began) = ((settings.clock)(), Instant::now());
         let answer = store
             .call("renewing the lease", SHORT, |client| async move {
-                // An answer with a time to live of 0 means that the lease is gone; the client makes an error of it.
+                // The client turns an answer with a TTL of 0, which means that the lease is gone, into an error.
                 client.lease_client().keep_alive(lease).await.map(|_| ())
             })
             .await;
@@ -382,7 +380,7 @@ async fn keep_alive(store: Store, lease: i64, settings: Settings, renewals: watc
                 return;
             }
             Err(error) => {
-                tracing::debug!(%error, "renewal failed, trying again");
+                tracing::debug!(%error, "cannot renew the lease, retrying");
                 Instant::now() + Duration::from_millis(100)
             }
         };

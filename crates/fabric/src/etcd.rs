@@ -1,8 +1,8 @@
-//! The store: typed etcd calls, each with a deadline and retried on another endpoint.
+//! etcd client: typed calls, each with a deadline and retried on another endpoint.
 //!
-//! One client per endpoint: etcd-client's own balancer keeps choosing a dead member (18 % of the calls failed with one
-//! of three members down). The endpoint that answered last is asked first. A write is only ever repeated with the same
-//! values under the same guard, so a repeat of one that did arrive changes nothing.
+//! One client per endpoint, because etcd-client's own balancer keeps choosing a dead member (18 % of the calls failed
+//! with one of three members down). The endpoint that answered last is tried first. A write is only repeated with the
+//! same values under the same guard, so repeating one that was stored changes nothing.
 
 mod page;
 mod watch;
@@ -22,22 +22,22 @@ pub use self::writer::Writer;
 use crate::backoff;
 use crate::election::Guard;
 
-/// etcd refuses a transaction with more operations than this.
+/// Limit of operations per transaction: etcd's default of 128, less the one of [`Writer`].
 pub const MOST_OPERATIONS: usize = 127;
 /// The quota that everything in `deploy/` sets for etcd. docs/operations.md, "How large etcd gets", has the arithmetic.
 pub const QUOTA_BYTES: u64 = 4 << 30;
-/// How long a starting process waits for its store.
+/// How long a starting process waits for etcd.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest answer we take; the client's default of 4 MiB is less than a page of large values.
+/// Size limit of answers; the client's default of 4 MiB is less than a page of large values.
 const LARGEST_ANSWER: usize = 256 << 20;
-/// Changes a watcher may be behind. When it is full the watch waits, and etcd keeps the rest.
+/// Queue of changes per watcher. When it is full, the watch waits and etcd keeps the rest.
 const WATCH_QUEUE: usize = 1024;
 
 /// Where etcd is.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// etcd endpoints, comma separated; a call that fails on one is tried on the next
+    /// etcd endpoints, comma separated; a failed call is retried on the next one
     #[arg(
         long = "etcd",
         env = "DEPLOYD_ETCD",
@@ -49,69 +49,52 @@ pub struct Args {
 }
 
 impl Args {
-    /// The given endpoint and nothing else; for tests and tools.
+    /// One endpoint, for tests and tools.
     pub fn at(endpoint: impl Into<String>) -> Self {
         Self { endpoints: vec![endpoint.into()] }
     }
 }
 
-/// What may go wrong with the store.
+/// Errors of the etcd client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// An endpoint is no endpoint.
     #[error("{endpoint:?} is not an etcd endpoint such as http://host:2379")]
     Endpoint {
-        /// What was given.
         endpoint: String,
-        /// Why not.
         #[source]
         source: etcd_client::Error,
     },
-    /// There is no endpoint at all.
     #[error("no etcd endpoint is given")]
     NoEndpoint,
     /// No endpoint answered in time.
     #[error("etcd did not answer in time while {doing}")]
-    TimedOut {
-        /// What we were doing.
-        doing: &'static str,
-    },
-    /// etcd answered with an error, on every endpoint that was tried.
+    TimedOut { doing: &'static str },
+    /// Every endpoint that was tried answered with an error.
     #[error("etcd failed while {doing}")]
     Failed {
-        /// What we were doing.
         doing: &'static str,
-        /// Why.
         #[source]
         source: etcd_client::Error,
     },
-    /// A revision that cannot be read.
     #[error("etcd has no revision {revision}: it was compacted away, or the store is another one by now")]
-    NoRevision {
-        /// Which.
-        revision: i64,
-    },
-    /// Too many operations for one transaction.
+    NoRevision { revision: i64 },
     #[error("{count} operations do not fit one transaction of at most {MOST_OPERATIONS}")]
-    TooManyOperations {
-        /// How many.
-        count: usize,
-    },
+    TooManyOperations { count: usize },
 }
 
 impl Error {
-    /// etcd refuses our credentials: asking again does not help before an operator changed something.
+    /// etcd refuses our credentials; a retry does not help before an operator changes something.
     pub fn is_denied(&self) -> bool {
         let Self::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = self else { return false };
-        // PermissionDenied, Unauthenticated. etcd answers a call without a user with InvalidArgument, of which only the text tells
-        // it from a bad request.
+        // PermissionDenied, Unauthenticated. etcd answers a call without a user with InvalidArgument; only the text
+        // distinguishes it from a bad request.
         matches!(status.code() as i32, 7 | 16) || status.message().contains("user name is empty")
     }
 
-    /// etcd has reached its quota and refuses every write until an operator made room.
+    /// etcd has reached its quota and refuses every write until an operator frees space.
     pub fn is_full(&self) -> bool {
         let Self::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = self else { return false };
-        // ResourceExhausted, of which only the text tells it from a limit of messages.
+        // ResourceExhausted; only the text distinguishes it from a message that is too large.
         status.code() as i32 == 8 && status.message().contains("space exceeded")
     }
 }
@@ -119,75 +102,68 @@ impl Error {
 /// Everything under a prefix at one revision.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Keys and values in key order.
+    /// In key order.
     pub pairs: Vec<(String, Vec<u8>)>,
-    /// The revision all of it was read at.
+    /// The revision at which all of it was read.
     pub revision: i64,
 }
 
-/// How large the database of the member that answered is.
+/// Size of the database of the member that answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
-    /// Bytes of the file. Compaction frees pages inside it for reuse; only defragmentation makes the file smaller.
+    /// Bytes of the file. Compaction frees pages for reuse; only defragmentation shrinks the file.
     pub allocated: u64,
-    /// Bytes of the pages that hold data.
+    /// Bytes of pages that hold data.
     pub in_use: u64,
 }
 
 /// One write.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Op {
-    /// Store a value.
     Put {
-        /// Key.
         key: String,
-        /// Value.
         value: Vec<u8>,
-        /// It goes when this lease ends.
+        /// etcd deletes the key when this lease ends.
         lease: Option<i64>,
     },
-    /// Remove a key.
     Delete {
-        /// Key.
         key: String,
     },
 }
 
-/// How a commit ended.
+/// Result of a commit. Only `Stored` means that this call stored something.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CommitResult {
-    /// All of it is stored.
+    /// All operations are stored.
     Stored,
-    /// The guard failed: nothing is stored by this call.
+    /// The guard's holder does not lead any more.
     Fenced,
-    /// etcd refuses what is in it, and would refuse the same every time. Nothing is stored by this call.
+    /// etcd refuses the content and would refuse it every time.
     Invalid {
-        /// What etcd said.
+        /// etcd's error text.
         reason: String,
     },
-    /// The store lacks what this leadership has stored: etcd came back with an older state. Nothing is stored by this call.
+    /// etcd lacks earlier commits of this leader: it returned with an older state.
     WentBack,
 }
 
 /// A change under a watched prefix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Everything anew: the first read, or after a gap.
+    /// The complete state: the first read, or after a gap.
     Reset(Vec<(String, Vec<u8>)>),
-    /// A key was written.
     Put(String, Vec<u8>),
-    /// A key was removed.
     Delete(String),
 }
 
-/// How often and how long one call is tried.
+/// Tries of one call, and the deadline of each.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     pub(crate) per_try: Duration,
     pub(crate) tries: usize,
 }
 
-/// The store; clones share the connections.
+/// The etcd client; clones share the connections.
 #[derive(Clone)]
 pub struct Store {
     shared: Arc<Shared>,
@@ -211,7 +187,7 @@ impl std::fmt::Debug for Store {
 }
 
 impl Store {
-    /// Connects and waits up to 30 s until one endpoint answers.
+    /// Connects and waits up to 30 s until an endpoint answers.
     pub async fn connect(args: &Args) -> Result<Self, Error> {
         let mut endpoints = Vec::new();
         for url in args.endpoints.iter().map(|url| url.trim()).filter(|url| !url.is_empty()) {
@@ -234,7 +210,7 @@ impl Store {
         loop {
             attempt += 1;
             let effort = Effort { per_try: Duration::from_secs(1), tries: self.shared.endpoints.len() };
-            match self.call("asking for its status", effort, |mut client| async move { client.status().await }).await {
+            match self.call("reading its status", effort, |mut client| async move { client.status().await }).await {
                 Ok(status) => {
                     tracing::info!(version = status.version(), "connected to etcd");
                     warn_of_corruption(status.version());
@@ -242,14 +218,14 @@ impl Store {
                 }
                 Err(error) if started.elapsed() >= PATIENCE => return Err(error),
                 Err(error) => {
-                    tracing::warn!(endpoints = ?self, %error, attempt, "etcd does not answer yet, trying again");
+                    tracing::warn!(endpoints = ?self, %error, attempt, "etcd does not answer, retrying");
                 }
             }
             tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
         }
     }
 
-    /// The value of a key, no older than this call.
+    /// Reads a key (linearizable).
     pub async fn get(&self, key: &str) -> Result<Option<Vec<u8>>, Error> {
         let mut found = self
             .call("reading a key", self.effort(), |client| {
@@ -261,9 +237,9 @@ impl Store {
         Ok(found.take_kvs().into_iter().next().map(|pair| pair.into_key_value().1))
     }
 
-    /// Writes all or nothing; with a guard only while its holder leads. Retried on other endpoints: an error means that
-    /// it is not known whether the writes are stored, and the same call may be made again. A leader that writes more than
-    /// once uses a [`Writer`], which also keeps its commits in turn.
+    /// Writes all or nothing; with a guard only while its holder leads. Retries on other endpoints. After an error it
+    /// is unknown whether the writes are stored, and the call may be repeated. A leader that writes more than once uses
+    /// a [`Writer`], which also orders its commits.
     pub async fn commit(&self, guard: Option<&Guard>, ops: &[Op]) -> Result<CommitResult, Error> {
         if ops.len() > MOST_OPERATIONS {
             return Err(Error::TooManyOperations { count: ops.len() });
@@ -279,16 +255,14 @@ impl Store {
         Ok(if done.succeeded() { CommitResult::Stored } else { CommitResult::Fenced })
     }
 
-    /// The size of etcd's database.
     pub async fn size(&self) -> Result<Size, Error> {
         let effort = Effort { per_try: Duration::from_secs(2), tries: self.shared.endpoints.len() };
-        let status =
-            self.call("asking for its size", effort, |mut client| async move { client.status().await }).await?;
+        let status = self.call("reading its size", effort, |mut client| async move { client.status().await }).await?;
         let bytes = |count: i64| u64::try_from(count).unwrap_or(0);
         Ok(Size { allocated: bytes(status.db_size()), in_use: bytes(status.raft_used_db_size()) })
     }
 
-    /// A lease that ends after `ttl` unless it is kept alive.
+    /// Creates a lease that expires after `ttl` unless it is renewed.
     pub async fn grant_lease(&self, ttl: Duration) -> Result<i64, Error> {
         let seconds = i64::try_from(ttl.as_secs().max(1)).unwrap_or(i64::MAX);
         let granted =
@@ -299,7 +273,7 @@ impl Store {
         Ok(granted.id())
     }
 
-    /// Ends a lease; everything attached to it goes.
+    /// Revokes a lease; etcd deletes the keys attached to it.
     pub async fn revoke_lease(&self, lease: i64) -> Result<(), Error> {
         let effort = Effort { per_try: Duration::from_secs(1), tries: 1 };
         self.call("revoking a lease", effort, |mut client| async move { client.lease_revoke(lease).await })
@@ -307,7 +281,7 @@ impl Store {
             .map(|_| ())
     }
 
-    /// Follows everything under a prefix. Reads it all anew when the watch is cancelled, compacted away or silent. Ends
+    /// Watches all keys under a prefix. Reads everything again when the watch is cancelled, compacted or silent. Ends
     /// when the receiver is dropped.
     pub fn watch(&self, prefix: &str) -> mpsc::Receiver<Change> {
         let (changes, receiver) = mpsc::channel(WATCH_QUEUE);
@@ -315,7 +289,7 @@ impl Store {
         receiver
     }
 
-    /// Makes one call with this effort, on the endpoint that answered last and then on the others in turn.
+    /// Makes one call, first on the endpoint that answered last, then on the others in turn.
     pub(crate) async fn call<T, F>(
         &self,
         doing: &'static str,
@@ -329,7 +303,7 @@ impl Store {
         let mut last = Error::TimedOut { doing };
         for attempt in 0..effort.tries.max(1) {
             if attempt > 0 && attempt % count == 0 {
-                // All were asked once: give them a moment.
+                // Every endpoint was tried once: wait a moment.
                 let wait = backoff::delay(attempt / count, Duration::from_millis(50), Duration::from_millis(500));
                 tokio::time::sleep(wait).await;
             }
@@ -340,20 +314,20 @@ impl Store {
                 Ok(Err(source)) => last = Error::Failed { doing, source },
                 Err(_) => last = Error::TimedOut { doing },
             }
-            tracing::debug!(endpoint = self.shared.endpoints[index].url, error = %last, "asking the next endpoint");
+            tracing::debug!(endpoint = self.shared.endpoints[index].url, error = %last, "trying the next endpoint");
             self.shared.preferred.store((index + 1) % count, Ordering::Relaxed);
         }
         Err(last)
     }
 
-    /// The usual effort: every endpoint twice, three tries at least.
+    /// Two tries per endpoint, at least three.
     pub(crate) fn effort(&self) -> Effort {
         Effort { per_try: Duration::from_secs(2), tries: (2 * self.shared.endpoints.len()).max(3) }
     }
 }
 
 impl Guard {
-    /// True while the key that was created at our term is still there.
+    /// True while the key created at our term exists.
     fn compare(&self) -> Compare {
         Compare::create_revision(self.key.as_str(), CompareOp::Equal, i64::try_from(self.term).unwrap_or(i64::MAX))
     }
@@ -362,7 +336,7 @@ impl Guard {
 fn options() -> ConnectOptions {
     ConnectOptions::new()
         .with_connect_timeout(Duration::from_secs(1))
-        // etcd hangs up on clients that ping more than every 5 s.
+        // etcd closes connections of clients that ping more often than every 5 s.
         .with_keep_alive(Duration::from_secs(6), Duration::from_secs(3))
         .with_keep_alive_while_idle(true)
         .with_require_leader(true)
@@ -378,7 +352,7 @@ fn operation(op: &Op) -> TxnOp {
     }
 }
 
-/// Errors another endpoint would answer with too: bad arguments, unknown lease, no permission, no space.
+/// Errors that every endpoint would return: bad arguments, unknown lease, no permission, no space.
 fn is_final(error: &etcd_client::Error) -> bool {
     match error {
         etcd_client::Error::GRpcStatus(status) => matches!(status.code() as i32, 3 | 5 | 7 | 8 | 9 | 11 | 16),
@@ -387,7 +361,7 @@ fn is_final(error: &etcd_client::Error) -> bool {
     }
 }
 
-/// Why etcd refused a transaction for what is in it; none for every other error.
+/// Why etcd refused the content of a transaction; none for every other error.
 fn invalid(error: &Error) -> Option<String> {
     let Error::Failed { source: etcd_client::Error::GRpcStatus(status), .. } = error else {
         return match error {
@@ -395,10 +369,10 @@ fn invalid(error: &Error) -> Option<String> {
             _ => None,
         };
     };
-    // InvalidArgument: "etcdserver: request is too large", "too many operations", "duplicate key". The limits of a message
-    // have the codes of a full disk and of a number out of range too, so there the text decides.
+    // InvalidArgument: "etcdserver: request is too large", "too many operations", "duplicate key". Message limits use
+    // the codes ResourceExhausted and OutOfRange, where the text decides.
     let is_invalid = match status.code() as i32 {
-        // A call whose user etcd no longer knows has this code too, and says nothing about what is in it.
+        // A call whose user etcd does not know has this code too.
         3 => !error.is_denied() && !status.message().contains("auth"),
         8 | 11 => status.message().contains("larger than max") || status.message().contains("too large"),
         _ => false,
@@ -406,7 +380,7 @@ fn invalid(error: &Error) -> Option<String> {
     is_invalid.then(|| status.message().to_owned())
 }
 
-/// The first key after everything with this prefix.
+/// The first key after all keys with this prefix.
 fn prefix_end(prefix: &str) -> Vec<u8> {
     let mut end = prefix.as_bytes().to_vec();
     while let Some(last) = end.pop() {
@@ -430,7 +404,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_end_of_a_prefix_is_the_next_key_after_it() {
+    fn prefix_end_is_the_first_key_after_the_prefix() {
         assert_eq!(prefix_end("/a/"), b"/a0");
         assert_eq!(prefix_end(""), [0]);
     }

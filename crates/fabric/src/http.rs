@@ -1,10 +1,10 @@
-//! The one way to make an HTTP client.
+//! HTTP clients.
 
 use std::sync::Once;
 use std::time::Duration;
 
-/// A client that gives a request `timeout` in all and follows no redirect: a callback that redirects could otherwise
-/// be led to an address its owner may not reach.
+/// A client with a total `timeout` per request. It follows no redirects, because a callback could otherwise redirect
+/// the notifier to an address that its owner cannot reach.
 pub fn client(timeout: Duration) -> reqwest::Client {
     install_crypto();
     let builder = || {
@@ -15,14 +15,14 @@ pub fn client(timeout: Duration) -> reqwest::Client {
             .user_agent(concat!("deployd/", env!("CARGO_PKG_VERSION")))
     };
     builder().build().unwrap_or_else(|error| {
-        // A machine without root certificates can still speak plain HTTP.
-        tracing::warn!(%error, "no root certificates: https will be refused");
+        // A machine without root certificates can still use plain HTTP.
+        tracing::warn!(%error, "no root certificates: https requests will fail");
         let none: [reqwest::Certificate; 0] = [];
         builder().tls_certs_only(none).build().expect("a client without certificates has nothing left to fail on")
     })
 }
 
-/// rustls refuses to guess between two crypto providers; ours is ring, chosen once per process.
+/// Chooses ring once per process: rustls refuses to choose between two crypto providers.
 pub fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

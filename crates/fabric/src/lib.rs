@@ -1,4 +1,4 @@
-//! The hands: how every process speaks NATS and etcd, keeps time, runs tasks, stops, and tells how it is.
+//! Infrastructure that every process shares: NATS, etcd, leader election, clock, tasks, settings, shutdown, health.
 //!
 //! Nothing here knows what a pod or a group is. Every call that leaves the process has a deadline.
 

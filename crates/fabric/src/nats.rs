@@ -1,7 +1,7 @@
-//! The bus: one NATS connection per process, with deadlines on everything.
+//! NATS client: one connection per process, with deadlines on everything.
 //!
-//! The client reconnects for ever with jitter and pings every 5 s, so a dead server is noticed in seconds. A value
-//! larger than the server takes travels in parts (`parts`) and arrives whole; nobody above this file sees the parts.
+//! The client reconnects for ever with jitter and pings every 5 s, so a dead server is detected within seconds. A
+//! message that exceeds the server's limit is split and reassembled (`parts`), invisibly to users of this module.
 //! Streams are in `stream`, reading them in `reader` and backwards in `past`, shared consumers in `consumer`.
 
 mod connect;
@@ -35,8 +35,7 @@ pub use past::PastReader;
 pub use reader::{Place, Stored, StreamReader};
 pub use stream::{Discard, DurableAck, StreamIdentity, StreamSpec};
 
-/// A publish that cannot even be handed to the connection in this time is given up: the buffer is full because the
-/// server is away.
+/// Limit for handing a message to the connection. It is exceeded when the buffer is full because the server is down.
 const PUBLISH_LIMIT: Duration = Duration::from_secs(2);
 
 /// The connection of this process; clones share it.
@@ -45,35 +44,35 @@ pub struct Bus {
     client: async_nats::Client,
     jetstream: async_nats::jetstream::Context,
     connected: watch::Receiver<bool>,
-    /// Counts connections: a reader that sees it change knows that messages under way may be gone.
+    /// Number of connections so far. A reader that sees it change knows that messages may be lost.
     connections: watch::Receiver<u64>,
-    /// Servers that hold each stream.
+    /// Replicas per stream.
     replicas: usize,
 }
 
 impl Bus {
-    /// Connects. Waits for the server with jittered back-off for up to 30 s and refuses one older than 2.10.
+    /// Connects. Retries with jittered back-off for up to 30 s and refuses servers older than 2.10.
     pub async fn connect(args: &Args, name: &str) -> Result<Self, Error> {
         connect::connect(args, name).await
     }
 
-    /// Whether the connection stands.
+    /// Whether the connection is up, and its changes.
     pub fn connected(&self) -> watch::Receiver<bool> {
         self.connected.clone()
     }
 
-    /// Whether JetStream syncs to disk before it acknowledges; none when the server does not tell us.
+    /// Whether JetStream syncs to disk before it acknowledges; none when the server does not tell.
     pub async fn syncs_always(&self) -> Option<bool> {
         match durability::check(&self.client).await {
             durability::Durability::Always => Some(true),
-            durability::Durability::NowAndThen => Some(false),
+            durability::Durability::Periodically => Some(false),
             durability::Durability::Unknown => None,
         }
     }
 
-    /// Waits until the server has what was sent so far; whoever ends their process needs it.
+    /// Waits until the server has received everything sent so far; call it before the process exits.
     pub async fn flush(&self) -> Result<(), Error> {
-        let doing = || "sending what is left".to_owned();
+        let doing = || "flushing".to_owned();
         match tokio::time::timeout(connect::API_LIMIT, self.client.flush()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(source)) => Err(Error::Failed { doing: doing(), source: source.into() }),
@@ -81,23 +80,23 @@ impl Bus {
         }
     }
 
-    /// A subject nobody else uses, for answers.
+    /// A unique subject for replies.
     pub fn inbox(&self) -> String {
         self.client.new_inbox()
     }
 
-    /// Sends a value as JSON to whoever listens now.
+    /// Publishes a value as JSON to the current subscribers.
     pub async fn publish<T: Serialize + ?Sized>(&self, subject: &str, value: &T) -> Result<(), Error> {
         self.send(subject, None, encode(subject, value)?).await
     }
 
-    /// Answers on an inbox; a large answer is split and arrives whole.
+    /// Replies on an inbox.
     pub async fn answer<T: Serialize + ?Sized>(&self, inbox: &str, value: &T) -> Result<(), Error> {
         self.publish(inbox, value).await
     }
 
-    /// Asks and waits for the answer until the deadline. While the connection is down it waits for it, within the
-    /// deadline, before it sends.
+    /// Sends a request and waits for the reply until the deadline. If the connection is down, waits for it within the
+    /// deadline before sending.
     pub async fn request<Q: Serialize + ?Sized, R: DeserializeOwned>(
         &self,
         subject: &str,
@@ -119,7 +118,7 @@ impl Bus {
         }
     }
 
-    /// Hears everything sent to `subject`. Large messages arrive whole.
+    /// Subscribes to `subject`. Large messages are reassembled.
     pub async fn subscribe(&self, subject: &str) -> Result<Subscription, Error> {
         let doing = || format!("subscribing to {subject}");
         let inner = tokio::time::timeout(PUBLISH_LIMIT, self.client.subscribe(subject.to_owned()))
@@ -129,8 +128,8 @@ impl Bus {
         Ok(Subscription { inner, assembler: parts::Assembler::default() })
     }
 
-    /// Shares what is sent to `subject` with the other members of `queue`. Only for messages that fit one bus message:
-    /// the parts of a larger one would go to different members.
+    /// Subscribes as a member of `queue`: each message goes to one member. Only for messages that fit one NATS message,
+    /// because the parts of a larger one would go to different members.
     pub async fn queue_subscribe(&self, subject: &str, queue: &str) -> Result<Subscription, Error> {
         let doing = || format!("subscribing to {subject} in {queue}");
         let subscribing = self.client.queue_subscribe(subject.to_owned(), queue.to_owned());
@@ -188,7 +187,7 @@ fn encode<T: Serialize + ?Sized>(subject: &str, value: &T) -> Result<Bytes, Erro
     serde_json::to_vec(value).map(Bytes::from).map_err(|source| Error::Encode { subject: subject.to_owned(), source })
 }
 
-/// What a subscription hears.
+/// Messages of a subscription.
 #[derive(Debug)]
 pub struct Subscription {
     inner: async_nats::Subscriber,
@@ -202,7 +201,7 @@ enum Answered {
 }
 
 impl Subscription {
-    /// The next message; none when the connection was closed for good. May be cancelled without loss.
+    /// The next message; none when the connection was closed permanently. Cancel-safe.
     pub async fn next(&mut self) -> Option<Message> {
         loop {
             match self.next_or_no_responders().await {
@@ -226,25 +225,22 @@ impl Subscription {
     }
 }
 
-/// One message, whole.
+/// One message, reassembled.
 #[derive(Debug, Clone)]
 pub struct Message {
-    /// Where it was sent.
     pub subject: String,
-    /// Where an answer is awaited.
+    /// Subject for the reply.
     pub reply: Option<String>,
-    /// Its content.
     pub payload: Bytes,
     headers: Option<HeaderMap>,
 }
 
 impl Message {
-    /// Reads the content as JSON.
+    /// Decodes the payload as JSON.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, String> {
         serde_json::from_slice(&self.payload).map_err(|error| error.to_string())
     }
 
-    /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref().and_then(|headers| headers.get(name)).map(async_nats::HeaderValue::as_str)
     }

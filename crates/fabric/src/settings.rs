@@ -1,7 +1,7 @@
-//! Where the settings of a process come from: a flag, else the environment, else a file, else the default.
+//! Settings of a process: from a flag, else the environment, else a file, else the default.
 //!
-//! Every setting has one name. `--lost-after` is `DEPLOYD_LOST_AFTER` in the environment and `lost-after` in the file.
-//! A file's values take the place of the defaults, so that clap keeps the order of precedence by itself.
+//! Every setting has one name: `--lost-after` is `DEPLOYD_LOST_AFTER` in the environment and `lost-after` in the file.
+//! The values of the file replace the defaults, so clap applies the order of precedence.
 
 mod explain;
 mod file;
@@ -21,23 +21,22 @@ const CHECK: &str = "check-config";
 
 /// Settings of a process.
 pub trait Settings: clap::Parser {
-    /// What is wrong with settings that are fine each by itself.
+    /// Checks settings that are valid each by itself but not together.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 }
 
-/// Settings as they were read.
+/// Result of reading the settings.
 #[derive(Debug)]
 pub enum Read<T> {
-    /// Start with these.
     Start(T),
-    /// Print this and end: the help, the version, or what `--check-config` found good.
+    /// Print this and exit: help, version, or the answer of `--check-config`.
     Print(String),
 }
 
-/// Reads the settings of this process. Help, version and `--check-config` are printed and end it with 0, anything wrong
-/// ends it with one line and 64.
+/// Reads the settings of this process. Prints help, version and `--check-config` and exits with 0; prints an error in
+/// one line and exits with 64.
 pub fn of_process<T: Settings>() -> T {
     match read(&std::env::args_os().collect::<Vec<_>>()) {
         Ok(Read::Start(settings)) => settings,
@@ -52,18 +51,18 @@ pub fn of_process<T: Settings>() -> T {
 /// Reads settings from `arguments`, the environment and the file that these name.
 pub fn read<T: Settings>(arguments: &[OsString]) -> Result<Read<T>, String> {
     let command = with_file_flags(T::command());
-    // The first reading only tells which file to read: no setting is required, so a file cannot cure what is wrong here.
+    // The first pass only finds the file: no setting is required, so a file cannot fix an error here.
     let file = match command.clone().try_get_matches_from(arguments) {
         Ok(matches) => matches.get_one::<String>(CONFIG).map(File::read).transpose()?,
         Err(error) if !error.use_stderr() => return Ok(Read::Print(error.render().ansi().to_string())),
-        Err(error) => return Err(flaw_of(&command, &error, arguments)),
+        Err(error) => return Err(error_text(&command, &error, arguments)),
     };
     let command = match &file {
         Some(file) => file.as_defaults(command)?,
         None => command,
     };
     let matches =
-        command.clone().try_get_matches_from(arguments).map_err(|error| flaw_of(&command, &error, arguments))?;
+        command.clone().try_get_matches_from(arguments).map_err(|error| error_text(&command, &error, arguments))?;
     refuse_secrets(&command, &matches)?;
     let settings = T::from_arg_matches(&matches).map_err(|error| first_line(&error))?;
     settings.check().map_err(|flaw| match &file {
@@ -78,14 +77,14 @@ pub fn read<T: Settings>(arguments: &[OsString]) -> Result<Read<T>, String> {
 
 fn with_file_flags(command: Command) -> Command {
     let config = Arg::new(CONFIG).long(CONFIG).env("DEPLOYD_CONFIG").value_name("FILE").help(
-        "File with settings, one `name = \"value\"` a line, named as the flags are; flags and environment win over it",
+        "File with settings, one `name = \"value\"` a line, named like the flags; flags and environment take precedence",
     );
     let check = Arg::new(CHECK)
         .long(CHECK)
         .action(ArgAction::SetTrue)
-        .help("Say whether the settings are good, each with its value and where it came from, and end");
+        .help("Check the settings, print each with its value and origin, and exit");
     let example = format!(
-        "Each setting is taken from its flag, else from the environment, else from the file, else it has its default.\n\n\
+        "Each setting comes from its flag, else from the environment, else from the file, else from its default.\n\n\
          Examples:\n  {name} --config /etc/deployd/{file}.toml\n  {name} --config /etc/deployd/{file}.toml --check-config",
         name = command.get_name(),
         file = command.get_name().trim_start_matches("deployd-"),
@@ -93,8 +92,8 @@ fn with_file_flags(command: Command) -> Command {
     command.arg(config).arg(check).after_help(example)
 }
 
-/// What clap found wrong, in one sentence that names where the value came from.
-fn flaw_of(command: &Command, error: &clap::Error, arguments: &[OsString]) -> String {
+/// clap's error in one sentence that names where the value came from.
+fn error_text(command: &Command, error: &clap::Error, arguments: &[OsString]) -> String {
     let line = first_line(error);
     let Some(ContextValue::String(shown)) = error.get(ContextKind::InvalidArg) else { return line };
     let long = shown.trim_start_matches("--").split([' ', '=']).next().unwrap_or_default();
@@ -111,7 +110,7 @@ fn flaw_of(command: &Command, error: &clap::Error, arguments: &[OsString]) -> St
     }
 }
 
-/// A password in an argument is in the process list, for everybody on the machine to read.
+/// Refuses passwords in arguments, which every user of the machine can read in the process list.
 fn refuse_secrets(command: &Command, matches: &ArgMatches) -> Result<(), String> {
     for arg in command.get_arguments() {
         let id = arg.get_id().as_str();

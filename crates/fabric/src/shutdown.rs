@@ -1,20 +1,19 @@
-//! When to stop: one flag that is raised once and heard by everybody.
+//! Shutdown: one flag, set once, that every task can wait for.
 
 use tokio_util::sync::CancellationToken;
 
-/// Clone it freely; all clones are the same flag.
+/// The flag; clones share it.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
     token: CancellationToken,
 }
 
 impl Shutdown {
-    /// A flag nobody has raised.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A flag that SIGTERM or SIGINT raises. Call it inside the runtime.
+    /// A flag that SIGTERM or SIGINT sets. Call it inside the runtime.
     pub fn on_signals() -> Self {
         use tokio::signal::unix::{SignalKind, signal};
         let shutdown = Self::new();
@@ -34,17 +33,15 @@ impl Shutdown {
         shutdown
     }
 
-    /// Returns once the flag is raised.
+    /// Returns when the flag is set.
     pub async fn wait(&self) {
         self.token.cancelled().await;
     }
 
-    /// Raises the flag.
     pub fn trigger(&self) {
         self.token.cancel();
     }
 
-    /// Whether it is raised.
     pub fn is_triggered(&self) -> bool {
         self.token.is_cancelled()
     }

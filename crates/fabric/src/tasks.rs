@@ -1,4 +1,4 @@
-//! How tasks are started: with a name, and never dying in silence.
+//! Spawns named tasks and logs their panics.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use futures_util::FutureExt;
 use tokio::task::JoinHandle;
 
-/// Runs `future` beside the caller. A panic is logged with the task's name and handed on to whoever joins.
+/// Spawns a task. A panic is logged with the task's name and propagated to the join handle.
 pub fn spawn<F>(name: &'static str, future: F) -> JoinHandle<F::Output>
 where
     F: Future + Send + 'static,
@@ -29,17 +29,17 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no text")
+        .unwrap_or("unknown")
 }
 
-/// A task that ends with its handle: whoever drops it does not leave somebody working behind.
+/// A task that is aborted when its handle is dropped.
 #[derive(Debug)]
 pub struct Scoped {
     handle: JoinHandle<()>,
 }
 
 impl Scoped {
-    /// Whether the task has ended by itself.
+    /// Whether the task has returned.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
@@ -51,7 +51,7 @@ impl Drop for Scoped {
     }
 }
 
-/// Like [`spawn`], for a task that must not outlive the handle.
+/// Like [`spawn`], for a task that must not outlive its handle.
 pub fn spawn_scoped<F>(name: &'static str, future: F) -> Scoped
 where
     F: Future<Output = ()> + Send + 'static,

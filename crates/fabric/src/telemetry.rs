@@ -1,4 +1,4 @@
-//! How a process logs: to standard error, as text for people or JSON for machines.
+//! Logging to standard error, as text for people or JSON for machines.
 
 use std::io::IsTerminal;
 
@@ -16,7 +16,7 @@ pub struct Args {
     pub log_format: Format,
 }
 
-/// Form of a log line.
+/// Format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
     /// For people.
@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Args {
-    /// What is wrong with the filter.
+    /// Checks the filter.
     pub fn check(&self) -> Result<(), String> {
         self.filter().map(drop)
     }
@@ -37,7 +37,7 @@ impl Args {
     }
 }
 
-/// Starts logging; a second call changes nothing. A filter that cannot be read ends the process: it is a setting.
+/// Starts logging; a second call does nothing. Exits if the filter is malformed, because that is a bad setting.
 pub fn init(args: &Args) {
     let filter = match args.filter() {
         Ok(filter) => filter,

@@ -1,9 +1,12 @@
-//! The demo workload: a small HTTP server that says which instance answered.
+//! The demo workload: a small HTTP server whose answer names the instance.
 //!
-//! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
-//! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
-//! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself, `DEMO_EAT_MEMORY_AFTER_MS` makes it take memory until
-//! the kernel ends it, `DEMO_DATABASE` names an `address:port` without which it exits with 1. An image that sets `DEMO_VERSION` answers it, so that one image is told from another from outside.
+//! It is linked statically, so that a `FROM scratch` image can contain only it. It exits on SIGTERM, which process 1 of a
+//! container would otherwise ignore. Environment variables for tests:
+//!
+//! * `DEMO_EXIT_AFTER_MS`, `DEMO_EXIT_CODE`: exit after a while with this code.
+//! * `DEMO_EAT_MEMORY_AFTER_MS`: allocate memory after a while until the kernel kills it.
+//! * `DEMO_DATABASE`: an `address:port`; without a connection to it, exit with 1.
+//! * `DEMO_VERSION`: shown in the answer, to distinguish images.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -45,7 +48,7 @@ fn main() -> io::Result<()> {
     let listener = TcpListener::bind(("0.0.0.0", port))?;
     println!("demo listens on {port}");
     for stream in listener.incoming() {
-        // A client that goes away early is its own business.
+        // Ignore clients that disconnect early.
         let _ = stream.and_then(answer);
     }
     Ok(())
@@ -56,12 +59,12 @@ fn lose_database(address: &str, reason: &str) -> ! {
     exit(1)
 }
 
-/// Takes memory and touches it, for ever.
+/// Allocates and touches memory for ever.
 fn eat() {
     let mut eaten = Vec::new();
     loop {
         eaten.push(vec![1_u8; 1 << 20]);
-        // Read, so that nobody may leave the writing out.
+        // Keeps the compiler from optimising the writes away.
         std::hint::black_box(&eaten);
     }
 }

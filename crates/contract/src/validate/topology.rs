@@ -4,7 +4,7 @@
 //! or a slash has another meaning there.
 
 use super::Flaws;
-use super::release::SHARE;
+use super::rollout::SHARE;
 use crate::ranges;
 use crate::rollout::{Spread, StrategyType, Topology, UnitType};
 
@@ -19,14 +19,14 @@ pub(super) fn check_topology(topology: &Topology, kind: StrategyType, flaws: &mu
 }
 
 fn check_without_units(topology: &Topology, flaws: &mut Flaws) {
-    for (field, is_said) in [
+    for (field, is_set) in [
         ("Topology.UnitLabel", !topology.unit_label.is_empty()),
         ("Topology.Values", !topology.values.is_empty()),
         ("Topology.UnitReplicas", !topology.unit_replicas.is_empty()),
         ("Topology.AutoReschedule", topology.auto_reschedule.is_some()),
         ("Topology.Spread", topology.spread != Spread::default()),
     ] {
-        if is_said {
+        if is_set {
             flaws.add(field, "needs a UnitType, Cell or Zone: without one there are no units");
         }
     }

@@ -1,4 +1,4 @@
-//! What a backup's file promises: it reads back as it was written, and whatever was cut off or changed is refused.
+//! Backup files round-trip, and truncated or changed files are refused.
 
 use contract::backup::{self, Backup, Content, Entry, Error, FORMAT, Header, LARGEST_PART, Writer};
 use contract::keys;
@@ -34,7 +34,7 @@ fn write(header: &Header, entries: &[Entry]) -> String {
 }
 
 #[test]
-fn a_backup_reads_back_as_it_was_written() {
+fn a_backup_decodes_to_what_was_written() {
     let text = write(&header(), &entries());
     assert_eq!(backup::read(&text), Ok(Backup { header: header(), entries: entries() }));
     assert_eq!(text.lines().count(), 5);
@@ -43,7 +43,7 @@ fn a_backup_reads_back_as_it_was_written() {
 }
 
 #[test]
-fn a_value_that_is_no_text_keeps_its_bytes() {
+fn a_binary_value_keeps_its_bytes() {
     let odd = Entry::new(keys::ENGINE.to_owned(), vec![0xff, 0x00, 0x7b]);
     assert_eq!(odd.content, Content::Hex("ff007b".to_owned()));
     assert_eq!(odd.value(), Some(vec![0xff, 0x00, 0x7b]));
@@ -53,7 +53,7 @@ fn a_value_that_is_no_text_keeps_its_bytes() {
 }
 
 #[test]
-fn a_backup_that_is_cut_off_anywhere_is_refused() {
+fn a_truncated_backup_is_refused() {
     let text = write(&header(), &entries());
     for length in (0..text.len()).filter(|length| text.is_char_boundary(*length)) {
         assert!(backup::read(&text[..length]).is_err(), "the first {length} of {} bytes were taken", text.len());
@@ -64,7 +64,7 @@ fn a_backup_that_is_cut_off_anywhere_is_refused() {
 }
 
 #[test]
-fn a_line_that_was_edited_dropped_repeated_or_moved_is_noticed() {
+fn an_edited_dropped_repeated_or_moved_line_is_detected() {
     let text = write(&header(), &entries());
     assert_eq!(backup::read(&text.replace("4711", "4712")), Err(Error::Altered));
     assert_eq!(backup::read(&text.replace("127.0.0.1", "127.0.0.2")), Err(Error::Altered));
@@ -77,7 +77,7 @@ fn a_line_that_was_edited_dropped_repeated_or_moved_is_noticed() {
 }
 
 #[test]
-fn what_is_no_backup_or_one_of_the_future_is_refused_by_name() {
+fn a_foreign_file_and_a_newer_format_are_refused_with_the_reason() {
     assert_eq!(backup::read(""), Err(Error::NoBackup));
     assert_eq!(backup::read("{\"Name\":\"hello.web.web\"}\n"), Err(Error::NoBackup));
     let newer = write(&Header { format: FORMAT + 1, ..header() }, &entries());
@@ -87,9 +87,9 @@ fn what_is_no_backup_or_one_of_the_future_is_refused_by_name() {
 }
 
 #[test]
-fn only_keys_of_the_cluster_itself_are_restored() {
+fn keys_outside_a_backup_are_refused() {
     let part = keys::restore_part(&"r-1".parse().expect("an id"), 0);
-    for key in [keys::CURSOR, keys::SCHEMA, keys::RESTORE, "/somebody/else", part.as_str()] {
+    for key in [keys::CURSOR, keys::SCHEMA, keys::RESTORE, "/other/key", part.as_str()] {
         let text = write(&header(), &[Entry::new(key.to_owned(), b"{}".to_vec())]);
         assert_eq!(backup::read(&text), Err(Error::Key { line: 2, key: key.to_owned() }));
     }
@@ -97,7 +97,7 @@ fn only_keys_of_the_cluster_itself_are_restored() {
 }
 
 #[test]
-fn the_parts_of_a_text_are_the_text() {
+fn the_parts_of_a_backup_concatenate_to_its_text() {
     let long = write(&header(), &[Entry::new(keys::ENGINE.to_owned(), "\u{e4}\"".repeat(200_000).into_bytes())]);
     let parts = backup::parts(&long);
     assert!(parts.len() > 5 && parts.iter().all(|part| !part.is_empty() && part.len() <= LARGEST_PART));

@@ -1,4 +1,4 @@
-//! One value of everything a backup and its restore say, for the golden files.
+//! One value of every message about backups and restores, for the golden files.
 
 use contract::backup::{Entry, Page, RestoreRecord, Step};
 use contract::command::Verb;
@@ -40,7 +40,7 @@ pub(crate) fn answers() -> Vec<(&'static str, Answer)> {
     ]
 }
 
-/// An order that says which store it comes from.
+/// An order with the names of its store.
 pub(crate) fn order() -> Order {
     Order { stores: stores(), ..samples::orders().1 }
 }

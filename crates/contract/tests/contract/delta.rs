@@ -1,4 +1,4 @@
-//! The laws of travelling: whatever was sent as a difference arrives as the whole, and what does not fit is refused.
+//! Deltas: applying one produces the sender's state, and one that does not match is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -63,26 +63,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn an_order_sent_as_a_change_arrives_whole(before in orders(), after in orders()) {
+    fn a_delta_turns_the_earlier_order_into_the_later(before in orders(), after in orders()) {
         prop_assert_eq!(before.changed_by(before.digest(), &after.since(&before)), Some(after));
     }
 
     #[test]
-    fn a_change_of_another_order_is_refused(before in orders(), after in orders(), other in orders()) {
+    fn a_delta_of_another_order_is_refused(before in orders(), after in orders(), other in orders()) {
         prop_assume!(other.fence != before.fence);
         prop_assert_eq!(other.changed_by(other.digest(), &after.since(&before)), None);
     }
 
     #[test]
-    fn a_change_applied_to_a_corrupted_order_is_refused(before in orders(), after in orders(), other in orders()) {
+    fn a_delta_on_a_corrupted_order_is_refused(before in orders(), after in orders(), other in orders()) {
         let corrupted = Order { fence: before.fence, ..other };
         if let Some(result) = corrupted.changed_by(corrupted.digest(), &after.since(&before)) {
-            prop_assert_eq!(result, after, "accepted only when it comes out right all the same");
+            prop_assert_eq!(result, after, "accepted only when the result is right anyway");
         }
     }
 
     #[test]
-    fn a_report_sent_as_a_change_arrives_whole(before in facts(), after in facts()) {
+    fn a_delta_turns_the_earlier_report_into_the_later(before in facts(), after in facts()) {
         let (first, second) = samples::reports();
         let mut standby = Report { pods: before, ..first };
         let after = Report { pods: after, ..second };
@@ -93,12 +93,12 @@ proptest! {
     }
 
     #[test]
-    fn no_change_is_an_empty_change(map in facts()) {
+    fn the_delta_of_equal_maps_is_empty(map in facts()) {
         prop_assert!(Changes::between(&map, &map).is_empty());
     }
 
     #[test]
-    fn a_pod_id_is_read_back(id in pod_ids()) {
+    fn a_pod_id_round_trips(id in pod_ids()) {
         prop_assert_eq!(id.to_string().parse::<PodId>(), Ok(id));
     }
 }

@@ -1,7 +1,7 @@
-//! Messages and records as version 1 wrote them: every one must still be read, and nothing it says may be lost.
+//! Messages and records of version 1: this build decodes all of them and loses no field.
 //!
-//! The files in `golden/v1` are never rewritten. A new field is fine as long as it may be absent; a field that is gone, another
-//! name or another meaning fails here.
+//! The files in `golden/v1` are never rewritten. A new optional field is fine; a removed or renamed field, or another
+//! meaning, fails here.
 
 use std::path::PathBuf;
 
@@ -14,12 +14,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// What this build makes of a message, written again.
+/// The message decoded and serialised again by this build.
 fn again<T: DeserializeOwned + Serialize>(text: &str) -> Result<Value, serde_json::Error> {
     serde_json::to_value(serde_json::from_str::<T>(text)?)
 }
 
-/// Reads a file as what its name says.
+/// Decodes a file as the type that its name gives.
 fn read(name: &str, text: &str) -> Result<Value, serde_json::Error> {
     match name {
         "dead-letter" => again::<contract::notice::DeadLetter>(text),
@@ -47,11 +47,11 @@ fn read(name: &str, text: &str) -> Result<Value, serde_json::Error> {
         _ if name.starts_with("outcome-") => again::<contract::command::Outcome>(text),
         _ if name.starts_with("query-") => again::<contract::query::Query>(text),
         _ if name.starts_with("report-") => again::<contract::report::ReportMessage>(text),
-        _ => panic!("{name}: nobody says what kind of message this is"),
+        _ => panic!("{name}: unknown kind of message"),
     }
 }
 
-/// What `earlier` says and `now` does not.
+/// Fields of `earlier` that `now` lacks.
 fn lost(earlier: &Value, now: &Value, at: &str) -> Vec<String> {
     match (earlier, now) {
         (Value::Object(earlier), Value::Object(now)) => {
@@ -85,7 +85,7 @@ fn everything_version_1_wrote_is_read_and_nothing_of_it_is_lost() {
 }
 
 #[test]
-fn a_field_that_is_gone_is_noticed() {
+fn a_removed_field_is_detected() {
     let (earlier, now) = (serde_json::json!({"a": 1, "b": [1, {"c": 2}]}), serde_json::json!({"b": [1, {}], "d": 3}));
     assert_eq!(lost(&earlier, &now, ""), ["/a: was 1, is null", "/b/1/c: was 2, is null"]);
 }

@@ -1,7 +1,7 @@
 //! One golden JSON file per message and stored record.
 //!
-//! A change of a file here is a change of the wire or of stored data: older processes and older data must still be
-//! readable. Rewrite them with `deploy/golden` and read the difference in review.
+//! Changing a file here changes the wire or stored data, which older processes and older data must still be able to
+//! use. Rewrite them with `deploy/golden` and review the difference.
 
 use std::fmt::Debug;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::{backup_samples, node_samples, progress_samples, release_samples, samples};
+use crate::{backup_samples, node_samples, progress_samples, rollout_samples, samples};
 
 fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value: &T) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("golden").join(format!("{name}.json"));
@@ -27,7 +27,7 @@ fn check<T: Serialize + DeserializeOwned + PartialEq + Debug>(name: &str, value:
 
 #[test]
 fn commands() {
-    for (name, verb) in samples::verbs().into_iter().chain(release_samples::verbs()).chain(node_samples::verbs()) {
+    for (name, verb) in samples::verbs().into_iter().chain(rollout_samples::verbs()).chain(node_samples::verbs()) {
         check(&format!("command-{name}"), &samples::command(verb));
     }
 }
@@ -35,7 +35,7 @@ fn commands() {
 #[test]
 fn outcomes() {
     for (name, verdict) in
-        samples::verdicts().into_iter().chain(release_samples::verdicts()).chain(node_samples::verdicts())
+        samples::verdicts().into_iter().chain(rollout_samples::verdicts()).chain(node_samples::verdicts())
     {
         check(&format!("outcome-{name}"), &samples::outcome(verdict));
     }
@@ -48,7 +48,7 @@ fn orders() {
     check("order-braked-delta", &contract::order::OrderMessage::Delta(samples::braked_order().since(&before)));
     check("order-braked", &contract::order::OrderMessage::Whole(samples::braked_order()));
     check("order-whole", &contract::order::OrderMessage::Whole(after));
-    check("order-in-place", &contract::order::OrderMessage::Whole(release_samples::in_place_order()));
+    check("order-in-place", &contract::order::OrderMessage::Whole(rollout_samples::in_place_order()));
     check(
         "order-meant",
         &contract::order::OrderMessage::Delta(samples::braked_order().since(&before)).meant_for("01JCK0".to_owned()),
@@ -65,17 +65,17 @@ fn reports() {
     check("report-heartbeat", &samples::heartbeat(&after));
     check("report-whole", &contract::report::ReportMessage::Whole(after));
     check("report-identified", &node_samples::heartbeat());
-    check("pod-facts-released", &release_samples::pod_facts());
+    check("pod-facts-released", &rollout_samples::pod_facts());
 }
 
 #[test]
 fn queries_and_answers() {
-    for (name, query) in samples::queries().into_iter().chain(release_samples::queries()).chain(node_samples::queries())
+    for (name, query) in samples::queries().into_iter().chain(rollout_samples::queries()).chain(node_samples::queries())
     {
         check(&format!("query-{name}"), &query);
     }
     for (name, answer) in
-        samples::answers().into_iter().chain(release_samples::answers()).chain(node_samples::answers())
+        samples::answers().into_iter().chain(rollout_samples::answers()).chain(node_samples::answers())
     {
         check(&format!("answer-{name}"), &contract::query::Reply::new(false, answer));
     }
@@ -89,7 +89,7 @@ fn presence() {
 }
 
 #[test]
-fn words_about_the_store() {
+fn messages_about_the_store() {
     for (name, word) in backup_samples::store_words() {
         check(&format!("store-word-{name}"), &word);
     }
@@ -113,7 +113,7 @@ fn backups() {
 }
 
 #[test]
-fn a_store_or_a_stream_that_went_back() {
+fn messages_that_detect_a_rewound_store_or_stream() {
     check("order-after-commits", &progress_samples::order());
     check("order-reply-behind", &progress_samples::reply());
     check("report-after-commits", &progress_samples::report());
@@ -135,9 +135,9 @@ fn records() {
     check("record-group", &samples::group_record());
     check("record-group-blocked", &samples::blocked_group_record());
     check("record-group-busy", &samples::busy_group_record());
-    check("record-group-orphan", &release_samples::orphan_record());
-    check("record-placement-released", &release_samples::placement_record());
-    check("record-revisions", &release_samples::revisions_record());
+    check("record-group-orphan", &rollout_samples::orphan_record());
+    check("record-placement-released", &rollout_samples::placement_record());
+    check("record-revisions", &rollout_samples::revisions_record());
     check("record-dependency", &samples::dependency_record());
     check("record-pairs", &samples::pairs_record());
     for (name, value) in crate::layout::stored() {
@@ -175,7 +175,7 @@ fn bodies_the_original_does_not_have() {
     check("api-operation", &samples::api_operation());
     check("api-cluster", &samples::api_cluster());
     check("api-node-status", &node_samples::status());
-    check("api-rollout", &release_samples::rollout_view());
-    check("api-revisions", &release_samples::revisions_view());
-    check("api-plan", &release_samples::plan_view());
+    check("api-rollout", &rollout_samples::rollout_view());
+    check("api-revisions", &rollout_samples::revisions_view());
+    check("api-plan", &rollout_samples::plan_view());
 }

@@ -1,4 +1,4 @@
-//! The layout in etcd: what schema 1 stored becomes schema 2, and nothing is lost on the way.
+//! The layout in etcd: the migration from schema 1 to schema 2 loses nothing.
 
 use contract::keys;
 use contract::layout::{self, InstancesPage, Owner, SpecRef, Stored};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::{release_samples, samples};
+use crate::{rollout_samples, samples};
 
 fn name() -> GroupName {
     "hello.web.web".parse().expect("a name")
@@ -19,8 +19,8 @@ fn name() -> GroupName {
 /// One of each kind of stored value, for the golden files.
 pub(crate) fn stored() -> Vec<(&'static str, Value)> {
     let json = |(_, value): layout::Entry| serde_json::from_slice(&value).expect("JSON");
-    let slots = [samples::placement_record().slots, release_samples::placement_record().slots].concat();
-    let revision = release_samples::revisions_record().revisions.remove(0);
+    let slots = [samples::placement_record().slots, rollout_samples::placement_record().slots].concat();
+    let revision = rollout_samples::revisions_record().revisions.remove(0);
     let record = samples::busy_group_record();
     vec![
         ("group", json(layout::put_group(&name(), &record))),
@@ -32,12 +32,12 @@ pub(crate) fn stored() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// A key of schema 1: without what follows the name.
+/// A key of schema 1: without the part after the name.
 fn former<T: Serialize>(key: &str, record: &T) -> (String, Vec<u8>) {
     (key.trim_end_matches('/').to_owned(), serde_json::to_vec(record).expect("JSON"))
 }
 
-/// What a migration of these keys leaves stored.
+/// The stored entries after a migration of these keys.
 fn migrated(before: &[(String, Vec<u8>)]) -> Stored {
     let mut after = Stored::new();
     for (key, value) in before {
@@ -56,12 +56,12 @@ fn what_schema_1_stored_is_read_back_the_same_after_its_migration() {
         samples::group_record(),
         samples::blocked_group_record(),
         samples::busy_group_record(),
-        release_samples::orphan_record(),
+        rollout_samples::orphan_record(),
     ];
-    let revisions: RevisionsRecord = release_samples::revisions_record();
+    let revisions: RevisionsRecord = rollout_samples::revisions_record();
     let (dependency, pairs) = (samples::dependency_record(), samples::pairs_record());
     for group in groups {
-        let slots = [samples::placement_record().slots, release_samples::placement_record().slots].concat();
+        let slots = [samples::placement_record().slots, rollout_samples::placement_record().slots].concat();
         let placement = contract::record::PlacementRecord { slots };
         let stored = migrated(&[
             former(&keys::group(&name()), &group),
@@ -79,7 +79,7 @@ fn what_schema_1_stored_is_read_back_the_same_after_its_migration() {
 }
 
 #[test]
-fn copies_of_a_spec_share_one_content() {
+fn copies_of_a_spec_share_one_stored_content() {
     let pod = samples::group_record().spec.pod;
     let copy = PodSpec { version: pod.version + 5, updated_at: Timestamp::from_millis(77), ..pod.clone() };
     assert_eq!(SpecRef::to(&pod).digest, SpecRef::to(&copy).digest);
@@ -92,7 +92,7 @@ fn copies_of_a_spec_share_one_content() {
 }
 
 #[test]
-fn a_record_whose_spec_is_missing_cannot_be_read() {
+fn a_record_with_a_missing_spec_is_an_error() {
     let record: GroupRecord = samples::group_record();
     let (key, value) = layout::put_group(&name(), &record);
     let flaw = layout::read_group(&name(), &Stored::from([(key, value)])).expect_err("no spec");
@@ -101,7 +101,7 @@ fn a_record_whose_spec_is_missing_cannot_be_read() {
 
 proptest! {
     #[test]
-    fn error_texts_are_stored_once_and_read_back(texts in prop::collection::vec("[a-c]{0,3}|\\PC{500,700}", 0..60)) {
+    fn error_texts_are_stored_once_and_round_trip(texts in prop::collection::vec("[a-c]{0,3}|\\PC{500,700}", 0..60)) {
         let slots: Vec<Slot> = texts.iter().map(|why| Slot { why: why.clone(), ..Slot::default() }).collect();
         let page = InstancesPage::of(&slots);
         let mut distinct = page.reasons.clone();

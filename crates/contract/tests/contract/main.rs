@@ -1,4 +1,4 @@
-//! Tests of the contract as a whole: golden files of every message, what is refused at the door, and the laws of travelling.
+//! Tests of the contract: golden files of every message, validation, and deltas.
 
 mod backup;
 mod backup_samples;
@@ -8,8 +8,8 @@ mod golden;
 mod layout;
 mod node_samples;
 mod progress_samples;
-mod release_rules;
-mod release_samples;
-mod releases;
+mod rollout_rules;
+mod rollout_samples;
+mod rollouts;
 mod samples;
 mod validate;

@@ -1,4 +1,4 @@
-//! One value of every message about nodes, with every optional part present somewhere.
+//! One value of every message about nodes; together they contain every optional field.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ pub(crate) fn record() -> NodeRecord {
     NodeRecord { identity: text("01JCK0"), ..samples::node_record() }
 }
 
-/// A node whose engine does not answer, which was reported.
+/// A node whose Docker engine does not answer, which the scheduler has reported.
 pub(crate) fn engine_reported() -> NodeRecord {
     NodeRecord { engine_reported_at: at(10), ..record() }
 }

@@ -1,4 +1,4 @@
-//! One value of everything that recognises a store or a stream that went back in time, for the golden files.
+//! One value of every message that detects a rewound store or stream, for the golden files.
 
 use contract::command::{Command, Outcome, Verb, Verdict};
 use contract::digest::Digest;

@@ -1,4 +1,4 @@
-//! One value of every message, with every optional part present somewhere.
+//! One value of every message; together they contain every optional field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -383,7 +383,7 @@ pub(crate) fn group_record() -> GroupRecord {
     GroupRecord { spec: spec(), operation, updated_at: at(9), ..Default::default() }
 }
 
-/// A group in the middle of an upgrade, with everything an operation may leave behind.
+/// A group during an upgrade, with everything that an operation may store.
 pub(crate) fn busy_group_record() -> GroupRecord {
     let operation = Some(OperationRecord { kind: Operation::Restarting, since: at(9), next: 2, last: 3 });
     GroupRecord {
@@ -552,7 +552,7 @@ pub(crate) fn history_record() -> HistoryRecord {
     ring.insert(event(Happened::Stop, 2));
     HistoryRecord { instances: BTreeMap::from([(1, ring)]), ..HistoryRecord::default() }
 }
-/// A page of an instance whose condition was reported.
+/// A page with an instance whose condition was reported.
 pub(crate) fn reported_history_record() -> HistoryRecord {
     let reported = BTreeMap::from([(Condition::CrashLooping, at(3)), (Condition::Unhealthy, at(4))]);
     HistoryRecord { reported: BTreeMap::from([(1, reported)]), ..history_record() }

@@ -1,4 +1,4 @@
-//! What is refused at the door: every flaw at once, each naming its field.
+//! Validation: all flaws are reported together, each with its field.
 
 use contract::spec::{CloudVolume, ContainerSpec, PodGroupSpec};
 
@@ -73,7 +73,7 @@ fn a_cloud_volume_is_multi_or_single() {
 }
 
 #[test]
-fn a_new_group_gets_our_version_and_times() {
+fn a_new_group_gets_version_and_times_from_deployd() {
     let spec = with(|s| {
         s.version = 7;
         s.pod.version = 9;

@@ -1,36 +1,35 @@
-//! Reads what is under a prefix, page by page, all pages at one revision.
+//! Reads all keys under a prefix, page by page at one revision.
 
 use etcd_client::GetOptions;
 
 use super::{Error, LARGEST_ANSWER, Listing, Store, prefix_end};
 
-/// Keys per page of a list: with values up to 1.5 MiB a page must still fit `LARGEST_ANSWER`.
+/// Keys per page; with values of up to 1.5 MiB a page must fit `LARGEST_ANSWER`.
 const PAGE: i64 = 128;
 
-/// Which page.
+/// Request for one page.
 #[derive(Debug, Clone, Copy)]
 pub struct Ask<'a> {
-    /// Only after this key; from the start of the prefix when there is none.
+    /// Only keys after this one; none means from the start of the prefix.
     pub after: Option<&'a str>,
-    /// The revision to read at; the present one when there is none.
+    /// The revision to read at; none means the current one.
     pub revision: Option<i64>,
-    /// So many keys at most.
+    /// Maximal number of keys.
     pub limit: i64,
 }
 
-/// One page.
 #[derive(Debug, Clone)]
 pub struct Page {
-    /// Keys and values in key order.
+    /// In key order.
     pub pairs: Vec<(String, Vec<u8>)>,
     /// The revision it was read at.
     pub revision: i64,
-    /// There is more after it.
+    /// More pages follow.
     pub more: bool,
 }
 
 impl Store {
-    /// Everything under a prefix, at one revision, no older than this call.
+    /// All keys under a prefix at one revision (linearizable).
     pub async fn list(&self, prefix: &str) -> Result<Listing, Error> {
         let mut pairs: Vec<(String, Vec<u8>)> = Vec::new();
         let mut revision = None;
@@ -45,8 +44,7 @@ impl Store {
         }
     }
 
-    /// A page of what is under a prefix. A revision that is compacted away, or that the store never had, is
-    /// [`Error::NoRevision`].
+    /// One page of the keys under a prefix. [`Error::NoRevision`] if the revision was compacted or never existed.
     pub async fn page(&self, prefix: &str, ask: Ask<'_>) -> Result<Page, Error> {
         let from = ask.after.map_or_else(|| prefix.to_owned(), |key| format!("{key}\0"));
         let at = ask.revision.unwrap_or(0);
@@ -67,7 +65,7 @@ impl Store {
     }
 }
 
-/// etcd says "out of range" of a revision it does not have any more, or not yet.
+/// etcd answers OutOfRange for a revision that is compacted or in the future.
 fn of_revision(error: Error, revision: i64) -> Error {
     match error {
         Error::Failed { source: etcd_client::Error::GRpcStatus(status), .. } if status.code() as i32 == 11 => {

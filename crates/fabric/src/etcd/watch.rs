@@ -1,8 +1,8 @@
-//! How a prefix is followed without ever missing a change.
+//! Watches a prefix without missing a change.
 //!
-//! Read everything, then watch from the revision after it. Whatever happens to the watch (the stream breaks, etcd cancels
-//! it, history was compacted away, nothing is heard for too long), everything is read again: a watch that was cancelled
-//! does not end, it goes silent.
+//! Reads everything, then watches from the next revision. Whatever happens to the watch (broken stream, cancelled by
+//! etcd, compacted history, silence), everything is read again. A cancelled watch does not end, it becomes silent,
+//! hence the progress requests.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use tokio::sync::mpsc;
 use super::{Change, Effort, Error, LARGEST_ANSWER, Store};
 use crate::backoff;
 
-/// etcd is asked for a sign of life so often.
+/// Interval of progress requests.
 const ASK_PROGRESS: Duration = Duration::from_secs(10);
-/// Two signs of life missed, and half of one for slack.
+/// Two missed answers plus slack.
 const SILENCE: Duration = Duration::from_secs(25);
 
 /// Why everything must be read again.
@@ -24,12 +24,12 @@ enum Gap {
     Cancelled(String),
     #[error("the history was compacted")]
     Compacted,
-    #[error("nothing was heard for too long")]
+    #[error("no message for too long")]
     Silent,
     #[error("the watch broke: {0}")]
     Broken(String),
-    #[error("nobody listens any more")]
-    Unwanted,
+    #[error("the receiver was dropped")]
+    Dropped,
 }
 
 pub(super) async fn follow(store: Store, prefix: String, changes: mpsc::Sender<Change>) {
@@ -39,23 +39,23 @@ pub(super) async fn follow(store: Store, prefix: String, changes: mpsc::Sender<C
             Ok(Some(stream)) => {
                 attempt = 0;
                 tokio::select! {
-                    gap = pass_on(stream, &changes) => gap,
-                    () = changes.closed() => Gap::Unwanted,
+                    gap = forward(stream, &changes) => gap,
+                    () = changes.closed() => Gap::Dropped,
                 }
             }
-            Ok(None) => Gap::Unwanted,
+            Ok(None) => Gap::Dropped,
             Err(error) => Gap::Broken(error.to_string()),
         };
-        if matches!(gap, Gap::Unwanted) {
+        if matches!(gap, Gap::Dropped) {
             return;
         }
         attempt += 1;
-        tracing::debug!(prefix, %gap, attempt, "reading everything again");
+        tracing::debug!(prefix, %gap, attempt, "restarting the watch with a full read");
         tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(20), Duration::from_secs(1))).await;
     }
 }
 
-/// Reads everything, hands it on and opens the watch behind it.
+/// Sends the complete state and opens the watch after it.
 async fn begin(store: &Store, prefix: &str, changes: &mpsc::Sender<Change>) -> Result<Option<WatchStream>, Error> {
     let listing = store.list(prefix).await?;
     if changes.send(Change::Reset(listing.pairs)).await.is_err() {
@@ -73,15 +73,15 @@ async fn begin(store: &Store, prefix: &str, changes: &mpsc::Sender<Change>) -> R
     Ok(Some(stream))
 }
 
-async fn pass_on(mut stream: WatchStream, changes: &mpsc::Sender<Change>) -> Gap {
+async fn forward(mut stream: WatchStream, changes: &mpsc::Sender<Change>) -> Gap {
     let mut ask = tokio::time::interval(ASK_PROGRESS);
-    let mut heard = tokio::time::Instant::now();
+    let mut last_message = tokio::time::Instant::now();
     loop {
         tokio::select! {
             message = stream.message() => match message {
                 Ok(Some(response)) => {
-                    heard = tokio::time::Instant::now();
-                    if let Err(gap) = hand_on(&response, changes).await {
+                    last_message = tokio::time::Instant::now();
+                    if let Err(gap) = forward_events(&response, changes).await {
                         return gap;
                     }
                 }
@@ -93,12 +93,12 @@ async fn pass_on(mut stream: WatchStream, changes: &mpsc::Sender<Change>) -> Gap
                     return Gap::Broken(error.to_string());
                 }
             }
-            () = tokio::time::sleep_until(heard + SILENCE) => return Gap::Silent,
+            () = tokio::time::sleep_until(last_message + SILENCE) => return Gap::Silent,
         }
     }
 }
 
-async fn hand_on(response: &WatchResponse, changes: &mpsc::Sender<Change>) -> Result<(), Gap> {
+async fn forward_events(response: &WatchResponse, changes: &mpsc::Sender<Change>) -> Result<(), Gap> {
     if response.compact_revision() > 0 {
         return Err(Gap::Compacted);
     }
@@ -112,7 +112,7 @@ async fn hand_on(response: &WatchResponse, changes: &mpsc::Sender<Change>) -> Re
             EventType::Put => Change::Put(key, pair.value().to_vec()),
             EventType::Delete => Change::Delete(key),
         };
-        changes.send(change).await.map_err(|_| Gap::Unwanted)?;
+        changes.send(change).await.map_err(|_| Gap::Dropped)?;
     }
     Ok(())
 }

@@ -1,26 +1,25 @@
-//! etcd on this machine: a cluster of one.
+//! A local etcd: a cluster of one member.
 
 use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
-use super::server::{Error, Kind, Recipe, Server, make_directory};
+use super::server::{Error, Kind, Launch, Server, make_directory};
 
-/// Kind of an etcd.
 #[derive(Debug)]
 pub struct Etcd;
 
-/// An etcd of ours.
+/// A child process that runs etcd.
 pub type EtcdServer = Server<Etcd>;
 
 impl EtcdServer {
-    /// Starts it with its data in `dir` and waits until it answers; port 0 takes a free one.
+    /// Starts it with its data in `dir` and waits until it answers; port 0 means any free port.
     pub async fn start(dir: &Path, port: u16) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
         let arguments = etcd_arguments(&dir.join("data"), port, super::free_port());
         let arguments = arguments.into_iter().map(OsString::from).collect();
-        Self::begin(Recipe { program: "etcd", arguments, port, log: dir.join("etcd.log") }).await
+        Self::begin(Launch { program: "etcd", arguments, port, log: dir.join("etcd.log") }).await
     }
 }
 
@@ -28,16 +27,16 @@ impl Kind for Etcd {
     const SCHEME: &'static str = "http";
 
     async fn answers(port: u16) -> bool {
-        let asking = async {
+        let reading = async {
             let mut client = etcd_client::Client::connect([format!("http://127.0.0.1:{port}")], None).await.ok()?;
-            // A read goes through the leader: an answer means that the election of the one member is over.
+            // A read goes through the leader: an answer means that the single member has elected itself.
             client.get("/", None).await.ok()
         };
-        matches!(tokio::time::timeout(Duration::from_secs(1), asking).await, Ok(Some(_)))
+        matches!(tokio::time::timeout(Duration::from_secs(1), reading).await, Ok(Some(_)))
     }
 }
 
-/// The server's command line: a cluster of one on 127.0.0.1.
+/// Command line of a single member on 127.0.0.1.
 pub fn etcd_arguments(data: &Path, port: u16, peer_port: u16) -> Vec<String> {
     let client = format!("http://127.0.0.1:{port}");
     let peer = format!("http://127.0.0.1:{peer_port}");

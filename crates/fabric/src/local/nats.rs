@@ -1,4 +1,4 @@
-//! nats-server on this machine, with JetStream that syncs before it acknowledges.
+//! A local nats-server whose JetStream syncs to disk before it acknowledges.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-use super::server::{Error, Kind, Recipe, Server, make_directory};
+use super::server::{Error, Kind, Launch, Server, make_directory};
 use crate::nats::SERVER_SETTINGS;
 
 /// When JetStream syncs to disk.
@@ -14,24 +14,23 @@ use crate::nats::SERVER_SETTINGS;
 pub enum Syncing {
     /// Before every acknowledgement.
     Always,
-    /// Every two minutes, as the server does when nobody tells it; only to test that we notice.
-    NowAndThen,
+    /// Every two minutes, the server's default; only for the test that detects it.
+    Periodically,
 }
 
-/// Kind of a nats-server.
 #[derive(Debug)]
 pub struct Nats;
 
-/// A nats-server of ours.
+/// A child process that runs nats-server.
 pub type NatsServer = Server<Nats>;
 
 impl NatsServer {
-    /// Starts it with its data in `dir` and waits until it answers; port 0 takes a free one.
+    /// Starts it with its data in `dir` and waits until it answers; port 0 means any free port.
     pub async fn start(dir: &Path, port: u16) -> Result<Self, Error> {
         Self::start_syncing(dir, port, Syncing::Always).await
     }
 
-    /// Like [`NatsServer::start`], with a choice.
+    /// Like [`NatsServer::start`], with a choice of syncing.
     pub async fn start_syncing(dir: &Path, port: u16, syncing: Syncing) -> Result<Self, Error> {
         let port = if port == 0 { super::free_port() } else { port };
         make_directory(dir)?;
@@ -39,14 +38,14 @@ impl NatsServer {
         std::fs::write(&file, nats_config(&dir.join("jetstream"), port, syncing))
             .map_err(|source| Error::Prepare { path: file.clone(), source })?;
         let arguments = vec!["-c".into(), file.into_os_string()];
-        Self::begin(Recipe { program: "nats-server", arguments, port, log: dir.join("nats.log") }).await
+        Self::begin(Launch { program: "nats-server", arguments, port, log: dir.join("nats.log") }).await
     }
 }
 
 impl Kind for Nats {
     const SCHEME: &'static str = "nats";
 
-    /// A NATS server speaks first.
+    /// A NATS server sends INFO first.
     async fn answers(port: u16) -> bool {
         let greeting = async {
             let mut stream = TcpStream::connect(("127.0.0.1", port)).await.ok()?;
@@ -58,12 +57,11 @@ impl Kind for Nats {
     }
 }
 
-/// The server's configuration: one account for us, which may also ask the server whether it syncs always (see
-/// `nats::durability`).
+/// Configuration with one account, which may also query the server's settings (see `nats::durability`).
 pub fn nats_config(store: &Path, port: u16, syncing: Syncing) -> String {
     let sync = match syncing {
         Syncing::Always => "sync_interval: always",
-        Syncing::NowAndThen => "",
+        Syncing::Periodically => "",
     };
     format!(
         r#"# Written at each start; changes here are lost.

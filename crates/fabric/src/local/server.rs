@@ -1,4 +1,4 @@
-//! One child process that answers on a port: started, killed, restarted, stopped.
+//! A child process that serves a port: start, kill, restart, stop.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -11,113 +11,92 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::Instant;
 
-/// A server on this machine is up in about a second; on a loaded one in a few.
+/// A server starts in about a second, on a loaded machine in a few.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What may go wrong with a local server.
+/// Errors of a local server.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The program is not there.
     #[error("{program} was not found in $DEPLOYD_BIN_DIR, .deployd/bin or PATH")]
-    Missing {
-        /// Which.
-        program: &'static str,
-    },
-    /// A file or directory could not be prepared.
+    Missing { program: &'static str },
     #[error("cannot prepare {path}")]
     Prepare {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The program could not be started.
     #[error("cannot start {program}")]
     Start {
-        /// Which.
         program: &'static str,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// The program ended while we waited for its answer.
-    #[error("{program} ended ({status}) before it answered; the reason is at the end of {log}: {tail}")]
-    Ended {
-        /// Which.
+    /// The program exited before it answered.
+    #[error("{program} exited ({status}) before it answered; see the end of {log}: {tail}")]
+    Exited {
         program: &'static str,
-        /// How.
         status: String,
-        /// Its log.
         log: PathBuf,
-        /// The last lines of it.
+        /// The last lines of the log.
         tail: String,
     },
-    /// No answer in time.
     #[error("{program} did not answer on port {port} in time; its log is {log}")]
-    Silent {
-        /// Which.
-        program: &'static str,
-        /// Where.
-        port: u16,
-        /// Its log.
-        log: PathBuf,
-    },
+    Silent { program: &'static str, port: u16, log: PathBuf },
 }
 
 /// How to start a server.
 #[derive(Debug, Clone)]
-pub(super) struct Recipe {
+pub(super) struct Launch {
     pub(super) program: &'static str,
     pub(super) arguments: Vec<OsString>,
     pub(super) port: u16,
     pub(super) log: PathBuf,
 }
 
-/// What kind of server it is.
+/// A kind of server: nats-server or etcd.
 pub trait Kind {
-    /// First part of the address clients use.
+    /// Scheme of the URL for clients.
     const SCHEME: &'static str;
-    /// Whether the server on this port serves already.
+    /// Whether the server on this port answers.
     fn answers(port: u16) -> impl Future<Output = bool> + Send;
 }
 
-/// A server of ours on this machine.
+/// A server running as a child process.
 #[derive(Debug)]
 pub struct Server<K> {
-    recipe: Recipe,
+    launch: Launch,
     child: Child,
     kind: PhantomData<K>,
 }
 
 impl<K: Kind> Server<K> {
     /// Starts the process and waits until it answers.
-    pub(super) async fn begin(recipe: Recipe) -> Result<Self, Error> {
-        let child = spawn(&recipe)?;
-        let mut started = Self { recipe, child, kind: PhantomData };
+    pub(super) async fn begin(launch: Launch) -> Result<Self, Error> {
+        let child = spawn(&launch)?;
+        let mut started = Self { launch, child, kind: PhantomData };
         started.wait().await?;
         Ok(started)
     }
 
-    /// Where clients connect.
+    /// URL for clients.
     pub fn url(&self) -> String {
-        format!("{}://127.0.0.1:{}", K::SCHEME, self.recipe.port)
+        format!("{}://127.0.0.1:{}", K::SCHEME, self.launch.port)
     }
 
-    /// Starts it again on the same port and directory, after a kill if it still runs, and waits until it answers.
+    /// Restarts it on the same port and directory, killing it first if it runs, and waits until it answers.
     pub async fn restart(&mut self) -> Result<(), Error> {
         self.kill();
-        self.child = spawn(&self.recipe)?;
+        self.child = spawn(&self.launch)?;
         self.wait().await
     }
 
     async fn wait(&mut self) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
-        let Recipe { program, port, log, .. } = self.recipe.clone();
+        let Launch { program, port, log, .. } = self.launch.clone();
         while Instant::now() < until {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let tail = tail(&log);
-                return Err(Error::Ended { program, status: status.to_string(), log, tail });
+                return Err(Error::Exited { program, status: status.to_string(), log, tail });
             }
             if K::answers(port).await {
                 return Ok(());
@@ -129,19 +108,18 @@ impl<K: Kind> Server<K> {
 }
 
 impl<K> Server<K> {
-    /// The process.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// Ends the process as a power cut would, and waits until it is gone.
+    /// Kills the process (SIGKILL), like a power cut, and waits until it is gone.
     pub fn kill(&mut self) {
-        // An error means that it is gone already.
+        // Fails only if the process is already gone.
         let _gone = self.child.kill();
         let _status = self.child.wait();
     }
 
-    /// Asks the process to end and waits up to 5 s, then kills it.
+    /// Sends SIGTERM, waits up to 5 s, then kills the process.
     pub async fn stop(&mut self) {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
             && matches!(self.child.try_wait(), Ok(None))
@@ -162,19 +140,19 @@ impl<K> Drop for Server<K> {
     }
 }
 
-fn spawn(recipe: &Recipe) -> Result<Child, Error> {
-    let program = super::find(recipe.program).ok_or(Error::Missing { program: recipe.program })?;
-    let prepare = |source| Error::Prepare { path: recipe.log.clone(), source };
-    let log = OpenOptions::new().create(true).append(true).open(&recipe.log).map_err(prepare)?;
+fn spawn(launch: &Launch) -> Result<Child, Error> {
+    let program = super::find(launch.program).ok_or(Error::Missing { program: launch.program })?;
+    let prepare = |source| Error::Prepare { path: launch.log.clone(), source };
+    let log = OpenOptions::new().create(true).append(true).open(&launch.log).map_err(prepare)?;
     let also = log.try_clone().map_err(prepare)?;
     Command::new(program)
-        .args(&recipe.arguments)
+        .args(&launch.arguments)
         .stdin(Stdio::null())
         .stdout(log)
         .stderr(also)
         .process_group(0)
         .spawn()
-        .map_err(|source| Error::Start { program: recipe.program, source })
+        .map_err(|source| Error::Start { program: launch.program, source })
 }
 
 fn tail(log: &Path) -> String {

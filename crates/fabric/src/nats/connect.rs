@@ -1,6 +1,6 @@
-//! How the connection to NATS is made and kept.
+//! Connecting to NATS.
 //!
-//! async-nats reconnects by itself but without jitter, and pings only once a minute: both are set here.
+//! async-nats reconnects by itself, but without jitter, and pings only once a minute: both are configured here.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,20 +12,20 @@ use tokio::time::Instant;
 use super::{Bus, Error, durability};
 use crate::backoff;
 
-/// How long a starting process waits for its server.
+/// How long a starting process waits for a server.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A silent server is noticed after two of these.
+/// A silent server is detected after two pings.
 const PING: Duration = Duration::from_secs(5);
-/// The oldest server that can sync before it acknowledges.
+/// The oldest version that can sync to disk before it acknowledges.
 const OLDEST: (i64, i64, i64) = (2, 10, 0);
-/// Bound of one JetStream API call.
+/// Deadline of one JetStream API call.
 pub(super) const API_LIMIT: Duration = Duration::from_secs(5);
 
 /// Where NATS is.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Args {
-    /// NATS servers, comma separated; any of them will do
+    /// NATS servers, comma separated; the client connects to one of them
     #[arg(
         long = "nats",
         env = "DEPLOYD_NATS",
@@ -44,13 +44,13 @@ pub struct Args {
 }
 
 impl Args {
-    /// The given server and nothing else; for tests and tools.
+    /// One server, for tests and tools.
     pub fn at(url: impl Into<String>) -> Self {
         Self { urls: vec![url.into()], credentials_file: None, stream_replicas: 1 }
     }
 
     fn shown(&self) -> String {
-        // A user and password in the URL belong in no log.
+        // Do not log the user and password of a URL.
         crate::settings::without_secret(&self.urls.join(","))
     }
 }
@@ -84,7 +84,7 @@ pub(super) async fn connect(args: &Args, name: &str) -> Result<Bus, Error> {
                 if started.elapsed() >= PATIENCE {
                     return Err(Error::Unreachable { addresses: shown, waited: PATIENCE, source });
                 }
-                tracing::warn!(servers = %shown, error = %source, attempt, "NATS does not answer yet, trying again");
+                tracing::warn!(servers = %shown, error = %source, attempt, "NATS does not answer, retrying");
             }
         }
         tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2))).await;
@@ -140,12 +140,14 @@ fn observe(event: &Event, connected: &watch::Sender<bool>, connections: &watch::
             connected.send_replace(false);
             tracing::warn!("connection to NATS lost, reconnecting");
         }
-        // The client dropped messages because we read too slowly: reports repair themselves, so this costs a heartbeat.
-        Event::SlowConsumer(subscription) => tracing::warn!(subscription, "messages were dropped: reading too slowly"),
-        Event::LameDuckMode => tracing::info!("the NATS server is about to stop"),
-        Event::Draining => tracing::debug!("draining"),
-        Event::ServerError(error) => tracing::warn!(%error, "the NATS server complains"),
-        Event::ClientError(error) => tracing::debug!(%error, "the NATS client complains"),
+        // The client dropped messages because we read too slowly. Reports repair themselves, so this costs a heartbeat.
+        Event::SlowConsumer(subscription) => {
+            tracing::warn!(subscription, "dropped messages: the subscription reads too slowly")
+        }
+        Event::LameDuckMode => tracing::info!("the NATS server is shutting down"),
+        Event::Draining => tracing::debug!("draining the connection"),
+        Event::ServerError(error) => tracing::warn!(%error, "the NATS server reported an error"),
+        Event::ClientError(error) => tracing::debug!(%error, "the NATS client reported an error"),
     }
 }
 
@@ -155,7 +157,7 @@ async fn accept(bus: Bus) -> Result<Bus, Error> {
     if !bus.client.is_server_compatible(major, minor, patch) {
         return Err(Error::TooOld { version });
     }
-    // The event that raises `connected` runs on its own task; a caller must not find the bus down right after `connect`.
+    // The event that sets `connected` runs on its own task; the caller must find the bus connected.
     bus.wait_connected(Instant::now() + API_LIMIT).await?;
     tracing::debug!(%version, "NATS server accepted");
     durability::check(&bus.client).await;

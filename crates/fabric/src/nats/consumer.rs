@@ -1,9 +1,10 @@
-//! Shared consumers: many processes take jobs from one stream, each job is somebody's until it is acknowledged.
+//! Shared consumers: many processes take jobs from one stream, and each job belongs to one process until it is
+//! acknowledged.
 //!
-//! A job that is not acknowledged within `ack_wait` is given to another process. Deliveries are not limited: a limit
-//! would leave the message in the stream where nobody ever sees it again; giving up is the caller's decision.
-//! Even an acknowledged job can come again: a server killed within a moment of the acknowledgement forgets it, because
-//! the server does not sync what consumers have done.
+//! A job that is not acknowledged within `ack_wait` is given to another process. Deliveries are not limited, because a
+//! limit would leave the message undelivered in the stream; the caller decides when to give up. Even an acknowledged
+//! job may be delivered again: the server does not sync acknowledgements to disk, so a server that is killed forgets
+//! the latest.
 
 use std::time::Duration;
 
@@ -18,16 +19,16 @@ use super::connect::API_LIMIT;
 use super::{Bus, Error};
 use crate::backoff;
 
-/// A request for jobs stands on the server for so long. Who leaves waits for its end: only then is nothing more under
-/// way to them, and what they put back goes to others. The crate's endless stream of jobs cannot be ended that way.
-const REQUEST_STANDS: Duration = Duration::from_secs(1);
-/// A request whose end was not heard so long after it is lost, with the server or the connection.
-const END_IS_HEARD: Duration = Duration::from_secs(2);
-/// Few at a time: what one process has fetched, no other can work on.
+/// How long a pull request stays open on the server. A process that leaves waits for its end: only then is no further
+/// job on its way to it, and jobs it returns go to others. async-nats' endless stream of jobs cannot be ended that way.
+const REQUEST_EXPIRES: Duration = Duration::from_secs(1);
+/// A request that has not ended this long after its expiry is lost, with the server or the connection.
+const EXPIRY_SLACK: Duration = Duration::from_secs(2);
+/// Small, because other processes cannot take jobs that one process has fetched.
 const JOBS_AT_ONCE: usize = 16;
 
 impl Bus {
-    /// Takes jobs from `stream` together with every other process that names the same `durable`.
+    /// Takes jobs from `stream`, shared with every process that uses the same `durable`.
     #[expect(clippy::too_many_arguments, reason = "each is one plain setting, named at the call")]
     pub async fn consume(
         &self,
@@ -46,103 +47,103 @@ impl Bus {
             max_deliver: -1,
             ..pull::Config::default()
         };
-        let doorway = Doorway { bus: self.clone(), stream: stream.to_owned(), config, consumer: None };
-        let consumer = Some(doorway.open().await?);
-        Ok(Consumer { doorway: Doorway { consumer, ..doorway }, asking: None, standing: None })
+        let handle = Handle { bus: self.clone(), stream: stream.to_owned(), config, consumer: None };
+        let consumer = Some(handle.open().await?);
+        Ok(Consumer { handle: Handle { consumer, ..handle }, pending: None, open: None })
     }
 }
 
-/// A process's share of a stream.
+/// The jobs of this process.
 pub struct Consumer {
-    doorway: Doorway,
-    /// A request under way to the server. Kept here, so that nobody who stops waiting leaves one behind that has no reader.
-    asking: Option<BoxFuture<'static, Result<(Doorway, Request), Error>>>,
-    /// The request that stands on the server.
-    standing: Option<Request>,
+    handle: Handle,
+    /// A request being sent. Kept here, so that cancelling `next` does not leave a request without a reader.
+    pending: Option<BoxFuture<'static, Result<(Handle, Request), Error>>>,
+    /// The open request.
+    open: Option<Request>,
 }
 
 struct Request {
     jobs: pull::Batch,
-    /// It has ended by then, heard or not.
+    /// It has ended by then, whether the end was received or not.
     until: Instant,
 }
 
 impl std::fmt::Debug for Consumer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Consumer").field("stream", &self.doorway.stream).finish_non_exhaustive()
+        f.debug_struct("Consumer").field("stream", &self.handle.stream).finish_non_exhaustive()
     }
 }
 
 impl Consumer {
-    /// The next job. Waits through restarts of the server and through the loss of the consumer or the stream, which is
-    /// made anew by whoever ensures it. May be cancelled without loss.
+    /// The next job. Waits through restarts of the server and the loss of the consumer or the stream, until a process
+    /// creates the stream again. Cancel-safe.
     pub async fn next(&mut self) -> Job {
         let mut attempt = 0;
         loop {
-            if let Some(job) = self.requested().await {
+            if let Some(job) = self.next_of_request().await {
                 return job;
             }
             attempt += 1;
-            self.asking.get_or_insert_with(|| Box::pin(self.doorway.clone().ask()));
-            if let Err(error) = self.asked().await {
-                tracing::debug!(stream = self.doorway.stream, %error, attempt, "cannot take jobs yet");
-                self.doorway.consumer = None;
+            self.pending.get_or_insert_with(|| Box::pin(self.handle.clone().request()));
+            if let Err(error) = self.wait_until_sent().await {
+                tracing::debug!(stream = self.handle.stream, %error, attempt, "cannot take jobs, retrying");
+                self.handle.consumer = None;
                 let wait = backoff::delay(attempt, Duration::from_millis(100), Duration::from_secs(2));
                 tokio::time::sleep(wait).await;
             }
         }
     }
 
-    /// Takes no more. What was fetched and not handed out comes back, so that it can be put back at once; what is put
-    /// back from now on goes to others.
+    /// Stops taking jobs. Returns the fetched jobs that were not handed out, so that the caller can return them to the
+    /// stream; they go to other processes.
     pub async fn close(mut self) -> Vec<Job> {
-        if let Err(error) = self.asked().await {
-            tracing::debug!(stream = self.doorway.stream, %error, "left while asking for jobs");
+        if let Err(error) = self.wait_until_sent().await {
+            tracing::debug!(stream = self.handle.stream, %error, "cannot finish the last request for jobs");
         }
         let mut fetched = Vec::new();
-        while let Some(job) = self.requested().await {
+        while let Some(job) = self.next_of_request().await {
             fetched.push(job);
         }
         fetched
     }
 
-    /// Waits for the request under way, if there is one.
-    async fn asked(&mut self) -> Result<(), Error> {
-        let Some(asking) = &mut self.asking else { return Ok(()) };
-        let asked = asking.await;
-        self.asking = None;
-        let (doorway, request) = asked?;
-        (self.doorway, self.standing) = (doorway, Some(request));
+    /// Waits until the request is sent, if one is being sent.
+    async fn wait_until_sent(&mut self) -> Result<(), Error> {
+        let Some(pending) = &mut self.pending else { return Ok(()) };
+        let asked = pending.await;
+        self.pending = None;
+        let (handle, request) = asked?;
+        (self.handle, self.open) = (handle, Some(request));
         Ok(())
     }
 
-    /// The next job of the request that stands; none once it has ended.
-    async fn requested(&mut self) -> Option<Job> {
-        let request = self.standing.as_mut()?;
+    /// The next job of the open request; none once it has ended.
+    async fn next_of_request(&mut self) -> Option<Job> {
+        let request = self.open.as_mut()?;
         match timeout_at(request.until, request.jobs.next()).await {
             Ok(Some(Ok(message))) => return Some(Job::new(message)),
             Ok(None) => {}
             Ok(Some(Err(error))) => {
-                tracing::debug!(stream = self.doorway.stream, %error, "taking jobs again");
-                self.doorway.consumer = None;
+                tracing::debug!(stream = self.handle.stream, %error, "requesting jobs again");
+                self.handle.consumer = None;
             }
-            Err(_) => self.doorway.consumer = None,
+            Err(_) => self.handle.consumer = None,
         }
-        self.standing = None;
+        self.open = None;
         None
     }
 }
 
-/// The way to the server's consumer, made where it is missing.
+/// Access to the server's consumer; creates it if it is missing.
 #[derive(Clone)]
-struct Doorway {
+struct Handle {
     bus: Bus,
     stream: String,
     config: pull::Config,
     consumer: Option<PullConsumer>,
 }
 
-impl Doorway {
+impl Handle {
     async fn open(&self) -> Result<PullConsumer, Error> {
         if let Some(consumer) = &self.consumer {
             return Ok(consumer.clone());
@@ -151,24 +152,22 @@ impl Doorway {
         within(&format!("taking jobs from stream {}", self.stream), async { Ok(opening.await?) }).await
     }
 
-    async fn ask(self) -> Result<(Self, Request), Error> {
+    async fn request(self) -> Result<(Self, Request), Error> {
         let consumer = self.open().await?;
-        let asking = consumer.batch().max_messages(JOBS_AT_ONCE).expires(REQUEST_STANDS).messages();
+        let asking = consumer.batch().max_messages(JOBS_AT_ONCE).expires(REQUEST_EXPIRES).messages();
         let jobs = within("asking for jobs", async { Ok(asking.await?) }).await?;
-        let request = Request { jobs, until: Instant::now() + REQUEST_STANDS + END_IS_HEARD };
+        let request = Request { jobs, until: Instant::now() + REQUEST_EXPIRES + EXPIRY_SLACK };
         Ok((Self { consumer: Some(consumer), ..self }, request))
     }
 }
 
-/// One job; whoever holds it should acknowledge it in time.
+/// One job. Acknowledge it within `ack_wait`.
 pub struct Job {
-    /// Its content.
     pub payload: Bytes,
-    /// Where it was sent.
     pub subject: String,
-    /// How often it was handed out, this time included.
+    /// Number of deliveries, this one included.
     pub delivered: u64,
-    /// Its place in the stream.
+    /// Sequence number in the stream.
     pub sequence: u64,
     message: jetstream::Message,
 }
@@ -191,22 +190,21 @@ impl Job {
         Self { payload: message.payload.clone(), subject: message.subject.to_string(), delivered, sequence, message }
     }
 
-    /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.message.headers.as_ref().and_then(|headers| headers.get(name)).map(async_nats::HeaderValue::as_str)
     }
 
-    /// Done: nobody gets it again. Returns when the server has said so.
+    /// Acknowledges the job; returns when the server has confirmed it.
     pub async fn ack(&self) -> Result<(), Error> {
         within("acknowledging a job", self.message.double_ack()).await
     }
 
-    /// Not done: it comes again after `delay`.
+    /// Returns the job; it is delivered again after `delay`.
     pub async fn retry_after(&self, delay: Duration) -> Result<(), Error> {
         within("putting a job back", self.message.ack_with(AckKind::Nak(Some(delay)))).await
     }
 
-    /// Still at it: the time to acknowledge begins anew.
+    /// Restarts `ack_wait`.
     pub async fn progress(&self) -> Result<(), Error> {
         within("reporting progress of a job", self.message.ack_with(AckKind::Progress)).await
     }

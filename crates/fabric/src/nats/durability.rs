@@ -1,14 +1,14 @@
-//! Does the server sync JetStream to disk before it acknowledges?
+//! Checks whether the server syncs JetStream to disk before it acknowledges.
 //!
-//! Only the system account may ask the server for its settings, so for most connections the question has no answer
-//! and is skipped. A server whose configuration imports the one system subject below into our account (the
-//! configuration `local` writes does) answers, and is warned about when it only syncs now and then.
+//! Only the system account may query the server's settings, so most connections get no answer. A server whose
+//! configuration imports the system subject below into our account answers (the configuration of `local` does), and we
+//! warn if it syncs only periodically.
 
 use std::time::Duration;
 
 use serde::Deserialize;
 
-/// NATS' own subject for a server's settings.
+/// NATS' subject for a server's settings.
 pub(crate) const SERVER_SETTINGS: &str = "$SYS.REQ.SERVER.PING.VARZ";
 
 #[derive(Deserialize)]
@@ -29,11 +29,10 @@ struct JetStreamConfig {
     sync_always: bool,
 }
 
-/// What is known about the server's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Durability {
     Always,
-    NowAndThen,
+    Periodically,
     Unknown,
 }
 
@@ -42,11 +41,11 @@ pub(super) async fn check(client: &async_nats::Client) -> Durability {
     let known = match client.send_request(SERVER_SETTINGS, request).await {
         Ok(message) => read(&message.payload),
         Err(error) => {
-            tracing::debug!(%error, "the server does not tell us whether JetStream syncs always");
+            tracing::debug!(%error, "cannot read whether JetStream syncs always");
             Durability::Unknown
         }
     };
-    if known == Durability::NowAndThen {
+    if known == Durability::Periodically {
         tracing::warn!(
             "JetStream does not sync always: a power failure can lose acknowledged commands; \
              set `jetstream {{ sync_interval: always }}` in the server's configuration"
@@ -60,7 +59,7 @@ fn read(payload: &[u8]) -> Durability {
         Ok(Answer { data: Settings { jetstream: Some(JetStream { config: Some(config) }) } }) => {
             match config.sync_always {
                 true => Durability::Always,
-                false => Durability::NowAndThen,
+                false => Durability::Periodically,
             }
         }
         Ok(_) | Err(_) => Durability::Unknown,
@@ -72,11 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_that_syncs_now_and_then_is_told_apart_from_one_that_does_not_say() {
+    fn a_server_that_syncs_periodically_differs_from_one_that_does_not_answer() {
         let always = br#"{"server":{},"data":{"jetstream":{"config":{"sync_always":true}}}}"#;
-        let lazy = br#"{"server":{},"data":{"jetstream":{"config":{"sync_interval":120000000000}}}}"#;
+        let periodic = br#"{"server":{},"data":{"jetstream":{"config":{"sync_interval":120000000000}}}}"#;
         assert_eq!(read(always), Durability::Always);
-        assert_eq!(read(lazy), Durability::NowAndThen);
+        assert_eq!(read(periodic), Durability::Periodically);
         assert_eq!(read(br#"{"data":{}}"#), Durability::Unknown);
         assert_eq!(read(b"?"), Durability::Unknown);
     }

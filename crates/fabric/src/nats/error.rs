@@ -1,150 +1,98 @@
-//! What may go wrong on the bus, and why a request has no answer.
+//! Errors of the NATS client.
 
 use std::time::Duration;
 
-/// What may go wrong on the bus.
+/// Errors of the NATS client.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address list is no address list.
     #[error("{addresses:?} is not a list of NATS addresses such as nats://host:4222")]
     Address {
-        /// What was given.
         addresses: String,
-        /// Why not.
         #[source]
         source: std::io::Error,
     },
-    /// The credentials file cannot be used.
     #[error("cannot read NATS credentials from {path}")]
     Credentials {
-        /// The file.
         path: String,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// No server was found in time.
     #[error("no NATS server answered at {addresses} within {waited:?}")]
     Unreachable {
-        /// Where.
         addresses: String,
-        /// For how long it was tried.
         waited: Duration,
-        /// The last error.
         #[source]
         source: async_nats::ConnectError,
     },
-    /// The server does not let us in.
     #[error("the NATS server at {addresses} refused our credentials")]
     Refused {
-        /// Where.
         addresses: String,
-        /// Its words.
         #[source]
         source: async_nats::ConnectError,
     },
-    /// The server is too old to be trusted with commands.
+    /// The server cannot sync to disk before it acknowledges, so commands could be lost.
     #[error(
         "nats-server {version} is too old: it cannot sync JetStream to disk before it acknowledges; \
          run nats-server 2.10 or newer (2.12.6 or newer is recommended)"
     )]
-    TooOld {
-        /// Its version.
-        version: String,
-    },
-    /// The value could not be written as JSON.
+    TooOld { version: String },
     #[error("cannot encode the message for {subject}")]
     Encode {
-        /// Where it should have gone.
         subject: String,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The value is larger than anything the bus carries.
     #[error("a message of {size} bytes for {subject} is larger than the {limit} bytes allowed")]
-    TooLarge {
-        /// Where it should have gone.
-        subject: String,
-        /// Its size.
-        size: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The connection is down and did not come back in time.
+    TooLarge { subject: String, size: usize, limit: usize },
+    /// The connection is down and did not return in time.
     #[error("not connected to NATS")]
     Disconnected,
-    /// It took too long.
     #[error("no answer from NATS in time while {doing}")]
-    TimedOut {
-        /// What we were doing.
-        doing: String,
-    },
-    /// The client refused or the server answered with an error.
+    TimedOut { doing: String },
     #[error("NATS failed while {doing}")]
     Failed {
-        /// What we were doing.
         doing: String,
-        /// Why.
         #[source]
         source: async_nats::Error,
     },
-    /// The stream is gone, or another one of the same name took its place: ensure it and read from its start.
+    /// The stream was deleted, or replaced by another of the same name: ensure it and read from its start.
     #[error("stream {stream} was removed or re-created")]
-    StreamLost {
-        /// Which.
-        stream: String,
-    },
-    /// The stream ends before the place to read from: it lost messages.
+    StreamLost { stream: String },
+    /// The stream ends before the position to read from: it lost messages.
     #[error("stream {stream} ends at {last}, but {after} was already read: it lost messages")]
     StreamBehind {
-        /// Which.
         stream: String,
-        /// The place to read from.
+        /// The position to read from.
         after: u64,
-        /// Its last message.
+        /// Sequence number of its last message.
         last: u64,
     },
-    /// The stream lost messages and gave their numbers to others.
+    /// The stream lost messages and reused their sequence numbers.
     #[error("stream {stream} has another message at {sequence} than the one already read: it lost messages")]
     StreamRewound {
-        /// Which.
         stream: String,
-        /// The place to read from.
+        /// The position to read from.
         sequence: u64,
     },
 }
 
-/// Why a request has no answer.
+/// Why a request got no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum RequestError {
-    /// Nobody listens on the subject.
-    #[error("nobody answers on {subject}")]
-    NoResponders {
-        /// Which.
-        subject: String,
-    },
-    /// Somebody may listen, but no answer came in time.
+    /// No process subscribes to the subject.
+    #[error("no process answers on {subject}")]
+    NoResponders { subject: String },
+    /// A process may be subscribed, but no reply arrived in time.
     #[error("no answer on {subject} in time")]
-    TimedOut {
-        /// Which.
-        subject: String,
-    },
-    /// The connection is down and did not come back in time: nothing was sent.
+    TimedOut { subject: String },
+    /// The connection is down and did not return in time: nothing was sent.
     #[error("not connected to NATS")]
     Disconnected,
-    /// An answer came and cannot be read.
-    #[error("the answer cannot be read: {0}")]
+    /// The reply cannot be decoded.
+    #[error("the reply cannot be decoded: {0}")]
     Malformed(String),
-    /// The question is too large for the bus.
     #[error("a request of {size} bytes is larger than the {limit} bytes allowed")]
-    TooLarge {
-        /// Its size.
-        size: usize,
-        /// The limit.
-        limit: usize,
-    },
-    /// The question could not be sent.
+    TooLarge { size: usize, limit: usize },
     #[error("cannot send the request")]
     Send(#[source] Box<Error>),
 }

@@ -1,4 +1,4 @@
-//! How full a stream is, and what time its server has.
+//! Size of a stream, and its server's clock.
 
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::Info;
@@ -9,18 +9,17 @@ use super::connect::API_LIMIT;
 use super::reader::nanoseconds;
 use super::{Bus, Error, StreamIdentity};
 
-/// A stream as its server describes it.
+/// State of a stream, as its server describes it.
 #[derive(Debug, Clone)]
 pub struct StreamState {
-    /// Which stream it is.
     pub identity: StreamIdentity,
-    /// The oldest message that is kept.
+    /// Sequence number of the oldest message.
     pub first_sequence: u64,
     /// When the server stored that message.
     pub first_stored_at: Timestamp,
-    /// Bytes of all messages.
+    /// Size of all messages.
     pub bytes: u64,
-    /// The server's clock when it answered.
+    /// The server's clock when it answered; none from servers that do not send it.
     pub server_time: Option<Timestamp>,
 }
 
@@ -33,7 +32,7 @@ struct Description {
 }
 
 impl Bus {
-    /// How full the stream is.
+    /// Reads the state of a stream.
     pub async fn stream_state(&self, stream: &str) -> Result<StreamState, Error> {
         let doing = || format!("reading the state of stream {stream}");
         let asking = self.jetstream.request(format!("STREAM.INFO.{stream}"), &());

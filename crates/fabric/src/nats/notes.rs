@@ -1,6 +1,6 @@
-//! Notes on a stream: a few words its users keep with the stream itself, and that go with it.
+//! Notes: metadata that users keep on a stream and that disappear with it.
 //!
-//! Ensuring a stream leaves its notes alone, and so does every other change of its settings.
+//! Ensuring a stream keeps its notes, and so does every other change of its settings.
 
 use super::connect::API_LIMIT;
 use super::{Bus, Error, StreamIdentity};
@@ -8,22 +8,20 @@ use super::{Bus, Error, StreamIdentity};
 /// A stream with its notes.
 #[derive(Debug, Clone)]
 pub struct Noted {
-    /// Which stream it is.
     pub identity: StreamIdentity,
-    /// Its last message.
+    /// Sequence number of its last message.
     pub last_sequence: u64,
     notes: std::collections::HashMap<String, String>,
 }
 
 impl Noted {
-    /// What a note says.
     pub fn note(&self, name: &str) -> Option<&str> {
         self.notes.get(name).map(String::as_str)
     }
 }
 
 impl Bus {
-    /// The stream's notes.
+    /// Reads the notes of a stream.
     pub async fn stream_notes(&self, stream: &str) -> Result<Noted, Error> {
         let doing = || format!("reading the notes on stream {stream}");
         match tokio::time::timeout(API_LIMIT, self.jetstream.get_stream(stream)).await {
@@ -37,7 +35,7 @@ impl Bus {
         }
     }
 
-    /// Puts notes on the stream, in the place of those of the same name.
+    /// Sets notes on a stream, replacing notes of the same name.
     pub async fn note_on_stream(&self, stream: &str, notes: &[(&str, String)]) -> Result<(), Error> {
         let doing = || format!("putting notes on stream {stream}");
         let writing = async {

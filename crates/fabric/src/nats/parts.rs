@@ -1,7 +1,7 @@
-//! How a value larger than one bus message travels: cut into parts that are put together again at the other end.
+//! Splits values that exceed NATS' message size, and reassembles them.
 //!
-//! Every part carries a header `<id> <index> <count>`. Parts of one value come from one connection, so they arrive in
-//! order or not at all; a value with a missing part never completes and is forgotten when newer ones need the room.
+//! Every part carries a header `<id> <index> <count>`. The parts of one value come from one connection, so they arrive
+//! in order or not at all. A value with a missing part never completes and is dropped when newer ones need the space.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, Hasher};
@@ -12,11 +12,11 @@ use bytes::{Bytes, BytesMut};
 use super::{Error, Message};
 
 const PART: &str = "Fabric-Part";
-/// Room for protocol and headers beside the payload: the server's limit counts both.
+/// Bytes reserved for protocol and headers: the server's limit counts them too.
 const HEADER_ROOM: usize = 512;
-/// The largest value that travels at all.
+/// Size limit of a value.
 pub(super) const LARGEST: usize = 64 << 20;
-/// Unfinished values one subscription keeps; beyond it the oldest is dropped, as if a part had been lost.
+/// Limit of incomplete values per subscription; beyond it the oldest is dropped.
 const MOST_UNFINISHED: usize = 32;
 
 pub(super) struct Part {
@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub(super) payload: Bytes,
 }
 
-/// Cuts a payload to what the server takes; one part without header when it fits.
+/// Splits a payload; a single part without a header when it fits.
 pub(super) fn split(subject: &str, payload: Bytes, most: usize) -> Result<Vec<Part>, Error> {
     let room = most.saturating_sub(HEADER_ROOM).max(1);
     if payload.len() > LARGEST {
@@ -44,7 +44,7 @@ pub(super) fn split(subject: &str, payload: Bytes, most: usize) -> Result<Vec<Pa
     Ok((0..count).map(part).collect())
 }
 
-/// Puts parts together.
+/// Reassembles parts.
 #[derive(Debug, Default)]
 pub(super) struct Assembler {
     unfinished: VecDeque<Unfinished>,
@@ -59,10 +59,10 @@ struct Unfinished {
 }
 
 impl Assembler {
-    /// The message, when this was all of it or its last part.
+    /// Returns the message when it is complete.
     pub(super) fn add(&mut self, message: async_nats::Message) -> Option<Message> {
-        let Some((id, index, count)) = message.headers.as_ref().and_then(place) else {
-            return Some(whole(message, None));
+        let Some((id, index, count)) = message.headers.as_ref().and_then(part_of) else {
+            return Some(complete(message, None));
         };
         let position = match self.unfinished.iter().position(|value| value.id == id) {
             Some(position) => position,
@@ -82,7 +82,7 @@ impl Assembler {
             return None;
         }
         let content = self.unfinished.remove(position).map(|value| value.content.freeze());
-        Some(whole(message, content))
+        Some(complete(message, content))
     }
 
     fn begin(&mut self, id: String, count: usize) -> usize {
@@ -94,7 +94,7 @@ impl Assembler {
     }
 }
 
-fn whole(message: async_nats::Message, content: Option<Bytes>) -> Message {
+fn complete(message: async_nats::Message, content: Option<Bytes>) -> Message {
     Message {
         subject: message.subject.to_string(),
         reply: message.reply.map(|reply| reply.to_string()),
@@ -103,7 +103,7 @@ fn whole(message: async_nats::Message, content: Option<Bytes>) -> Message {
     }
 }
 
-fn place(headers: &HeaderMap) -> Option<(String, usize, usize)> {
+fn part_of(headers: &HeaderMap) -> Option<(String, usize, usize)> {
     let mut words = headers.get(PART)?.as_str().split(' ');
     let (id, index, count) = (words.next()?, words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     Some((id.to_owned(), index, count))
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_travels_as_it_is() {
+    fn a_small_payload_is_one_part_without_a_header() {
         let parts = cut(b"1234");
         assert_eq!(parts.len(), 1);
         assert!(parts[0].headers.is_none());
     }
 
     #[test]
-    fn parts_of_two_values_that_mix_are_put_together_apart() {
+    fn interleaved_parts_of_two_values_are_reassembled_separately() {
         let (first, second) = (cut(b"123456789"), cut(b"abcdef"));
         let mut assembler = Assembler::default();
         let order = [&first[0], &second[0], &first[1], &second[1], &first[2]];
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_with_a_lost_part_never_arrives() {
+    fn a_value_with_a_lost_part_is_dropped() {
         let parts = cut(b"123456789");
         let mut assembler = Assembler::default();
         assert!(assembler.add(sent(&parts[0])).is_none());

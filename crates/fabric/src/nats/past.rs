@@ -1,6 +1,6 @@
-//! Reads what a stream holds from its end to its beginning, part by part: who wants the newest need not read the rest.
+//! Reads a stream backwards, part by part, for readers that want only the newest messages.
 //!
-//! Each part is read in order by a consumer that lives only for it. Messages that went meanwhile are simply not there.
+//! Each part is read in order by a short-lived consumer. Messages that expired meanwhile are skipped.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::connect::API_LIMIT;
 use super::stream::is_missing;
 use super::{Bus, Error, Stored};
 
-/// A consumer that was not removed, because its reader died, is forgotten by the server after so long.
+/// The server deletes the consumer of a reader that died after this time.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(5);
 
 impl Bus {
-    /// A reader that begins at the end of the stream as it is now; none when there is no such stream.
+    /// A reader that starts at the current end of the stream; none when the stream does not exist.
     pub async fn read_back(&self, stream: &str) -> Result<Option<PastReader>, Error> {
         let doing = || format!("reading the end of stream {stream}");
         match tokio::time::timeout(API_LIMIT, self.jetstream.get_stream(stream)).await {
@@ -39,17 +39,17 @@ pub struct PastReader {
     stream: String,
     first: u64,
     last: u64,
-    /// Everything after this was read.
+    /// Everything after this sequence number was read.
     unread: u64,
 }
 
 impl PastReader {
-    /// Where the stream ended when the reading began: what comes later is after this.
+    /// Sequence number of the last message when the reader was created.
     pub fn last(&self) -> u64 {
         self.last
     }
 
-    /// The part before the last one that was read, in order, of at most `most` messages; none at the beginning of the stream.
+    /// The previous part, in order, of at most `most` messages; none at the start of the stream.
     pub async fn part(&mut self, most: u64) -> Result<Option<Vec<Stored>>, Error> {
         if self.unread < self.first.max(1) {
             return Ok(None);
@@ -87,14 +87,14 @@ impl PastReader {
                 found.push(stored);
             }
             if next == before {
-                // The rest was dropped by the stream since we looked where it ends.
+                // The stream has dropped the rest since the reader was created.
                 break;
             }
         }
         found.retain(|stored| range.contains(&stored.sequence));
         let name = &consumer.cached_info().name;
         if let Err(error) = self.bus.jetstream.delete_consumer_from_stream(name, &self.stream).await {
-            tracing::debug!(stream = self.stream, %error, "a consumer was left to be forgotten");
+            tracing::debug!(stream = self.stream, %error, "cannot delete the consumer; it expires by itself");
         }
         Ok(found)
     }

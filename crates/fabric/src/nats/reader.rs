@@ -1,10 +1,10 @@
-//! Reads a stream in order, whatever happens.
+//! Reads a stream in order, through every failure.
 //!
-//! The reader owns its place: when the server or the connection goes, it asks again from the message after the last one it
-//! handed out. The server keeps nothing for it. A stream that was lost or replaced is an error: only the caller knows what
-//! its place means then. So is a stream that lost its newest messages, for example because the server was restored from an
-//! older copy: its next messages reuse sequence numbers that the reader has passed. The reader recognises it by the time at
-//! which the server stored the message at its place.
+//! The reader keeps its own position: after losing the server or the connection it continues after the last message it
+//! returned. The server stores nothing for it. A deleted or replaced stream is an error, because only the caller knows
+//! what its position means then. So is a stream that lost its newest messages, for example because the server was
+//! restored from an older copy: its next messages reuse sequence numbers that the reader has passed. The reader detects
+//! that by the time at which the server stored the message at its position.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ use super::stream::{StreamIdentity, is_missing};
 use super::{Bus, Error};
 use crate::backoff;
 
-/// The server speaks at least so often while a reader waits; two silences make the reader ask again.
+/// Interval of the server's idle heartbeats; the reader reattaches after two missed ones.
 const IDLE_HEARTBEAT: Duration = Duration::from_secs(2);
 
 impl Bus {
-    /// Reads a stream in order, beginning after `after`.
+    /// Reads a stream in order, starting after `after`.
     pub async fn read_stream(&self, stream: &str, after: impl Into<Place>) -> Result<StreamReader, Error> {
         let after = after.into();
         let mut reader = StreamReader {
@@ -37,18 +37,18 @@ impl Bus {
             connections: self.connections.clone(),
             attached: None,
         };
-        reader.attach_patiently().await?;
+        reader.attach_with_retries().await?;
         Ok(reader)
     }
 }
 
-/// The last message that was read.
+/// Position in a stream: the last message that was read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Its sequence number; 0 before the first message.
+    /// Sequence number; 0 before the first message.
     pub sequence: u64,
-    /// When the server stored it, in nanoseconds since 1970. With it the reader checks that the stream still holds the same
-    /// message there.
+    /// When the server stored it, in nanoseconds since 1970. The reader uses it to check that the stream still has the
+    /// same message there.
     pub stored_at: Option<i64>,
 }
 
@@ -71,7 +71,7 @@ pub struct StreamReader {
 
 struct Attached {
     messages: pull::Stream,
-    /// Messages the server counted out to this consumer: a gap means that one was lost under way.
+    /// Number of messages that the server sent to this consumer: a gap means that one was lost.
     delivered: u64,
 }
 
@@ -84,11 +84,9 @@ impl std::fmt::Debug for Attached {
 /// One message of a stream.
 #[derive(Debug, Clone)]
 pub struct Stored {
-    /// Its place.
+    /// Sequence number.
     pub sequence: u64,
-    /// Where it was sent.
     pub subject: String,
-    /// Its content.
     pub payload: Bytes,
     /// When the server stored it, in nanoseconds since 1970.
     pub stored_at: i64,
@@ -104,34 +102,31 @@ impl Stored {
         Ok(Self { sequence, subject, payload, stored_at, headers })
     }
 
-    /// Its place in the stream.
     pub fn place(&self) -> Place {
         Place { sequence: self.sequence, stored_at: Some(self.stored_at) }
     }
 
-    /// A header's value.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.as_ref().and_then(|headers| headers.get(name)).map(async_nats::HeaderValue::as_str)
     }
 }
 
 impl StreamReader {
-    /// Identity of the stream that is read.
+    /// Identity of the stream; none before it is attached.
     pub fn identity(&self) -> Option<&StreamIdentity> {
         self.identity.as_ref()
     }
 
-    /// The next message. Waits through restarts of the server; only a lost stream is an error. May be cancelled without
-    /// loss.
+    /// The next message. Waits through restarts of the server; only a lost stream is an error. Cancel-safe.
     pub async fn next(&mut self) -> Result<Stored, Error> {
         loop {
             let Some(attached) = &mut self.attached else {
-                self.attach_patiently().await?;
+                self.attach_with_retries().await?;
                 continue;
             };
             let message = tokio::select! {
                 message = attached.messages.next() => message,
-                // Messages that were under way on the old connection are gone, and no later one may ever show the gap.
+                // Messages sent on the old connection are lost, and possibly no later one shows the gap.
                 _ = self.connections.changed() => None,
             };
             match message {
@@ -144,7 +139,7 @@ impl StreamReader {
                     Accepted::Gap => self.attached = None,
                 },
                 Some(Err(error)) => {
-                    tracing::debug!(stream = self.stream, %error, "reading again from the last message");
+                    tracing::debug!(stream = self.stream, %error, "continuing after the last message");
                     self.attached = None;
                 }
                 None => self.attached = None,
@@ -152,7 +147,7 @@ impl StreamReader {
         }
     }
 
-    async fn attach_patiently(&mut self) -> Result<(), Error> {
+    async fn attach_with_retries(&mut self) -> Result<(), Error> {
         let mut attempt = 0;
         loop {
             attempt += 1;
@@ -162,8 +157,10 @@ impl StreamReader {
                 Ok(Err(
                     error @ (Error::StreamLost { .. } | Error::StreamBehind { .. } | Error::StreamRewound { .. }),
                 )) => return Err(error),
-                Ok(Err(error)) => tracing::debug!(stream = self.stream, %error, attempt, "cannot read yet"),
-                Err(_) => tracing::debug!(stream = self.stream, attempt, "cannot read yet: no answer"),
+                Ok(Err(error)) => {
+                    tracing::debug!(stream = self.stream, %error, attempt, "cannot read the stream, retrying")
+                }
+                Err(_) => tracing::debug!(stream = self.stream, attempt, "cannot read the stream, retrying: no answer"),
             }
             tokio::time::sleep(backoff::delay(attempt, Duration::from_millis(50), Duration::from_secs(1))).await;
         }
@@ -189,7 +186,7 @@ impl StreamReader {
                 _ => return Err(Error::Failed { doing: doing(), source: error.into() }),
             },
         };
-        // Looked at after the consumer was made: had the stream been replaced before, this shows the new one.
+        // Read after creating the consumer: if the stream was replaced before, this shows the new one.
         let info = match self.bus.jetstream.get_stream(&self.stream).await {
             Ok(stream) => stream.cached_info().clone(),
             Err(error) if is_missing(&error.kind()) => return Err(lost()),
@@ -215,15 +212,15 @@ impl StreamReader {
 }
 
 impl Bus {
-    /// Whether the stream holds the very message that was read at `place`. None when that cannot be known: the message was
-    /// purged or expired, or the place does not say when it was stored.
+    /// Whether the stream still holds the message that was read at `place`. None when that is unknown: the message was
+    /// purged or expired, or the place has no time.
     pub async fn holds(&self, stream: &str, place: Place) -> Result<Option<bool>, Error> {
         let Some(stored_at) = place.stored_at.filter(|_| place.sequence > 0) else { return Ok(None) };
         let found = self.message(stream, place.sequence).await?;
         Ok(found.map(|found| nanoseconds(found.time) == stored_at))
     }
 
-    /// The content of the message with this number; none when it was purged or expired.
+    /// The payload of a message; none when it was purged or expired.
     pub async fn payload(&self, stream: &str, sequence: u64) -> Result<Option<Bytes>, Error> {
         Ok(self.message(stream, sequence).await?.map(|found| found.payload))
     }
@@ -245,7 +242,7 @@ impl Bus {
     }
 }
 
-/// Nanoseconds since 1970, which fit 64 bits until the year 2262.
+/// Nanoseconds since 1970; they fit 64 bits until the year 2262.
 pub(super) fn nanoseconds(time: async_nats::datetime::DateTime) -> i64 {
     i64::try_from(time.unix_timestamp_nanos()).unwrap_or(i64::MAX)
 }

@@ -1,7 +1,7 @@
-//! Streams: what the server keeps, in order.
+//! JetStream streams: creating, updating, publishing, purging.
 //!
-//! A stream is ensured by update and never deleted. Its identity is the time it was created, so a lost and re-created
-//! stream is told apart from the one a cursor belongs to.
+//! Ensuring a stream creates or updates it and never deletes it. A stream's identity is its creation time, so a
+//! re-created stream differs from the one that a cursor refers to.
 
 use std::time::Duration;
 
@@ -17,23 +17,22 @@ use super::connect::API_LIMIT;
 use super::{Bus, Error, encode};
 use crate::backoff;
 
-/// How long a stream is tried to be ensured: a server that just started needs a moment for its JetStream.
+/// How long to retry ensuring a stream: a server that just started needs a moment for its JetStream.
 const ENSURE_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A stream as it shall be.
+/// Desired settings of a stream.
 #[derive(Debug, Clone)]
 pub struct StreamSpec {
-    /// Name.
     pub name: String,
-    /// What it keeps.
+    /// Subjects that it stores.
     pub subjects: Vec<String>,
-    /// For how long.
+    /// The server deletes older messages.
     pub max_age: Duration,
-    /// How much of it.
+    /// Size limit in bytes.
     pub max_bytes: i64,
-    /// What happens when it is full.
+    /// What happens when the limit is reached.
     pub discard: Discard,
-    /// A second message with the same id within this time is the same message.
+    /// A second message with the same id within this time is dropped as a duplicate.
     pub dedup_window: Duration,
 }
 
@@ -51,26 +50,23 @@ impl From<&contract::streams::Stream> for StreamSpec {
     }
 }
 
-/// What a full stream does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Discard {
-    /// Forgets the oldest message.
+    /// The server deletes the oldest message.
     Old,
-    /// Refuses the new message.
+    /// The server rejects the new message.
     New,
 }
 
-/// Tells a stream from another of the same name.
+/// Distinguishes a stream from another of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StreamIdentity(String);
 
 impl StreamIdentity {
-    /// The identity with this text.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// As text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -87,7 +83,7 @@ impl std::fmt::Display for StreamIdentity {
 }
 
 impl StreamSpec {
-    /// A stream of `subjects` with a 2 minute dedup window, 24 hours, 256 MiB, oldest forgotten first.
+    /// A stream of `subjects` with a dedup window of 2 minutes, 24 hours, 256 MiB, oldest deleted first.
     pub fn new(name: &str, subjects: &[&str]) -> Self {
         Self {
             name: name.to_owned(),
@@ -99,8 +95,8 @@ impl StreamSpec {
         }
     }
 
-    /// Sets what is ours to set; placement stays the operator's. Replicas are only raised: two processes with different settings
-    /// would otherwise move every stream to and fro.
+    /// Sets the fields that deployd manages; placement stays the operator's. Replicas are only raised: two processes
+    /// with different settings would otherwise move every stream back and forth.
     fn apply(&self, config: &mut Config, replicas: usize) {
         config.num_replicas = config.num_replicas.max(replicas);
         config.name.clone_from(&self.name);
@@ -115,17 +111,17 @@ impl StreamSpec {
     }
 }
 
-/// What the server says of a durable message.
+/// The server's acknowledgement of a stored message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DurableAck {
-    /// Its place in the stream.
+    /// Sequence number in the stream.
     pub sequence: u64,
-    /// A message with this id was there already.
+    /// A message with this id was already stored.
     pub duplicate: bool,
 }
 
 impl Bus {
-    /// Creates the stream or brings it up to date; never deletes. Waits for JetStream for up to 10 s.
+    /// Creates or updates the stream; never deletes it. Waits for JetStream for up to 10 s.
     pub async fn ensure_stream(&self, spec: &StreamSpec) -> Result<StreamIdentity, Error> {
         let until = Instant::now() + ENSURE_PATIENCE;
         let mut attempt = 0;
@@ -134,11 +130,11 @@ impl Bus {
             match timeout_at(until, self.ensure_once(spec)).await {
                 Ok(Ok(info)) => return Ok(StreamIdentity::of(&info)),
                 Ok(Err(Ensure::Refused(source))) => return Err(failed_stream(&spec.name, source)),
-                Ok(Err(Ensure::Passing(source))) if Instant::now() >= until => {
+                Ok(Err(Ensure::Retriable(source))) if Instant::now() >= until => {
                     return Err(failed_stream(&spec.name, source));
                 }
-                Ok(Err(Ensure::Passing(error))) => {
-                    tracing::debug!(stream = spec.name, %error, "stream not ensured yet")
+                Ok(Err(Ensure::Retriable(error))) => {
+                    tracing::debug!(stream = spec.name, %error, "cannot ensure the stream, retrying")
                 }
                 Err(_) => return Err(Error::TimedOut { doing: format!("ensuring stream {}", spec.name) }),
             }
@@ -155,21 +151,21 @@ impl Bus {
                 if want == have.config {
                     return Ok(have.clone());
                 }
-                tracing::info!(stream = spec.name, "stream settings are updated");
+                tracing::info!(stream = spec.name, "updating the stream settings");
                 self.jetstream.update_stream(want).await.map_err(Ensure::create)
             }
             Err(error) if is_missing(&error.kind()) => {
                 let mut config = Config { storage: StorageType::File, num_replicas: 1, ..Config::default() };
                 spec.apply(&mut config, self.replicas);
-                tracing::info!(stream = spec.name, "stream is created");
+                tracing::info!(stream = spec.name, "creating the stream");
                 let stream = self.jetstream.create_stream(config).await.map_err(Ensure::create)?;
                 Ok(stream.cached_info().clone())
             }
-            Err(error) => Err(Ensure::Passing(error.into())),
+            Err(error) => Err(Ensure::Retriable(error.into())),
         }
     }
 
-    /// Stores a value in the stream that keeps `subject` and waits until the server has it.
+    /// Stores a value in the stream of `subject` and waits until the server has it.
     #[expect(clippy::too_many_arguments, reason = "each is one plain setting, named at the call")]
     pub async fn publish_durable<T: Serialize + ?Sized>(
         &self,
@@ -203,12 +199,12 @@ impl Bus {
         }
     }
 
-    /// Forgets everything up to and including `sequence`.
+    /// Deletes all messages up to and including `sequence`.
     pub async fn purge_up_to(&self, stream: &str, sequence: u64) -> Result<(), Error> {
         let doing = || format!("purging stream {stream}");
         let purging = async {
             let handle = self.jetstream.get_stream_no_info(stream).await.map_err(async_nats::Error::from)?;
-            // The server keeps the message with the given sequence.
+            // The server keeps the message with the given sequence number.
             handle.purge().sequence(sequence.saturating_add(1)).await.map_err(async_nats::Error::from)
         };
         match tokio::time::timeout(API_LIMIT, purging).await {
@@ -220,16 +216,16 @@ impl Bus {
 }
 
 enum Ensure {
-    /// The server may say yes in a moment.
-    Passing(async_nats::Error),
-    /// It will not.
+    /// A retry may succeed.
+    Retriable(async_nats::Error),
+    /// A retry will not help.
     Refused(async_nats::Error),
 }
 
 impl Ensure {
     fn create(error: jetstream::context::CreateStreamError) -> Self {
         let refused = match error.kind() {
-            // The servers of a cluster that just starts find each other in a moment.
+            // The servers of a starting cluster find each other soon.
             CreateStreamErrorKind::JetStream(reason) if reason.error_code() == ErrorCode::CLUSTER_NO_PEERS => false,
             CreateStreamErrorKind::JetStream(reason) => reason.code() < 500,
             CreateStreamErrorKind::EmptyStreamName
@@ -243,7 +239,7 @@ impl Ensure {
         };
         match refused {
             true => Self::Refused(error.into()),
-            false => Self::Passing(error.into()),
+            false => Self::Retriable(error.into()),
         }
     }
 }
@@ -261,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn replicas_are_raised_and_never_lowered_so_that_two_settings_do_not_fight() {
+    fn replicas_are_raised_and_never_lowered() {
         let spec = StreamSpec::new("S", &["s"]);
         let mut config = Config { num_replicas: 1, ..Config::default() };
         let mut after = |replicas| {

@@ -1,4 +1,4 @@
-//! What `--check-config` prints: each setting, its value, where it came from and what it is for.
+//! Output of `--check-config`: each setting with its value, origin and help.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command};
@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches, Command};
 use super::file::File;
 use super::{CHECK, CONFIG};
 
-/// Every setting in a line of its own.
+/// One line per setting.
 pub(super) fn explain(command: &Command, matches: &ArgMatches, file: Option<&File>) -> String {
     let settings = command
         .get_arguments()
@@ -43,7 +43,7 @@ pub(super) fn has_secret(value: &str) -> bool {
     value.split(',').any(|part| secret_in(part).is_some())
 }
 
-/// The value as it may be shown.
+/// The value with passwords and tokens replaced by `***`.
 pub(crate) fn without_secret(value: &str) -> String {
     let hide = |part: &str| match secret_in(part) {
         Some(secret) => part.replacen(secret, "***", 1),
@@ -52,7 +52,7 @@ pub(crate) fn without_secret(value: &str) -> String {
     value.split(',').map(hide).collect::<Vec<_>>().join(",")
 }
 
-/// What stands before the host. Without a scheme only `user:password@host` is taken for an address.
+/// The part before the host. Without a scheme, only `user:password@host` counts as an address.
 fn secret_in(part: &str) -> Option<&str> {
     let (has_scheme, rest) = part.split_once("://").map_or((false, part), |(_, rest)| (true, rest));
     let authority = rest.split(['/', '?', '#']).next().unwrap_or(rest);

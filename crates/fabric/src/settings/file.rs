@@ -1,4 +1,4 @@
-//! The file of settings: TOML, flat, each name that of a flag.
+//! The settings file: flat TOML whose keys are flag names.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,10 +8,9 @@ use toml::de::{DeTable, DeValue};
 
 use super::{CHECK, CONFIG, first_line};
 
-/// Nobody's settings are longer; what is was not meant to be settings.
+/// Size limit of the file; a larger one is not a settings file.
 const LARGEST: u64 = 1 << 20;
 
-/// A file that was read.
 #[derive(Debug)]
 pub(super) struct File {
     path: String,
@@ -29,7 +28,9 @@ impl File {
         let flaw = |error: std::io::Error| format!("--{CONFIG} {path}: {error}");
         let size = std::fs::metadata(path).map_err(flaw)?.len();
         if size > LARGEST {
-            return Err(format!("--{CONFIG} {path}: {size} bytes are no settings; at most {LARGEST} are read"));
+            return Err(format!(
+                "--{CONFIG} {path}: {size} bytes are too large for a settings file; the limit is {LARGEST}"
+            ));
         }
         Self::parse(path, &std::fs::read_to_string(path).map_err(flaw)?)
     }
@@ -58,12 +59,12 @@ impl File {
         &self.path
     }
 
-    /// Where the file says `name`, as `FILE:LINE`.
+    /// Position of a setting as `FILE:LINE`.
     pub(super) fn place_of(&self, name: &str) -> Option<String> {
         self.entries.get(name).map(|entry| format!("{}:{}", self.path, entry.line))
     }
 
-    /// The command with the file's values in place of its defaults.
+    /// The command with the file's values as defaults.
     pub(super) fn as_defaults(&self, mut command: Command) -> Result<Command, String> {
         for (name, entry) in &self.entries {
             let flaw = |text: &str| format!("{}:{}: {text}", self.path, entry.line);
@@ -85,7 +86,7 @@ fn setting<'a>(command: &'a Command, name: &str) -> Option<&'a Arg> {
     command.get_arguments().find(names)
 }
 
-/// Reads the values as if they were the only argument, so that a flaw belongs to this line.
+/// Parses the values as if they were the only argument, so that an error belongs to this line.
 fn try_alone(command: &Command, arg: &Arg, values: &[String]) -> Result<(), String> {
     let long = arg.get_long().unwrap_or_default();
     let alone = match (arg.get_action(), values) {
@@ -102,13 +103,13 @@ fn try_alone(command: &Command, arg: &Arg, values: &[String]) -> Result<(), Stri
     };
     let words = std::iter::once(command.get_name().to_owned()).chain(joined);
     match command.clone().try_get_matches_from(words) {
-        // What another setting is missing for is not this line's flaw.
+        // An error about another setting does not belong to this line.
         Err(error) if first_line(&error).contains(long) => Err(first_line(&error)),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// Says that there is no such setting, and which is meant.
+/// The error for an unknown setting, with a suggestion.
 fn unknown(command: &Command, name: &str) -> String {
     let known = || {
         command
@@ -128,7 +129,7 @@ fn unknown(command: &Command, name: &str) -> String {
     }
 }
 
-/// How many letters differ.
+/// Levenshtein distance.
 fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();
     let mut row: Vec<usize> = (0..=right.len()).collect();

@@ -1,4 +1,4 @@
-//! Settings from flags, environment and files: who wins, what is refused, and how it is told.
+//! Precedence of flags, environment and files; refused values and their error texts.
 
 use std::ffi::OsString;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::duration;
 #[derive(Debug, Parser)]
 #[command(name = "deployd-sample", version)]
 struct Sample {
-    /// A node silent for so long is lost
+    /// Time without a heartbeat until a node is lost
     #[arg(long, env = "SAMPLE_LOST_AFTER", default_value = "5m", value_parser = duration::parse)]
     lost_after: Duration,
     /// Labels
@@ -60,7 +60,7 @@ fn flaw(text: &str) -> String {
 }
 
 #[test]
-fn a_file_stands_before_the_defaults_and_behind_the_flags() {
+fn a_file_overrides_defaults_and_flags_override_the_file() {
     let text = "# ours\nlost-after = \"7m\"\ncores = 3\nname = \"n1\"\nquiet = true\n";
     let sample = started(text, &["--cores", "4"]);
     assert_eq!((sample.lost_after, sample.cores), (Duration::from_secs(420), 4));
@@ -69,7 +69,7 @@ fn a_file_stands_before_the_defaults_and_behind_the_flags() {
 }
 
 #[test]
-fn lists_are_lists_or_written_as_in_a_flag() {
+fn a_list_is_written_as_a_list_or_like_its_flag() {
     for text in ["label = [\"a=1\", \"b=2\"]", "label = \"a=1,b=2\""] {
         assert_eq!(started(text, &[]).labels, ["a=1", "b=2"], "{text}");
     }
@@ -80,7 +80,7 @@ fn lists_are_lists_or_written_as_in_a_flag() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_is_told_with_its_line_and_the_remedy() {
+fn an_error_in_a_file_names_the_line_and_the_remedy() {
     let cases = [
         ("cores = 2\nlost_after = \"1m\"", ":2: there is no setting lost_after; did you mean lost-after?"),
         ("\n\nlost-after = \"soon\"", ":3: invalid value 'soon' for '--lost-after <LOST_AFTER>'"),
@@ -102,7 +102,7 @@ fn what_is_wrong_in_a_file_is_told_with_its_line_and_the_remedy() {
 }
 
 #[test]
-fn passwords_are_refused_in_arguments_and_hidden_where_they_may_stand() {
+fn passwords_are_refused_in_arguments_and_hidden_in_output() {
     let secret = "nats://me:pass@host:4222";
     let refused = read::<Sample>(&["deployd-sample".into(), "--nats".into(), secret.into()]).unwrap_err();
     assert!(refused.contains("--nats has a password") && !refused.contains("pass@"), "{refused}");
@@ -115,18 +115,18 @@ fn passwords_are_refused_in_arguments_and_hidden_where_they_may_stand() {
 }
 
 #[test]
-fn a_check_explains_each_setting_and_where_it_came_from() {
+fn check_config_prints_each_setting_with_its_origin() {
     let text = "lost-after = \"7m\"\nnats = \"nats://me:pass@host:4222\"\n";
-    let Ok(Read::Print(told)) = with_file(text, &["--check-config", "--cores=2"]) else { panic!("not printed") };
+    let Ok(Read::Print(shown)) = with_file(text, &["--check-config", "--cores=2"]) else { panic!("not printed") };
     let line = |name: &str| {
-        let line = told.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
+        let line = shown.lines().find(|line| line.split_whitespace().next() == Some(name)).unwrap();
         line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
     };
-    assert!(told.starts_with("the configuration of deployd-sample is good"), "{told}");
+    assert!(shown.starts_with("the configuration of deployd-sample is good"), "{shown}");
     assert_eq!(line("lost-after")[1], "7m");
-    assert!(line("lost-after")[2].ends_with("sample.toml:1"), "{told}");
+    assert!(line("lost-after")[2].ends_with("sample.toml:1"), "{shown}");
     assert_eq!(line("cores")[1..3], ["2", "flag"]);
     assert_eq!(line("quiet")[1..3], ["false", "default"]);
     assert_eq!(line("nats")[1], "nats://***@host:4222");
-    assert!(told.contains("A node silent for so long is lost"));
+    assert!(shown.contains("Time without a heartbeat until a node is lost"));
 }

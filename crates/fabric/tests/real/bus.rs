@@ -1,11 +1,11 @@
-//! Core NATS: requests, parts, reconnecting.
+//! Core NATS: requests, large messages, reconnecting.
 
 use std::time::Duration;
 
 use fabric::nats::{Args, Bus, Error, RequestError};
 use tokio::time::Instant;
 
-use crate::stage::{Nats, within};
+use crate::servers::{Nats, within};
 
 /// Answers every request on `subject` with `size` letters until dropped.
 async fn letters(bus: &Bus, subject: &str) {
@@ -32,17 +32,17 @@ async fn ask(bus: &Bus, subject: &str, size: usize) -> String {
 }
 
 #[tokio::test]
-async fn a_request_nobody_answers_fails_at_once() {
+async fn a_request_without_a_subscriber_fails_immediately() {
     let nats = Nats::start().await;
     let bus = nats.bus("asker").await;
     let started = Instant::now();
-    let answer = bus.request::<_, String>("nobody", &1, Duration::from_secs(10)).await;
+    let answer = bus.request::<_, String>("unused", &1, Duration::from_secs(10)).await;
     assert!(matches!(answer, Err(RequestError::NoResponders { .. })), "{answer:?}");
     assert!(started.elapsed() < Duration::from_secs(1));
 }
 
 #[tokio::test]
-async fn a_request_somebody_ignores_fails_at_its_deadline() {
+async fn a_request_without_a_reply_fails_at_its_deadline() {
     let nats = Nats::start().await;
     let (asker, silent) = (nats.bus("asker").await, nats.bus("silent").await);
     let _subscription = silent.subscribe("silent").await.unwrap();
@@ -55,7 +55,7 @@ async fn a_request_somebody_ignores_fails_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_something_else_is_malformed() {
+async fn a_reply_of_another_type_is_malformed() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     letters(&bus, "letters").await;
@@ -64,7 +64,7 @@ async fn an_answer_that_is_something_else_is_malformed() {
 }
 
 #[tokio::test]
-async fn an_answer_of_five_megabytes_arrives_whole() {
+async fn a_reply_of_five_megabytes_arrives_whole() {
     let nats = Nats::start().await;
     let (asker, answerer) = (nats.bus("asker").await, nats.bus("answerer").await);
     letters(&answerer, "letters").await;
@@ -74,7 +74,7 @@ async fn an_answer_of_five_megabytes_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_request_of_three_megabytes_is_heard_whole() {
+async fn a_request_of_three_megabytes_arrives_whole() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     let mut requests = bus.subscribe("long").await.unwrap();
@@ -90,7 +90,7 @@ async fn a_request_of_three_megabytes_is_heard_whole() {
 }
 
 #[tokio::test]
-async fn what_is_larger_than_anything_allowed_is_refused_before_it_is_sent() {
+async fn a_message_above_the_size_limit_is_refused_before_it_is_sent() {
     let nats = Nats::start().await;
     let bus = nats.bus("sender").await;
     let sent = bus.publish("any", &"z".repeat(70 << 20)).await;
@@ -98,7 +98,7 @@ async fn what_is_larger_than_anything_allowed_is_refused_before_it_is_sent() {
 }
 
 #[tokio::test]
-async fn the_bus_reconnects_after_the_server_was_killed_and_subscriptions_go_on() {
+async fn the_bus_reconnects_after_a_kill_and_subscriptions_continue() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("survivor").await;
     letters(&bus, "letters").await;
@@ -129,14 +129,14 @@ async fn a_request_made_while_the_server_restarts_waits_for_it() {
 }
 
 #[tokio::test]
-async fn a_list_that_is_no_address_is_refused_without_waiting() {
+async fn a_malformed_address_is_refused_without_waiting() {
     let started = Instant::now();
     let refused = Bus::connect(&Args::at("not an address"), "x").await;
     assert!(matches!(refused, Err(Error::Address { .. })), "{refused:?}");
     assert!(started.elapsed() < Duration::from_secs(1));
 }
 
-/// Speaks just enough NATS to be taken for an old server.
+/// Imitates an old server: sends INFO with an old version.
 async fn old_server() -> String {
     use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -165,9 +165,9 @@ async fn a_server_older_than_two_ten_is_refused_with_its_version_and_the_remedy(
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_sync_always_is_found_out() {
+async fn a_server_that_syncs_periodically_is_detected() {
     use fabric::local::{NatsServer, Syncing};
-    for (syncing, expected) in [(Syncing::Always, true), (Syncing::NowAndThen, false)] {
+    for (syncing, expected) in [(Syncing::Always, true), (Syncing::Periodically, false)] {
         let dir = tempfile::tempdir().unwrap();
         let server = NatsServer::start_syncing(dir.path(), 0, syncing).await.unwrap();
         let bus = Bus::connect(&Args::at(server.url()), "doctor").await.unwrap();
@@ -188,5 +188,5 @@ async fn credentials_come_from_a_file_and_wrong_ones_are_refused_without_waiting
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     assert!(started.elapsed() < Duration::from_secs(5));
     std::fs::remove_file(&file).unwrap();
-    assert!(matches!(Bus::connect(&args, "nobody").await, Err(Error::Credentials { .. })));
+    assert!(matches!(Bus::connect(&args, "test").await, Err(Error::Credentials { .. })));
 }

@@ -1,10 +1,10 @@
-//! Shared consumers: each job to one, until it is acknowledged.
+//! Shared consumers: each job goes to one process until it is acknowledged.
 
 use std::time::Duration;
 
 use fabric::nats::{Bus, Consumer, Job, StreamSpec};
 
-use crate::stage::Nats;
+use crate::servers::Nats;
 
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -22,7 +22,7 @@ async fn next(consumer: &mut Consumer) -> Job {
 }
 
 #[tokio::test]
-async fn a_job_comes_again_until_it_is_acknowledged() {
+async fn a_job_is_delivered_until_it_is_acknowledged() {
     let nats = Nats::start().await;
     let bus = nats.bus("worker").await;
     bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
@@ -40,7 +40,7 @@ async fn a_job_comes_again_until_it_is_acknowledged() {
 }
 
 #[tokio::test]
-async fn jobs_go_on_after_the_server_was_killed() {
+async fn jobs_continue_after_the_server_was_killed() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("worker").await;
     bus.ensure_stream(&StreamSpec::new("JOBS", &["jobs.>"])).await.unwrap();
@@ -61,7 +61,7 @@ async fn jobs_go_on_after_the_server_was_killed() {
 }
 
 #[tokio::test]
-async fn a_consumer_goes_on_when_the_stream_was_lost_and_made_anew() {
+async fn a_consumer_continues_when_the_stream_was_re_created() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("worker").await;
     let spec = StreamSpec::new("JOBS", &["jobs.>"]);
@@ -76,10 +76,10 @@ async fn a_consumer_goes_on_when_the_stream_was_lost_and_made_anew() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_leaving_process_gives_back_comes_to_another_at_once() {
+async fn jobs_that_a_leaving_process_returns_go_to_another() {
     const ROUNDS: u32 = 6;
     const JOBS: u32 = 40;
-    // Far beyond the test: a job the leaving process took along would be missed.
+    // Longer than the test, so that a job that the leaving process kept would be missing.
     const ACK_WAIT: Duration = Duration::from_secs(300);
     let nats = Nats::start().await;
     let (leaving, staying) = (nats.bus("leaving").await, nats.bus("staying").await);
@@ -91,7 +91,7 @@ async fn what_a_leaving_process_gives_back_comes_to_another_at_once() {
                 give(&staying, round * JOBS + number).await;
             }
         };
-        // It leaves while jobs are under way to it.
+        // It leaves while the server sends jobs to it.
         let leaves = async {
             let mut held = Vec::new();
             for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Elections: one leader, quick hand-over, stepping down in time.
+//! Elections: one leader, fast hand-over, stepping down in time.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use fabric::etcd::{CommitResult, Op};
 use fabric::shutdown::Shutdown;
 use tokio::time::Instant;
 
-use crate::stage::{Etcd, within};
+use crate::servers::{Etcd, within};
 
 const PREFIX: &str = "/election/";
 
@@ -56,12 +56,15 @@ async fn after_a_crash_of_the_leader_another_leads_within_the_ttl() {
     let term = guard(&first).unwrap().term;
     drop(first); // No revocation: like kill -9.
     let took = leads(&second, Duration::from_millis(6500)).await;
-    assert!(took > Duration::from_secs(2), "nobody may lead while the lease of the dead lives: {took:?}");
+    assert!(
+        took > Duration::from_secs(2),
+        "no process may lead while the lease of the killed leader is valid: {took:?}"
+    );
     assert!(guard(&second).unwrap().term > term);
 }
 
 #[tokio::test]
-async fn a_resignation_hands_over_within_a_second_and_the_old_guard_refuses() {
+async fn a_resignation_hands_over_within_a_second_and_fences_the_old_leader() {
     let etcd = Etcd::start().await;
     let shutdown = Shutdown::new();
     let first = candidate(&etcd, "first", &shutdown).await;
@@ -83,7 +86,7 @@ async fn a_resignation_hands_over_within_a_second_and_the_old_guard_refuses() {
 }
 
 #[tokio::test]
-async fn a_leader_that_resigns_again_and_again_stands_again_later_each_time() {
+async fn a_leader_that_resigns_repeatedly_backs_off() {
     let etcd = Etcd::start().await;
     let shutdown = Shutdown::new();
     let only = candidate(&etcd, "only", &shutdown).await;
@@ -114,7 +117,7 @@ async fn a_shutdown_hands_over_within_a_second() {
 }
 
 #[tokio::test]
-async fn a_leader_cut_off_from_etcd_steps_down_before_its_lease_can_end() {
+async fn a_leader_without_etcd_steps_down_before_its_lease_expires() {
     let etcd = Etcd::start().await;
     let shutdown = Shutdown::new();
     let only = candidate(&etcd, "only", &shutdown).await;
@@ -130,7 +133,7 @@ async fn a_leader_cut_off_from_etcd_steps_down_before_its_lease_can_end() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_lease_was_revoked_by_another_hand_steps_down_at_once() {
+async fn a_leader_whose_lease_was_revoked_steps_down_immediately() {
     let etcd = Etcd::start().await;
     let shutdown = Shutdown::new();
     let only = candidate(&etcd, "only", &shutdown).await;
@@ -150,17 +153,17 @@ fn suspended_clock() -> Duration {
 }
 
 #[tokio::test]
-async fn a_leader_that_was_suspended_longer_than_its_lease_leads_no_more_from_the_first_moment() {
+async fn a_leader_suspended_longer_than_its_lease_does_not_lead_after_resuming() {
     let etcd = Etcd::start().await;
     let shutdown = Shutdown::new();
-    // Renewed so rarely that no renewal happens during the test.
+    // With this interval no renewal happens during the test.
     let (ttl, renew, step_down_after) = (Duration::from_secs(600), Duration::from_secs(300), Duration::from_secs(400));
     let settings = Settings { ttl, renew, step_down_after, clock: suspended_clock };
     let election = Election::start(etcd.store().await, PREFIX, "sleeper", settings, shutdown.clone());
     leads(&election, Duration::from_secs(5)).await;
     let term = guard(&election).unwrap().term;
     assert!(election.holds());
-    // The monotonic clock stands still during a suspension; this one does not.
+    // The monotonic clock stops during a suspension; this one does not.
     SUSPENDED.store(500, std::sync::atomic::Ordering::Relaxed);
     assert!(!election.holds(), "its answers must not be believed");
     let leads_again = || guard(&election).is_some_and(|guard| guard.term > term);

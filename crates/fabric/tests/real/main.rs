@@ -1,10 +1,10 @@
-//! The hands against real servers: every test starts its own nats-server or etcd on a free port in a temporary directory.
+//! fabric against real servers: every test starts its own nats-server or etcd on a free port in a temporary directory.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail anywhere")]
 
 mod bus;
 mod consumers;
 mod elections;
-mod stage;
+mod servers;
 mod store;
 mod streams;

@@ -7,7 +7,7 @@ use fabric::etcd::{Args, Ask, Change, CommitResult, Error, Op, Store};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::stage::Etcd;
+use crate::servers::Etcd;
 
 fn put(key: &str, value: &str) -> Op {
     Op::Put { key: key.to_owned(), value: value.as_bytes().to_vec(), lease: None }
@@ -28,7 +28,7 @@ async fn leader_key(store: &Store, etcd: &Etcd) -> (Guard, i64) {
 }
 
 #[tokio::test]
-async fn a_guard_refuses_once_its_lease_is_gone_and_nothing_is_stored() {
+async fn a_guarded_commit_after_the_lease_ended_stores_nothing() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     let (guard, lease) = leader_key(&store, &etcd).await;
@@ -55,7 +55,7 @@ async fn a_commit_of_127_operations_is_stored_and_one_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_list_of_many_pages_is_complete_in_order_and_of_its_prefix_only() {
+async fn a_list_of_many_pages_is_complete_sorted_and_limited_to_its_prefix() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     for page in 0..5 {
@@ -71,7 +71,7 @@ async fn a_list_of_many_pages_is_complete_in_order_and_of_its_prefix_only() {
 }
 
 #[tokio::test]
-async fn what_hangs_on_a_lease_goes_with_it() {
+async fn keys_of_a_lease_are_deleted_with_it() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     let lease = store.grant_lease(Duration::from_secs(60)).await.unwrap();
@@ -85,7 +85,7 @@ async fn what_hangs_on_a_lease_goes_with_it() {
 }
 
 #[tokio::test]
-async fn a_watch_begins_with_everything_and_then_tells_each_change() {
+async fn a_watch_starts_with_the_complete_state_and_then_sends_each_change() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     store.commit(None, &[put("/w/a", "1"), put("/x", "not watched")]).await.unwrap();
@@ -104,7 +104,7 @@ async fn a_watch_that_missed_compacted_history_reads_everything_again() {
     store.commit(None, &[put("/w/a", "1")]).await.unwrap();
     let mut changes = store.watch("/w/");
     assert!(matches!(change(&mut changes).await, Change::Reset(_)));
-    // The watcher does not read while history is made and thrown away, and its connection is cut.
+    // The watcher does not read while history is written and compacted, and its connection is cut.
     for n in 0..3000 {
         store.commit(None, &[put("/w/a", &n.to_string())]).await.unwrap();
     }
@@ -142,7 +142,7 @@ async fn a_dead_second_endpoint_fails_no_call() {
 }
 
 #[tokio::test]
-async fn calls_go_on_after_etcd_was_killed_and_nothing_is_lost() {
+async fn calls_continue_after_etcd_was_killed_and_nothing_is_lost() {
     let mut etcd = Etcd::start().await;
     let store = etcd.store().await;
     store.commit(None, &[put("/k", "before")]).await.unwrap();
@@ -166,7 +166,7 @@ async fn a_call_to_a_frozen_etcd_ends_with_an_error_in_bounded_time() {
 }
 
 #[tokio::test]
-async fn pages_are_of_one_revision_until_it_is_compacted_away() {
+async fn pages_have_one_revision_until_it_is_compacted() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     for number in 0..5 {
@@ -190,7 +190,7 @@ async fn pages_are_of_one_revision_until_it_is_compacted_away() {
 }
 
 #[tokio::test]
-async fn a_call_that_etcd_refuses_for_its_credentials_is_told_apart_from_a_passing_failure() {
+async fn a_call_with_refused_credentials_differs_from_a_temporary_failure() {
     let etcd = Etcd::start().await;
     let store = etcd.store().await;
     assert_eq!(store.commit(None, &[put("/k", "v")]).await.unwrap(), CommitResult::Stored);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fabric::nats::{Bus, Error, Place, StreamReader, StreamSpec};
 
-use crate::stage::Nats;
+use crate::servers::Nats;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ async fn a_message_without_a_stream_is_refused() {
 }
 
 #[tokio::test]
-async fn headers_and_places_are_read_back() {
+async fn headers_and_positions_are_returned() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     let identity = bus.ensure_stream(&spec()).await.unwrap();
@@ -54,7 +54,7 @@ async fn headers_and_places_are_read_back() {
 }
 
 #[tokio::test]
-async fn a_stream_and_its_reader_survive_kill_nine_without_gap_or_repeat() {
+async fn a_reader_survives_a_kill_of_the_server_without_gap_or_repeat() {
     let mut nats = Nats::start().await;
     let (writer, reading) = (nats.bus("writer").await, nats.bus("reader").await);
     let identity = writer.ensure_stream(&spec()).await.unwrap();
@@ -82,7 +82,7 @@ async fn a_stream_and_its_reader_survive_kill_nine_without_gap_or_repeat() {
 }
 
 #[tokio::test]
-async fn a_reader_begins_after_its_place_and_skips_what_was_purged() {
+async fn a_reader_starts_after_its_position_and_skips_purged_messages() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     bus.ensure_stream(&spec()).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_reader_begins_after_its_place_and_skips_what_was_purged() {
 }
 
 #[tokio::test]
-async fn a_removed_stream_is_noticed_and_the_next_one_has_another_identity() {
+async fn a_deleted_stream_is_detected_and_the_next_one_has_another_identity() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("both").await;
     let before = bus.ensure_stream(&spec()).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_removed_stream_is_noticed_and_the_next_one_has_another_identity() {
 }
 
 #[tokio::test]
-async fn a_stream_that_was_replaced_while_nobody_looked_is_noticed() {
+async fn a_stream_that_was_replaced_between_two_reads_is_detected() {
     let mut nats = Nats::start().await;
     let (reading, writing) = (nats.bus("reader").await, nats.bus("writer").await);
     reading.ensure_stream(&spec()).await.unwrap();
@@ -131,7 +131,7 @@ async fn a_stream_that_was_replaced_while_nobody_looked_is_noticed() {
 }
 
 #[tokio::test]
-async fn a_place_behind_the_end_of_the_stream_is_an_error_not_a_silence() {
+async fn a_position_after_the_end_of_the_stream_is_an_error() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     bus.ensure_stream(&spec()).await.unwrap();
@@ -141,7 +141,7 @@ async fn a_place_behind_the_end_of_the_stream_is_an_error_not_a_silence() {
 }
 
 #[tokio::test]
-async fn a_place_whose_number_was_given_to_another_message_is_an_error() {
+async fn a_position_whose_number_was_reused_is_an_error() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     bus.ensure_stream(&spec()).await.unwrap();
@@ -163,7 +163,7 @@ async fn a_place_whose_number_was_given_to_another_message_is_an_error() {
 }
 
 #[tokio::test]
-async fn the_state_of_a_stream_tells_its_size_and_the_servers_time() {
+async fn the_state_of_a_stream_has_its_size_and_the_servers_time() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     let identity = bus.ensure_stream(&spec()).await.unwrap();
@@ -182,7 +182,7 @@ async fn the_state_of_a_stream_tells_its_size_and_the_servers_time() {
 }
 
 #[tokio::test]
-async fn ensuring_with_other_settings_updates_and_keeps_what_is_stored() {
+async fn ensuring_with_other_settings_updates_the_stream_and_keeps_its_messages() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     let identity = bus.ensure_stream(&spec()).await.unwrap();
@@ -194,7 +194,7 @@ async fn ensuring_with_other_settings_updates_and_keeps_what_is_stored() {
 }
 
 #[tokio::test]
-async fn a_stream_is_read_back_part_by_part_from_where_it_ended() {
+async fn a_stream_is_read_backwards_part_by_part() {
     let nats = Nats::start().await;
     let bus = nats.bus("both").await;
     assert!(bus.read_back("JOURNAL").await.unwrap().is_none(), "there is no such stream");
@@ -215,7 +215,7 @@ async fn a_stream_is_read_back_part_by_part_from_where_it_ended() {
 }
 
 #[tokio::test]
-async fn notes_on_a_stream_stay_when_others_ensure_it_and_go_with_the_stream() {
+async fn notes_survive_ensuring_the_stream_and_are_deleted_with_it() {
     let mut nats = Nats::start().await;
     let bus = nats.bus("writer").await;
     bus.ensure_stream(&spec()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the new words promise old data and old clients: whoever says nothing about releases sees nothing of them.
+//! Compatibility of the rollout fields: groups and clients that do not use them see no difference.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use contract::record::{GroupRecord, PlacementRecord, Slot};
 use contract::rollout::{Amount, StrategyType};
 use contract::spec::PodGroupSpec;
 
-use crate::release_samples::{self, said};
+use crate::rollout_samples::{self, said};
 use crate::samples;
 
-/// Every field a spec had before there were releases.
+/// Every field of a spec before rollout fields existed.
 const BEFORE: [&str; 8] =
     ["CreatedAt", "Name", "Namespace", "NumInstances", "Pod", "RestartPolicy", "UpdatedAt", "Version"];
 
@@ -20,7 +20,7 @@ fn names(names: impl IntoIterator<Item = &'static str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn a_group_that_says_nothing_of_releases_is_written_as_it_always_was() {
+fn a_group_without_rollout_fields_is_serialised_as_before() {
     assert_eq!(said(&samples::spec()), names(BEFORE));
     let slot = serde_json::to_string(&Slot::default()).expect("JSON");
     assert_eq!(slot, r#"{"node":null,"version":0,"drift":0,"target":0}"#);
@@ -30,7 +30,7 @@ fn a_group_that_says_nothing_of_releases_is_written_as_it_always_was() {
 }
 
 #[test]
-fn data_and_commands_from_before_are_still_read() {
+fn data_and_commands_of_older_versions_are_decoded() {
     let placement = r#"{"slots":[{"node":"node1","version":4,"drift":0,"target":0}]}"#;
     let read: PlacementRecord = serde_json::from_str(placement).expect("an old placement");
     assert_eq!((read.slots[0].named_version(), read.slots[0].pods().count()), (4, 1));
@@ -40,9 +40,9 @@ fn data_and_commands_from_before_are_still_read() {
 }
 
 #[test]
-fn everything_about_releases_can_be_changed_by_its_name_and_nothing_else_can() {
+fn every_rollout_field_and_no_other_can_be_patched() {
     let all: BTreeSet<String> =
-        [said(&release_samples::spec()), said(&release_samples::rolling_spec())].into_iter().flatten().collect();
+        [said(&rollout_samples::spec()), said(&rollout_samples::rolling_spec())].into_iter().flatten().collect();
     for name in all {
         let field = serde_json::Map::from_iter([(name.clone(), serde_json::Value::Null)]);
         let is_release_field = contract::rollout_fields::check(&field).is_ok();
@@ -51,16 +51,16 @@ fn everything_about_releases_can_be_changed_by_its_name_and_nothing_else_can() {
 }
 
 #[test]
-fn no_field_there_is_inside_a_release_field_is_a_stranger() {
-    for spec in [release_samples::spec(), release_samples::rolling_spec(), release_samples::paused_spec()] {
+fn every_nested_rollout_field_is_known() {
+    for spec in [rollout_samples::spec(), rollout_samples::rolling_spec(), rollout_samples::paused_spec()] {
         let serde_json::Value::Object(body) = serde_json::to_value(&spec).expect("JSON") else { panic!("an object") };
         assert_eq!(contract::rollout_fields::strangers(&body), []);
     }
 }
 
 #[test]
-fn release_fields_replaced_by_all_of_another_group_are_that_groups() {
-    let full = release_samples::spec();
+fn with_release_fields_of_copies_all_rollout_fields() {
+    let full = rollout_samples::spec();
     let mut fields = match serde_json::to_value(&full).expect("JSON") {
         serde_json::Value::Object(members) => members,
         other => panic!("a spec is an object: {other}"),
@@ -73,8 +73,8 @@ fn release_fields_replaced_by_all_of_another_group_are_that_groups() {
 }
 
 #[test]
-fn bodies_name_release_fields_in_any_case_and_null_says_nothing() {
-    let full = release_samples::spec();
+fn rollout_fields_match_in_any_case_and_null_is_ignored() {
+    let full = rollout_samples::spec();
     let text = serde_json::to_string(&full).expect("JSON");
     assert_eq!(lenient_json::from_slice::<PodGroupSpec>(text.as_bytes()), Ok(full));
     let body = r#"{"STRATEGY":{"type":"RollingUpdate","maxsurge":"30%","MAXUNAVAILABLE":1,"Window":null},"topology":
@@ -93,7 +93,7 @@ fn bodies_name_release_fields_in_any_case_and_null_says_nothing() {
 }
 
 #[test]
-fn a_release_field_that_cannot_be_read_is_named() {
+fn a_malformed_rollout_field_is_named() {
     for (body, told) in [
         (r#"{"Strategy":{"Type":"Rolling"}}"#, "Strategy.Type: unknown variant `Rolling`, expected one of `Serial`"),
         (r#"{"Strategy":{"MaxSurge":"10"}}"#, "Strategy.MaxSurge: \"10\" is not a percentage: digits and one % are"),
@@ -111,7 +111,7 @@ fn a_release_field_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn refusals_say_what_is_current_and_what_would_help() {
+fn refusals_name_the_current_state_and_the_remedy() {
     for (refusal, text) in [
         (
             Refusal::ReleaseUnknown { release: Some(2), current: Some(3) },

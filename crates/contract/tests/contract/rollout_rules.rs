@@ -1,4 +1,4 @@
-//! What is refused at the door about releases: every rule by the field it names, and what is right beside what is wrong.
+//! Validation of rollout fields: every rule with the field it names, valid next to invalid values.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use contract::validate::{LONGEST_WAIT, MOST_CONDUCTED, MOST_GATES, MOST_UNITS};
 use proptest::prelude::*;
 use proptest::strategy::Strategy as _;
 
-use crate::{release_samples, samples};
+use crate::{rollout_samples, samples};
 
 fn flaws(spec: &PodGroupSpec) -> Vec<String> {
     spec.validate().err().unwrap_or_default().iter().map(ToString::to_string).collect()
@@ -50,16 +50,16 @@ const ALL: [StrategyType; 5] = [
 ];
 
 #[test]
-fn what_says_everything_passes_and_so_does_each_strategy_alone() {
-    assert_eq!(flaws(&release_samples::spec()), [""; 0]);
-    assert_eq!(flaws(&release_samples::rolling_spec()), [""; 0]);
+fn a_spec_with_all_fields_and_each_strategy_alone_are_valid() {
+    assert_eq!(flaws(&rollout_samples::spec()), [""; 0]);
+    assert_eq!(flaws(&rollout_samples::rolling_spec()), [""; 0]);
     for kind in ALL {
         assert_eq!(flaws(&of(kind, |_| {})), [""; 0], "{kind:?}");
     }
 }
 
 #[test]
-fn budgets_that_let_nothing_move_are_refused_and_others_are_not() {
+fn budgets_that_allow_no_progress_are_refused_and_others_are_not() {
     for (surge, unavailable) in [
         (None, None),
         (PERCENT(25), PERCENT(25)),
@@ -93,7 +93,7 @@ fn budgets_that_let_nothing_move_are_refused_and_others_are_not() {
 }
 
 #[test]
-fn two_pods_never_share_the_data_of_one_instance() {
+fn a_stateful_pod_allows_no_surge() {
     let stateful = |surge, unavailable| {
         let mut spec = rolling(surge, unavailable);
         spec.pod.stateful = true;
@@ -115,7 +115,7 @@ fn two_pods_never_share_the_data_of_one_instance() {
 }
 
 #[test]
-fn the_deadline_is_longer_than_an_instance_needs_to_count() {
+fn the_progress_deadline_must_exceed_min_ready_seconds() {
     let times = |min_ready, deadline| {
         flaws(&with(|s| (s.min_ready_seconds, s.progress_deadline_seconds) = (min_ready, deadline)))
     };
@@ -124,11 +124,11 @@ fn the_deadline_is_longer_than_an_instance_needs_to_count() {
     assert_eq!(times(None, Some(1)), [""; 0]);
     let told = "ProgressDeadlineSeconds: must be more than MinReadySeconds, which is 600, is 600";
     assert_eq!(times(Some(600), Some(600)), [told.to_owned()]);
-    assert_eq!(times(Some(600), None), [format!("{told} unless said")]);
+    assert_eq!(times(Some(600), None), [format!("{told} by default")]);
 }
 
 #[test]
-fn what_a_strategy_does_not_look_at_is_refused_beside_it() {
+fn a_field_that_the_strategy_ignores_is_refused() {
     const BUDGETS: &[StrategyType] = &[StrategyType::RollingUpdate];
     const GROUPS: &[StrategyType] = &[StrategyType::Batch, StrategyType::Beta];
     type Said = (&'static str, &'static [StrategyType], fn(&mut Strategy));
@@ -158,7 +158,7 @@ fn what_a_strategy_does_not_look_at_is_refused_beside_it() {
 }
 
 #[test]
-fn what_only_releases_know_needs_a_strategy_other_than_serial() {
+fn rollout_fields_need_a_strategy() {
     type Said = (&'static str, fn(&mut PodGroupSpec));
     let said: [Said; 11] = [
         ("Topology", |s| {
@@ -184,8 +184,8 @@ fn what_only_releases_know_needs_a_strategy_other_than_serial() {
             assert_eq!(
                 flaws(&spec),
                 [format!(
-                    "{field}: needs a Strategy.Type other than Serial, such as RollingUpdate; the serial upgrade does not \
-                     look at it"
+                    "{field}: needs a Strategy.Type other than Serial, for example RollingUpdate; the serial upgrade \
+                     ignores it"
                 )]
             );
         }
@@ -195,7 +195,7 @@ fn what_only_releases_know_needs_a_strategy_other_than_serial() {
 }
 
 #[test]
-fn a_pod_that_goes_counts_as_gone_for_budgets_only_and_nothing_is_in_place_where_all_goes_first() {
+fn pod_replacement_started_needs_rolling_update_and_recreate_allows_no_update_in_place() {
     let replaced = |kind, replacement| fields(&PodGroupSpec { pod_replacement: Some(replacement), ..of(kind, |_| {}) });
     let updated = |kind, update_policy| fields(&PodGroupSpec { update_policy, ..of(kind, |_| {}) });
     for kind in [StrategyType::Recreate, StrategyType::Batch, StrategyType::Beta] {
@@ -209,7 +209,7 @@ fn a_pod_that_goes_counts_as_gone_for_budgets_only_and_nothing_is_in_place_where
 }
 
 #[test]
-fn units_are_named_once_and_quotas_belong_to_named_units() {
+fn units_are_unique_and_quotas_name_known_units() {
     assert_eq!(flaws(&zones(|_| {})), [""; 0]);
     assert_eq!(flaws(&zones(|t| t.unit_replicas = BTreeMap::from([("b".to_owned(), Amount::Count(0))]))), [""; 0]);
     assert_eq!(
@@ -237,7 +237,7 @@ fn units_are_named_once_and_quotas_belong_to_named_units() {
 }
 
 #[test]
-fn without_a_unit_type_there_are_no_units_to_speak_of() {
+fn unit_fields_need_a_unit_type() {
     assert_eq!(flaws(&zones(|t| *t = Topology::default())), [""; 0]);
     let spec = zones(|t| {
         t.unit_type = UnitType::None;
@@ -249,7 +249,7 @@ fn without_a_unit_type_there_are_no_units_to_speak_of() {
 }
 
 #[test]
-fn numbers_are_bounded_and_say_within_what() {
+fn numbers_outside_their_range_are_refused_with_the_range() {
     let beyond = LONGEST_WAIT + 1;
     let cases: Vec<(&str, PodGroupSpec)> = vec![
         ("MinReadySeconds: must be 0..604800, is -1", with(|s| s.min_ready_seconds = Some(-1))),
@@ -279,7 +279,7 @@ fn numbers_are_bounded_and_say_within_what() {
 }
 
 #[test]
-fn gates_and_drains_are_named_once_and_bounded() {
+fn gates_are_unique_and_drain_times_are_limited() {
     let gates = |gates: &[&str]| fields(&with(|s| s.readiness_gates = gates.iter().map(|g| (*g).to_owned()).collect()));
     assert_eq!(gates(&["lb/in-rotation", "_warm", "a.b-c"]), [""; 0]);
     assert_eq!(gates(&["lb", "", "lb", "a b"]), ["ReadinessGates[1]", "ReadinessGates[2]", "ReadinessGates[3]"]);
@@ -292,11 +292,11 @@ fn gates_and_drains_are_named_once_and_bounded() {
     assert_eq!(drain(10, true, Some(1)), [""; 0]);
     assert_eq!(drain(-1, true, Some(0)), ["Drain.GraceSeconds", "Drain.TimeoutSeconds"]);
     assert_eq!(drain(LONGEST_WAIT + 1, false, None), ["Drain.GraceSeconds"]);
-    assert_eq!(drain(0, false, Some(60)), ["Drain.TimeoutSeconds"], "nobody is waited for");
+    assert_eq!(drain(0, false, Some(60)), ["Drain.TimeoutSeconds"], "there is no answer to wait for");
 }
 
 #[test]
-fn a_group_with_releases_has_a_thousand_instances_at_most() {
+fn a_group_with_a_strategy_has_at_most_a_thousand_instances() {
     let sized = |num_instances| flaws(&with(|s| s.num_instances = num_instances));
     assert_eq!(sized(MOST_CONDUCTED), [""; 0]);
     assert_eq!(
@@ -311,7 +311,7 @@ fn a_group_with_releases_has_a_thousand_instances_at_most() {
 }
 
 #[test]
-fn every_flaw_is_told_at_once() {
+fn all_flaws_are_reported_together() {
     let spec = PodGroupSpec {
         strategy: Some(Strategy {
             max_surge: COUNT(-1),

@@ -1,4 +1,4 @@
-//! One value of every message about releases, with every optional part present somewhere.
+//! One value of every message about rollouts; together they contain every optional field.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn by_unit(a: i64, b: i64) -> BTreeMap<String, i64> {
     BTreeMap::from([(text("a"), a), (text("b"), b)])
 }
 
-/// A group that says everything there is to say about its releases.
+/// A group with all rollout fields.
 pub(crate) fn spec() -> PodGroupSpec {
     PodGroupSpec {
         num_instances: 10,
@@ -66,7 +66,7 @@ pub(crate) fn spec() -> PodGroupSpec {
     }
 }
 
-/// The fields only a rolling update has.
+/// The fields that only a rolling update uses.
 pub(crate) fn rolling_spec() -> PodGroupSpec {
     PodGroupSpec {
         strategy: Some(Strategy {
@@ -80,7 +80,7 @@ pub(crate) fn rolling_spec() -> PodGroupSpec {
     }
 }
 
-/// The field only a serial upgrade has.
+/// The field that only a serial upgrade uses.
 pub(crate) fn paused_spec() -> PodGroupSpec {
     PodGroupSpec { strategy: Some(Strategy { upgrade_pause: 10, ..Strategy::default() }), ..samples::spec() }
 }
@@ -131,7 +131,7 @@ pub(crate) fn verdicts() -> Vec<(&'static str, Verdict)> {
     .collect()
 }
 
-/// One pod that was updated live, one that gets the address of the pod before it, and one that is to be replaced.
+/// One pod updated in place, one with reserved addresses, and one that will be replaced.
 pub(crate) fn in_place_order() -> Order {
     let (before, _) = samples::orders();
     let (live, same) = (pod("hello.web.web.v0-i1-d0"), pod("hello.web.web.v1-i2-d0"));
@@ -288,7 +288,7 @@ pub(crate) fn orphan_record() -> GroupRecord {
     GroupRecord { removal: Removal::Orphan, operation: None, ..samples::group_record() }
 }
 
-/// Every way an instance can be while a release is under way.
+/// Every state of an instance during a rollout.
 pub(crate) fn placement_record() -> PlacementRecord {
     let next = Slot { version: 3, node: Some(name("node2")), ..Slot::default() };
     let surging = Slot {
@@ -336,7 +336,7 @@ pub(crate) fn revisions_record() -> RevisionsRecord {
     RevisionsRecord { revisions }
 }
 
-/// The names that the samples say something about.
+/// The names that the samples cover.
 pub(crate) fn said(spec: &PodGroupSpec) -> BTreeSet<String> {
     match serde_json::to_value(spec) {
         Ok(serde_json::Value::Object(members)) => members.keys().cloned().collect(),

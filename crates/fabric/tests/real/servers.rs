@@ -45,14 +45,14 @@ impl Etcd {
         etcd_client::Client::connect([self.server.url()], None).await.unwrap()
     }
 
-    /// Stops it in its tracks, as a hung disk would, or lets it go on.
+    /// Freezes the process, like a hung disk, or resumes it.
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.server.pid()).unwrap()).unwrap();
         rustix::process::kill_process(pid, signal).unwrap();
     }
 }
 
-/// Waits until `condition` holds; how long that took. Panics after `limit`.
+/// Waits until `condition` holds and returns the time it took. Panics after `limit`.
 pub(crate) async fn within(limit: Duration, what: &str, mut condition: impl FnMut() -> bool) -> Duration {
     let started = Instant::now();
     while !condition() {

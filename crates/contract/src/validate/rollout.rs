@@ -62,24 +62,24 @@ impl Flaws {
     pub(super) fn label(&mut self, field: impl Into<String>, text: &str) {
         let mut characters = text.chars();
         let starts = characters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-        let goes_on = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
-        if !starts || !goes_on || text.len() > crate::name::LONGEST_NAME {
+        let continues = characters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/'));
+        if !starts || !continues || text.len() > crate::name::LONGEST_NAME {
             let rule = "must start with a letter or '_' and hold only letters, digits, '-', '_', '.' and '/'";
             self.add(field, format!("{rule}, at most {} of them, is {text:?}", crate::name::LONGEST_NAME));
         }
     }
 }
 
-pub(super) fn check_release(spec: &PodGroupSpec, flaws: &mut Flaws) {
+pub(super) fn check_rollout(spec: &PodGroupSpec, flaws: &mut Flaws) {
     let kind = spec.strategy_type();
     if let Some(strategy) = &spec.strategy {
         check_strategy(strategy, spec.pod.is_stateful(), flaws);
     }
     if !spec.has_strategy() {
-        for field in fields_of_the_conductor(spec) {
+        for field in fields_that_need_a_strategy(spec) {
             flaws.add(
                 field,
-                "needs a Strategy.Type other than Serial, such as RollingUpdate; the serial upgrade does not look at it",
+                "needs a Strategy.Type other than Serial, for example RollingUpdate; the serial upgrade ignores it",
             );
         }
     } else {
@@ -115,7 +115,7 @@ fn check_replacing(spec: &PodGroupSpec, flaws: &mut Flaws) {
 }
 
 /// Fields of the spec that only groups with a strategy use.
-fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static str> {
+fn fields_that_need_a_strategy(spec: &PodGroupSpec) -> impl Iterator<Item = &'static str> {
     [
         ("Topology", spec.topology.is_some()),
         ("MinReadySeconds", spec.min_ready_seconds.is_some()),
@@ -131,7 +131,7 @@ fn fields_of_the_conductor(spec: &PodGroupSpec) -> impl Iterator<Item = &'static
         ("Drain", spec.drain.is_some()),
     ]
     .into_iter()
-    .filter_map(|(field, is_said)| is_said.then_some(field))
+    .filter_map(|(field, is_set)| is_set.then_some(field))
 }
 
 fn check_strategy(strategy: &Strategy, is_stateful: bool, flaws: &mut Flaws) {
@@ -207,10 +207,10 @@ fn check_numbers(spec: &PodGroupSpec, flaws: &mut Flaws) {
     let deadline = spec.progress_deadline();
     flaws.within(deadline, ranges::PROGRESS_DEADLINE_SECONDS);
     if deadline <= min_ready {
-        let unsaid = if spec.progress_deadline_seconds.is_none() { " unless said" } else { "" };
+        let default = if spec.progress_deadline_seconds.is_none() { " by default" } else { "" };
         flaws.add(
             "ProgressDeadlineSeconds",
-            format!("must be more than MinReadySeconds, which is {min_ready}, is {deadline}{unsaid}"),
+            format!("must be more than MinReadySeconds, which is {min_ready}, is {deadline}{default}"),
         );
     }
 }
