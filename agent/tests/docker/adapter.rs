@@ -35,7 +35,7 @@ async fn a_container_is_made_stopped_started_and_removed() {
         assert_eq!(engine.start(&made.id).await.expect("starts again").expect("is there").phase, Phase::Running);
 
         engine.remove(&made.id, GRACE).await.expect("removes");
-        assert_eq!(engine.look(&made.id).await.expect("looks"), None);
+        assert_eq!(engine.seen(&made.id).await.expect("looks"), None);
         engine.remove(&made.id, GRACE).await.expect("removing what is gone is no error");
         assert_eq!(engine.start(&made.id).await.expect("starting what is gone is no error"), None);
     })
@@ -60,7 +60,7 @@ async fn a_container_takes_the_place_of_another_which_ends_before_it_starts() {
         cluster.foreign(&third.to_string(), HashMap::new()).await;
         let plan = agent::container::plan(&cluster.host("n1"), &third, &cluster.spec(1), 0).expect("a plan");
         assert!(engine.replace(&new.id, GRACE, &plan).await.is_err());
-        assert_eq!(engine.look(&new.id).await.expect("looks"), None);
+        assert_eq!(engine.seen(&new.id).await.expect("looks"), None);
     })
     .await;
 }
@@ -175,7 +175,7 @@ async fn what_is_not_ours_is_neither_seen_nor_adopted_nor_touched() {
             other => panic!("{other:?}"),
         }
         assert_eq!(engine.inventory().await.expect("lists"), []);
-        assert_eq!(engine.look(&neighbour).await.expect("looks"), None);
+        assert_eq!(engine.seen(&neighbour).await.expect("looks"), None);
         assert!(cluster.is_running(&named).await && cluster.is_running(&neighbour).await);
     })
     .await;
@@ -283,7 +283,7 @@ async fn events_tell_of_own_containers_only() {
         cluster.kill(&neighbour).await;
         cluster.kill(&made.id).await;
         let mut heard = std::collections::BTreeSet::new();
-        while engine.look(&made.id).await.expect("looks").is_some_and(|seen| seen.phase == Phase::Running)
+        while engine.seen(&made.id).await.expect("looks").is_some_and(|seen| seen.phase == Phase::Running)
             || heard.is_empty()
         {
             let id = tokio::time::timeout(Duration::from_secs(10), changed.recv()).await.expect("an event in time");
