@@ -128,14 +128,14 @@ mod tests {
 
     #[test]
     fn an_invalid_device_is_refused_with_the_reason() {
-        let said = |text: &str| Device::parse(text).expect_err("a flaw");
-        assert_eq!(said("/dev/sda"), "\"/dev/sda\" is not KEY=VALUE");
-        assert_eq!(said("rate=1m"), "path= is missing");
-        assert_eq!(said("path=sda,rate=1m"), "path \"sda\" is no path");
-        assert_eq!(said("path=/dev/sda"), "/dev/sda has neither rate= nor iops=");
-        assert_eq!(said("path=/dev/sda,rate=1m,rate=2m"), "rate is given twice");
-        assert_eq!(said("path=/dev/sda,iops=x"), "iops \"x\" is no whole number above 0");
-        assert_eq!(said("path=/dev/sda,iops=1,percent=101"), "percent must be 1 to 100, is 101");
-        assert_eq!(said("path=/dev/sda,speed=1"), "\"speed\" is not known; write path, rate, iops or percent");
+        let error = |text: &str| Device::parse(text).expect_err("a flaw");
+        assert_eq!(error("/dev/sda"), "\"/dev/sda\" is not KEY=VALUE");
+        assert_eq!(error("rate=1m"), "path= is missing");
+        assert_eq!(error("path=sda,rate=1m"), "path \"sda\" is no path");
+        assert_eq!(error("path=/dev/sda"), "/dev/sda has neither rate= nor iops=");
+        assert_eq!(error("path=/dev/sda,rate=1m,rate=2m"), "rate is given twice");
+        assert_eq!(error("path=/dev/sda,iops=x"), "iops \"x\" is no whole number above 0");
+        assert_eq!(error("path=/dev/sda,iops=1,percent=101"), "percent must be 1 to 100, is 101");
+        assert_eq!(error("path=/dev/sda,speed=1"), "\"speed\" is not known; write path, rate, iops or percent");
     }
 }

@@ -64,7 +64,7 @@ mod tests {
         fs::write(home.path().join(FILE), "").expect("writes");
         let made = of(home.path()).expect("made");
         assert_eq!(of(home.path()).expect("read"), made);
-        fs::write(home.path().join(FILE), "somebody").expect("writes");
+        fs::write(home.path().join(FILE), "not an identity").expect("writes");
         let error = of(home.path()).expect_err("no identity").to_string();
         assert!(error.contains("identity") && error.contains("remove it"), "{error}");
     }

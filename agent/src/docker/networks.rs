@@ -191,7 +191,7 @@ impl Engine {
     }
 }
 
-/// What the engine is told about the addresses of a network of ours.
+/// IP settings of a split network.
 fn addresses(subnet: Subnet) -> Ipam {
     let config = IpamConfig {
         subnet: Some(subnet.to_string()),

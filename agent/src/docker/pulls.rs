@@ -66,7 +66,7 @@ impl Pulls {
 
     fn image(&self, name: &str) -> Arc<Image> {
         let mut images = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Forgets images without a pull under way and without a recent failure.
+        // Forgets images without a pull in progress and without a recent failure.
         images.retain(|_, image| Arc::strong_count(image) > 1 || image.failure().is_some());
         Arc::clone(images.entry(name.to_owned()).or_default())
     }
