@@ -1,23 +1,22 @@
-//! Which addresses the containers on a network of ours get.
+//! Addresses of containers on our networks.
 //!
-//! A container that takes the place of another one keeps its address, so that address must not go to a third one while
-//! neither of the two runs: between the removal and the creation, during a restart of the engine. The engine hands out
-//! the lowest address that is free at the moment, which is just that one. So our networks are split: the engine gives
-//! from the upper half to whoever comes without a wish, and every container of ours is made with an address of its own
-//! from the lower half. That one follows from the container's name: nobody has to remember it, and two names rarely meet.
+//! A replacement keeps the address of the container it replaces, so no third container may get that address while neither of
+//! them runs (between removal and creation, or during a restart of Docker). Docker assigns the lowest free address, which is
+//! exactly that one. So our networks are split: Docker assigns from the upper half, and the agent gives each container an
+//! address from the lower half, derived from its name. Nothing has to be stored, and names rarely collide.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use contract::digest::Digest;
 
-/// The smallest network that is split has 4096 addresses: in smaller ones names would meet too often, and half of the
-/// addresses would be too few for the engine.
+/// The smallest split network has 4096 addresses: in a smaller one names would collide too often and Docker's half would be
+/// too small.
 const LONGEST_PREFIX: u8 = 20;
-/// Whole blocks of 256 are easier to read, and some programs dislike addresses that end in 0 or 255.
+/// Blocks of 256 are easier to read, and some programs reject addresses that end in 0 or 255.
 const BLOCK: u32 = 256;
 
-/// The addresses of a network.
+/// An IPv4 network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Subnet {
     base: u32,
@@ -25,7 +24,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Reads `172.19.0.0/16`; none when it is something else, such as a network of IPv6.
+    /// Parses `172.19.0.0/16`; none for anything else, for example IPv6.
     pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = text.split_once('/')?;
         let (base, prefix) = (u32::from(base.parse::<Ipv4Addr>().ok()?), prefix.parse().ok()?);
@@ -33,53 +32,50 @@ impl Subnet {
         is_network.then_some(Self { base, prefix })
     }
 
-    /// The range of this base address and mask; none when the mask is none, or has bits that the base has not.
+    /// From base address and mask; none when the mask is invalid or does not fit the base.
     pub fn of(base: u32, mask: u32) -> Option<Self> {
         let prefix = mask.leading_ones();
         let is_range = mask.count_ones() == prefix && base & !mask == 0;
         is_range.then(|| Self { base, prefix: u8::try_from(prefix).unwrap_or(32) })
     }
 
-    /// Length of the part that all its addresses share.
+    /// Prefix length.
     pub fn prefix(self) -> u8 {
         self.prefix
     }
 
-    /// Whether an address is in both.
     pub fn overlaps(self, other: Self) -> bool {
         let shared = u32::from(self.prefix.min(other.prefix));
         shared == 0 || (self.base ^ other.base) >> (32 - shared) == 0
     }
 
-    /// How many networks of ours fit in.
+    /// Number of our networks that fit in.
     pub fn blocks(self) -> u32 {
         if self.is_large() { 1 << (LONGEST_PREFIX - self.prefix) } else { 0 }
     }
 
-    /// One of the networks of ours that fit in.
+    /// One of our networks that fit in.
     pub fn block(self, number: u32) -> Self {
         Self { base: self.base + (number << (32 - LONGEST_PREFIX)), prefix: LONGEST_PREFIX }
     }
 
-    /// Whether it is large enough to be split.
     pub fn is_large(self) -> bool {
         self.prefix > 0 && self.prefix <= LONGEST_PREFIX
     }
 
-    /// The machine's own address.
     pub fn gateway(self) -> Ipv4Addr {
         Ipv4Addr::from(self.base + 1)
     }
 
-    /// What the engine gives from, of a network that is split.
+    /// The half of a split network from which Docker assigns.
     pub fn engine_half(self) -> String {
         format!("{}/{}", Ipv4Addr::from(self.base + self.half()), self.prefix + 1)
     }
 
-    /// The own address of the container of this name, on a network that is split.
+    /// The address of the container of this name on a split network.
     pub fn own(self, name: &str) -> Ipv4Addr {
         let places = BLOCK - 2;
-        // The first block is left to the gateway and to whoever wants a fixed address.
+        // The first block is for the gateway and for fixed addresses.
         let blocks = self.half() / BLOCK - 1;
         let place = u32::try_from(Digest::of(name).number() % u64::from(blocks * places)).unwrap_or_default();
         Ipv4Addr::from(self.base + (1 + place / places) * BLOCK + 1 + place % places)
@@ -107,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subnet_is_read_or_refused() {
+    fn a_subnet_is_parsed_or_refused() {
         for wrong in ["", "172.19.0.0", "172.19.0.0/33", "172.19.0.1/16", "fd00::/64", "a/16"] {
             assert_eq!(Subnet::parse(wrong), None, "{wrong}");
         }
@@ -126,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_gives_from_the_upper_half_and_names_from_the_lower() {
+    fn docker_assigns_from_the_upper_half_and_names_from_the_lower() {
         for (text, engine, gateway) in [
             ("172.19.0.0/16", "172.19.128.0/17", "172.19.0.1"),
             ("192.168.16.0/20", "192.168.24.0/21", "192.168.16.1"),

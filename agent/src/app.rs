@@ -1,4 +1,4 @@
-//! Puts the agent together and runs it.
+//! Builds the agent and runs it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,20 +33,19 @@ use crate::shell::publisher::Publisher;
 use crate::shell::subscriptions::{self, Subscriptions};
 use crate::shell::{INPUTS, Shell};
 
-/// How long a starting agent waits for the engine to say what the machine has. After that it starts with what the
-/// kernel says, so that the node shows up with its engine down instead of not at all.
-const ENGINE_PATIENCE: Duration = Duration::from_secs(30);
+/// How long a starting agent waits for Docker's facts about the machine. Then it starts with the kernel's facts, so that the
+/// node appears with its engine down instead of not at all.
+const ENGINE_DEADLINE: Duration = Duration::from_secs(30);
 
 /// The agent, ready to run.
 pub struct App {
     shell: Shell,
     shutdown: Shutdown,
-    /// Keeps the node's name.
-    presence: JoinHandle<Result<(), Taken>>,
+    name_claim: JoinHandle<Result<(), Taken>>,
 }
 
 impl App {
-    /// Takes the state directory, connects to engine and bus, starts the tasks.
+    /// Locks the state directory, connects to Docker and NATS, claims the node's name and starts the tasks.
     pub async fn build(config: Config, shutdown: Shutdown) -> anyhow::Result<Self> {
         let node = config.node_name().map_err(anyhow::Error::msg)?;
         let owner = Owner { cluster: config.cluster.clone(), node: node.clone() };
@@ -65,7 +64,7 @@ impl App {
         let engine = Arc::new(engine.with_pool(config.network_pool.clone()));
         let facts = node_facts(&config, &machine(&engine).await);
         info!(%node, cluster = %owner.cluster, memory = facts.memory, cores = facts.cores, engine = %facts.engine_version,
-            version = env!("CARGO_PKG_VERSION"), "agent starts");
+            version = env!("CARGO_PKG_VERSION"), "agent started");
         let bus = Bus::connect(&config.nats, &format!("agent-{node}")).await.context("cannot connect to NATS")?;
         let me = Presence {
             identity: identity.clone(),
@@ -77,7 +76,7 @@ impl App {
         };
         let mut claim = Claim::new(bus.clone(), node.clone(), me).await.context("cannot subscribe")?;
         claim.settle().await?;
-        let presence = claim.keep(shutdown.clone());
+        let name_claim = claim.keep(shutdown.clone());
 
         let (sender, inputs) = mpsc::channel(INPUTS);
         let publisher = Publisher::start(bus.clone(), &node, metrics.clone());
@@ -91,7 +90,7 @@ impl App {
             publisher: publisher.clone(),
             clock,
         };
-        subscriptions::listen(subscriptions, &sender).await.context("cannot subscribe")?;
+        subscriptions::start(subscriptions, &sender).await.context("cannot subscribe")?;
 
         let shell = Shell {
             core: Core::new(Settings { identity, incarnation, ..settings(&config, &node, facts) }, ledger),
@@ -103,15 +102,15 @@ impl App {
             metrics,
             readiness,
         };
-        Ok(Self { shell, shutdown, presence })
+        Ok(Self { shell, shutdown, name_claim })
     }
 
-    /// Runs until shutdown, or until somebody else has the node's name.
+    /// Runs until shutdown, or until another agent has the node's name.
     pub async fn run(self) -> Result<(), Taken> {
         self.shell.run(self.shutdown).await;
-        info!("agent stops; containers keep running");
-        // It ends with the shutdown: whoever starts now under this name finds it free.
-        self.presence.await.unwrap_or(Ok(()))
+        info!("agent stopped; containers keep running");
+        // The claim ends with the shutdown, so the next agent finds the name free.
+        self.name_claim.await.unwrap_or(Ok(()))
     }
 }
 
@@ -124,8 +123,8 @@ fn serve_admin(
     let (address, readiness, shutdown) = (config.listen, readiness.clone(), shutdown.clone());
     fabric::tasks::spawn("admin", async move {
         if let Err(reason) = fabric::admin::serve(address, readiness, Arc::new(registry), shutdown.clone()).await {
-            // A node whose health cannot be seen is not run: a supervisor would think it dead.
-            tracing::error!(%address, %reason, "the admin address cannot be served");
+            // Without /healthz a supervisor would consider the agent dead, so it stops.
+            tracing::error!(%address, %reason, "cannot serve the admin address");
             shutdown.trigger();
         }
     });
@@ -136,21 +135,21 @@ async fn machine(engine: &Engine) -> Machine {
         loop {
             match engine.machine().await {
                 Ok(machine) => return machine,
-                Err(reason) => warn!(%reason, "waiting for the engine"),
+                Err(reason) => warn!(%reason, "waiting for Docker"),
             }
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
     };
-    match tokio::time::timeout(ENGINE_PATIENCE, asked).await {
+    match tokio::time::timeout(ENGINE_DEADLINE, asked).await {
         Ok(machine) => machine,
         Err(_) => {
-            warn!("starting without the engine; its labels will be missing until the next start");
+            warn!("starting without Docker; its labels are missing until the next start");
             kernel_machine()
         }
     }
 }
 
-/// What the kernel says the machine has.
+/// Cores and memory by the kernel.
 fn kernel_machine() -> Machine {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();

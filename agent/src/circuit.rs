@@ -1,24 +1,21 @@
-//! Decides from single calls how the engine is: up, hung, or down.
+//! Derives the state of the engine (up, hung, down) from its calls.
 //!
-//! One slow answer is no hang: three in a row are. Any answer, also a refusal, shows that the engine lives.
+//! Three timeouts in a row are a hang. Any answer, also an error, means up.
 
 use contract::report::EngineState;
 
-/// Calls in a row without an answer in time until the engine counts as hung.
+/// Timeouts in a row until the engine counts as hung.
 const MOST_TIMEOUTS: u32 = 3;
 
-/// What one call showed.
+/// The result of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sign {
-    /// The engine answered.
     Answered,
-    /// No answer in time.
     TimedOut,
-    /// It could not be reached, or broke the connection.
+    /// No connection, or a broken one.
     Unconnected,
 }
 
-/// How the engine is, from what calls showed.
 #[derive(Debug, Default)]
 pub struct Circuit {
     state: EngineState,
@@ -26,7 +23,7 @@ pub struct Circuit {
 }
 
 impl Circuit {
-    /// Notes one sign; the new state when it changed.
+    /// Records one result; returns the state when it changed.
     pub fn note(&mut self, sign: Sign) -> Option<EngineState> {
         let before = self.state;
         match sign {
@@ -48,7 +45,6 @@ impl Circuit {
         (self.state != before).then_some(self.state)
     }
 
-    /// The state now.
     pub fn state(&self) -> EngineState {
         self.state
     }

@@ -13,7 +13,7 @@ use crate::pool::Pool;
 #[derive(Debug, clap::Parser)]
 #[command(name = "deployd-agent", version, about)]
 pub struct Config {
-    /// Name of this node; the machine's own name when not given
+    /// Name of this node; default: the host name
     #[arg(long, env = "DEPLOYD_NAME", value_name = "NAME")]
     pub name: Option<NodeName>,
     /// Cluster this node belongs to; containers of other clusters on the same engine are never touched
@@ -28,56 +28,57 @@ pub struct Config {
     /// Socket of the Docker engine
     #[arg(long, env = "DEPLOYD_DOCKER", default_value = "/var/run/docker.sock", value_name = "SOCKET")]
     pub docker: PathBuf,
-    /// Memory to give away, in bytes; all of the machine's when not given
+    /// Memory for containers, in bytes; default: all of the machine's
     #[arg(long, env = "DEPLOYD_MEMORY", value_name = "BYTES")]
     pub memory: Option<u64>,
-    /// Cores of this node; all of the machine's when not given
+    /// Cores of this node; default: all of the machine's
     #[arg(long, env = "DEPLOYD_CPUS", value_name = "CORES")]
     pub cpus: Option<u32>,
-    /// How often each core is given away: a quota is a ceiling, not a reservation
+    /// CPU overcommit factor: a quota is a ceiling, not a reservation
     #[arg(long, env = "DEPLOYD_CPU_OVERCOMMIT", default_value_t = 8, value_name = "TIMES")]
     pub cpu_overcommit: u32,
-    /// Where volumes of pods live
+    /// Directory of volumes
     #[arg(long, env = "DEPLOYD_VOLUME_ROOT", default_value = "/data/lain/volumes", value_name = "DIR")]
     pub volume_root: String,
-    /// Where cloud volumes of pods live
+    /// Directory of cloud volumes
     #[arg(long, env = "DEPLOYD_CLOUD_VOLUME_ROOT", default_value = "/data/lain/cloud-volumes", value_name = "DIR")]
     pub cloud_volume_root: String,
-    /// Cores that CPU level 8 takes half of; schedulers count with their own setting of that name
+    /// CPU level 8 is half of these cores; set the schedulers' option of the same name to the same value
     #[arg(long, env = "DEPLOYD_QUOTA_CORES", default_value_t = 8, value_name = "CORES",
         value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub quota_cores: u32,
-    /// Block device and what it can do; each container may use that percentage of it. May be given several times, in the
-    /// environment with ; between
+    /// Block device and its capacity; each container may use that percentage of it. May be given several times; in the
+    /// environment separated by ;
     #[arg(long = "device", env = "DEPLOYD_DEVICES", value_delimiter = ';', value_parser = Device::parse,
         value_name = "path=PATH,rate=SIZE,iops=COUNT,percent=70")]
     pub devices: Vec<Device>,
-    /// Address others reach this node at; the one it would speak from when not given
+    /// Address at which others reach this node; default: the source address of its default route
     #[arg(long, env = "DEPLOYD_ADVERTISE_IP", value_name = "ADDRESS")]
     pub advertise_ip: Option<IpAddr>,
-    /// Address ports of containers are published on; all addresses when not given
+    /// Address on which ports of containers are published; default: all
     #[arg(long, env = "DEPLOYD_PUBLISH_IP", value_name = "ADDRESS")]
     pub publish_ip: Option<IpAddr>,
-    /// Between two signs of life
+    /// Interval of heartbeats
     #[arg(long, env = "DEPLOYD_HEARTBEAT", default_value = "3s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub heartbeat: Duration,
-    /// Between two looks at everything, in case an event was lost
+    /// Interval of inventories of all containers, in case an event was lost
     #[arg(long, env = "DEPLOYD_REREAD", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub reread: Duration,
-    /// Without a word from a scheduler for so long, vanished containers are made again by the agent alone
+    /// After this time without a message of a scheduler the agent recreates missing containers itself
     #[arg(long, env = "DEPLOYD_ALONE_AFTER", default_value = "60s", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub alone_after: Duration,
-    /// Restarts of a pod that come at once; after that it is restarted with back-off, 1 s doubling to 5 min
+    /// Immediate restarts of a pod; further ones follow with back-off, 1 s doubling to 5 min
     #[arg(long, env = "DEPLOYD_MAX_RESTARTS", default_value_t = 3, value_name = "COUNT")]
     pub max_restarts: u32,
-    /// A restart longer ago than this starts a new count. A run of 10 min, or of twice this when that is shorter, ends the back-off
+    /// A restart after a longer pause starts a new count. Running for 10 min, or for twice this time when that is shorter, ends
+    /// the back-off
     #[arg(long, env = "DEPLOYD_RESTART_WINDOW", default_value = "30m", value_parser = fabric::duration::parse, value_name = "TIME")]
     pub restart_window: Duration,
-    /// Ranges of addresses that networks of pods are made from, with , between: each network gets 4096 addresses. Ranges that
-    /// this machine has a route to are passed over
+    /// Address ranges for networks of pods, separated by , : each network gets 4096 addresses. Ranges with a route of this
+    /// machine are skipped
     #[arg(long, env = "DEPLOYD_NETWORK_POOL", default_value = crate::pool::DEFAULT, value_parser = Pool::parse, value_name = "RANGES")]
     pub network_pool: Pool,
-    /// Creates and starts at a time; more than the engine can take only adds waiting
+    /// Concurrent creates and starts; more than Docker can handle only adds waiting
     #[arg(long, env = "DEPLOYD_ENGINE_CONCURRENCY", default_value_t = 6, value_name = "COUNT")]
     pub engine_concurrency: usize,
     /// Address of /healthz, /readyz and /metrics
@@ -92,7 +93,6 @@ pub struct Config {
 }
 
 impl Config {
-    /// The name of this node, given or the machine's.
     pub fn node_name(&self) -> Result<NodeName, String> {
         if let Some(name) = &self.name {
             return Ok(name.clone());
@@ -101,7 +101,6 @@ impl Config {
         own.trim().parse().map_err(|error| format!("the machine's name {:?} {error}; give --name", own.trim()))
     }
 
-    /// The address others reach this node at.
     pub fn address(&self) -> IpAddr {
         self.advertise_ip.unwrap_or_else(|| own_address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)))
     }
@@ -114,8 +113,7 @@ impl fabric::settings::Settings for Config {
     }
 }
 
-/// The address this machine would speak from. Connecting a datagram socket sends nothing; the target is reserved for
-/// documentation and never reached.
+/// Source address of the default route. Connecting a datagram socket sends nothing; the target is a documentation address.
 fn own_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9)).ok()?;
@@ -164,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_always_has_a_name_and_an_address() {
+    fn a_node_has_a_name_and_an_address_by_default() {
         let config = Config::parse_from(["deployd-agent", "--name", "n1", "--advertise-ip", "127.0.0.1"]);
         assert_eq!(config.node_name().expect("given").as_str(), "n1");
         assert_eq!(config.address(), IpAddr::V4(Ipv4Addr::LOCALHOST));

@@ -1,7 +1,6 @@
-//! What a pod's container is to the engine: the plan it is made from, and what its inspect document says.
+//! Maps a pod spec to Docker's container settings, and Docker's inspect document to a [`ContainerSeen`]. Pure.
 //!
-//! Plain values in, plain values out, so that the mapping of the API contract is tested without an engine. The
-//! surprise: paths are joined as the contract's clients know them, without tidying (`.../1//lain/logs`).
+//! Paths are joined like in the original, without normalization (`.../1//lain/logs`).
 
 use std::collections::BTreeMap;
 
@@ -18,41 +17,34 @@ use crate::device::Throttle;
 pub const CPU_PERIOD: i64 = 1_000_000;
 const NANOSECONDS: i64 = 1_000_000_000;
 
-/// What the node adds to a spec.
+/// Settings of the node that apply to every container.
 #[derive(Debug, Clone)]
 pub struct Host {
-    /// Whose containers these are.
     pub owner: Owner,
-    /// Where volumes live.
     pub volume_root: String,
-    /// Where cloud volumes live.
     pub cloud_volume_root: String,
-    /// Cores that level 8 takes half of.
+    /// CPU level 8 is half of these cores.
     pub quota_cores: u32,
-    /// Address ports are published on; empty means all.
+    /// Published ports listen on this address; empty means all.
     pub publish_ip: String,
-    /// What one container may do to the node's block devices.
+    /// Limits of one container on the node's block devices.
     pub throttles: Vec<Throttle>,
 }
 
-/// Everything the engine must know to make one container.
+/// Everything needed to create one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
-    /// Container name.
     pub name: String,
-    /// Image reference.
     pub image: String,
-    /// Labels.
     pub labels: BTreeMap<String, String>,
     /// `KEY=value` in order.
     pub env: Vec<String>,
-    /// Command.
     pub command: Vec<String>,
-    /// Entrypoint; none means the image's.
+    /// None means the image's.
     pub entrypoint: Option<Vec<String>>,
-    /// User; empty means the image's.
+    /// Empty means the image's.
     pub user: String,
-    /// Working directory; empty means the image's.
+    /// Empty means the image's.
     pub working_dir: String,
     /// Paths declared as volumes.
     pub volumes: Vec<String>,
@@ -60,28 +52,24 @@ pub struct Plan {
     pub binds: Vec<String>,
     /// `<port>/tcp`, when the pod has one.
     pub port: Option<String>,
-    /// Address the port is published on.
     pub publish_ip: String,
-    /// Network to join.
     pub network: String,
-    /// Address on it that belongs to this container; empty when any will do.
+    /// Reserved address; empty means any.
     pub address: String,
-    /// DNS search domains.
     pub dns_search: Vec<String>,
-    /// Log driver and its options; none means the engine's default.
+    /// Log driver and options; none means Docker's default.
     pub log: Option<(String, BTreeMap<String, String>)>,
-    /// Memory, swap included, in bytes; 0 means unlimited.
+    /// In bytes, swap included; 0 means unlimited.
     pub memory: i64,
-    /// Share of [`CPU_PERIOD`] it may use.
+    /// Share of [`CPU_PERIOD`].
     pub cpu_quota: i64,
-    /// What it may do to block devices.
     pub throttles: Vec<Throttle>,
-    /// Health check; none means the image's.
+    /// None means the image's.
     pub health: Option<HealthPlan>,
 }
 
 impl Plan {
-    /// Whether it takes over something from the one before it, which must have let go of it: its address, its data.
+    /// Whether it takes over an address or data, so that the previous container must be stopped completely first.
     pub fn inherits(&self) -> bool {
         !self.address.is_empty() || !self.binds.is_empty()
     }
@@ -90,28 +78,24 @@ impl Plan {
 /// A health check, times in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HealthPlan {
-    /// The test as the engine takes it.
+    /// In Docker's format.
     pub test: Vec<String>,
-    /// Between two checks; 0 where it does not matter.
+    /// Interval; 0 means Docker's default.
     pub interval: i64,
-    /// Of one check.
     pub timeout: i64,
-    /// Failures until unhealthy.
     pub retries: i64,
 }
 
-/// Why no container can be made from a spec.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It has fewer.
     #[error("the spec has no container {0}")]
     NoContainer(usize),
-    /// A volume of its would be outside the node's volume root. The API refuses such specs; records may be older.
+    /// The API refuses such specs; stored ones may be older than that check.
     #[error("volume {0} is outside its root")]
     Outside(String),
 }
 
-/// The plan of container `index` of `pod`.
+/// Plans container `index` of `pod`.
 pub fn plan(host: &Host, pod: &PodId, spec: &PodSpec, index: usize) -> Result<Plan, Error> {
     let container = spec.containers.get(index).ok_or(Error::NoContainer(index))?;
     check_places(spec, container)?;
@@ -154,7 +138,7 @@ fn declared_volumes(container: &ContainerSpec) -> Vec<String> {
     container.volumes.iter().cloned().chain(container.system_volumes.iter().filter_map(mounted)).collect()
 }
 
-/// Whatever is joined to a root stays below it.
+/// Rejects paths that leave the root.
 fn check_places(spec: &PodSpec, container: &ContainerSpec) -> Result<(), Error> {
     let clouds = container.cloud_volumes.iter().flat_map(|volume| &volume.dirs);
     let mut places = std::iter::once(&spec.namespace).chain(&container.volumes).chain(clouds);
@@ -176,7 +160,7 @@ fn binds(host: &Host, pod: &PodId, spec: &PodSpec, container: &ContainerSpec, in
 
 fn cpu_quota(container: &ContainerSpec, quota_cores: u32) -> i64 {
     let alone = PodSpec { containers: vec![container.clone()], ..PodSpec::default() };
-    // Asked for a thousand times the cores, thousandths become microseconds of the period, and nothing is rounded.
+    // Computed in thousandths of a core, which are microseconds of the period: no rounding.
     i64::try_from(alone.cpu_millis(quota_cores.saturating_mul(1000))).unwrap_or(i64::MAX)
 }
 
@@ -195,7 +179,7 @@ fn health(spec: &PodSpec, container: &ContainerSpec) -> Option<HealthPlan> {
     })
 }
 
-/// The older way to ask for a check: an URL path in the annotation.
+/// The older form of a health check: a URL path in the annotation.
 fn annotated_check(spec: &PodSpec, container: &ContainerSpec, timeout: i64) -> Option<String> {
     let annotation: serde_json::Value = serde_json::from_str(&spec.annotation).ok()?;
     let path = annotation.get("healthcheck")?.as_str()?;
@@ -205,7 +189,7 @@ fn annotated_check(spec: &PodSpec, container: &ContainerSpec, timeout: i64) -> O
     ))
 }
 
-/// What the inspect document says; none when the container is not `owner`'s.
+/// Converts an inspect document; none when the container is not `owner`'s.
 pub fn seen(owner: &Owner, detail: &ContainerDetail, phase: Phase) -> Option<ContainerSeen> {
     let texts = detail.config.labels.as_ref()?;
     let identity = labels::identify(owner, |key| texts.get(key).map(String::as_str))?;
@@ -226,7 +210,7 @@ pub fn seen(owner: &Owner, detail: &ContainerDetail, phase: Phase) -> Option<Con
     })
 }
 
-/// Address on the network the container was made for, or on any.
+/// Address on the container's own network, or on any.
 pub fn address(detail: &ContainerDetail) -> String {
     let networks = &detail.network_settings.networks;
     let first = || networks.values().find(|endpoint| !endpoint.ip_address.is_empty());
@@ -240,7 +224,7 @@ fn node_port(detail: &ContainerDetail) -> u16 {
 }
 
 fn health_state(detail: &ContainerDetail) -> HealthState {
-    // The engine's words, not ours; what it adds one day counts as no check.
+    // Docker's words; an unknown one counts as no health check.
     match detail.state.health.as_ref().map(|health| health.status.as_str()) {
         Some("starting") => HealthState::Starting,
         Some("healthy") => HealthState::Healthy,

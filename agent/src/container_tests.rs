@@ -29,7 +29,7 @@ fn planned(spec: &PodSpec, index: usize) -> Plan {
 }
 
 #[test]
-fn the_environment_ends_with_who_the_pod_is() {
+fn the_environment_ends_with_the_identity_of_the_pod() {
     let spec = spec(vec![ContainerSpec { env: words(&["A=1"]), ..Default::default() }]);
     let expected =
         words(&["A=1", "DEPLOYD_POD_INSTANCE_NO=1", "DEPLOYD_POD_NAME=hello.web.web", "DEPLOYD_POD_NAMESPACE=hello"]);
@@ -93,7 +93,7 @@ fn quotas_are_not_rounded() {
 }
 
 #[test]
-fn what_the_node_allows_is_part_of_the_plan_and_not_of_the_identity() {
+fn device_limits_are_part_of_the_plan_and_not_of_the_identity() {
     let throttles = vec![Throttle { path: "/dev/sda".to_owned(), rate: Some(7), iops: None }];
     let pod = spec(vec![ContainerSpec::default()]);
     let throttled = plan(&Host { throttles: throttles.clone(), ..host() }, &pod_id(), &pod, 0).expect("a plan");
@@ -120,7 +120,7 @@ fn the_network_is_the_namespace_unless_named() {
 }
 
 #[test]
-fn a_port_and_a_log_driver_are_there_only_when_asked_for() {
+fn a_port_and_a_log_driver_are_set_only_when_the_spec_has_them() {
     let plain = planned(&spec(vec![ContainerSpec::default()]), 0);
     assert_eq!((plain.port, plain.log, plain.entrypoint, plain.health), (None, None, None, None));
     let container = ContainerSpec {
@@ -156,7 +156,7 @@ fn health_checks_follow_the_contract() {
 }
 
 #[test]
-fn an_inspect_document_becomes_what_is_seen_and_a_foreign_one_nothing() {
+fn an_inspect_document_is_converted_and_a_foreign_one_is_ignored() {
     let labels = labels::of(&host().owner, &pod_id(), &spec(vec![ContainerSpec::default()]), 0);
     let document = json!({
         "Id": "abc",

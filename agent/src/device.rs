@@ -1,12 +1,12 @@
-//! Block devices of this node and what one container may take of each.
+//! Block devices of this node and the limits of one container on each.
 //!
-//! They are facts of the node, not of a spec: a node whose list changes keeps the containers it has. Sizes are written
-//! as operators of the original wrote them: whole numbers, decimal units.
+//! They belong to the node, not to a spec: a change of the list does not recreate containers. Sizes are in the original's
+//! format: whole numbers, decimal units.
 
-/// Part of a device one container may use, when nothing else is said.
+/// Default percentage of a device that one container may use.
 const USUAL_PERCENT: u64 = 70;
 
-/// A block device and what it can do.
+/// A block device and its capacity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Device {
     path: String,
@@ -15,19 +15,18 @@ pub struct Device {
     percent: u64,
 }
 
-/// What one container may do to a device, each way.
+/// Limits of one container on a device, for reads and for writes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Throttle {
-    /// The device.
     pub path: String,
-    /// Bytes per second; none means without limit.
+    /// Bytes per second; none means unlimited.
     pub rate: Option<i64>,
-    /// Operations per second; none means without limit.
+    /// Operations per second; none means unlimited.
     pub iops: Option<i64>,
 }
 
 impl Device {
-    /// Reads `path=/dev/sda,rate=100mb,iops=1000,percent=70`.
+    /// Parses `path=/dev/sda,rate=100mb,iops=1000,percent=70`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (mut path, mut rate, mut iops, mut percent) = (None, None, None, None);
         for part in text.split(',') {
@@ -50,9 +49,9 @@ impl Device {
         Ok(Self { path, rate, iops, percent: percent.unwrap_or(USUAL_PERCENT) })
     }
 
-    /// What one container may do to it.
+    /// The limits of one container.
     pub fn throttle(&self) -> Throttle {
-        // In wide numbers: a rate in petabytes times a hundred is more than 64 bits hold. And never 0, which is no limit.
+        // 128 bits, because petabytes times 100 overflow 64. At least 1, because 0 means unlimited.
         let part =
             |whole: u64| i64::try_from(u128::from(whole) * u128::from(self.percent) / 100).unwrap_or(i64::MAX).max(1);
         Throttle { path: self.path.clone(), rate: self.rate.map(part), iops: self.iops.map(part) }
@@ -77,7 +76,7 @@ fn number(what: &str, text: &str) -> Result<u64, String> {
     number.ok_or_else(|| format!("{what} {text:?} is no whole number above 0"))
 }
 
-/// A number of bytes: digits, a decimal unit (k, m, g, t, p) or none, and a `b` or none.
+/// Bytes: digits, an optional decimal unit (k, m, g, t, p), an optional `b`.
 fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("rate {text:?} is no size; write a whole number and k, m, g, t or p, such as 100mb");
     let lower = text.to_ascii_lowercase();
@@ -98,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_gets_its_part_of_rate_and_operations() {
+    fn a_container_gets_its_percentage_of_rate_and_operations() {
         let sda = |rate, iops| Throttle { path: "/dev/sda".to_owned(), rate, iops };
         assert_eq!(throttle("path=/dev/sda,rate=100mb,iops=1000"), sda(Some(70_000_000), Some(700)));
         assert_eq!(throttle("path=/dev/sda,rate=100mb,iops=1000,percent=50"), sda(Some(50_000_000), Some(500)));
@@ -128,15 +127,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_is_said() {
-        let said = |text: &str| Device::parse(text).expect_err("a flaw");
-        assert_eq!(said("/dev/sda"), "\"/dev/sda\" is not KEY=VALUE");
-        assert_eq!(said("rate=1m"), "path= is missing");
-        assert_eq!(said("path=sda,rate=1m"), "path \"sda\" is no path");
-        assert_eq!(said("path=/dev/sda"), "/dev/sda has neither rate= nor iops=");
-        assert_eq!(said("path=/dev/sda,rate=1m,rate=2m"), "rate is given twice");
-        assert_eq!(said("path=/dev/sda,iops=x"), "iops \"x\" is no whole number above 0");
-        assert_eq!(said("path=/dev/sda,iops=1,percent=101"), "percent must be 1 to 100, is 101");
-        assert_eq!(said("path=/dev/sda,speed=1"), "\"speed\" is not known; write path, rate, iops or percent");
+    fn an_invalid_device_is_refused_with_the_reason() {
+        let error = |text: &str| Device::parse(text).expect_err("a flaw");
+        assert_eq!(error("/dev/sda"), "\"/dev/sda\" is not KEY=VALUE");
+        assert_eq!(error("rate=1m"), "path= is missing");
+        assert_eq!(error("path=sda,rate=1m"), "path \"sda\" is no path");
+        assert_eq!(error("path=/dev/sda"), "/dev/sda has neither rate= nor iops=");
+        assert_eq!(error("path=/dev/sda,rate=1m,rate=2m"), "rate is given twice");
+        assert_eq!(error("path=/dev/sda,iops=x"), "iops \"x\" is no whole number above 0");
+        assert_eq!(error("path=/dev/sda,iops=1,percent=101"), "percent must be 1 to 100, is 101");
+        assert_eq!(error("path=/dev/sda,speed=1"), "\"speed\" is not known; write path, rate, iops or percent");
     }
 }

@@ -1,8 +1,8 @@
-//! The hands on the Docker engine, and the only file that knows its client library.
+//! The adapter for the Docker engine; only this module uses its client library.
 //!
-//! Every call has a deadline and tells the pulse whether the engine lives. Reads, changes and ends have their own
-//! places in line, so an end that waits for its grace holds nobody up. The surprise: the engine names a missing network,
-//! and an address that cannot be had, only at start.
+//! Every call has a deadline and updates [`EngineHealth`]. Reads, changes and stops have separate limits, so a stop that
+//! waits for its grace delays nothing else. Docker reports a missing network, or a reserved address that is in use, only at
+//! start.
 
 mod calls;
 mod create;
@@ -49,31 +49,28 @@ use networks::Networks;
 use pulls::Pulls;
 use stop_slots::{StopSlot, StopSlots};
 
-/// Inspect and list.
+/// Deadline of inspect and list.
 const READ: Duration = Duration::from_secs(5);
-/// Create and start: the engine needs a few hundred milliseconds, a loaded one several seconds.
+/// Deadline of create and start: Docker needs a few hundred milliseconds, under load several seconds.
 const CHANGE: Duration = Duration::from_secs(30);
-/// What a stop or removal gets beyond its grace.
+/// Deadline of a stop or removal beyond its grace.
 const STOP_SLACK: Duration = Duration::from_secs(10);
-/// Reads at a time: they are cheap, and must not wait behind creates.
+/// Concurrent reads: they are cheap and must not wait behind creates.
 const READS: usize = 8;
-/// Between two looks at something another process of this engine is finishing.
+/// Polling interval for something that another client of the engine is finishing.
 const POLL: Duration = Duration::from_millis(100);
 
-/// The facts of the machine the engine tells.
+/// Docker's facts about the machine.
 #[derive(Debug, Clone, Default)]
 pub struct Machine {
-    /// Cores.
     pub cores: u32,
-    /// Memory in bytes.
+    /// In bytes.
     pub memory: u64,
-    /// The engine's version.
     pub version: String,
-    /// Its labels, and what it says of itself.
+    /// Docker's labels, and name, storage driver, operating system and kernel.
     pub labels: BTreeMap<String, String>,
 }
 
-/// The engine.
 #[derive(Debug)]
 pub struct Engine {
     socket: PathBuf,
@@ -84,18 +81,18 @@ pub struct Engine {
     changes: Semaphore,
     stops: StopSlots,
     in_progress: InProgress,
-    /// Held while a network is made or removed, so that this agent makes each once.
+    /// Held while a network is created or removed, so that this agent creates each once.
     networks: tokio::sync::Mutex<Networks>,
     pulls: Pulls,
     pool: Pool,
-    /// A container was removed, or this process began: a network may be without one.
-    is_to_sweep: AtomicBool,
-    /// The engine takes MemorySwappiness: those on cgroup v2 warn about it or refuse it, and have no use for it.
+    /// A container was removed since the last sweep (or the process is new): a network may be unused.
+    sweep_is_due: AtomicBool,
+    /// Docker accepts MemorySwappiness; on cgroup v2 it warns or refuses.
     swappiness: AtomicBool,
 }
 
 impl Engine {
-    /// The engine behind `socket`; nothing is asked yet.
+    /// Does not connect yet.
     pub fn new(socket: PathBuf, host: Host, concurrency: usize, health: EngineHealth) -> Self {
         Self {
             socket,
@@ -109,23 +106,21 @@ impl Engine {
             networks: tokio::sync::Mutex::default(),
             pulls: Pulls::default(),
             pool: Pool::default(),
-            is_to_sweep: AtomicBool::new(true),
+            sweep_is_due: AtomicBool::new(true),
             swappiness: AtomicBool::new(true),
         }
     }
 
-    /// The same, with networks made from these ranges.
+    /// Creates networks from these ranges.
     #[must_use]
     pub fn with_pool(self, pool: Pool) -> Self {
         Self { pool, ..self }
     }
 
-    /// Asks for a sign of life.
     pub async fn ping(&self, limit: Duration) -> Result<(), Error> {
         self.call(limit, async |docker| docker.ping().await).await.map(drop)
     }
 
-    /// What the machine is and has.
     pub async fn machine(&self) -> Result<Machine, Error> {
         let info = self.call(READ, async |docker| docker.info().await).await?;
         let mut labels: BTreeMap<String, String> = [
@@ -147,101 +142,104 @@ impl Engine {
         })
     }
 
-    /// Every container of this node, as it is.
+    /// All containers of this node.
     pub async fn inventory(&self) -> Result<Vec<ContainerSeen>, Error> {
         let ids = self.list(None).await?;
-        let looks = futures_util::stream::iter(ids).map(async |id| self.look(&id).await).buffer_unordered(READS);
-        let seen: Vec<Result<Option<ContainerSeen>, Error>> = looks.collect().await;
-        // A container that left between the list and the look is simply not there.
+        let inspections = futures_util::stream::iter(ids).map(async |id| self.seen(&id).await).buffer_unordered(READS);
+        let seen: Vec<Result<Option<ContainerSeen>, Error>> = inspections.collect().await;
+        // A container that was removed between the list and its inspection is left out.
         seen.into_iter().filter_map(Result::transpose).collect()
     }
 
-    /// One container of this node; none when it is gone or not ours.
-    pub async fn look(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
+    /// One container of this node; none when it is gone or another node's.
+    pub async fn seen(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
         let Some((detail, phase)) = self.inspect(id).await? else { return Ok(None) };
         Ok(seen(&self.host.owner, &detail, phase))
     }
 
-    /// Whether a step works on the container and will tell what became of it.
-    pub fn is_at_work_on(&self, id: &str) -> bool {
+    /// Whether an action on the container is in progress; it will report the container itself.
+    pub fn is_in_progress(&self, id: &str) -> bool {
         self.in_progress.has(id)
     }
 
     /// The inspect documents of one group's containers on this node.
     pub async fn details(&self, group: &str) -> Result<Vec<ContainerDetail>, Error> {
         let ids = self.list(Some(group)).await?;
-        let looks = futures_util::stream::iter(ids).map(async |id| self.inspect(&id).await).buffer_unordered(READS);
-        let found: Vec<Result<Option<(ContainerDetail, Phase)>, Error>> = looks.collect().await;
+        let inspections =
+            futures_util::stream::iter(ids).map(async |id| self.inspect(&id).await).buffer_unordered(READS);
+        let found: Vec<Result<Option<(ContainerDetail, Phase)>, Error>> = inspections.collect().await;
         found.into_iter().filter_map(Result::transpose).map(|found| found.map(|(detail, _)| detail)).collect()
     }
 
-    /// Gives a container the limits of `plan`, running or not; none when it is gone.
+    /// Applies the limits of `plan` to a container, running or not; none when it is gone.
     pub async fn update(&self, id: &str, plan: &Plan) -> Result<Option<ContainerSeen>, Error> {
-        let _place = self.changes.acquire().await;
+        let _permit = self.changes.acquire().await;
         match self.call(CHANGE, async |docker| docker.update_container(id, requests::update(plan)).await).await {
             Err(error) if error.status() == 404 => Ok(None),
             Err(error) => Err(error),
-            Ok(()) => self.look(id).await,
+            Ok(()) => self.seen(id).await,
         }
     }
 
     /// Starts a container; none when it is gone.
     pub async fn start(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
-        let _place = self.changes.acquire().await;
+        let _permit = self.changes.acquire().await;
         let work = self.in_progress.begin(id);
         let started = self.start_made(id).await;
         drop(work);
         match started {
-            Err(error) if error.status() == 404 && !error.says("network") => Ok(None),
+            Err(error) if error.status() == 404 && !error.mentions("network") => Ok(None),
             Err(error) => Err(error),
-            Ok(()) => self.look(id).await,
+            Ok(()) => self.seen(id).await,
         }
     }
 
-    /// Asks a container to end and kills it after the grace; none when it is gone.
+    /// Stops a container and kills it after the grace; none when it is gone.
     pub async fn stop(&self, id: &str, grace: Duration) -> Result<Option<ContainerSeen>, Error> {
-        let mut place = self.stops.acquire().await;
+        let mut slot = self.stops.acquire().await;
         let work = self.in_progress.begin(id);
-        let is_there = self.end(&work, grace, &mut place).await?;
-        drop((work, place));
-        if is_there { self.look(id).await } else { Ok(None) }
+        let is_there = self.end(&work, grace, &mut slot).await?;
+        drop((work, slot));
+        if is_there { self.seen(id).await } else { Ok(None) }
     }
 
-    /// Whether the container is still there after its end.
-    async fn end(&self, work: &Work<'_>, grace: Duration, place: &mut StopSlot<'_>) -> Result<bool, Error> {
+    /// Stops a container; false when it is gone.
+    async fn end(&self, work: &Work<'_>, grace: Duration, slot: &mut StopSlot<'_>) -> Result<bool, Error> {
         let seconds = i32::try_from(grace.as_secs()).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::new().t(seconds).build();
         let limit = grace + STOP_SLACK;
         let answer = self.call(limit, async |docker| docker.stop_container(work.id(), Some(options)).await);
-        match place.hold(work.died(), answer).await {
-            // It had ended before.
+        match slot.hold(work.died(), answer).await {
+            // Already stopped.
             Err(error) if error.status() == 304 => Ok(true),
             Err(error) if error.status() == 404 => Ok(false),
             ended => ended.map(|()| true),
         }
     }
 
-    /// Removes a container, after a stop with grace. It is gone when this returns well.
+    /// Stops and removes a container.
     pub async fn remove(&self, id: &str, grace: Duration) -> Result<(), Error> {
-        let mut place = self.stops.acquire().await;
+        let mut slot = self.stops.acquire().await;
         let work = self.in_progress.begin(id);
-        match self.end(&work, grace, &mut place).await {
+        match self.end(&work, grace, &mut slot).await {
             Ok(false) => return Ok(()),
             Ok(true) => {}
-            // The engine refuses to stop it: removal by force is what is left.
-            Err(refused @ Error::Refused { .. }) => warn!(container = %id, reason = %refused, "cannot stop"),
+            // Docker refuses to stop it: remove it by force.
+            Err(refused @ Error::Refused { .. }) => {
+                warn!(container = %id, reason = %refused, "could not stop the container; removing it by force")
+            }
             Err(error) => return Err(error),
         }
-        drop(place);
+        drop(slot);
         self.discard(id).await
     }
 
-    /// Removes a container that has ended, or whatever it does.
+    /// Removes a container by force.
     async fn discard(&self, id: &str) -> Result<(), Error> {
-        let _place = self.changes.acquire().await;
+        let _permit = self.changes.acquire().await;
         let options = || RemoveContainerOptionsBuilder::new().force(true).v(false).build();
         let removed = self.call(CHANGE, async |docker| docker.remove_container(id, Some(options())).await).await;
-        self.is_to_sweep.store(true, Ordering::Relaxed);
+        self.sweep_is_due.store(true, Ordering::Relaxed);
         match removed {
             Err(error) if error.status() == 404 => Ok(()),
             Err(error) if error.status() == 409 => self.wait_until_gone(id).await,
@@ -249,8 +247,8 @@ impl Engine {
         }
     }
 
-    /// Tells which containers something happened to, until the engine ends the stream. `since` is the engine's time
-    /// in nanoseconds and moves on with each event.
+    /// Sends the ids of containers with events until Docker ends the stream. `since` is Docker's time in nanoseconds and
+    /// advances with each event.
     pub async fn watch(&self, since: &mut Option<i64>, changed: &mpsc::Sender<String>) -> Result<(), Error> {
         let mut filters = self.own_filters();
         filters.insert("type".to_owned(), vec!["container".to_owned()]);
@@ -288,7 +286,7 @@ impl Engine {
     }
 
     async fn list(&self, group: Option<&str>) -> Result<Vec<String>, Error> {
-        let _place = self.reads.acquire().await;
+        let _permit = self.reads.acquire().await;
         let mut filters = self.own_filters();
         if let (Some(group), Some(of_label)) = (group, filters.get_mut("label")) {
             of_label.push(format!("{}={group}", labels::POD_NAME));
@@ -299,7 +297,7 @@ impl Engine {
     }
 
     async fn inspect(&self, id: &str) -> Result<Option<(ContainerDetail, Phase)>, Error> {
-        let _place = self.reads.acquire().await;
+        let _permit = self.reads.acquire().await;
         match self.call(READ, async |docker| docker.inspect_container(id, None).await).await {
             Err(error) if error.status() == 404 => Ok(None),
             Err(error) => Err(error),
@@ -308,7 +306,7 @@ impl Engine {
                 let value = serde_json::to_value(document).map_err(|error| Error::Unreadable(error.to_string()))?;
                 let mut detail: ContainerDetail =
                     contract::lenient_json::from_value(value).map_err(|error| Error::Unreadable(error.to_string()))?;
-                // Newer engines tell the address per network only; clients read the one at the top.
+                // Newer engines give the address per network only; clients read the top-level field.
                 detail.network_settings.ip_address = address(&detail);
                 Ok(Some((detail, phase)))
             }
@@ -317,7 +315,7 @@ impl Engine {
 
     async fn start_made(&self, id: &str) -> Result<(), Error> {
         let started = match self.begin(id).await {
-            Err(error) if error.says("network") && error.says("not found") => {
+            Err(error) if error.mentions("network") && error.mentions("not found") => {
                 let Some((detail, _)) = self.inspect(id).await? else { return Err(error) };
                 self.forget_network(&detail.host_config.network_mode).await;
                 self.ensure_network(&detail.host_config.network_mode).await?;
@@ -326,7 +324,7 @@ impl Engine {
             other => other,
         };
         match started {
-            Err(error) if networks::is_about_address(&error) => self.begin_elsewhere(id, error).await,
+            Err(error) if networks::is_about_address(&error) => self.begin_with_any_address(id, error).await,
             other => other,
         }
     }

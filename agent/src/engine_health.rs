@@ -1,7 +1,7 @@
-//! Carries what single engine calls show to whoever must know how the engine is.
+//! The state of the engine, derived from its calls.
 //!
-//! Changes are queued, not merely kept as the latest: an engine that died and came back within a moment must be
-//! seen to have died, or its containers' ends would be counted against them.
+//! Changes are queued instead of keeping only the latest: the core must see a short outage, otherwise it would count the
+//! containers' exits as crashes.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -11,11 +11,11 @@ use tracing::{error, info, warn};
 
 use crate::circuit::{Circuit, Sign};
 
-/// Changes of state that wait to be read. A change needs an engine call, so a reader that lives is never this far
-/// behind; a full queue is logged and the change dropped.
+/// Queued changes. A change needs an engine call, so the reader is never this far behind; if it were, the change is dropped
+/// and logged.
 const CHANGES: usize = 256;
 
-/// The engine's pulse; clones share it.
+/// Clones share the state.
 #[derive(Debug, Clone)]
 pub struct EngineHealth {
     circuit: Arc<Mutex<Circuit>>,
@@ -23,28 +23,27 @@ pub struct EngineHealth {
 }
 
 impl EngineHealth {
-    /// A pulse of an engine thought to be up, and the changes to come.
+    /// Starts as up; returns the queue of changes.
     pub fn new() -> (Self, mpsc::Receiver<EngineState>) {
         let (changes, receiver) = mpsc::channel(CHANGES);
         (Self { circuit: Arc::default(), changes }, receiver)
     }
 
-    /// Notes what a call showed.
+    /// Records the result of a call.
     pub fn note(&self, sign: Sign) {
         let mut circuit = self.circuit.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(state) = circuit.note(sign) else { return };
         match state {
-            EngineState::Up => info!("the engine answers"),
-            EngineState::Hung => warn!("the engine does not answer in time"),
-            EngineState::Down => warn!("the engine cannot be reached"),
+            EngineState::Up => info!("the engine is up"),
+            EngineState::Hung => warn!("the engine is hung: calls time out"),
+            EngineState::Down => warn!("the engine is down: cannot connect"),
         }
         // Sent under the lock, so changes arrive in the order they happened.
         if self.changes.try_send(state).is_err() {
-            error!(?state, "a change of the engine's state could not be told");
+            error!(?state, "dropped a change of the engine's state");
         }
     }
 
-    /// How the engine is.
     pub fn state(&self) -> EngineState {
         self.circuit.lock().unwrap_or_else(PoisonError::into_inner).state()
     }

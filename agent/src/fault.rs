@@ -1,11 +1,10 @@
-//! Why a call to the engine did not work, in the words the contract's clients know, and what its words about an image mean.
+//! Errors of engine calls, in the original's format, and the classification of pull errors.
 
 use std::time::Duration;
 
 use crate::core::io::{ActionFailure, ImageTrouble};
 
-/// What registries and the engine say when trying again is no use. Whoever may not pull an image hears the same as
-/// whoever asks for one that does not exist.
+/// Errors after which a retry is useless. Registries give the same error for a forbidden and a missing image.
 const DENIED: [&str; 8] = [
     "pull access denied",
     "requested access to the resource is denied",
@@ -16,66 +15,42 @@ const DENIED: [&str; 8] = [
     "no matching manifest",
     "invalid reference format",
 ];
-/// What the engine says when nobody answers under the registry's name.
+/// Errors when no registry answers under the image's name.
 const NO_REGISTRY: [&str; 5] =
     ["no such host", "server misbehaving", "connection refused", "no route to host", "network is unreachable"];
 
-/// Why a call to the engine did not work.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// It said no.
     #[error("{status}: {status} {}, {text}", reason(*status))]
-    Refused {
-        /// HTTP status.
-        status: u16,
-        /// Its words.
-        text: String,
-    },
-    /// It does not have an image and could not pull it.
+    Refused { status: u16, text: String },
+    /// The image is missing and could not be pulled.
     #[error("{status}: {status} {}, {text}", reason(*status))]
-    NoImage {
-        /// HTTP status.
-        status: u16,
-        /// Its words.
-        text: String,
-        /// What they mean.
-        trouble: ImageTrouble,
-    },
-    /// No addresses are left for another network.
+    NoImage { status: u16, text: String, trouble: ImageTrouble },
     #[error(
         "no addresses for the network {network}: each of the {blocks} networks that --network-pool {pool} is for is in \
          use, or the machine has a route to it; give the agent another --network-pool, or remove networks that nothing uses \
          (docker network prune)"
     )]
-    NoAddresses {
-        /// The network.
-        network: String,
-        /// The ranges that networks are made from.
-        pool: String,
-        /// How many networks they are for.
-        blocks: u32,
-    },
-    /// It did not answer in time.
+    NoAddresses { network: String, pool: String, blocks: u32 },
     #[error("no answer from the engine within {} s", .0.as_secs())]
     TimedOut(Duration),
-    /// It could not be reached.
     #[error("cannot reach the engine: {0}")]
     Unconnected(String),
-    /// It answered something that makes no sense.
+    /// The answer cannot be decoded.
     #[error("cannot read the engine's answer: {0}")]
     Unreadable(String),
 }
 
 impl Error {
-    /// The engine's status, 0 when it did not answer.
+    /// HTTP status; 0 without an answer.
     pub fn status(&self) -> u16 {
         match self {
             Self::Refused { status, .. } | Self::NoImage { status, .. } => *status,
             Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => 0,
         }
     }
-    /// Whether the engine refused with these words.
-    pub fn says(&self, words: &str) -> bool {
+    /// Whether the error text contains `words`.
+    pub fn mentions(&self, words: &str) -> bool {
         match self {
             Self::Refused { text, .. } | Self::NoImage { text, .. } => text.contains(words),
             Self::NoAddresses { .. } | Self::TimedOut(_) | Self::Unconnected(_) | Self::Unreadable(_) => false,
@@ -95,15 +70,15 @@ impl From<Error> for ActionFailure {
     }
 }
 
-/// What the engine's words about a pull that failed mean; none when they are not known and may be about anything.
+/// Classifies the error of a failed pull; none for an unknown text.
 pub fn image_trouble(text: &str) -> Option<ImageTrouble> {
-    let says = |words: &str| text.contains(words);
+    let mentions = |words: &str| text.contains(words);
     if text.contains("toomanyrequests") {
         Some(ImageTrouble::Passing)
-    } else if DENIED.iter().any(|words| says(words)) {
+    } else if DENIED.iter().any(|words| mentions(words)) {
         Some(ImageTrouble::Denied)
     } else {
-        NO_REGISTRY.iter().any(|words| says(words)).then_some(ImageTrouble::NoRegistry)
+        NO_REGISTRY.iter().any(|words| mentions(words)).then_some(ImageTrouble::NoRegistry)
     }
 }
 
@@ -126,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_engine_says_about_an_image_is_understood() {
+    fn pull_errors_are_classified() {
         let denied = [
             "pull access denied for nosuch, repository does not exist or may require 'docker login': denied: requested access to the resource is denied",
             "manifest for alpine:nosuch not found: manifest unknown: manifest unknown",

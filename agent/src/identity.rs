@@ -1,38 +1,28 @@
-//! Who this agent is: made once, kept in its state directory, the same after every restart.
+//! The agent's permanent id, created once and stored in the state directory.
 //!
-//! A node is known by its name, and names are given by people. The identity tells two agents apart that were given one name,
-//! and tells a machine that was installed anew from the one before.
+//! Operators choose node names; the identity distinguishes two agents with one name, and a reinstalled machine from the one
+//! before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// The file, beside the ledger.
 const FILE: &str = "identity";
 
-/// Why the agent does not know who it is.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file operation failed.
     #[error("cannot {action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
-    /// It holds something else.
-    #[error("{path} is not an identity; remove it and the agent makes a new one")]
-    Malformed {
-        /// Which.
-        path: PathBuf,
-    },
+    #[error("{path} is not an identity; remove it and the agent creates a new one")]
+    Malformed { path: PathBuf },
 }
 
-/// The identity kept in a state directory that is held by this process; a new one when there is none.
+/// Reads or creates the identity in a state directory that this process has locked.
 pub fn of(directory: &Path) -> Result<String, Error> {
     let path = directory.join(FILE);
     let failed = |action| {
@@ -40,7 +30,7 @@ pub fn of(directory: &Path) -> Result<String, Error> {
         move |source| Error::File { action, path, source }
     };
     match fs::read_to_string(&path) {
-        // A crash between making and writing leaves an empty file, which nobody has used yet.
+        // A crash between create and write leaves an empty file: no identity was used yet.
         Ok(text) if text.trim().is_empty() => {}
         Ok(text) if text.trim().parse::<ulid::Ulid>().is_ok() => return Ok(text.trim().to_owned()),
         Ok(_) => return Err(Error::Malformed { path }),
@@ -61,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_once_for_each_directory() {
+    fn an_identity_is_created_once_per_directory() {
         let (one, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let first = of(one.path()).expect("made");
         assert_eq!(of(one.path()).expect("read"), first);
@@ -69,12 +59,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_is_written_and_a_strange_one_is_named() {
+    fn an_empty_file_is_filled_and_an_invalid_one_is_an_error() {
         let home = tempfile::tempdir().expect("a directory");
         fs::write(home.path().join(FILE), "").expect("writes");
         let made = of(home.path()).expect("made");
         assert_eq!(of(home.path()).expect("read"), made);
-        fs::write(home.path().join(FILE), "somebody").expect("writes");
+        fs::write(home.path().join(FILE), "not an identity").expect("writes");
         let error = of(home.path()).expect_err("no identity").to_string();
         assert!(error.contains("identity") && error.contains("remove it"), "{error}");
     }

@@ -1,8 +1,8 @@
-//! The ledger on disk: what the agent obeys and remembers over its own death.
+//! The ledger file: the agent's durable state.
 //!
-//! A write goes to a second file, is synced, takes the place of the first, and the directory is synced: after any
-//! crash there is the old ledger or the new one. A ledger that cannot be read is put aside and said so loudly; the
-//! agent then starts like a new one, which adopts what runs and waits for an order.
+//! A write goes to a temporary file, is synced and renamed, and the directory is synced: after a crash the file holds the old
+//! or the new ledger. An unreadable ledger is renamed and logged as an error; the agent then starts as a new one, which
+//! adopts the running containers and waits for an order.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -13,50 +13,37 @@ use tracing::{error, info};
 
 use crate::core::io::Ledger;
 
-/// Why the ledger cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The state directory cannot be made.
-    #[error("cannot make the state directory {path}")]
+    #[error("cannot create the state directory {path}")]
     Directory {
-        /// Which.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// Another agent uses the directory.
     #[error("another agent uses the state directory {path}; give each agent its own --state-dir")]
-    InUse {
-        /// Which.
-        path: PathBuf,
-    },
-    /// A file operation failed.
+    InUse { path: PathBuf },
     #[error("cannot {action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
-    /// The ledger could not be turned into text.
     #[error("cannot encode the ledger")]
     Encode(#[source] serde_json::Error),
 }
 
-/// The state directory, held by this process alone.
+/// The state directory, locked by this process.
 #[derive(Debug)]
 pub struct LedgerFile {
     directory: PathBuf,
-    /// Held open: the lock goes with it.
+    /// Holds the lock.
     _lock: File,
 }
 
 impl LedgerFile {
-    /// Takes the directory and reads what is there; an empty ledger when there is none or it cannot be read.
+    /// Locks the directory and reads the ledger; empty when it is missing or unreadable.
     pub fn open(directory: &Path) -> Result<(Self, Ledger), Error> {
         fs::create_dir_all(directory).map_err(|source| Error::Directory { path: directory.to_owned(), source })?;
         let file = Self { directory: directory.to_owned(), _lock: lock(directory)? };
@@ -64,11 +51,11 @@ impl LedgerFile {
         Ok((file, ledger))
     }
 
-    /// Puts the ledger on disk; it is there when this returns.
+    /// Writes the ledger durably.
     pub fn store(&self, ledger: &Ledger) -> Result<(), Error> {
         let text = serde_json::to_vec(ledger).map_err(Error::Encode)?;
         let (path, draft) = (self.path(), self.directory.join("ledger.json.new"));
-        // Specs may hold secrets in their environment: nobody else reads this file.
+        // Specs may contain secrets: only the owner may read the file.
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(&draft).map_err(failed("open", &draft))?;
@@ -86,19 +73,19 @@ impl LedgerFile {
         let path = self.path();
         let text = match fs::read(&path) {
             Err(missing) if missing.kind() == io::ErrorKind::NotFound => {
-                info!(path = %path.display(), "there is no ledger yet");
+                info!(path = %path.display(), "no ledger yet");
                 return Ok(Ledger::default());
             }
             read => read.map_err(failed("read", &path))?,
         };
         match serde_json::from_slice::<Ledger>(&text) {
             Ok(ledger) => {
-                info!(path = %path.display(), fence = %ledger.order.fence, pods = ledger.order.pods.len(), "ledger read");
+                info!(path = %path.display(), fence = %ledger.order.fence, pods = ledger.order.pods.len(), "read the ledger");
                 Ok(ledger)
             }
             Err(reason) => {
                 let aside = self.put_aside()?;
-                error!(%reason, kept = %aside.display(), "the ledger cannot be read; starting without it");
+                error!(%reason, kept = %aside.display(), "cannot decode the ledger; starting without it");
                 Ok(Ledger::default())
             }
         }
@@ -106,7 +93,7 @@ impl LedgerFile {
 
     fn put_aside(&self) -> Result<PathBuf, Error> {
         let free = |number: &u32| !self.directory.join(format!("ledger.json.unreadable-{number}")).exists();
-        // A thousand kept files are a sign of something else; then the last one is overwritten.
+        // After a thousand files the last one is overwritten.
         let number = (1..1000).find(free).unwrap_or(1000);
         let aside = self.directory.join(format!("ledger.json.unreadable-{number}"));
         fs::rename(self.path(), &aside).map_err(failed("put aside", &self.path()))?;
@@ -153,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_stored_is_there_after_a_restart() {
+    fn a_stored_ledger_is_read_after_a_restart() {
         let home = tempfile::tempdir().expect("a directory");
         let (file, first) = LedgerFile::open(home.path()).expect("opens");
         assert_eq!(first, Ledger::default());
@@ -173,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unreadable_ledger_is_put_aside_and_the_agent_starts_without() {
+    fn an_unreadable_ledger_is_renamed_and_the_agent_starts_without_it() {
         let home = tempfile::tempdir().expect("a directory");
         for number in 1..=2 {
             fs::write(home.path().join("ledger.json"), b"{\"order\": \xff").expect("writes");
@@ -184,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_cut_short_leaves_the_old_ledger() {
+    fn an_interrupted_write_leaves_the_old_ledger() {
         let home = tempfile::tempdir().expect("a directory");
         let (file, _) = LedgerFile::open(home.path()).expect("opens");
         file.store(&ledger(1)).expect("stores");
@@ -194,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_gone_is_an_error_that_names_it() {
+    fn the_error_of_a_missing_directory_names_the_file() {
         let home = tempfile::tempdir().expect("a directory");
         let inner = home.path().join("state");
         let (file, _) = LedgerFile::open(&inner).expect("opens");

@@ -1,4 +1,4 @@
-//! The agent: makes its node's order true with the local Docker engine and reports what it sees.
+//! The agent: reconciles its node's order with the local Docker engine and reports the state of its pods.
 
 pub mod address;
 pub mod app;

@@ -1,4 +1,4 @@
-//! What the agent counts, for `/metrics`.
+//! Metrics of the agent.
 
 use std::sync::atomic::AtomicU64;
 
@@ -12,18 +12,18 @@ use prometheus_client::registry::Registry;
 use crate::core::Tally;
 use crate::core::io::{Action, ActionFailure, ContainerSeen};
 
-/// The agent's figures; clones share them.
+/// Clones share the counters.
 #[derive(Debug, Clone, Default)]
 pub struct Metrics {
-    orders: Family<Verdict, Counter<u64, AtomicU64>>,
+    orders: Family<OrderResult, Counter<u64, AtomicU64>>,
     actions: Family<ActionEnd, Counter<u64, AtomicU64>>,
     engine: Family<EngineLabel, Gauge>,
     containers: Gauge,
-    unsaid: Counter<u64, AtomicU64>,
+    dropped: Counter<u64, AtomicU64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Verdict {
+struct OrderResult {
     verdict: &'static str,
 }
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -37,29 +37,27 @@ struct EngineLabel {
 }
 
 impl Metrics {
-    /// The figures, and the registry that shows them.
     pub fn new() -> (Self, Registry) {
         let all = Self::default();
         let mut registry = Registry::with_prefix("deployd_agent");
-        registry.register("orders", "Orders by what became of them", all.orders.clone());
-        registry.register("steps", "Steps done with the engine, by kind and end", all.actions.clone());
-        registry.register("engine_state", "1 for the state the engine is in", all.engine.clone());
+        registry.register("orders", "Orders by result", all.orders.clone());
+        registry.register("steps", "Actions on containers, by kind and result", all.actions.clone());
+        registry.register("engine_state", "1 for the current state of the engine", all.engine.clone());
         registry.register("containers", "Containers of this node", all.containers.clone());
-        registry.register("unsaid", "Messages dropped because the bus did not take them", all.unsaid.clone());
+        registry.register("unsaid", "Messages dropped because the queue to the bus was full", all.dropped.clone());
         (all, registry)
     }
 
-    /// Counts orders up to `tally`.
+    /// Raises the counters to the totals in `tally`.
     pub fn orders(&self, tally: Tally) {
         let Tally { accepted, stale, conflict, failed, astray } = tally;
         let totals = [accepted, stale, conflict, failed, astray];
         for (verdict, total) in ["accepted", "stale", "conflict", "failed", "astray"].into_iter().zip(totals) {
-            let counter = self.orders.get_or_create(&Verdict { verdict });
+            let counter = self.orders.get_or_create(&OrderResult { verdict });
             counter.inc_by(total.saturating_sub(counter.get()));
         }
     }
 
-    /// Counts one step.
     pub fn action_done(&self, action: &Action, result: &Result<Option<ContainerSeen>, ActionFailure>) {
         let kind = match action {
             Action::Create { .. } => "create",
@@ -73,7 +71,7 @@ impl Metrics {
         self.count(kind, result.as_ref().err());
     }
 
-    /// Counts one fetch of an image.
+    /// Counts one pull.
     pub fn fetched(&self, result: &Result<(), ActionFailure>) {
         self.count("fetch", result.as_ref().err());
     }
@@ -87,21 +85,19 @@ impl Metrics {
         self.actions.get_or_create(&ActionEnd { step: action, result }).inc();
     }
 
-    /// Shows how the engine is.
     pub fn engine(&self, state: EngineState) {
         for (one, name) in [(EngineState::Up, "up"), (EngineState::Hung, "hung"), (EngineState::Down, "down")] {
             self.engine.get_or_create(&EngineLabel { state: name }).set(i64::from(one == state));
         }
     }
 
-    /// Shows how many containers there are.
     pub fn containers(&self, count: usize) {
         self.containers.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
-    /// Counts one message that was dropped.
-    pub fn unsaid(&self) {
-        self.unsaid.inc();
+    /// Counts one dropped message.
+    pub fn dropped(&self) {
+        self.dropped.inc();
     }
 }
 

@@ -1,8 +1,9 @@
-//! Sees to it that one agent speaks for a node: asks at the start and after every reconnect who else does, and answers.
+//! Claims the node's name, so that a duplicate agent stops: asks at the start and after every reconnect whether another agent
+//! has the name, and answers such questions.
 //!
-//! Whoever has the name keeps it; of two who ask at the same time the earlier one does (`Presence::yields_to`). A question
-//! heard while asking counts like an answer: who subscribed a moment later could not answer ours. The loser takes no part and
-//! ends with [`EXIT_CODE`]; what its containers do is nobody's business until it is given another name.
+//! The agent that has the name keeps it; of two that ask at the same time the earlier one wins (`Presence::yields_to`). A
+//! question that arrives while asking counts like an answer: its sender may have subscribed too late to answer ours. The
+//! loser exits with [`EXIT_CODE`] and leaves its containers as they are.
 
 use std::time::Duration;
 
@@ -15,25 +16,22 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tracing::{error, info, warn};
 
-/// How the process ends when its name is taken: `EX_UNAVAILABLE`, unlike a setting that is wrong.
+/// Exit code when the name is taken: `EX_UNAVAILABLE`, different from a wrong setting.
 pub const EXIT_CODE: u8 = 69;
-/// An agent answers at once; a busy machine and a long line get some time more. Every start waits for so long.
+/// An agent answers immediately; the rest is for busy machines and slow networks. Every start waits this long.
 const DEADLINE: Duration = Duration::from_millis(500);
 
-/// Somebody else speaks for the node.
+/// Another agent has the name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "node {node} is taken: the agent on host {} ({}) speaks for it since {}; stop that one, or give this one another \
+    "node {node} is taken: the agent on host {} ({}) has the name since {}; stop it, or give this agent another \
      name with --name", other.host, other.address, other.since
 )]
 pub struct Taken {
-    /// The name.
     pub node: NodeName,
-    /// Who has it.
     pub other: Box<Presence>,
 }
 
-/// Who speaks for a node.
 pub struct Claim {
     bus: Bus,
     node: NodeName,
@@ -43,7 +41,7 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Begins to listen for others.
+    /// Subscribes to the questions of other agents.
     pub async fn new(bus: Bus, node: NodeName, me: Presence) -> Result<Self, Error> {
         let mut connected = bus.connected();
         connected.mark_unchanged();
@@ -51,7 +49,7 @@ impl Claim {
         Ok(Self { bus, node, me, questions, connected })
     }
 
-    /// Asks who else is there; this agent has the name when nobody is.
+    /// Asks for other agents; without an answer the name is ours.
     pub async fn settle(&mut self) -> Result<(), Taken> {
         self.me.settled = false;
         let subject = subjects::presence(&self.node);
@@ -59,7 +57,7 @@ impl Claim {
         let mut asked = std::pin::pin!(bus.request::<_, Presence>(&subject, &me, DEADLINE));
         loop {
             let (other, is_over) = tokio::select! {
-                // Silence, and a bus that is away, are no proof of anybody; after the next reconnect it is asked again.
+                // No answer, also of a disconnected bus, counts as free; the agent asks again after a reconnect.
                 answer = &mut asked => (answer.ok(), true),
                 Some(question) = self.questions.next() => (self.answer(&question).await, false),
             };
@@ -73,14 +71,14 @@ impl Claim {
         }
     }
 
-    /// Answers whoever else asks, and asks again after every reconnect, until shutdown; a name that is lost ends the agent.
+    /// Answers other agents and asks again after every reconnect, until shutdown. Losing the name stops the agent.
     pub fn keep(mut self, shutdown: Shutdown) -> JoinHandle<Result<(), Taken>> {
-        fabric::tasks::spawn("presence", async move {
+        fabric::tasks::spawn("name claim", async move {
             let lost = tokio::select! {
                 lost = self.watch() => lost,
                 () = shutdown.wait() => return Ok(()),
             };
-            error!(%lost, "another agent has this node's name; this one ends");
+            error!(%lost, "another agent has this node's name; stopping");
             shutdown.trigger();
             Err(lost)
         })
@@ -94,37 +92,37 @@ impl Claim {
                     false
                 }
                 Ok(()) = self.connected.changed() => *self.connected.borrow_and_update(),
-                // The connection was closed for good: the process is ending.
+                // The connection was closed: the process is ending.
                 else => std::future::pending().await,
             };
             if is_back {
                 match self.settle().await {
-                    Ok(()) => info!(node = %self.node, "connected again; nobody else has this node's name"),
+                    Ok(()) => info!(node = %self.node, "reconnected; no other agent has this node's name"),
                     Err(taken) => return taken,
                 }
             }
         }
     }
 
-    /// Answers a question of somebody else; who it is.
+    /// Answers another agent; returns its presence.
     async fn answer(&self, question: &Message) -> Option<Presence> {
         let other: Presence = question.decode().ok()?;
         if other.incarnation == self.me.incarnation {
             return None;
         }
         if self.me.settled {
-            warn!(host = other.host, address = other.address, "another agent wants this node's name and is refused");
+            warn!(host = other.host, address = other.address, "refused this node's name to another agent");
         }
         if let Some(inbox) = &question.reply
             && let Err(reason) = self.bus.answer(inbox, &self.me).await
         {
-            warn!(%reason, "another agent could not be answered");
+            warn!(%reason, "could not answer another agent");
         }
         Some(other)
     }
 }
 
-/// The machine's own name, for people.
+/// The machine's host name, for messages.
 pub fn host() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if name.trim().is_empty() { "unknown".to_owned() } else { name.trim().to_owned() }

@@ -1,8 +1,8 @@
-//! Which addresses a new network of ours gets.
+//! Address ranges for new networks.
 //!
-//! The engine's own pools hold about 30 networks, which is 30 namespaces on a node. So the agent gives each network a block
-//! of 4096 addresses out of ranges that an operator can set. The search begins at a block that follows from the network's
-//! name: a network that is removed and made again gets the same addresses, unless another one has them by then.
+//! Docker's default pools have room for about 30 networks, that is 30 namespaces on a node. So the agent gives each network a
+//! block of 4096 addresses from configurable ranges. The search starts at a block derived from the network's name: a network
+//! that is removed and created again gets the same addresses, unless they were taken meanwhile.
 
 use std::fmt;
 
@@ -10,16 +10,16 @@ use contract::digest::Digest;
 
 use crate::address::Subnet;
 
-/// The ranges that networks are made from, in the order in which they are used up.
+/// Address ranges for networks, in order of use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pool(Vec<Subnet>);
 
-/// Ranges that are used unless an operator gives others: 1024, 256 and 16 networks. The second and the third are those of the
-/// engine itself, for machines that reach a network of their own at an address of the first.
+/// Default ranges, for 1024, 256 and 16 networks. The second and third are Docker's own, for machines that have routes into
+/// the first.
 pub const DEFAULT: &str = "10.64.0.0/10,172.16.0.0/12,192.168.0.0/16";
 
 impl Pool {
-    /// Reads `10.64.0.0/10,172.16.0.0/12`.
+    /// Parses `10.64.0.0/10,172.16.0.0/12`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let range = |text: &str| match Subnet::parse(text.trim()) {
             Some(range) if range.is_large() => Ok(range),
@@ -29,7 +29,7 @@ impl Pool {
         text.split(',').map(range).collect::<Result<Vec<Subnet>, String>>().map(Self)
     }
 
-    /// The block that the network of this name gets: none of `taken`, which are the networks and routes of the machine.
+    /// A block for the network of this name that overlaps none of `taken`.
     pub fn free(&self, name: &str, taken: &[Subnet]) -> Option<Subnet> {
         let seed = Digest::of(name).number();
         self.0.iter().find_map(|range| {
@@ -40,7 +40,7 @@ impl Pool {
         })
     }
 
-    /// How many networks it is for.
+    /// Number of networks.
     pub fn blocks(&self) -> u32 {
         self.0.iter().map(|range| range.blocks()).fold(0, u32::saturating_add)
     }
@@ -59,12 +59,12 @@ impl fmt::Display for Pool {
     }
 }
 
-/// What this machine reaches by a route of its own; the default route is none.
+/// Destinations of this machine's routes, without the default route.
 pub fn routes() -> Vec<Subnet> {
     parse_routes(&std::fs::read_to_string("/proc/net/route").unwrap_or_default())
 }
 
-/// Reads the kernel's table: the second column is the destination, the eighth the mask, both as they lie in memory.
+/// Parses the kernel's table: column 2 is the destination, column 8 the mask, both in memory byte order.
 fn parse_routes(table: &str) -> Vec<Subnet> {
     let number = |text: &str| u32::from_str_radix(text, 16).ok().map(u32::swap_bytes);
     let route = |line: &str| {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_gets_the_same_block_while_that_is_free_and_the_next_one_otherwise() {
+    fn a_name_gets_the_same_block_while_it_is_free_and_else_the_next_one() {
         let pool = Pool::default();
         let block = pool.free("web", &[]).expect("free");
         assert_eq!(pool.free("web", &[]), Some(block));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_the_machine_reaches_otherwise_is_passed_over() {
+    fn a_range_with_a_route_is_skipped() {
         let pool = Pool::default();
         let block = pool.free("web", &[subnet("10.0.0.0/8")]).expect("the next range");
         assert!(block.overlaps(subnet("172.16.0.0/12")), "{block}");
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_that_is_too_small_or_none_is_refused() {
+    fn a_range_that_is_too_small_or_invalid_is_refused() {
         for wrong in ["", "10.0.0.0", "10.64.0.0/21", "10.64.0.1/20", "10.64.0.0/10;172.16.0.0/12", "10.64.0.0/10,"] {
             assert!(Pool::parse(wrong).is_err(), "{wrong}");
         }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_routes_are_read_and_the_default_route_is_none() {
+    fn the_kernels_routes_are_parsed_without_the_default_route() {
         let table = "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n\
             eth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n\
             docker0\t000011AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0\n\

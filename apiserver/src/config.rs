@@ -33,7 +33,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_INSPECT_DEADLINE", default_value = "800ms", value_parser = duration::parse)]
     pub inspect_deadline: Duration,
 
-    /// Most changes that may wait for a decision at once; more are answered 503 and not accepted
+    /// Most changes that may wait for a decision; more are answered 503 and not accepted
     #[arg(long, env = "DEPLOYD_MOST_WAITING", default_value_t = 4096)]
     pub most_waiting: usize,
 
@@ -42,7 +42,7 @@ pub struct Config {
     #[arg(long, env = "DEPLOYD_CONNECTIONS_PER_PEER", default_value_t = 2048, value_parser = at_least_one)]
     pub connections_per_peer: usize,
 
-    /// Most requests of one address that are answered at once; more are answered 429. Keep it below the connections, so that
+    /// Most concurrent requests of one address; more are answered 429. Keep it below the connections, so that
     /// some of them can always be closed for health checks from the same address
     #[arg(long, env = "DEPLOYD_REQUESTS_PER_PEER", default_value_t = 1024, value_parser = at_least_one)]
     pub requests_per_peer: usize,

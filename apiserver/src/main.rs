@@ -1,4 +1,4 @@
-//! `deployd-apiserver`: reads the settings, builds the apiserver, runs it until told to stop.
+//! `deployd-apiserver`: reads the settings and runs the apiserver until a signal.
 
 use apiserver::app::App;
 use apiserver::config::Config;

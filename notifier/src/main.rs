@@ -1,4 +1,4 @@
-//! `deployd-notifier`: reads the settings, builds the notifier, runs it until told to stop.
+//! `deployd-notifier`: reads the settings and runs the notifier until a signal.
 
 use fabric::shutdown::Shutdown;
 use notifier::app::App;

@@ -1,7 +1,7 @@
-//! Remembers how steps ended.
+//! Records the results of actions.
 //!
-//! A refusal of the engine counts against the pod and is told; an engine that cannot be asked counts against nobody,
-//! the lane only waits a little.
+//! A refusal by Docker counts as a failure of the pod and is reported. When Docker does not answer, only the instance backs
+//! off.
 
 use std::time::Duration;
 
@@ -18,20 +18,19 @@ use super::Core;
 use super::images::waiting_for;
 use super::io::{Action, ActionFailure, ContainerSeen, ImageTrouble, LiveMemory, Phase, Updated};
 
-/// Back-off after the engine refused a create, a start, an update or a fetch: 10 s doubling to 5 min. The scheduler
-/// usually answers a pod that cannot be made with a new drift before.
+/// Back-off after Docker refused a create, start, update or pull: 10 s doubling to 5 min. The leader usually moves a pod
+/// that cannot be created earlier.
 pub(super) const REFUSED: BackOff = BackOff { first: Duration::from_secs(10), most: Duration::from_secs(300) };
-/// Back-off after the engine could not be asked: 1 s doubling to 30 s.
+/// Back-off after Docker did not answer: 1 s doubling to 30 s.
 pub(super) const UNREACHABLE: BackOff = BackOff { first: Duration::from_secs(1), most: Duration::from_secs(30) };
 
-/// How long to wait after failures.
 pub(super) struct BackOff {
     first: Duration,
     most: Duration,
 }
 
 impl BackOff {
-    /// After so many failures in a row.
+    /// The wait after this many failures in a row.
     pub(super) fn after(&self, failures: u32) -> Duration {
         let doubled = 2u32.saturating_pow(failures.saturating_sub(1).min(16));
         self.first.saturating_mul(doubled).min(self.most)
@@ -39,7 +38,6 @@ impl BackOff {
 }
 
 impl Core {
-    /// A step ended.
     pub(super) fn action_done(
         &mut self,
         key: &InstanceKey,
@@ -52,7 +50,7 @@ impl Core {
         let state = self.cache.state_mut(key);
         let history = match state.busy.take() {
             Some(busy) if busy.action == *action => busy.history,
-            // The end of a step of an earlier run: what it left behind is still true.
+            // The result of an action of an earlier process: its container is still as reported.
             other => {
                 state.busy = other;
                 None
@@ -72,17 +70,17 @@ impl Core {
         now: Timestamp,
     ) {
         let state = self.cache.state_mut(key);
-        state.unreachable_count = 0;
-        state.hold_until = Timestamp::NEVER;
-        state.trouble.clear();
+        state.failures = 0;
+        state.retry_at = Timestamp::NEVER;
+        state.last_error.clear();
         let pod = self.pod_of(action);
         let started = left.as_ref().map(|seen| seen.identity.index);
         match left {
             Some(seen) => self.cache.put(seen),
-            None => target_of(action).into_iter().for_each(|id| self.cache.gone(id)),
+            None => target_of(action).into_iter().for_each(|id| self.cache.remove(id)),
         }
         if let Action::Replace { old, .. } = action {
-            self.cache.gone(old);
+            self.cache.remove(old);
         }
         if let Action::Create { spec, index, .. } | Action::Replace { spec, index, .. } = action {
             spec.containers.get(*index).into_iter().for_each(|container| self.images.used(&container.image, now));
@@ -90,15 +88,15 @@ impl Core {
         let Some(pod) = pod.filter(|pod| self.ledger.order.pods.contains_key(pod)) else { return };
         match action {
             Action::Update { id, index, spec, .. } if started.is_some() => self.updated(&pod, (id, *index), spec),
-            Action::ReadEnd { id } => self.end_read(&pod, id, now),
+            Action::ReadEnd { id } => self.exit_read(&pod, id, now),
             Action::Create { .. } | Action::Replace { .. } | Action::Start { .. } => {
                 let most = self.settings.most_restarts;
-                let asked = self.is_asked(&pod);
+                let requested = self.has_request(&pod);
                 let memory = self.memory_mut(&pod);
                 memory.failures = 0;
                 memory.retry_at = Timestamp::NEVER;
                 memory.last_error.clear();
-                // An attempt of a crash loop does not end it.
+                // One restart does not end a crash loop.
                 memory.is_crash_looping &= history.is_some_and(|history| history.restarts > most);
                 if let Some(RestartCount { restarts, restarted_at }) = history {
                     memory.restarts = restarts;
@@ -106,7 +104,7 @@ impl Core {
                 }
                 if let Some(index) = started {
                     memory.stopped_by_order.remove(&index);
-                    if asked {
+                    if requested {
                         memory.renewed.insert(index);
                     }
                 }
@@ -120,21 +118,21 @@ impl Core {
         let (refused, text) = match failure {
             ActionFailure::Refused(text) => (true, text),
             ActionFailure::NoImage { text, trouble } => {
-                self.image_lacked(action, &text, trouble, now);
+                self.image_missing(action, &text, trouble, now);
                 (true, text)
             }
             ActionFailure::Unreachable(text) => (false, text),
         };
-        warn!(lane = %key, refused, reason = %text, "a step failed");
+        warn!(instance = %key, refused, reason = %text, "the action failed");
         let ordered = pod.filter(|pod| self.ledger.order.pods.contains_key(pod));
         match (action, ordered) {
             (Action::Create { .. }, Some(pod)) if refused => {
-                self.making_refused(&pod, format!("Cannot create container, {text}"), now);
+                self.create_refused(&pod, format!("Cannot create container, {text}"), now);
             }
             (Action::Start { .. }, Some(pod)) if refused => {
-                // The engine keeps its own words about it with the container.
+                // Docker stores its own error text with the container.
                 self.inventory_due_now = true;
-                self.making_refused(&pod, format!("Cannot start container, {text}"), now);
+                self.create_refused(&pod, format!("Cannot start container, {text}"), now);
             }
             (Action::Update { .. }, Some(pod)) if refused => {
                 let live = &mut self.memory_mut(&pod).live;
@@ -147,13 +145,13 @@ impl Core {
                 self.back_off(key, format!("Cannot restart container, {text}"), now);
             }
             (Action::Replace { .. }, _) => {
-                // Whatever it was that failed, it is tried again step by step, and counts against nobody before.
+                // The planner retries it as separate actions; only their failures count.
                 self.inventory_due_now = true;
-                let trouble = if refused { format!("Cannot replace container, {text}") } else { String::new() };
-                self.back_off(key, trouble, now);
+                let error = if refused { format!("Cannot replace container, {text}") } else { String::new() };
+                self.back_off(key, error, now);
             }
             (Action::Remove { .. }, _) if refused => {
-                // It may have ended before the refusal.
+                // The container may have exited before the refusal.
                 self.inventory_due_now = true;
                 self.back_off(key, format!("Fail to remove container, {text}"), now);
             }
@@ -172,13 +170,13 @@ impl Core {
             ) => self.back_off(key, String::new(), now),
         }
         if !refused {
-            // Nobody knows what the step left behind.
+            // The effect of the action is unknown.
             self.inventory_due_now = true;
         }
         match action {
-            Action::Create { pod, .. } if !refused => self.cache.state_mut(key).unsure = Some(pod.clone()),
-            // Made, perhaps, before something else was refused.
-            Action::Replace { pod, .. } => self.cache.state_mut(key).unsure = Some(pod.clone()),
+            Action::Create { pod, .. } if !refused => self.cache.state_mut(key).maybe_created = Some(pod.clone()),
+            // The container may exist although a later part was refused.
+            Action::Replace { pod, .. } => self.cache.state_mut(key).maybe_created = Some(pod.clone()),
             Action::Create { .. }
             | Action::Update { .. }
             | Action::ReadEnd { .. }
@@ -188,8 +186,8 @@ impl Core {
         }
     }
 
-    /// Remembers how a container of `pod` ended by itself.
-    fn end_read(&mut self, pod: &PodId, id: &str, now: Timestamp) {
+    /// Records the exit of a container of `pod`.
+    fn exit_read(&mut self, pod: &PodId, id: &str, now: Timestamp) {
         let Some(seen) = self.cache.container(id).filter(|seen| seen.phase == Phase::Exited) else { return };
         let (index, exit) = (seen.identity.index, exit_of(seen));
         let memory = self.memory_mut(pod);
@@ -197,12 +195,12 @@ impl Core {
         memory.exits_seen.insert(index, now);
     }
 
-    /// A standing container has the limits of `spec` now.
+    /// An existing container now has the limits of `spec`.
     fn updated(&mut self, pod: &PodId, (id, index): (&str, usize), spec: &PodSpec) {
         let digest = Digest::of(spec).to_string();
-        let made_so = self.cache.container(id).is_some_and(|seen| seen.spec_digest == digest);
+        let created_so = self.cache.container(id).is_some_and(|seen| seen.spec_digest == digest);
         let live = &mut self.memory_mut(pod).live;
-        if made_so {
+        if created_so {
             live.updated.remove(&index);
         } else {
             live.updated.insert(index, Updated { id: id.to_owned(), digest });
@@ -210,57 +208,57 @@ impl Core {
         *live = LiveMemory { updated: std::mem::take(&mut live.updated), ..LiveMemory::default() };
     }
 
-    fn image_lacked(&mut self, action: &Action, text: &str, trouble: ImageTrouble, now: Timestamp) {
+    fn image_missing(&mut self, action: &Action, text: &str, trouble: ImageTrouble, now: Timestamp) {
         if let Action::Create { spec, index, .. } | Action::Replace { spec, index, .. } = action
             && let Some(container) = spec.containers.get(*index)
         {
-            self.images.lacked(&container.image, text, trouble, now);
+            self.images.missing_for_create(&container.image, text, trouble, now);
         }
     }
 
-    /// A fetch ended: whoever waits for the image is looked at again.
+    /// A pull ended: queues the instances that wait for the image.
     pub(super) fn fetched(&mut self, image: &str, result: Result<(), ActionFailure>, now: Timestamp) {
         if let Err(reason) = &result {
-            warn!(%image, ?reason, "an image could not be fetched");
+            warn!(%image, ?reason, "could not pull the image");
         }
         self.images.ended(image, result, now);
         waiting_for(&self.ledger.order, image).for_each(|pod| self.cache.mark(&pod.key()));
     }
 
-    fn making_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {
+    fn create_refused(&mut self, pod: &PodId, text: String, now: Timestamp) {
         let memory = self.memory_mut(pod);
         memory.failures = memory.failures.saturating_add(1);
         memory.retry_at = now + REFUSED.after(memory.failures);
         memory.last_error = text;
     }
 
-    /// A container that shall be restarted cannot be ended: that is the answer. Should it have ended after all, its
-    /// start is still somebody's wish.
+    /// A container that Docker refuses to stop cannot be restarted: the request counts as done. If it stopped after all, the
+    /// agent starts it.
     fn restart_refused(&mut self, pod: &PodId, id: &str) {
         let index = self.cache.container(id).map(|seen| seen.identity.index);
         let memory = self.memory_mut(pod);
         memory.stopped_by_order.extend(index);
         let history = RestartCount { restarts: memory.restarts, restarted_at: memory.restarted_at };
-        self.answered(pod, history);
+        self.requests_done(pod, history);
         self.inventory_due_now = true;
     }
 
-    fn back_off(&mut self, key: &InstanceKey, trouble: String, now: Timestamp) {
+    fn back_off(&mut self, key: &InstanceKey, error: String, now: Timestamp) {
         let state = self.cache.state_mut(key);
-        state.unreachable_count = state.unreachable_count.saturating_add(1);
-        state.hold_until = now + UNREACHABLE.after(state.unreachable_count);
-        state.trouble = trouble;
+        state.failures = state.failures.saturating_add(1);
+        state.retry_at = now + UNREACHABLE.after(state.failures);
+        state.last_error = error;
     }
 
     fn is_to_run(&self, pod: &PodId) -> bool {
         self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run)
     }
 
-    /// A start or a restart of `pod` was asked for and is not done.
-    fn is_asked(&self, pod: &PodId) -> bool {
-        let answered = self.ledger.memory.get(pod).map_or((0, 0), |m| (m.starts_done, m.restarts_done));
-        let asked = self.ledger.order.pods.get(pod).map_or((0, 0), |a| (a.starts_requested, a.restarts_requested));
-        asked.0 > answered.0 || asked.1 > answered.1
+    /// A requested start or restart of `pod` is not done yet.
+    fn has_request(&self, pod: &PodId) -> bool {
+        let done = self.ledger.memory.get(pod).map_or((0, 0), |m| (m.starts_done, m.restarts_done));
+        let requested = self.ledger.order.pods.get(pod).map_or((0, 0), |a| (a.starts_requested, a.restarts_requested));
+        requested.0 > done.0 || requested.1 > done.1
     }
 
     fn pod_of(&self, action: &Action) -> Option<PodId> {
@@ -273,7 +271,6 @@ impl Core {
     }
 }
 
-/// How a container ended, as it is reported.
 fn exit_of(seen: &ContainerSeen) -> ExitFacts {
     ExitFacts {
         code: seen.exit_code,

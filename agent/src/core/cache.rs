@@ -1,8 +1,8 @@
-//! The last known containers, sorted into lanes, and which lanes must be looked at again.
+//! The last known containers by instance, and the instances to reconcile.
 //!
-//! Three sources tell about containers and may overtake each other: the end of a step is always right about its own
-//! container, a single look may be older than that (told by its times), and an inventory says nothing about lanes
-//! that moved while it was being taken.
+//! Three sources report containers and may overtake each other. The result of an action is always right about its own
+//! container. A single inspection may be older than the cache; its start and exit times show that. An inventory is ignored
+//! for instances that changed while it was taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,52 +12,50 @@ use planner::restart::RestartCount;
 
 use super::io::{Action, ContainerSeen, Phase};
 
-/// What was seen and what is under way.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     containers: BTreeMap<String, ContainerSeen>,
     instances: BTreeMap<InstanceKey, InstanceState>,
     waits: BTreeSet<(Timestamp, InstanceKey)>,
     dirty: BTreeSet<InstanceKey>,
-    /// Lanes that moved since the inventory that is being taken was asked for.
+    /// Instances that changed since the pending inventory was requested.
     touched: BTreeSet<InstanceKey>,
-    /// Inventories that were asked for and are not there.
-    expected: u32,
-    /// Containers whose end was the engine's or the machine's doing.
+    /// Inventories requested and not received.
+    pending_inventories: u32,
+    /// Containers that exited because the engine or the machine stopped.
     excused: BTreeSet<String>,
 }
 
-/// One key's own state.
+/// The agent's memory of one instance.
 #[derive(Debug, Default)]
 pub(super) struct InstanceState {
-    /// Its containers, in the order of their ids; hardly ever more than one or two.
+    /// Its containers, sorted by id; rarely more than two.
     ids: Vec<String>,
     wait: Option<Timestamp>,
-    /// The step under way.
+    /// The action in progress.
     pub(super) busy: Option<Box<Busy>>,
-    /// Steps in a row that came to nothing for a reason outside the pod.
-    pub(super) unreachable_count: u32,
-    /// No step before this.
-    pub(super) hold_until: Timestamp,
-    /// What the last stop or removal that failed said.
-    pub(super) trouble: String,
-    /// The pod whose container the engine was asked to make and may have made, though it did not answer.
-    pub(super) unsure: Option<PodId>,
+    /// Actions in a row that failed for a reason outside the pod.
+    pub(super) failures: u32,
+    /// No action before this time.
+    pub(super) retry_at: Timestamp,
+    /// Error of the last failed stop, removal or replacement.
+    pub(super) last_error: String,
+    /// A pod whose container may exist, because Docker did not answer the create.
+    pub(super) maybe_created: Option<PodId>,
 }
 
-/// A step under way.
+/// An action in progress.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Busy {
-    /// The step.
     pub(super) action: Action,
-    /// The restarts to remember when a start works.
+    /// The restart history to store when a start succeeds.
     pub(super) history: Option<RestartCount>,
 }
 
 impl InstanceState {
-    /// Whether a container of the pod is being made at this moment, or may have been without our seeing it yet.
-    pub(super) fn is_making(&self, wanted: &PodId) -> bool {
-        if self.unsure.as_ref() == Some(wanted) {
+    /// Whether a container of the pod is being created, or may have been created unnoticed.
+    pub(super) fn is_creating(&self, wanted: &PodId) -> bool {
+        if self.maybe_created.as_ref() == Some(wanted) {
             return true;
         }
         match self.busy.as_ref().map(|busy| &busy.action) {
@@ -75,50 +73,44 @@ impl InstanceState {
 }
 
 impl Cache {
-    /// The containers of one key.
     pub(super) fn containers(&self, key: &InstanceKey) -> impl Iterator<Item = &ContainerSeen> {
         let ids = self.instances.get(key).map(|key| &key.ids);
         ids.into_iter().flatten().filter_map(|id| self.containers.get(id))
     }
 
-    /// How many containers there are.
     pub(super) fn count(&self) -> usize {
         self.containers.len()
     }
 
-    /// One container.
     pub(super) fn container(&self, id: &str) -> Option<&ContainerSeen> {
         self.containers.get(id)
     }
 
-    /// A key's own state, if it has any.
     pub(super) fn state(&self, key: &InstanceKey) -> Option<&InstanceState> {
         self.instances.get(key)
     }
 
-    /// A key's own state, to change it.
     pub(super) fn state_mut(&mut self, key: &InstanceKey) -> &mut InstanceState {
         self.instances.entry(key.clone()).or_default()
     }
 
-    /// True when the container ended through no fault of its own.
     pub(super) fn is_excused(&self, id: &str) -> bool {
         self.excused.contains(id)
     }
 
-    /// A key must be looked at again.
+    /// Queues an instance for reconciliation.
     pub(super) fn mark(&mut self, key: &InstanceKey) {
         if !self.dirty.contains(key) {
             self.dirty.insert(key.clone());
         }
     }
 
-    /// Every key that has a container must be looked at again.
+    /// Queues every known instance.
     pub(super) fn mark_all(&mut self) {
         self.dirty.extend(self.instances.keys().cloned());
     }
 
-    /// Lanes whose time has come must be looked at again.
+    /// Queues instances whose wait is over.
     pub(super) fn mark_due(&mut self, now: Timestamp) {
         while self.waits.first().is_some_and(|(time, _)| *time <= now) {
             let Some((_, key)) = self.waits.pop_first() else { return };
@@ -127,12 +119,12 @@ impl Cache {
         }
     }
 
-    /// Takes the lanes to look at.
+    /// Takes the queued instances.
     pub(super) fn take_dirty(&mut self) -> BTreeSet<InstanceKey> {
         std::mem::take(&mut self.dirty)
     }
 
-    /// Sets when a key must be looked at again by itself.
+    /// Sets when an instance is queued by time.
     pub(super) fn wait(&mut self, key: &InstanceKey, time: Option<Timestamp>) {
         let before = match time {
             Some(_) => std::mem::replace(&mut self.state_mut(key).wait, time),
@@ -146,80 +138,82 @@ impl Cache {
         }
     }
 
-    /// When the next key must be looked at by itself.
+    /// When the next wait is over.
     pub(super) fn next_wait(&self) -> Option<Timestamp> {
         self.waits.first().map(|(time, _)| *time)
     }
 
-    /// A step begins in a key.
     pub(super) fn begin(&mut self, key: &InstanceKey, busy: Busy) {
         self.touch(key);
         self.wait(key, None);
         self.state_mut(key).busy = Some(Box::new(busy));
     }
 
-    /// An inventory is being taken from now on.
-    pub(super) fn inventory_begins(&mut self) {
-        self.expected = self.expected.saturating_add(1);
+    pub(super) fn inventory_requested(&mut self) {
+        self.pending_inventories = self.pending_inventories.saturating_add(1);
         self.touched =
             self.instances.iter().filter(|(_, state)| state.busy.is_some()).map(|(key, _)| key.clone()).collect();
     }
 
-    /// An inventory was taken. With `excuse_since`, ends after that time, and ends of containers that ran when last
-    /// seen, are excused.
-    pub(super) fn inventory(&mut self, found: Vec<ContainerSeen>, excuse_since: Option<Timestamp>) {
+    /// Replaces the cache by an inventory. With `excused_since`, exits after that time, and exits of containers that the
+    /// cache has as running, are excused.
+    pub(super) fn inventory(&mut self, found: Vec<ContainerSeen>, excused_since: Option<Timestamp>) {
         let mut lost: BTreeSet<String> = self.containers.keys().cloned().collect();
         for seen in found {
             lost.remove(&seen.id);
             if self.touched.contains(&seen.identity.pod.key()) {
                 continue;
             }
-            if let Some(since) = excuse_since {
+            if let Some(since) = excused_since {
                 self.excuse(&seen, since);
             }
             self.put(seen);
         }
         for id in lost {
-            let moved = self.containers.get(&id).is_some_and(|seen| self.touched.contains(&seen.identity.pod.key()));
-            if !moved {
-                self.gone(&id);
+            let changed = self.containers.get(&id).is_some_and(|seen| self.touched.contains(&seen.identity.pod.key()));
+            if !changed {
+                self.remove(&id);
             }
         }
-        let unsure = self.instances.iter().filter(|(key, state)| state.unsure.is_some() && !self.touched.contains(key));
-        for key in unsure.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
-            self.state_mut(&key).unsure = None;
+        let maybe_created =
+            self.instances.iter().filter(|(key, state)| state.maybe_created.is_some() && !self.touched.contains(key));
+        for key in maybe_created.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
+            self.state_mut(&key).maybe_created = None;
             self.mark(&key);
         }
-        self.inventory_ends();
+        self.inventory_received();
     }
 
-    /// An inventory came, whatever became of it: lanes are noted only while another one is under way.
-    pub(super) fn inventory_ends(&mut self) {
-        self.expected = self.expected.saturating_sub(1);
-        if self.expected == 0 {
+    /// An inventory arrived, used or not. Changes are tracked only while another one is pending.
+    pub(super) fn inventory_received(&mut self) {
+        self.pending_inventories = self.pending_inventories.saturating_sub(1);
+        if self.pending_inventories == 0 {
             self.touched.clear();
         }
     }
 
-    /// One container was looked at; `excuse_since` as for an inventory. False when the look is older than what is known: only
-    /// an inventory can tell.
-    pub(super) fn looked(&mut self, id: &str, seen: Option<ContainerSeen>, excuse_since: Option<Timestamp>) -> bool {
+    /// Stores the inspection of one container. False when it is older than the cache: then only an inventory helps.
+    pub(super) fn inspected(
+        &mut self,
+        id: &str,
+        seen: Option<ContainerSeen>,
+        excused_since: Option<Timestamp>,
+    ) -> bool {
         let Some(seen) = seen else {
-            self.gone(id);
+            self.remove(id);
             return true;
         };
         if self.containers.get(id).is_some_and(|known| latest(known) > latest(&seen)) {
             return false;
         }
         self.touch(&seen.identity.pod.key());
-        if let Some(since) = excuse_since {
+        if let Some(since) = excused_since {
             self.excuse(&seen, since);
         }
         self.put(seen);
         true
     }
 
-    /// Notes a container as it is.
     pub(super) fn put(&mut self, seen: ContainerSeen) {
         let key = seen.identity.pod.key();
         if self.containers.get(&seen.id) == Some(&seen) {
@@ -237,8 +231,7 @@ impl Cache {
         self.containers.insert(seen.id.clone(), seen);
     }
 
-    /// Notes that a container is not there any more.
-    pub(super) fn gone(&mut self, id: &str) {
+    pub(super) fn remove(&mut self, id: &str) {
         self.excused.remove(id);
         if let Some(seen) = self.containers.remove(id) {
             let key = seen.identity.pod.key();
@@ -248,19 +241,19 @@ impl Cache {
         }
     }
 
-    /// Forgets a key that has nothing left to remember.
+    /// Drops an instance without state.
     pub(super) fn tidy(&mut self, key: &InstanceKey) {
         let done = |state: &InstanceState| {
-            state.ids.is_empty() && state.busy.is_none() && state.wait.is_none() && state.unsure.is_none()
+            state.ids.is_empty() && state.busy.is_none() && state.wait.is_none() && state.maybe_created.is_none()
         };
         if self.instances.get(key).is_some_and(done) {
             self.instances.remove(key);
         }
     }
 
-    /// A key moved: an inventory asked for earlier says nothing about it.
+    /// An instance changed: a pending inventory is outdated for it.
     pub(super) fn touch(&mut self, key: &InstanceKey) {
-        if self.expected > 0 && !self.touched.contains(key) {
+        if self.pending_inventories > 0 && !self.touched.contains(key) {
             self.touched.insert(key.clone());
         }
     }
@@ -273,7 +266,7 @@ impl Cache {
     }
 }
 
-/// The last thing that happened to a container, by the engine's clock.
+/// The last start or exit of a container, by Docker's clock.
 fn latest(seen: &ContainerSeen) -> Timestamp {
     seen.started_at.max(seen.finished_at)
 }

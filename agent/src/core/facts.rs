@@ -1,6 +1,7 @@
-//! Tells what one pod looks like from outside: state, health and containers, from what the engine shows and what is
-//! remembered. The surprise: a refused step outranks everything the engine shows, because it says why; only when the
-//! engine keeps its own words about a start that failed do those stand.
+//! The reported facts of one pod: state, health and containers, from Docker's view and the ledger.
+//!
+//! The error of a refused action wins over Docker's state, because it explains it; only Docker's own error text of a failed
+//! start wins over both.
 
 use contract::order::Assignment;
 use contract::report::{ContainerFacts, PodFacts};
@@ -12,44 +13,40 @@ use super::images::Images;
 use super::io::{ContainerSeen, Phase, PodMemory};
 use super::observe::digest_of;
 
-/// Text for a container that vanished before its id was ever known.
+/// For a container that vanished before the agent knew its id.
 const MISSING_WITHOUT_ID: &str = "Missing container, without the container id.";
 
-/// What is known about one pod.
+/// Everything the facts of one pod depend on.
 pub(super) struct Known<'a> {
-    /// Its place in the order; none when it is not in it.
+    /// None when the pod is not in the order.
     pub(super) ordered: Option<(&'a Assignment, &'a PodSpec)>,
-    /// An order was accepted, so a pod outside it is on its way out.
+    /// The agent has an order, so a pod outside it is being removed.
     pub(super) obeying: bool,
-    /// Its containers, best of each index first.
+    /// One container per index.
     pub(super) containers: Vec<&'a ContainerSeen>,
-    /// A container of it is being made at this moment, wanted or not any more.
-    pub(super) making: bool,
-    /// What is remembered.
+    /// A container of it is being created, ordered or not.
+    pub(super) creating: bool,
     pub(super) memory: &'a PodMemory,
-    /// What is known of images.
     pub(super) images: &'a Images,
-    /// What the lane's last failed removal or stop said.
-    pub(super) trouble: &'a str,
-    /// When it is started again, if it is crash-looping; never when no start is planned.
+    /// Error of the instance's last failed removal or stop.
+    pub(super) last_error: &'a str,
+    /// Next start of a crash-looping pod; never when none is planned.
     pub(super) next_attempt: Timestamp,
-    /// What was reported last.
+    /// The facts reported before.
     pub(super) before: Option<&'a PodFacts>,
-    /// The time.
     pub(super) now: Timestamp,
 }
 
-/// The pod's facts; `updated_at` is left to whoever compares them with the facts before. None when nothing is left
-/// to tell.
+/// The pod's facts without `updated_at`, which the reporter sets. None when the pod is gone.
 pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
-    if known.ordered.is_none() && known.containers.is_empty() && !known.making {
+    if known.ordered.is_none() && known.containers.is_empty() && !known.creating {
         return None;
     }
     let containers = container_facts(known);
     let (state, last_error) = state(known);
     let health = known.containers.iter().map(|c| c.health).max_by_key(|health| severity(*health)).unwrap_or_default();
     let fetch = known.ordered.and_then(|(assignment, _)| assignment.fetch.as_ref());
-    let unmade = known.ordered.filter(|_| !known.memory.created);
+    let not_created = known.ordered.filter(|_| !known.memory.created);
     Some(PodFacts {
         state,
         health,
@@ -63,14 +60,14 @@ pub(super) fn of(known: &Known<'_>) -> Option<PodFacts> {
         starts_done: known.memory.starts_done,
         restarts_done: known.memory.restarts_done,
         healthy_since: if health == HealthState::Healthy { known.memory.well.since } else { Timestamp::NEVER },
-        image_is_hopeless: unmade.is_some_and(|(_, spec)| known.images.are_hopeless(spec.images())),
+        image_is_hopeless: not_created.is_some_and(|(_, spec)| known.images.are_hopeless(spec.images())),
         fetched: fetch.map(|fetch| known.images.fetched(fetch, known.now)),
         last_error,
         ..Default::default()
     })
 }
 
-/// What to say of an ordered pod before the engine was ever asked.
+/// The facts of an ordered pod before the first inventory.
 pub(super) fn unknown(memory: &PodMemory) -> PodFacts {
     PodFacts {
         state: RunState::Pending,
@@ -127,23 +124,23 @@ fn state(known: &Known<'_>) -> (RunState, String) {
     }
     let worst = known.containers.iter().map(|seen| state_of(seen)).max_by_key(|(state, _)| rank(*state));
     let (state, error) = worst.unwrap_or((RunState::Pending, ""));
-    let told = [error, &known.memory.live.last_error, known.trouble].into_iter().find(|text| !text.is_empty());
-    (state, told.map_or_else(|| address_text(known), str::to_owned))
+    let error = [error, &known.memory.live.last_error, known.last_error].into_iter().find(|text| !text.is_empty());
+    (state, error.map_or_else(|| address_text(known), str::to_owned))
 }
 
-/// What to say of a container that runs with another address than the one it was to have.
+/// The error of a container that runs without its reserved address.
 fn address_text(known: &Known<'_>) -> String {
-    let lease = |index: usize| known.ordered.and_then(|(assignment, _)| assignment.addresses.get(index));
+    let reserved = |index: usize| known.ordered.and_then(|(assignment, _)| assignment.addresses.get(index));
     let other = known.containers.iter().find_map(|seen| {
-        let lease = lease(seen.identity.index).filter(|lease| !lease.is_empty() && **lease != seen.ip)?;
+        let reserved = reserved(seen.identity.index).filter(|address| !address.is_empty() && **address != seen.ip)?;
         (seen.phase == Phase::Running)
-            .then(|| format!("Cannot keep the address {lease}, the container has {:?}", seen.ip))
+            .then(|| format!("Cannot keep the address {reserved}, the container has {:?}", seen.ip))
     });
     other.unwrap_or_default()
 }
 
-/// The state when a container is not there: missing when it once was, pending when it is still to be made, and an error
-/// when that waits for an image that cannot be had.
+/// The state when a container is absent: missing when it existed, pending when it is to be created, error when its image
+/// cannot be pulled.
 fn absent(known: &Known<'_>, assignment: &Assignment, spec: &PodSpec) -> Option<(RunState, String)> {
     let there = |index: usize| known.containers.iter().any(|c| c.identity.index == index);
     let index = (0..spec.containers.len()).find(|index| !there(*index))?;
@@ -154,9 +151,9 @@ fn absent(known: &Known<'_>, assignment: &Assignment, spec: &PodSpec) -> Option<
             Some((RunState::Missing, missing_text(known.before, index)))
         }
         TargetState::Run => {
-            let trouble = known.images.trouble(spec.images()).filter(|_| !known.making);
+            let error = known.images.error_of(spec.images()).filter(|_| !known.creating);
             let waits = || (RunState::Pending, String::new());
-            Some(trouble.map_or_else(waits, |text| (RunState::Error, format!("Cannot pull image, {text}"))))
+            Some(error.map_or_else(waits, |text| (RunState::Error, format!("Cannot pull image, {text}"))))
         }
     }
 }
@@ -179,7 +176,7 @@ fn state_of(seen: &ContainerSeen) -> (RunState, &str) {
     }
 }
 
-/// Worse is higher.
+/// A worse state has a higher rank.
 fn rank(state: RunState) -> u8 {
     match state {
         RunState::Success => 0,

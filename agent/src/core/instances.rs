@@ -1,6 +1,6 @@
-//! Works the lanes: asks the planner for the next step, and keeps the facts of every pod that something happened to.
+//! Reconciles instances: asks the planner for the next action and refreshes the facts of their pods.
 //!
-//! What the planner wants remembered is remembered on the way; a lane has at most one step under way.
+//! An instance has at most one action in progress.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,18 +26,18 @@ use tracing::{error, info};
 use super::cache::Busy;
 use super::io::{Action, ContainerSeen, Effect, Mutant, Phase, PodMemory};
 use super::observe::digest_of;
-use super::{Core, Sight, facts, instance_range};
+use super::{Core, Inventory, facts, instance_range};
 
-/// Grace of a container whose spec is not known any more.
+/// Kill timeout of a container whose spec is unknown.
 const DEFAULT_GRACE: Duration = Duration::from_secs(10);
-/// An instance that the agent panicked on is worked on again after this time.
+/// Pause of an instance whose reconciliation panicked.
 const AFTER_PANIC: Duration = Duration::from_secs(60);
 
 impl Core {
-    /// Looks at every lane something happened to: starts its next step, refreshes its facts.
-    pub(super) fn work(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+    /// Reconciles every queued instance: starts its next action and refreshes its facts.
+    pub(super) fn reconcile(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         let can_act = self.engine == EngineState::Up
-            && matches!(self.sight, Sight::Clear { .. })
+            && matches!(self.inventory, Inventory::Current { .. })
             && self.ledger.order.fence != Fence::default();
         for key in self.cache.take_dirty() {
             let acts = can_act && !is_spared(&self.ledger.order.spared, &key);
@@ -48,8 +48,8 @@ impl Core {
                 self.refresh_facts(&key, now);
             }));
             if worked.is_err() {
-                // One bad instance does not stop the others: its containers stay as they are until the next attempt.
-                error!(group = %key.group, instance = key.instance, "working on an instance panicked; trying again later");
+                // One bad instance does not stop the others; its containers stay as they are.
+                error!(group = %key.group, instance = key.instance, "the reconciliation of an instance panicked; retrying in 60 s");
                 self.cache.wait(&key, Some(now + AFTER_PANIC));
             }
             self.cache.tidy(&key);
@@ -59,32 +59,32 @@ impl Core {
     fn reconcile_instance(&mut self, key: &InstanceKey, now: Timestamp, out: &mut Vec<Effect>) {
         let fault = self.settings.mutant == Some(Mutant::PanicsOnPurpose);
         assert!(!(fault && key.group.as_str().starts_with("panic")), "on purpose");
-        let (busy, hold_until) = match self.cache.state(key) {
+        let (busy, retry_at) = match self.cache.state(key) {
             None => (false, Timestamp::NEVER),
-            Some(state) => (state.busy.is_some(), state.hold_until),
+            Some(state) => (state.busy.is_some(), state.retry_at),
         };
-        if !busy && now < hold_until {
-            // What is known of the lane may be older than the step that failed: nothing is concluded from it.
-            return self.cache.wait(key, Some(hold_until));
+        if !busy && now < retry_at {
+            // The cache may be older than the failed action: decide nothing from it.
+            return self.cache.wait(key, Some(retry_at));
         }
         self.observe_instance(key, now);
         if busy && self.settings.mutant != Some(Mutant::WorksTwice) {
             return;
         }
-        // Each of these settles one thing about one of the lane's pods, so this ends.
+        // Each round that continues settles one fact about one pod, so the loop ends.
         loop {
-            match self.planned_lane(key, now).next_action(now) {
+            match self.planner_input(key, now).next_action(now) {
                 InstanceAction::CrashLooping(pod) => {
-                    info!(%pod, "the pod is crash-looping: further restarts follow with back-off");
+                    info!(%pod, "the pod is crash-looping; it restarts with back-off");
                     self.memory_mut(&pod).is_crash_looping = true;
                 }
                 InstanceAction::Recovered(pod) => {
-                    info!(%pod, "the pod is not crash-looping any more");
+                    info!(%pod, "the pod has recovered from its crash loop");
                     let memory = self.memory_mut(&pod);
                     memory.is_crash_looping = false;
                     memory.restarts = 0;
                 }
-                InstanceAction::RequestDone { pod, history } => self.answered(&pod, history),
+                InstanceAction::RequestDone { pod, history } => self.requests_done(&pod, history),
                 InstanceAction::PullImage(image) => {
                     self.images.begin(&image);
                     out.push(Effect::Fetch { image });
@@ -102,13 +102,13 @@ impl Core {
         }
     }
 
-    /// What was asked of `pod` is done, as far as it can be.
-    pub(super) fn answered(&mut self, pod: &PodId, history: RestartCount) {
-        let Some(asked) = self.ledger.order.pods.get(pod).cloned() else { return };
-        info!(%pod, starts = asked.starts_requested, restarts = asked.restarts_requested, "what was asked of the pod is done");
+    /// Marks the requested starts and restarts of `pod` as done.
+    pub(super) fn requests_done(&mut self, pod: &PodId, history: RestartCount) {
+        let Some(requested) = self.ledger.order.pods.get(pod).cloned() else { return };
+        info!(%pod, starts = requested.starts_requested, restarts = requested.restarts_requested, "done with the requested starts and restarts");
         let memory = self.memory_mut(pod);
-        memory.starts_done = asked.starts_requested;
-        memory.restarts_done = asked.restarts_requested;
+        memory.starts_done = requested.starts_requested;
+        memory.restarts_done = requested.restarts_requested;
         memory.restarts = history.restarts;
         memory.restarted_at = history.restarted_at;
         memory.renewed.clear();
@@ -125,11 +125,11 @@ impl Core {
             }
             InstanceAction::WaitUntil(time) => return self.cache.wait(key, Some(time)),
             InstanceAction::Create(Identity { pod, index }) => {
-                let Some((spec, address)) = self.makings(&pod, index) else { return };
+                let Some((spec, address)) = self.spec_and_address(&pod, index) else { return };
                 (Action::Create { pod, index, spec, address }, None)
             }
             InstanceAction::Replace { old, grace, new: Identity { pod, index } } => {
-                let Some((spec, address)) = self.makings(&pod, index) else { return };
+                let Some((spec, address)) = self.spec_and_address(&pod, index) else { return };
                 (Action::Replace { old, grace, pod, index, spec, address }, None)
             }
             InstanceAction::Update { id, identity: Identity { pod, index } } => {
@@ -145,21 +145,21 @@ impl Core {
         out.push(Effect::Perform { instance: key.clone(), action });
     }
 
-    /// What a container of an ordered pod is made of, and the address that is meant for it.
-    fn makings(&self, pod: &PodId, index: usize) -> Option<(Arc<PodSpec>, String)> {
+    /// The spec of a container and its reserved address.
+    fn spec_and_address(&self, pod: &PodId, index: usize) -> Option<(Arc<PodSpec>, String)> {
         let addresses = self.ledger.order.pods.get(pod).map(|assignment| &assignment.addresses);
         let address = addresses.and_then(|all| all.get(index)).cloned().unwrap_or_default();
         Some((self.ledger.order.spec_of(pod)?.clone(), address))
     }
 
-    /// The ordered pods of a lane, and how many containers each has.
+    /// The ordered pods of an instance and their numbers of containers.
     pub(super) fn ordered(&self, key: &InstanceKey) -> impl Iterator<Item = (&PodId, usize)> {
         let order = &self.ledger.order;
         let count = |pod: &PodId, a: &Assignment| order.spec_for(pod, a).map_or(0, |spec| spec.containers.len());
         order.pods.range(instance_range(key)).map(move |(pod, assignment)| (pod, count(pod, assignment)))
     }
 
-    fn planned_lane(&self, key: &InstanceKey, now: Timestamp) -> InstanceInput<'_> {
+    fn planner_input(&self, key: &InstanceKey, now: Timestamp) -> InstanceInput<'_> {
         let order = &self.ledger.order;
         let wanted = order.pods.range(instance_range(key)).filter_map(|(pod, assignment)| {
             let spec = order.spec_for(pod, assignment)?;
@@ -183,7 +183,7 @@ impl Core {
         }
     }
 
-    /// Whether what is to take the place of a pod is here.
+    /// Whether the images of the pod's next revision are on the node.
     fn ahead(&self, assignment: &Assignment, now: Timestamp) -> Images {
         let names = assignment.fetch.iter().flat_map(|fetch| &fetch.images).map(String::as_str);
         self.images.of(names, now)
@@ -204,7 +204,7 @@ impl Core {
                 exit_code: seen.exit_code,
                 engine_error: !seen.error.is_empty(),
                 finished_at: seen.finished_at,
-                seen_at: memory.and_then(|memory| end_seen_at(memory, seen)).unwrap_or(now),
+                seen_at: memory.and_then(|memory| exit_seen_at(memory, seen)).unwrap_or(now),
                 excused: self.cache.is_excused(&seen.id),
             },
             started_at: seen.started_at,
@@ -219,29 +219,29 @@ impl Core {
         spec.map_or_else(kept, |spec| spec.kill_grace())
     }
 
-    /// From when on a missing container of `pod` is nobody else's to answer for. Connected, the schedulers get their
-    /// time from the moment they could know; cut off, silence counts from their last word.
+    /// When the agent recreates a missing container of `pod` without the schedulers: `alone_after` after their last message.
+    /// While connected, also at the earliest `alone_after` after the report that the container is missing.
     fn alone_at(&self, pod: &PodId, now: Timestamp) -> Timestamp {
-        let told_at = match self.reporter.get(pod) {
+        let reported_at = match self.reporter.get(pod) {
             Some(facts) if facts.state == RunState::Missing => facts.updated_at,
             Some(_) | None => now,
         };
-        let since = if self.connected { self.last_word.max(told_at) } else { self.last_word };
+        let since = if self.connected { self.last_contact.max(reported_at) } else { self.last_contact };
         since + self.settings.alone_after
     }
 
-    /// What is remembered of `pod`, to change it; the ledger will be written.
+    /// The stored memory of `pod`, to change it; the ledger will be written.
     pub(super) fn memory_mut(&mut self, pod: &PodId) -> &mut PodMemory {
-        self.intake.remember();
+        self.intake.ledger_changed();
         Arc::make_mut(&mut self.ledger.memory).entry(pod.clone()).or_default()
     }
 
-    /// Takes restarts back that were counted while the engine was already going down.
+    /// Uncounts restarts that happened while the engine was shutting down.
     pub(super) fn forgive_restarts_since(&mut self, since: Timestamp) {
         for memory in Arc::make_mut(&mut self.ledger.memory).values_mut() {
             if memory.restarts > 0 && memory.restarted_at >= since {
                 memory.restarts -= 1;
-                self.intake.remember();
+                self.intake.ledger_changed();
             }
         }
     }
@@ -262,16 +262,16 @@ impl Core {
         }
     }
 
-    /// When a crash-looping pod is started again; never when no start is planned.
+    /// Next start of a crash-looping pod; never when none is planned.
     fn next_attempt(&self, key: &InstanceKey, pod: &PodId, memory: &PodMemory, now: Timestamp) -> Timestamp {
-        let attempt = memory.is_crash_looping.then(|| self.planned_lane(key, now).next_attempt(pod, now)).flatten();
+        let attempt = memory.is_crash_looping.then(|| self.planner_input(key, now).next_attempt(pod, now)).flatten();
         attempt.unwrap_or_default()
     }
 
     fn facts_of(&self, key: &InstanceKey, pod: &PodId, now: Timestamp) -> Option<contract::report::PodFacts> {
         let nothing = PodMemory::default();
         let memory = self.ledger.memory.get(pod).unwrap_or(&nothing);
-        if !self.ever_seen() {
+        if !self.had_inventory() {
             return self.ledger.order.pods.contains_key(pod).then(|| facts::unknown(memory));
         }
         let ordered = self.ledger.order.pods.get(pod);
@@ -284,10 +284,10 @@ impl Core {
             ordered: ordered.zip(spec.map(Arc::as_ref)),
             obeying: self.ledger.order.fence != Fence::default(),
             containers,
-            making: self.in_flight.contains(pod) || self.cache.state(key).is_some_and(|state| state.is_making(pod)),
+            creating: self.in_flight.contains(pod) || self.cache.state(key).is_some_and(|state| state.is_creating(pod)),
             memory,
             images: &self.images,
-            trouble: self.cache.state(key).map_or("", |state| state.trouble.as_str()),
+            last_error: self.cache.state(key).map_or("", |state| state.last_error.as_str()),
             next_attempt: self.next_attempt(key, pod, memory, now),
             before: self.reporter.get(pod),
             now,
@@ -295,8 +295,7 @@ impl Core {
     }
 }
 
-/// The spec the pod's standing containers are updated to. One that goes back to the version in its name is updated like
-/// one that leaves it.
+/// The spec to which the pod's existing containers are updated in place, also on the way back to the revision in its name.
 fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> Option<LiveUpdate> {
     let was_updated = memory.is_some_and(|memory| !memory.live.updated.is_empty());
     (assignment.updated_to.is_some() || was_updated).then(|| LiveUpdate {
@@ -305,16 +304,15 @@ fn live(assignment: &Assignment, spec: &PodSpec, memory: Option<&PodMemory>) -> 
     })
 }
 
-/// Whether what this node has in `lane` is left as it is. A dependency pod's group is called after the dependency, the
-/// node and the namespace it serves.
+/// Whether the agent leaves this instance alone. The group of a dependency pod is named `<dependency>-<node>-<namespace>`.
 fn is_spared(spared: &BTreeSet<GroupName>, key: &InstanceKey) -> bool {
     let serves =
         |name: &GroupName| key.group.as_str().strip_prefix(name.as_str()).is_some_and(|place| place.starts_with('-'));
     spared.contains(&key.group) || (key.instance == 0 && spared.iter().any(serves))
 }
 
-/// When the agent read how the container ended; none when it has not read this end.
-fn end_seen_at(memory: &PodMemory, seen: &ContainerSeen) -> Option<Timestamp> {
+/// When the agent recorded this exit; none when it has not.
+fn exit_seen_at(memory: &PodMemory, seen: &ContainerSeen) -> Option<Timestamp> {
     let index = seen.identity.index;
     let exit = memory.exits.get(&index).filter(|exit| exit.at == seen.finished_at)?;
     Some(memory.exits_seen.get(&index).copied().unwrap_or(exit.at))

@@ -1,7 +1,7 @@
-//! What goes into the agent's core and what comes out.
+//! Inputs, effects and the stored state of the agent's core.
 //!
-//! The core is a value: `core.on(input, now) -> Vec<Effect>`. It owns the order, the memory of restarts and the
-//! last known containers; the shell (or the simulator) owns Docker, the disk and the bus.
+//! `core.on(input, now) -> Vec<Effect>`: the core owns the order, the restart history and the cached containers; the shell
+//! (or the simulator) owns Docker, the disk and the bus.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,381 +17,300 @@ use contract::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Where an answer is awaited: a NATS inbox, opaque to the core.
+/// The reply subject of a request, opaque to the core.
 pub type Inbox = String;
 
-/// What happened.
 #[derive(Debug, Clone)]
 pub enum Input {
-    /// An order arrived.
     Order {
-        /// The order.
         message: OrderMessage,
-        /// Where the answer goes.
         reply: Inbox,
     },
-    /// A ledger is on disk, or could not be written.
+    /// A write of the ledger ended.
     Persisted {
-        /// Which: the id in [`Effect::Persist`].
+        /// The id in [`Effect::Persist`].
         id: u64,
-        /// Why not.
         result: Result<(), String>,
     },
-    /// Every container of ours the engine has. Anything the core knew and does not find here is gone.
+    /// All containers of this node in Docker; a cached container that is not listed is gone.
     Inventory(Vec<ContainerSeen>),
-    /// One container was looked at again; none when it is gone.
+    /// One container was inspected; none when it is gone.
     Inspected {
-        /// The engine's id.
         id: String,
-        /// What it looks like.
         seen: Option<ContainerSeen>,
     },
-    /// A step ended. What it left behind is in `seen`, by container id.
     ActionDone {
-        /// The lane that worked.
         instance: InstanceKey,
-        /// The step.
         action: Action,
-        /// How it went; on success the container afterwards (none when it is gone).
+        /// On success the container afterwards; none when it is gone.
         result: Result<Option<ContainerSeen>, ActionFailure>,
     },
-    /// A fetch ended: the image is on the node, or could not be had.
+    /// A pull ended.
     Fetched {
-        /// The image.
         image: String,
-        /// Why not.
         result: Result<(), ActionFailure>,
     },
-    /// The engine answers, hangs or is away.
+    /// The state of Docker changed.
     Engine(EngineState),
-    /// The bus can be reached, or not.
     Bus {
-        /// It can.
         connected: bool,
     },
-    /// A scheduler asks for the whole report, and for a new look at the containers soon.
+    /// A scheduler requests a whole report and a new inventory.
     FullReportRequested,
-    /// The time the core asked to be woken at has come.
+    /// `Core::wake_at` has come.
     Tick,
 }
 
-/// One container of ours as the engine shows it.
+/// One container of this node as Docker shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContainerSeen {
-    /// The engine's id.
+    /// Docker's id.
     pub id: String,
-    /// Which container of which pod, from its labels.
+    /// Pod and container index, from its labels.
     pub identity: Identity,
-    /// What it is doing.
     pub phase: Phase,
-    /// Health check's word.
     pub health: HealthState,
-    /// Exit code of the last end.
     pub exit_code: i64,
-    /// Ended for memory.
     pub oom_killed: bool,
-    /// The engine's own error text.
+    /// Docker's error text.
     pub error: String,
-    /// Last start.
     pub started_at: Timestamp,
-    /// Last end.
+    /// Last exit.
     pub finished_at: Timestamp,
     /// Address on the pod's network.
     pub ip: String,
     /// Published port; 0 when none.
     pub node_port: u16,
-    /// Digest of the spec it was created from, from its label.
+    /// Digest of the spec it was created from; a label.
     pub spec_digest: String,
-    /// The last line it logged; only known after [`Step::ReadEnd`].
+    /// Last line of its log; known only after [`Action::ReadEnd`].
     pub last_line: String,
 }
 
-/// What a container is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Made, never started.
+    /// Never started.
     Created,
-    /// Runs (a paused container counts as running).
+    /// Also a paused container.
     Running,
-    /// Ended.
     Exited,
-    /// The engine is removing it.
     Removing,
-    /// The engine failed to remove it.
+    /// Docker failed to remove it.
     Dead,
 }
 
-/// What to do.
 // A report is the largest by far, and few are published in a second.
 #[allow(clippy::large_enum_variant)]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
-    /// Put the ledger on disk, fsync, answer with `Persisted`. A newer one may overtake an older one that waits.
+    /// Write the ledger, fsync, reply with `Persisted`.
     Persist {
-        /// Names the write.
         id: u64,
-        /// What to write.
         ledger: Box<Ledger>,
     },
-    /// Answer an order.
+    /// Reply to an order.
     Reply {
-        /// Where.
         inbox: Inbox,
-        /// What.
         reply: OrderReply,
     },
-    /// Do one step in a lane; answer with `Stepped`. A lane has at most one step under way.
+    /// Perform an action; reply with `ActionDone`. An instance has at most one action in progress.
     Perform {
-        /// The lane.
         instance: InstanceKey,
-        /// The step.
         action: Action,
     },
-    /// See to it that the image is on the node; answer with `Fetched`. It may take minutes and belongs to no lane.
+    /// Pull the image unless it is present; reply with `Fetched`. It may take minutes and belongs to no instance.
     Fetch {
-        /// The image.
         image: String,
     },
-    /// List all containers of ours; answer with `Inventory`.
+    /// List all containers of this node; reply with `Inventory`.
     TakeInventory,
-    /// Publish a report.
     Publish(ReportMessage),
 }
 
-/// One thing to do to the engine.
+/// One operation on one instance's containers in Docker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Make the container and start it. A container of that name that is already there is adopted.
+    /// Create and start a container. An existing container of that name is adopted.
     Create {
-        /// Which pod.
         pod: PodId,
-        /// Which of its containers.
         index: usize,
-        /// What it is.
         spec: Arc<PodSpec>,
-        /// The address it shall have if that can be done; empty when any will do.
+        /// Reserved address; empty means any.
         address: String,
     },
-    /// Make the container and start it in the place of another, which is stopped with its grace and removed. The new one
-    /// may be made meanwhile, and is not started before the old one has ended.
+    /// Stop and remove a container and start another in its place. The new one may be created earlier, but starts only after
+    /// the old one exited.
     Replace {
-        /// The engine's id of the one that goes.
+        /// Docker's id of the old container.
         old: String,
-        /// Its grace.
+        /// Kill timeout of the old container.
         grace: Duration,
-        /// Which pod comes.
         pod: PodId,
-        /// Which of its containers.
         index: usize,
-        /// What it is.
         spec: Arc<PodSpec>,
-        /// The address it shall have if that can be done; empty when any will do.
+        /// Reserved address; empty means any.
         address: String,
     },
-    /// Give a container that is there, running or not, the limits of its spec.
-    Update {
-        /// The engine's id.
-        id: String,
-        /// Which pod.
-        pod: PodId,
-        /// Which of its containers.
-        index: usize,
-        /// What it shall be.
-        spec: Arc<PodSpec>,
-    },
-    /// Read the last line that a container logged before it ended. It changes nothing.
-    ReadEnd {
-        /// The engine's id.
-        id: String,
-    },
-    /// Start a container that is there and not running.
-    Start {
-        /// The engine's id.
-        id: String,
-    },
-    /// Ask it to end, kill it after the grace.
-    Stop {
-        /// The engine's id.
-        id: String,
-        /// The grace.
-        grace: Duration,
-    },
-    /// Remove it; a running one is stopped first with the grace.
-    Remove {
-        /// The engine's id.
-        id: String,
-        /// The grace.
-        grace: Duration,
-    },
+    /// Apply the limits of the spec to an existing container, running or not.
+    Update { id: String, pod: PodId, index: usize, spec: Arc<PodSpec> },
+    /// Read the last line of an exited container's log. Changes nothing.
+    ReadEnd { id: String },
+    /// Start an existing container.
+    Start { id: String },
+    /// Stop a container, kill it after the grace.
+    Stop { id: String, grace: Duration },
+    /// Remove a container; stop it first.
+    Remove { id: String, grace: Duration },
 }
 
-/// Why a step did not work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ActionFailure {
-    /// The engine refused: trying the same again at once is no use.
+    /// Docker refused; an immediate retry is useless.
     Refused(String),
-    /// An image of the pod is not on the node and cannot be fetched.
-    NoImage {
-        /// What the engine says.
-        text: String,
-        /// Whose fault that is.
-        trouble: ImageTrouble,
-    },
-    /// The engine could not be asked, or did not answer in time: nothing is known.
+    /// An image is not on the node and cannot be pulled.
+    NoImage { text: String, trouble: ImageTrouble },
+    /// Docker did not answer: the effect is unknown.
     Unreachable(String),
 }
 
-/// Why an image could not be fetched.
+/// Why an image could not be pulled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImageTrouble {
-    /// There is no such image, or it is not for us: trying again is no use.
+    /// Unknown image or access denied: retrying is useless.
     Denied,
-    /// No registry answers under the image's name: the name may be wrong, or the network down.
+    /// No registry answers: the name is wrong or the network is down.
     NoRegistry,
-    /// The registry, the way to it or this machine has a bad time.
+    /// A temporary failure of the registry, the network or this machine.
     Passing,
 }
 
-/// What survives a restart of the agent.
+/// The durable state of the agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ledger {
-    /// The order obeyed; its fence is the highest ever accepted.
+    /// The current order; its fence is the highest accepted.
     pub order: Arc<Order>,
-    /// What is remembered of pods in the order. Shared with the copy that is on its way to the disk: a copy of everything for
-    /// each write would cost a node with hundreds of pods more than its orders do.
+    /// Memory of the pods in the order. Shared with the copy being written: with hundreds of pods a deep copy per write would
+    /// cost more than the orders.
     pub memory: Arc<BTreeMap<PodId, PodMemory>>,
-    /// Pods that left the order while the engine was asked to make them: they may still come, also after a restart.
+    /// Pods that left the order while their creation was in flight: they may still appear, also after a restart.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub coming: BTreeSet<PodId>,
 }
 
-/// What is remembered of one pod.
+/// Memory of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodMemory {
-    /// Its containers were made once: if one is not there it is missing, not new.
+    /// All containers existed once: an absent one is missing, not pending.
     pub created: bool,
-    /// Its containers were made from another spec of the same version (a group removed and made again under its old
-    /// name): they go before new ones are made.
+    /// Its containers were created from another spec of the same revision (the group was deleted and created again): they are
+    /// removed before new ones are created.
     pub outdated: bool,
-    /// Its containers that were stopped by order, by index: their next start is somebody's wish, whatever the restart
-    /// policy says.
+    /// Containers stopped by order, by index: their next start is a request, whatever the restart policy is.
     #[serde(rename = "halted")]
     pub stopped_by_order: BTreeSet<usize>,
-    /// Restarts counted in the present window.
+    /// Restarts in the current window.
     pub restarts: u32,
-    /// When it was last restarted.
     pub restarted_at: Timestamp,
-    /// It is crash-looping: the immediate restarts are spent, further ones follow with back-off.
+    /// The immediate restarts are used up; further ones follow with back-off.
     #[serde(rename = "let_go")]
     pub is_crash_looping: bool,
-    /// How its containers last ended by themselves, by container index.
+    /// Last exit of each container, by index.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exits: BTreeMap<usize, ExitFacts>,
-    /// When the agent read `exits`, by its own clock, by container index. Absent from ledgers of older agents.
+    /// When the agent recorded `exits`, by its own clock. Absent in ledgers of older agents.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub exits_seen: BTreeMap<usize, Timestamp>,
-    /// Attempts in a row that failed.
+    /// Failed attempts in a row.
     pub failures: u32,
-    /// Not tried again before this.
     pub retry_at: Timestamp,
-    /// What went wrong last.
     pub last_error: String,
-    /// The last start asked for that was done, as far as it can be.
+    /// Requested starts that are done.
     #[serde(rename = "starts_answered")]
     pub starts_done: u32,
-    /// The last restart asked for that was done, as far as it can be.
+    /// Requested restarts that are done.
     #[serde(rename = "restarts_answered")]
     pub restarts_done: u32,
-    /// The last start of its containers, by the engine's clock, when the last start or restart was asked for; kept with the
-    /// order that asks. Never when the pod was ordered so from its first moment. A container that was started later was
-    /// not left as it was.
+    /// Last start of its containers, by Docker's clock, when the last start or restart was requested: a container started
+    /// later has been restarted since. Never when the pod's first order contained the request.
     pub asked_at: Timestamp,
-    /// Containers that were started for it, by index.
+    /// Containers already started for the pending request, by index.
     pub renewed: BTreeSet<usize>,
-    /// How its standing containers were updated.
     pub live: LiveMemory,
-    /// Since when its health checks say it is well.
     pub well: WellMemory,
 }
 
-/// What is remembered of the live updates of one pod.
+/// In-place updates of one pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LiveMemory {
-    /// Containers that have another spec than the one they were made from, by index.
+    /// Containers with another spec than the one they were created from, by index.
     pub updated: BTreeMap<usize, Updated>,
-    /// Updates in a row the engine refused.
+    /// Refused updates in a row.
     pub failures: u32,
-    /// Not tried again before this.
     pub retry_at: Timestamp,
-    /// What it said.
     pub last_error: String,
 }
 
-/// A container that was updated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Updated {
-    /// The engine's id of it: one that is made in its place was not updated.
+    /// Docker's id: a later container at this index was not updated.
     pub id: String,
-    /// Digest of the spec it has now.
+    /// Digest of its current spec.
     pub digest: String,
 }
 
-/// Since when a pod is well.
+/// Since when a pod is healthy.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct WellMemory {
-    /// When this agent first saw it; never when it is not.
+    /// When the agent first saw it healthy; never when it is not.
     pub since: Timestamp,
-    /// The last start of its containers at that time, by the engine's clock: one that was started later has to become
-    /// well anew, even when nobody saw it ill.
+    /// Last start of its containers at that time, by Docker's clock: after a later start it must become healthy again, even
+    /// when the agent did not see it unhealthy.
     pub started_at: Timestamp,
 }
 
 /// Timing and limits of the core.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// Which containers are ours.
+    /// Cluster and node: identifies this agent's containers.
     pub owner: Owner,
-    /// Who the agent is, whichever process; empty when nobody asks.
+    /// Permanent id of the agent; empty disables the check for duplicate agents.
     pub identity: String,
-    /// Run of this process.
+    /// Id of this process.
     pub incarnation: String,
-    /// What the node is and has.
     pub facts: NodeFacts,
-    /// Between two signs of life.
     pub heartbeat: Duration,
-    /// Between two full looks at the engine.
+    /// Interval of inventories.
     pub reread: Duration,
-    /// Restarts within `restart_window` that come at once; further ones follow with back-off.
+    /// Immediate restarts within `restart_window`; further ones follow with back-off.
     pub most_restarts: u32,
-    /// See `most_restarts`.
     pub restart_window: Duration,
-    /// Without a word from a scheduler for so long the agent repairs missing containers itself.
+    /// After this time without a message of a scheduler the agent recreates missing containers itself.
     pub alone_after: Duration,
-    /// Switches off one guard, to show that the simulator would notice. Never set outside it.
+    /// Disables one safety rule, to prove that the simulator notices. Never set in production.
     pub mutant: Option<Mutant>,
 }
 
-/// A guard that can be switched off to prove that it is needed.
+/// A safety rule that the simulator can disable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mutant {
-    /// Orders of deposed leaders are obeyed.
+    /// Accepts orders of deposed leaders.
     NoFence,
-    /// Orders are obeyed and acknowledged without being kept on disk.
+    /// Acknowledges orders without writing them to disk.
     NoLedger,
-    /// That a restart was done is not kept on disk.
+    /// Does not store that a restart was done.
     ForgetsRestarts,
-    /// Orders are acknowledged before they are on disk.
+    /// Acknowledges orders before they are on disk.
     AcknowledgesFirst,
-    /// A change of an order is applied to whatever order there is.
+    /// Applies a delta to any base.
     AnyBase,
-    /// Containers are listed once; from then on memory is trusted, whatever the engine went through.
+    /// Takes one inventory and trusts the cache from then on.
     ListsOnce,
-    /// A lane whose step is under way is worked on all the same.
+    /// Starts a second action while one is in progress.
     WorksTwice,
-    /// Working on an instance of a group called `panic…` panics, for the test that the others are worked on.
+    /// Panics on instances of groups named `panic…`, to test that the others are still reconciled.
     PanicsOnPurpose,
 }

@@ -1,8 +1,7 @@
-//! Decides what the agent does: inputs and time in, effects out, nothing waits.
+//! The agent's decisions: inputs and time in, effects out; nothing waits.
 //!
-//! Work goes lane by lane (one instance of one group), and only instances something happened to are looked at. Nothing
-//! is done before the first inventory, and nothing is removed before an order was ever accepted: a fresh agent
-//! adopts what it finds and waits.
+//! The core reconciles one instance at a time, and only instances with news. It does nothing before the first inventory and
+//! removes nothing before it accepted an order: a new agent adopts the containers it finds and waits.
 
 pub mod io;
 
@@ -33,18 +32,18 @@ use contract::time::Timestamp;
 use io::{ContainerSeen, Effect, Input, Ledger, Mutant, Settings};
 pub use orders::Tally;
 
-/// Ends this short before the engine went away belong to its going: an engine that shuts down kills its containers
-/// before it closes the connection.
-const DYING_ENGINE: Duration = Duration::from_secs(15);
+/// Exits this shortly before the engine went away do not count as crashes: a stopping engine kills its containers before it
+/// closes the connection.
+const ENGINE_SHUTDOWN: Duration = Duration::from_secs(15);
 
-/// Between an inventory and the next one that is taken because somebody asked: however many ask, the engine lists its
-/// containers once a second at most.
-const LOOK_GAP: Duration = Duration::from_secs(1);
+/// Least time between an inventory and the next requested one: however many requests arrive, Docker lists its containers at
+/// most once a second.
+const INVENTORY_GAP: Duration = Duration::from_secs(1);
 
-/// Between the first two signs of life of a run nobody has answered yet; doubled by each further one.
-const FIRST_BEAT: Duration = Duration::from_millis(125);
+/// Interval of the first two heartbeats of a new process; doubled until a scheduler answers.
+const FIRST_HEARTBEAT: Duration = Duration::from_millis(125);
 
-/// The agent's mind.
+/// The agent's state and decisions.
 #[derive(Debug)]
 pub struct Core {
     settings: Settings,
@@ -54,36 +53,41 @@ pub struct Core {
     cache: cache::Cache,
     images: images::Images,
     reporter: reports::Reporter,
-    /// What pods that left the order get between the request to end and the kill.
+    /// Kill timeouts of pods that left the order.
     graces: BTreeMap<PodId, Duration>,
-    /// What an earlier run may have left under way.
     in_flight: inflight::InFlight,
     engine: EngineState,
-    /// Whether the containers are known.
-    sight: Sight,
-    /// Something is not as it should be known: the next inventory is due now.
+    inventory: Inventory,
+    /// The cache may be wrong: take an inventory now.
     inventory_due_now: bool,
-    /// A scheduler wants to see the containers as they are now: the next inventory is due soon.
+    /// A scheduler requested a full report: take an inventory soon.
     inventory_requested: bool,
     connected: bool,
-    /// When a scheduler last said anything; the agent's own start counts as a word.
-    last_word: Timestamp,
-    /// How often this run told of itself before any scheduler spoke; none once one did.
-    unheard: Option<u32>,
-    begun: bool,
+    /// Last message of a scheduler, at first the agent's start.
+    last_contact: Timestamp,
+    /// Heartbeats sent before the first message of a scheduler; none after it.
+    unanswered_heartbeats: Option<u32>,
+    started: bool,
 }
 
-/// Whether the containers are known.
+/// What the agent knows of Docker's containers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sight {
-    /// An inventory must come before any step. Ends since `excuse` are not counted in restart budgets.
-    Blind { asked_at: Option<Timestamp>, excuse: Timestamp, ever: bool },
-    /// Known as of the last inventory.
-    Clear { asked_at: Option<Timestamp>, taken_at: Timestamp },
+enum Inventory {
+    /// No action before the next inventory. Exits since `excused_since` do not count as restarts. `ever_taken`: an earlier
+    /// inventory succeeded.
+    Outdated {
+        requested_at: Option<Timestamp>,
+        excused_since: Timestamp,
+        ever_taken: bool,
+    },
+    Current {
+        requested_at: Option<Timestamp>,
+        taken_at: Timestamp,
+    },
 }
 
 impl Core {
-    /// A core that begins with what is on disk.
+    /// Starts from the ledger on disk.
     pub fn new(settings: Settings, ledger: Ledger) -> Self {
         Self {
             order_digest: ledger.order.digest(),
@@ -96,69 +100,68 @@ impl Core {
             graces: BTreeMap::new(),
             in_flight: inflight::InFlight::default(),
             engine: EngineState::Up,
-            sight: Sight::Blind { asked_at: None, excuse: Timestamp::NEVER, ever: false },
+            inventory: Inventory::Outdated { requested_at: None, excused_since: Timestamp::NEVER, ever_taken: false },
             inventory_due_now: false,
             inventory_requested: false,
             connected: true,
-            last_word: Timestamp::NEVER,
-            unheard: Some(0),
-            begun: false,
+            last_contact: Timestamp::NEVER,
+            unanswered_heartbeats: Some(0),
+            started: false,
         }
     }
 
-    /// Takes one input and says what to do.
     pub fn on(&mut self, input: Input, now: Timestamp) -> Vec<Effect> {
         self.on_all([input], now)
     }
 
-    /// Takes inputs that waited together: one look at the instances and one report answer all of them.
+    /// Handles several inputs with one reconciliation and one report.
     pub fn on_all(&mut self, inputs: impl IntoIterator<Item = Input>, now: Timestamp) -> Vec<Effect> {
         let mut out = Vec::new();
-        if !self.begun {
-            self.begun = true;
-            self.last_word = now;
-            self.in_flight = inflight::InFlight::of(&self.ledger, now);
+        if !self.started {
+            self.started = true;
+            self.last_contact = now;
+            self.in_flight = inflight::InFlight::at_start(&self.ledger, now);
         }
         for input in inputs {
             self.take(input, now, &mut out);
         }
         self.cache.mark_due(now);
-        self.ask_inventory(now, &mut out);
-        self.work(now, &mut out);
+        self.request_inventory(now, &mut out);
+        self.reconcile(now, &mut out);
         self.flush_memory(now, &mut out);
         self.report(now, &mut out);
         out
     }
 
-    /// When the core wants a [`Input::Tick`]; a time in the past means now.
+    /// When the core needs an [`Input::Tick`]; a time in the past means now.
     pub fn wake_at(&self) -> Option<Timestamp> {
-        if !self.begun {
+        if !self.started {
             return Some(Timestamp::NEVER);
         }
-        let heartbeat = self.can_report().then(|| self.next_beat());
-        let untold = self.reporter.waits_until().filter(|_| self.can_report());
-        let reread = self.inventory_due();
-        [heartbeat, untold, reread, self.cache.next_wait(), self.intake.wake_at()].into_iter().flatten().min()
+        let heartbeat = self.can_report().then(|| self.next_heartbeat());
+        let deferred = self.reporter.deferred_until().filter(|_| self.can_report());
+        let inventory = self.inventory_due();
+        [heartbeat, deferred, inventory, self.cache.next_wait(), self.intake.wake_at()].into_iter().flatten().min()
     }
 
-    /// Orders counted by what became of them, for the metrics.
+    /// Orders by result, for the metrics.
     pub fn tally(&self) -> Tally {
         self.intake.tally
     }
 
-    /// The order obeyed.
+    /// Fence of the current order.
     pub fn obeyed(&self) -> Fence {
         self.ledger.order.fence
     }
 
-    /// Containers of this node, as last seen.
+    /// Containers in the cache.
     pub fn containers(&self) -> usize {
         self.cache.count()
     }
 
-    /// True when the containers are known and the core can act.
+    /// True when the inventory is current, so the core can act.
     pub fn is_settled(&self) -> bool {
-        matches!(self.sight, Sight::Clear { .. })
+        matches!(self.inventory, Inventory::Current { .. })
     }
 
     fn take(&mut self, input: Input, now: Timestamp, out: &mut Vec<Effect>) {
@@ -167,8 +170,8 @@ impl Core {
             Input::Persisted { id, result } => self.written(id, result, now, out),
             Input::Inventory(found) => self.inventory_taken(found, now),
             Input::Inspected { id, seen } => {
-                // A returned engine tells of ends it brought about before the inventory does.
-                if !self.cache.looked(&id, seen, self.excuse_since()) {
+                // After a restart of the engine its events may arrive before the inventory.
+                if !self.cache.inspected(&id, seen, self.excused_since()) {
                     self.inventory_due_now = true;
                 }
             }
@@ -177,14 +180,14 @@ impl Core {
             Input::Engine(state) => self.engine_is(state, now),
             Input::Bus { connected } => {
                 if connected && !self.connected {
-                    self.reporter.ask_whole();
+                    self.reporter.request_whole();
                 }
                 self.connected = connected;
             }
             Input::FullReportRequested => {
-                self.last_word = now;
-                self.unheard = None;
-                self.reporter.ask_whole();
+                self.last_contact = now;
+                self.unanswered_heartbeats = None;
+                self.reporter.request_whole();
                 self.inventory_requested = true;
             }
             Input::Tick => {}
@@ -198,21 +201,23 @@ impl Core {
         let was = std::mem::replace(&mut self.engine, state);
         self.reporter.head_changed();
         if was == EngineState::Up && self.settings.mutant != Some(Mutant::ListsOnce) {
-            let excuse = now - DYING_ENGINE;
-            self.sight = match self.sight {
-                Sight::Blind { excuse, ever, .. } => Sight::Blind { asked_at: None, excuse, ever },
-                Sight::Clear { .. } => {
-                    self.forgive_restarts_since(excuse);
-                    Sight::Blind { asked_at: None, excuse, ever: true }
+            let since = now - ENGINE_SHUTDOWN;
+            self.inventory = match self.inventory {
+                Inventory::Outdated { excused_since, ever_taken, .. } => {
+                    Inventory::Outdated { requested_at: None, excused_since, ever_taken }
+                }
+                Inventory::Current { .. } => {
+                    self.forgive_restarts_since(since);
+                    Inventory::Outdated { requested_at: None, excused_since: since, ever_taken: true }
                 }
             };
-            self.mark_order_if_never_seen();
+            self.mark_order_if_no_inventory_yet();
         }
     }
 
-    /// Before the first inventory the ordered pods are told as pending, once the engine turns out to be away.
-    fn mark_order_if_never_seen(&mut self) {
-        if !self.ever_seen() {
+    /// When the engine is down at the start of the agent, reports the ordered pods as pending.
+    fn mark_order_if_no_inventory_yet(&mut self) {
+        if !self.had_inventory() {
             let instances: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
             instances.iter().for_each(|key| self.cache.mark(key));
         }
@@ -220,90 +225,92 @@ impl Core {
 
     fn inventory_taken(&mut self, found: Vec<ContainerSeen>, now: Timestamp) {
         if self.engine != EngineState::Up {
-            // It was asked for before the engine went away, and would pass for the look due after its return.
-            return self.cache.inventory_ends();
+            // Requested before the engine went away: not the inventory that is due after its return.
+            return self.cache.inventory_received();
         }
-        let excuse = self.excuse_since();
-        self.cache.inventory(found, excuse);
-        if excuse.is_some() {
+        let excused_since = self.excused_since();
+        self.cache.inventory(found, excused_since);
+        if excused_since.is_some() {
             let instances: Vec<InstanceKey> = self.ledger.order.pods.keys().map(PodId::key).collect();
             instances.iter().for_each(|key| self.cache.mark(key));
             self.cache.mark_all();
         }
         self.settle_in_flight();
-        self.sight = Sight::Clear { asked_at: None, taken_at: now };
+        self.inventory = Inventory::Current { requested_at: None, taken_at: now };
     }
 
-    /// The containers are known as of now: so is some of what an earlier run may have left.
+    /// Updates the creations in flight after an inventory.
     fn settle_in_flight(&mut self) {
-        let (Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. }) = self.sight;
+        let (Inventory::Outdated { requested_at, .. } | Inventory::Current { requested_at, .. }) = self.inventory;
         let Self { in_flight, cache, ledger, .. } = self;
         let is_there = |pod: &PodId| {
             let count = ledger.order.spec_of(pod).map_or(usize::MAX, |spec| spec.containers.len());
             cache.containers(&pod.key()).filter(|seen| seen.identity.pod == *pod).count() >= count
         };
-        let concerned = in_flight.looked(asked_at.unwrap_or(Timestamp::NEVER), is_there);
+        let concerned = in_flight.inventory_taken(requested_at.unwrap_or(Timestamp::NEVER), is_there);
         concerned.iter().for_each(|key| cache.mark(key));
     }
 
-    /// Since when ends are not counted; none while the containers are known.
-    fn excuse_since(&self) -> Option<Timestamp> {
-        match self.sight {
-            Sight::Blind { excuse, .. } => Some(excuse),
-            Sight::Clear { .. } => None,
+    /// Exits since then are excused; none while the inventory is current.
+    fn excused_since(&self) -> Option<Timestamp> {
+        match self.inventory {
+            Inventory::Outdated { excused_since, .. } => Some(excused_since),
+            Inventory::Current { .. } => None,
         }
     }
 
-    /// When to ask for an inventory; never while the engine is away.
+    /// When to request an inventory; none while the engine is away.
     fn inventory_due(&self) -> Option<Timestamp> {
-        let is_trusted = self.settings.mutant == Some(Mutant::ListsOnce) && matches!(self.sight, Sight::Clear { .. });
+        let is_trusted =
+            self.settings.mutant == Some(Mutant::ListsOnce) && matches!(self.inventory, Inventory::Current { .. });
         if self.engine != EngineState::Up || is_trusted {
             return None;
         }
-        Some(match self.sight {
-            Sight::Blind { asked_at: None, .. } => Timestamp::NEVER,
-            Sight::Blind { asked_at: Some(asked), .. } | Sight::Clear { asked_at: Some(asked), .. } => {
-                asked + self.settings.reread
-            }
-            Sight::Clear { asked_at: None, .. } if self.inventory_due_now => Timestamp::NEVER,
-            Sight::Clear { asked_at: None, taken_at } if self.inventory_requested => taken_at + LOOK_GAP,
-            Sight::Clear { asked_at: None, taken_at } => {
+        Some(match self.inventory {
+            Inventory::Outdated { requested_at: None, .. } => Timestamp::NEVER,
+            Inventory::Outdated { requested_at: Some(requested), .. }
+            | Inventory::Current { requested_at: Some(requested), .. } => requested + self.settings.reread,
+            Inventory::Current { requested_at: None, .. } if self.inventory_due_now => Timestamp::NEVER,
+            Inventory::Current { requested_at: None, taken_at } if self.inventory_requested => taken_at + INVENTORY_GAP,
+            Inventory::Current { requested_at: None, taken_at } => {
                 let usual = taken_at + self.settings.reread;
-                self.in_flight.look_at().map_or(usual, |at| at.min(usual))
+                self.in_flight.inventory_at().map_or(usual, |at| at.min(usual))
             }
         })
     }
 
-    fn ask_inventory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
+    fn request_inventory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.inventory_due().is_some_and(|due| due <= now) {
-            match &mut self.sight {
-                Sight::Blind { asked_at, .. } | Sight::Clear { asked_at, .. } => *asked_at = Some(now),
+            match &mut self.inventory {
+                Inventory::Outdated { requested_at, .. } | Inventory::Current { requested_at, .. } => {
+                    *requested_at = Some(now)
+                }
             }
             self.inventory_due_now = false;
             self.inventory_requested = false;
-            self.cache.inventory_begins();
+            self.cache.inventory_requested();
             out.push(Effect::TakeInventory);
         }
     }
 
-    fn ever_seen(&self) -> bool {
-        match self.sight {
-            Sight::Blind { ever, .. } => ever,
-            Sight::Clear { .. } => true,
+    fn had_inventory(&self) -> bool {
+        match self.inventory {
+            Inventory::Outdated { ever_taken, .. } => ever_taken,
+            Inventory::Current { .. } => true,
         }
     }
 
-    /// Before the first inventory a report would call every pod missing. It is held back, unless the engine is away
-    /// and the node would look dead.
+    /// Before the first inventory a report would call every pod missing, so there is none, unless the engine is down: then a
+    /// silent node would look dead.
     fn can_report(&self) -> bool {
-        self.connected && (self.ever_seen() || self.engine != EngineState::Up)
+        self.connected && (self.had_inventory() || self.engine != EngineState::Up)
     }
 
     fn report(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if !self.can_report() {
             return self.reporter.withhold();
         }
-        let heartbeat_due = now >= self.next_beat();
+        let heartbeat_due = now >= self.next_heartbeat();
         if !self.reporter.is_due(heartbeat_due, now) {
             return;
         }
@@ -321,22 +328,24 @@ impl Core {
             progress: self.ledger.order.progress.clone(),
         };
         let message = self.reporter.message(head, heartbeat_due, now);
-        if let (Some(_), Some(beats)) = (&message, &mut self.unheard) {
-            *beats = beats.saturating_add(1);
+        if let (Some(_), Some(count)) = (&message, &mut self.unanswered_heartbeats) {
+            *count = count.saturating_add(1);
         }
         out.extend(message.map(Effect::Publish));
     }
 
-    /// When the next sign of life is due. Until a scheduler speaks for the first time they come faster, slowing down to
-    /// the usual pace: who started before the schedulers is noticed at once and not a heartbeat later.
-    fn next_beat(&self) -> Timestamp {
+    /// Until the first message of a scheduler, heartbeats are faster: 125 ms doubling to the usual interval. So schedulers
+    /// that start after the agent notice it soon.
+    fn next_heartbeat(&self) -> Timestamp {
         let usual = self.settings.heartbeat;
-        let pace = self.unheard.map_or(usual, |beats| FIRST_BEAT.saturating_mul(1 << beats.min(10)).min(usual));
-        self.reporter.told_at() + pace
+        let interval = self
+            .unanswered_heartbeats
+            .map_or(usual, |count| FIRST_HEARTBEAT.saturating_mul(1 << count.min(10)).min(usual));
+        self.reporter.published_at() + interval
     }
 }
 
-/// All pods of one lane, in the order of pod ids.
+/// All pods of one instance, sorted by id.
 fn instance_range(key: &InstanceKey) -> RangeInclusive<PodId> {
     let pod = |version, drift| PodId { group: key.group.clone(), instance: key.instance, version, drift };
     pod(0, 0)..=pod(u32::MAX, u32::MAX)

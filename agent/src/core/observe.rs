@@ -1,5 +1,5 @@
-//! Remembers what follows from the containers that stand there: that a pod was made once, that it runs as somebody wished,
-//! since when it is well, and which spec each container has.
+//! Derives memory from the observed containers: that a pod was created, that a requested start happened, since when it is
+//! healthy, and which spec its containers have.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use super::Core;
 use super::io::{ContainerSeen, Phase, PodMemory, WellMemory};
 
 impl Core {
-    /// Remembers what follows from the containers that stand there.
+    /// Updates the memory of an instance's pods from their containers.
     pub(super) fn observe_instance(&mut self, key: &InstanceKey, now: Timestamp) {
         let pods: Vec<(PodId, usize)> = self.ordered(key).map(|(pod, count)| (pod.clone(), count)).collect();
         for (pod, count) in pods {
             let of_pod = || self.cache.containers(key).filter(|seen| seen.identity.pod == pod);
             if count > 0 && of_pod().next().is_none() && !self.ledger.memory.contains_key(&pod) {
-                // It is to be made: nothing follows from that.
+                // Not created yet.
                 continue;
             }
             let there: Vec<usize> = of_pod().map(|seen| seen.identity.index).collect();
@@ -35,20 +35,20 @@ impl Core {
         }
     }
 
-    /// A pod is called outdated because the order before meant something else by its name. Who started from an old ledger
-    /// compares with an order that is long over: containers that were made of the present spec are what is wanted.
+    /// A pod is outdated when an earlier order had another spec under its name. An agent that starts from an old ledger may
+    /// compare with an old order: containers created from the current spec are not outdated.
     fn note_origin(&mut self, key: &InstanceKey, pod: &PodId) {
         let Some(memory) = self.ledger.memory.get(pod).filter(|memory| memory.outdated) else { return };
         let Some(spec) = self.ledger.order.spec_of(pod) else { return };
         let wanted = Digest::of(spec.as_ref()).to_string();
         let own = || self.cache.containers(key).filter(|seen| seen.identity.pod == *pod);
-        let made_so = own().next().is_some() && own().all(|seen| digest_of(Some(memory), seen) == wanted);
-        if made_so {
+        let is_current = own().next().is_some() && own().all(|seen| digest_of(Some(memory), seen) == wanted);
+        if is_current {
             self.memory_mut(pod).outdated = false;
         }
     }
 
-    /// What could not be made or started runs after all: the engine did it and its answer was lost.
+    /// All containers run after failed attempts: Docker did the work and its answer was lost.
     fn note_all_run(&mut self, pod: &PodId) {
         if self.ledger.memory.get(pod).is_some_and(|memory| memory.failures > 0) {
             let memory = self.memory_mut(pod);
@@ -59,8 +59,8 @@ impl Core {
     }
 
     fn note_pod(&mut self, pod: &PodId, complete: bool, nothing: bool, running: &[usize]) {
-        let nobody = PodMemory::default();
-        let memory = self.ledger.memory.get(pod).unwrap_or(&nobody);
+        let empty = PodMemory::default();
+        let memory = self.ledger.memory.get(pod).unwrap_or(&empty);
         let wanted = self.ledger.order.pods.get(pod).is_some_and(|assignment| assignment.target == TargetState::Run);
         if memory.outdated && nothing {
             let memory = self.memory_mut(pod);
@@ -74,13 +74,13 @@ impl Core {
             self.memory_mut(pod).created = true;
         }
         let stopped_by_order =
-            self.ledger.memory.get(pod).map_or(&nobody.stopped_by_order, |memory| &memory.stopped_by_order);
+            self.ledger.memory.get(pod).map_or(&empty.stopped_by_order, |memory| &memory.stopped_by_order);
         if wanted && stopped_by_order.iter().any(|index| running.contains(index)) {
             self.memory_mut(pod).stopped_by_order.retain(|index| !running.contains(index));
         }
     }
 
-    /// A pod that is well is so since it was first seen well after its last start.
+    /// A pod is healthy since it was first seen healthy after its last start.
     fn note_well(&mut self, pod: &PodId, started_at: Option<Timestamp>, now: Timestamp) {
         let before = self.ledger.memory.get(pod).map(|memory| memory.well).unwrap_or_default();
         let after = match started_at {
@@ -94,14 +94,13 @@ impl Core {
     }
 }
 
-/// Digest of the spec a container has: the one it was updated to, or the one it was made from.
+/// Digest of a container's spec: the one it was updated to, or created from.
 pub(super) fn digest_of<'a>(memory: Option<&'a PodMemory>, seen: &'a ContainerSeen) -> &'a str {
     let updated = memory.and_then(|memory| memory.live.updated.get(&seen.identity.index));
     updated.filter(|updated| updated.id == seen.id).map_or(&seen.spec_digest, |updated| &updated.digest)
 }
 
-/// The last start of a pod's containers, when all of them run and the health checks among them say they are well; none
-/// when one does not, or none is checked.
+/// The last start of a pod's containers when all run and all health checks pass; none when one fails or none is checked.
 fn well<'a>(containers: impl Iterator<Item = &'a ContainerSeen>, count: usize) -> Option<Timestamp> {
     let running: Vec<&ContainerSeen> = containers.filter(|seen| seen.phase == Phase::Running).collect();
     let indices: BTreeSet<usize> = running.iter().map(|seen| seen.identity.index).collect();

@@ -1,6 +1,6 @@
-//! What a new order changes of what is remembered: which pods it is about, and what becomes of the memory of each.
+//! Applies a new order to the ledger: which pods it changes, and how their stored memory changes.
 //!
-//! A change is worked on as a change, so that one more pod costs what one pod costs; only a whole order is compared with the one before.
+//! A delta costs only its own pods; only a whole order is compared with the one before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -16,10 +16,10 @@ use planner::instance::{can_be_updated, makes_other_containers};
 
 use super::io::{Ledger, LiveMemory, PodMemory};
 
-/// The pods a change of the order is about; none when it may be about any.
+/// The pods that an order changes; none means possibly all.
 pub(super) type Touched = Option<BTreeSet<PodId>>;
 
-/// The pods a change may be about: those it names, and those whose spec it names.
+/// The pods that a delta names directly or by their spec.
 pub(super) fn touched_by(delta: &OrderDelta, order: &Order) -> BTreeSet<PodId> {
     let specs = delta.specs.put.keys().chain(&delta.specs.gone);
     let respecified = specs.flat_map(|key| {
@@ -29,7 +29,7 @@ pub(super) fn touched_by(delta: &OrderDelta, order: &Order) -> BTreeSet<PodId> {
     respecified.chain(delta.pods.put.keys()).chain(&delta.pods.gone).cloned().collect()
 }
 
-/// The pods that are not the same in both orders, or not of the same spec.
+/// The pods whose assignment or spec differs between two orders.
 pub(super) fn touched_between(before: &Order, after: &Order) -> BTreeSet<PodId> {
     let pods = Changes::between(&before.pods, &after.pods);
     let specs = Changes::between(&before.specs, &after.specs);
@@ -37,17 +37,17 @@ pub(super) fn touched_between(before: &Order, after: &Order) -> BTreeSet<PodId> 
     respecified.map(|(pod, _)| pod).chain(pods.put.keys()).chain(&pods.gone).cloned().collect()
 }
 
-/// All pods of one group, in the order of pod ids.
+/// All pods of one group, sorted by id.
 fn group_range(group: &GroupName) -> RangeInclusive<PodId> {
     let pod = |number| PodId { group: group.clone(), instance: number, version: number, drift: number };
     pod(0)..=pod(u32::MAX)
 }
 
-/// Puts the order in the ledger and fits what is remembered to it; `asked` are the pods it asks to start or restart once more.
+/// Puts the order into the ledger and updates the stored memory; `requests` are its new starts and restarts.
 pub(super) fn adopt(
     ledger: &mut Ledger,
     order: &Arc<Order>,
-    asked: &BTreeMap<PodId, Timestamp>,
+    requests: &BTreeMap<PodId, Timestamp>,
     touched: Option<&BTreeSet<PodId>>,
 ) {
     let before = std::mem::replace(&mut ledger.order, Arc::clone(order));
@@ -59,7 +59,7 @@ pub(super) fn adopt(
         }
         Some(touched) => {
             for pod in touched {
-                // Looked at before it is changed: most changes are about pods nothing is remembered of.
+                // Checked first, because `make_mut` may copy the map: most changed pods have no memory.
                 if !ledger.memory.contains_key(pod) {
                     continue;
                 }
@@ -81,22 +81,22 @@ pub(super) fn adopt(
             memory.is_crash_looping = false;
         }
     }
-    for (pod, asked_at) in asked {
+    for (pod, requested_at) in requests {
         let before = before.pods.get(pod).map_or(0, |assignment| assignment.starts_requested);
         let starts = order.pods.get(pod).is_some_and(|assignment| assignment.starts_requested > before);
         let count = order.spec_of(pod).map_or(0, |spec| spec.containers.len());
         let memory = Arc::make_mut(&mut ledger.memory).entry(pod.clone()).or_default();
-        note_asked(memory, *asked_at, starts.then_some(count));
+        note_request(memory, *requested_at, starts.then_some(count));
     }
 }
 
-/// A pod that stays may have another spec from now on.
+/// Handles a new spec of a pod that stays in the order.
 fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order) {
     let (Some(was), Some(is)) = (before.spec_of(pod), after.spec_of(pod)) else { return };
     if was == is {
         return;
     }
-    // A new spec is worth a try of its own.
+    // A new spec gets a new attempt.
     memory.live = LiveMemory { updated: std::mem::take(&mut memory.live.updated), ..LiveMemory::default() };
     let version = |order: &Order| order.pods.get(pod).and_then(|assignment| assignment.updated_to);
     let is_live = version(before).or_else(|| version(after)).is_some();
@@ -108,16 +108,15 @@ fn respecify(pod: &PodId, memory: &mut PodMemory, before: &Order, after: &Order)
     }
 }
 
-/// What is left to remember of a pod that is not ordered any more: as long as its containers stand, that they are not what
-/// they were made as.
+/// Reduces the memory of a pod that left the order: only the in-place updates of its existing containers are kept.
 fn is_worth_keeping(memory: &mut PodMemory) -> bool {
     *memory = PodMemory { live: std::mem::take(&mut memory.live), ..PodMemory::default() };
     !memory.live.updated.is_empty()
 }
 
-/// Somebody asks for a restart of a pod, or for a start of its containers, however many those are: what it did before
-/// is forgiven. A restart counts on, unless the pod was let go.
-fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>) {
+/// A requested restart, or start of `starts` containers, resets failures and back-off. A restart keeps the restart count
+/// unless the pod is crash-looping.
+fn note_request(memory: &mut PodMemory, requested_at: Timestamp, starts: Option<usize>) {
     if starts.is_some() || memory.is_crash_looping {
         memory.restarts = 0;
         memory.restarted_at = Timestamp::NEVER;
@@ -129,7 +128,7 @@ fn note_asked(memory: &mut PodMemory, asked_at: Timestamp, starts: Option<usize>
     memory.failures = 0;
     memory.retry_at = Timestamp::NEVER;
     memory.last_error.clear();
-    memory.asked_at = asked_at;
+    memory.asked_at = requested_at;
     memory.renewed.clear();
 }
 
@@ -152,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_touches_what_the_whole_would() {
+    fn a_delta_changes_the_same_pods_as_the_whole_order() {
         let before = order(&[("a.v1-i1-d0", 0), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]);
         let afters = [
             order(&[("a.v1-i1-d0", 1), ("a.v1-i2-d0", 0), ("b.v1-i1-d0", 0)], &[("a.v1", 1), ("b.v1", 1)]),
@@ -168,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_loses_its_spec_is_touched_though_nobody_names_it() {
+    fn a_pod_that_loses_its_spec_is_changed_although_the_delta_does_not_name_it() {
         let before = order(&[("a.v1-i1-d0", 0)], &[("a.v1", 1)]);
         let after = order(&[("a.v1-i1-d0", 0)], &[]);
         assert_eq!(touched_by(&after.since(&before), &after).len(), 1);

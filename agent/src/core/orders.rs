@@ -1,7 +1,7 @@
-//! How an order becomes the order obeyed: judged by its fence, put on disk, then acknowledged and worked on.
+//! Accepts orders: checks the fence, writes the ledger, then acknowledges and reconciles.
 //!
-//! One write is under way at a time. What arrives meanwhile waits in one place, where a newer order takes the place
-//! of an older one; the older one's sender is told so and sends again what it still wants.
+//! One write is in progress at a time. One order may wait for it; a newer order replaces the waiting one, whose sender gets
+//! `Failed` and sends again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,87 +18,83 @@ use tracing::{error, info, warn};
 
 use super::io::{Effect, Inbox, Ledger, Mutant};
 use super::order_diff::{Touched, adopt, touched_between, touched_by};
-use super::{Core, Sight};
+use super::{Core, Inventory};
 
-/// An order that makes more pods than this is told of with what becomes of them.
+/// The report of an order that creates more pods than this is deferred until their first results.
 const FEW: usize = 8;
 
-/// Until a memory that could not be written is written again.
-const WRITE_AGAIN: Duration = Duration::from_secs(5);
+/// Pause after a failed write of the ledger.
+const WRITE_RETRY: Duration = Duration::from_secs(5);
 
-/// Where orders and writes wait.
+/// Orders and ledger writes in progress.
 #[derive(Debug, Default)]
 pub(super) struct Intake {
     last_id: u64,
     writing: Option<Writing>,
     waiting: Option<(OrderMessage, Inbox)>,
-    /// Something remembered is not on disk.
-    memory_changed: bool,
-    /// No write of memory alone before this: the last one failed.
+    /// The ledger on disk is outdated.
+    ledger_is_dirty: bool,
+    /// No write before this time unless an order arrives: the last one failed.
     write_after: Timestamp,
-    /// Orders counted by what became of them.
     pub(super) tally: Tally,
 }
 
-/// Orders counted by what became of them.
+/// Number of orders by result.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Obeyed and on disk.
     pub accepted: u64,
-    /// From a leader that was overtaken.
+    /// From a deposed leader, or refused for another store.
     pub stale: u64,
-    /// Two orders under one fence.
+    /// Two different orders with one fence.
     pub conflict: u64,
-    /// Could not be kept or make no sense.
+    /// Could not be stored, or inconsistent.
     pub failed: u64,
-    /// Meant for another agent of this name.
+    /// Addressed to another agent of this name.
     pub astray: u64,
 }
 
 #[derive(Debug)]
 struct Writing {
     id: u64,
-    order: Option<Kept>,
+    order: Option<NewOrder>,
 }
 
-/// An order on its way to the disk.
+/// An order being written.
 #[derive(Debug)]
-struct Kept {
+struct NewOrder {
     order: Arc<Order>,
-    /// Of the order, read once: it takes a look at everything in it.
+    /// Computed once, because it hashes the whole order.
     digest: Digest,
     inbox: Inbox,
-    /// When each pod it asks to start or restart was asked.
-    asked: BTreeMap<PodId, Timestamp>,
-    /// The pods it may change, of those there are; none when it may change any.
+    /// New starts and restarts, with their reference times.
+    requests: BTreeMap<PodId, Timestamp>,
     touched: Touched,
-    /// Pods outside of it that the engine was asked to make.
+    /// Pods outside the order whose creation may be in flight.
     coming: BTreeSet<PodId>,
 }
 
 impl Intake {
-    /// Something remembered changed.
-    pub(super) fn remember(&mut self) {
-        self.memory_changed = true;
+    /// Marks the ledger as changed.
+    pub(super) fn ledger_changed(&mut self) {
+        self.ledger_is_dirty = true;
     }
 
-    /// When a write that failed is tried again.
+    /// When to retry a failed write.
     pub(super) fn wake_at(&self) -> Option<Timestamp> {
-        (self.memory_changed && self.writing.is_none()).then_some(self.write_after)
+        (self.ledger_is_dirty && self.writing.is_none()).then_some(self.write_after)
     }
 }
 
 impl Core {
-    /// An order arrived.
     pub(super) fn order_arrived(&mut self, message: OrderMessage, reply: Inbox, now: Timestamp, out: &mut Vec<Effect>) {
         if self.is_for_another(&message) {
-            // No answer: the one it is meant for gives it.
-            warn!(fence = %message.fence(), agent = message.agent(), "an order for another agent of this name is left alone");
+            // No reply: the other agent replies.
+            warn!(fence = %message.fence(), agent = message.agent(), "ignored an order for another agent of this name");
             self.intake.tally.astray += 1;
             return;
         }
-        self.last_word = now;
-        self.unheard = None;
+        self.last_contact = now;
+        self.unanswered_heartbeats = None;
         if self.intake.writing.is_none() {
             return self.judge_order(message, reply, now, out);
         }
@@ -112,21 +108,20 @@ impl Core {
         }
     }
 
-    /// Whether the scheduler listens to another agent under this node's name.
+    /// Whether the order names another agent with this node's name.
     fn is_for_another(&self, message: &OrderMessage) -> bool {
         let (meant, own) = (message.agent(), self.settings.identity.as_str());
         !meant.is_empty() && !own.is_empty() && meant != own
     }
 
-    /// A write ended.
     pub(super) fn written(&mut self, id: u64, result: Result<(), String>, now: Timestamp, out: &mut Vec<Effect>) {
         match self.intake.writing.take() {
             Some(writing) if writing.id == id => match (writing.order, result) {
-                (Some(kept), Ok(())) => self.obey(kept, now, out),
+                (Some(new), Ok(())) => self.obey(new, now, out),
                 (None, Ok(())) => {}
-                (kept, Err(reason)) => self.not_written(kept.map(|kept| kept.inbox), reason, now, out),
+                (new, Err(reason)) => self.write_failed(new.map(|new| new.inbox), reason, now, out),
             },
-            // The answer to a write of an earlier run, or a second answer: it says nothing about the present one.
+            // The result of another write.
             other => self.intake.writing = other,
         }
         if self.intake.writing.is_none()
@@ -136,21 +131,21 @@ impl Core {
         }
     }
 
-    /// Writes what is remembered, unless a write is under way.
+    /// Writes a changed ledger, unless a write is in progress.
     pub(super) fn flush_memory(&mut self, now: Timestamp, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::NoLedger) {
-            self.intake.memory_changed = false;
+            self.intake.ledger_is_dirty = false;
         }
-        if self.intake.memory_changed && self.intake.writing.is_none() && now >= self.intake.write_after {
+        if self.intake.ledger_is_dirty && self.intake.writing.is_none() && now >= self.intake.write_after {
             let ledger = self.ledger.clone();
             self.write(ledger, None, out);
         }
     }
 
-    fn not_written(&mut self, inbox: Option<Inbox>, reason: String, now: Timestamp, out: &mut Vec<Effect>) {
-        error!(%reason, "the ledger could not be written");
-        self.intake.memory_changed = true;
-        self.intake.write_after = now + WRITE_AGAIN;
+    fn write_failed(&mut self, inbox: Option<Inbox>, reason: String, now: Timestamp, out: &mut Vec<Effect>) {
+        error!(%reason, "could not write the ledger");
+        self.intake.ledger_is_dirty = true;
+        self.intake.write_after = now + WRITE_RETRY;
         if let Some(inbox) = inbox {
             self.intake.tally.failed += 1;
             out.push(Effect::Reply { inbox, reply: OrderReply::Failed { reason } });
@@ -163,18 +158,18 @@ impl Core {
         let is_foreign = is_foreign(&obeyed.stores, message.stores());
         if is_foreign && (!obeyed.pods.is_empty() || !obeyed.spared.is_empty()) {
             let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), Progress::default());
-            warn!(%fence, %have, "refused an order of another store, which knows nothing of what runs here");
+            warn!(%fence, %have, "refused an order of another store that does not know the pods on this node");
             self.intake.tally.stale += 1;
             return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
         }
-        // A lower fence is refused below, as every order of a leader that was overtaken.
+        // A lower fence is refused below as stale.
         if !is_foreign && fence > obeyed.fence && is_behind(&obeyed.progress, message.progress()) {
             let (have, stores, progress) = (obeyed.fence, obeyed.stores.clone(), obeyed.progress.clone());
-            warn!(%fence, %have, "refused an order of an older state of the store, which lacks what this node was ordered since");
+            warn!(%fence, %have, "refused an order of a rewound store that lacks newer orders of this node");
             self.intake.tally.stale += 1;
             return out.push(Effect::Reply { inbox, reply: OrderReply::Foreign { have, stores, progress } });
         }
-        // Who runs nothing has nothing to lose: it may change hands, and the other store's terms mean nothing any more.
+        // A node without pods may change to another store; the terms of the old store do not count there.
         let have = if is_foreign { Fence::default() } else { obeyed.fence };
         let same = fence == have && self.order_digest == promised_digest(&message);
         let judgement = match self.settings.mutant {
@@ -193,15 +188,19 @@ impl Core {
         let reply = match judgement {
             FenceCheck::Accept => match self.resulting_order(message) {
                 Ok((order, digest, touched)) => {
-                    let asked = self.asked_anew(&order, touched.as_ref(), now);
-                    let coming = self.coming_beside(&order, touched.as_ref());
-                    return self.keep(Kept { order: Arc::new(order), digest, inbox, asked, touched, coming }, now, out);
+                    let requests = self.new_requests(&order, touched.as_ref(), now);
+                    let coming = self.in_flight_outside(&order, touched.as_ref());
+                    return self.store_order(
+                        NewOrder { order: Arc::new(order), digest, inbox, requests, touched, coming },
+                        now,
+                        out,
+                    );
                 }
                 Err(reply) => reply,
             },
             FenceCheck::Repeat => OrderReply::Accepted { fence, digest: self.order_digest },
             FenceCheck::Stale => {
-                warn!(%fence, %have, "a stale order was refused");
+                warn!(%fence, %have, "refused a stale order");
                 self.intake.tally.stale += 1;
                 OrderReply::Stale { have }
             }
@@ -219,7 +218,7 @@ impl Core {
         let (order, digest, touched) = match message {
             OrderMessage::Whole(order) => {
                 let digest = order.digest();
-                // Whom it was meant for is no part of what is obeyed.
+                // The addressee is not part of the desired state.
                 (Order { agent: String::new(), ..order }, digest, None)
             }
             OrderMessage::Delta(delta) if self.settings.mutant == Some(Mutant::AnyBase) => {
@@ -247,46 +246,46 @@ impl Core {
             Some(pod) => {
                 self.intake.tally.failed += 1;
                 let reason = format!("the order names pod {pod} and holds no spec for it");
-                error!(fence = %order.fence, %reason, "an order was refused");
+                error!(fence = %order.fence, %reason, "refused an inconsistent order");
                 Err(OrderReply::Failed { reason })
             }
         }
     }
 
-    fn keep(&mut self, kept: Kept, now: Timestamp, out: &mut Vec<Effect>) {
+    fn store_order(&mut self, new: NewOrder, now: Timestamp, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::NoLedger) {
-            return self.obey(kept, now, out);
+            return self.obey(new, now, out);
         }
         let mut ledger = self.ledger.clone();
-        adopt(&mut ledger, &kept.order, &kept.asked, kept.touched.as_ref());
-        ledger.coming.clone_from(&kept.coming);
+        adopt(&mut ledger, &new.order, &new.requests, new.touched.as_ref());
+        ledger.coming.clone_from(&new.coming);
         if self.settings.mutant == Some(Mutant::AcknowledgesFirst) {
-            self.obey(kept, now, out);
+            self.obey(new, now, out);
             return self.write(ledger, None, out);
         }
-        self.write(ledger, Some(kept), out);
+        self.write(ledger, Some(new), out);
     }
 
-    /// The pods that leave the order, or left it before, while the engine may still make them.
-    fn coming_beside(&self, order: &Order, touched: Option<&BTreeSet<PodId>>) -> BTreeSet<PodId> {
-        // A change names whom it takes away; a whole order is compared with the one before.
+    /// Pods outside `order` whose creation may be in flight.
+    fn in_flight_outside(&self, order: &Order, touched: Option<&BTreeSet<PodId>>) -> BTreeSet<PodId> {
+        // A delta names the pods it removes; a whole order is compared with the one before.
         let before = self.ledger.order.pods.keys().filter(|_| touched.is_none());
         let leaving = before.chain(touched.into_iter().flatten());
-        let is_making = |pod: &PodId| self.cache.state(&pod.key()).is_some_and(|state| state.is_making(pod));
-        let may_come = |pod: &PodId| is_making(pod) || self.in_flight.contains(pod);
+        let is_creating = |pod: &PodId| self.cache.state(&pod.key()).is_some_and(|state| state.is_creating(pod));
+        let may_come = |pod: &PodId| is_creating(pod) || self.in_flight.contains(pod);
         let outside = leaving.chain(&self.ledger.coming).filter(|pod| !order.pods.contains_key(*pod));
         outside.filter(|pod| may_come(pod)).cloned().collect()
     }
 
-    /// The pods `order` asks to start or restart once more, and when: at the last start of any of their containers, for
-    /// the engine's clock need not be ours. Never, when there was nothing to restart.
-    fn asked_anew(
+    /// Pods for which `order` requests a further start or restart, with the reference time: the last start of their
+    /// containers by Docker's clock, which may differ from the agent's. Never, when no container existed.
+    fn new_requests(
         &self,
         order: &Order,
         touched: Option<&BTreeSet<PodId>>,
         now: Timestamp,
     ) -> BTreeMap<PodId, Timestamp> {
-        let mut asked = BTreeMap::new();
+        let mut requests = BTreeMap::new();
         let some = touched.into_iter().flatten().filter_map(|pod| order.pods.get_key_value(pod));
         for (pod, after) in order.pods.iter().filter(|_| touched.is_none()).chain(some) {
             let Some(before) = self.ledger.order.pods.get(pod) else { continue };
@@ -295,16 +294,16 @@ impl Core {
                 let key = pod.key();
                 let own = self.cache.containers(&key).filter(|seen| seen.identity.pod == *pod);
                 let last_start = own.map(|seen| seen.started_at).max().unwrap_or(Timestamp::NEVER);
-                let made = self.ledger.memory.get(pod).is_some_and(|memory| memory.created);
-                // Who has not looked at the containers yet has only its own clock.
-                let asked_at = if last_start.happened() { last_start } else { now };
-                asked.insert(pod.clone(), if made { asked_at } else { Timestamp::NEVER });
+                let created = self.ledger.memory.get(pod).is_some_and(|memory| memory.created);
+                // Before the first inventory only the agent's clock is known.
+                let requested_at = if last_start.happened() { last_start } else { now };
+                requests.insert(pod.clone(), if created { requested_at } else { Timestamp::NEVER });
             }
         }
-        asked
+        requests
     }
 
-    fn write(&mut self, mut ledger: Ledger, order: Option<Kept>, out: &mut Vec<Effect>) {
+    fn write(&mut self, mut ledger: Ledger, order: Option<NewOrder>, out: &mut Vec<Effect>) {
         if self.settings.mutant == Some(Mutant::ForgetsRestarts) {
             for memory in Arc::make_mut(&mut ledger.memory).values_mut().filter(|memory| memory.asked_at.happened()) {
                 (memory.restarts_done, memory.renewed) = Default::default();
@@ -313,29 +312,29 @@ impl Core {
         }
         self.intake.last_id += 1;
         let id = self.intake.last_id;
-        self.intake.memory_changed = false;
+        self.intake.ledger_is_dirty = false;
         self.intake.writing = Some(Writing { id, order });
         out.push(Effect::Persist { id, ledger: Box::new(ledger) });
     }
 
-    /// Forgets pods that are neither ordered nor there.
-    fn forget_what_is_gone(&mut self) {
+    /// Forgets pods that are neither ordered nor present.
+    fn forget_absent_pods(&mut self) {
         let Ledger { order, memory, .. } = &mut self.ledger;
         if !memory.values().any(|memory| !memory.live.updated.is_empty()) {
-            // Of what left the order nothing else was kept.
+            // Only updated containers are remembered after their pod left the order.
             return;
         }
         let cache = &self.cache;
-        let stands = |pod: &PodId| cache.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
-        let is_blind = !matches!(self.sight, Sight::Clear { .. });
-        Arc::make_mut(memory).retain(|pod, _| is_blind || order.pods.contains_key(pod) || stands(pod));
+        let is_present = |pod: &PodId| cache.containers(&pod.key()).any(|seen| seen.identity.pod == *pod);
+        let is_outdated = !matches!(self.inventory, Inventory::Current { .. });
+        Arc::make_mut(memory).retain(|pod, _| is_outdated || order.pods.contains_key(pod) || is_present(pod));
     }
 
-    /// The order is on disk: from now on it is the one that counts.
-    fn obey(&mut self, kept: Kept, now: Timestamp, out: &mut Vec<Effect>) {
-        let (order, before) = (Arc::clone(&kept.order), Arc::clone(&self.ledger.order));
+    /// Makes an order current that is on disk.
+    fn obey(&mut self, new: NewOrder, now: Timestamp, out: &mut Vec<Effect>) {
+        let (order, before) = (Arc::clone(&new.order), Arc::clone(&self.ledger.order));
         let first = before.fence == Fence::default();
-        let touched = kept.touched.clone().unwrap_or_else(|| touched_between(&before, &order));
+        let touched = new.touched.clone().unwrap_or_else(|| touched_between(&before, &order));
         for pod in touched.iter().filter(|pod| !order.pods.contains_key(*pod)) {
             if let Some(spec) = before.spec_of(pod) {
                 self.graces.insert(pod.clone(), spec.kill_grace());
@@ -343,33 +342,33 @@ impl Core {
         }
         touched.iter().for_each(|pod| self.cache.mark(&pod.key()));
         if first || order.spared != before.spared {
-            // What was left alone may have to go now.
+            // Containers that were spared may have to be removed now.
             self.cache.mark_all();
         }
         if order.switches != before.switches {
-            // What was held back may be done now.
+            // A switch may allow actions that were held back.
             order.pods.keys().for_each(|pod| self.cache.mark(&pod.key()));
         }
-        adopt(&mut self.ledger, &kept.order, &kept.asked, kept.touched.as_ref());
-        let Kept { digest, inbox, coming, .. } = kept;
+        adopt(&mut self.ledger, &new.order, &new.requests, new.touched.as_ref());
+        let NewOrder { digest, inbox, coming, .. } = new;
         self.ledger.coming = coming;
-        self.images.keep_those_of(&self.ledger.order);
-        self.forget_what_is_gone();
+        self.images.retain_for(&self.ledger.order);
+        self.forget_absent_pods();
         self.order_digest = digest;
-        let is_made = |pod: &PodId| order.pods.contains_key(pod) && !before.pods.contains_key(pod);
-        if touched.len() > FEW && touched.iter().all(is_made) {
-            self.reporter.head_changed_in_passing(now);
+        let is_new = |pod: &PodId| order.pods.contains_key(pod) && !before.pods.contains_key(pod);
+        if touched.len() > FEW && touched.iter().all(is_new) {
+            self.reporter.head_changed_deferrable(now);
         } else {
             self.reporter.head_changed();
         }
         self.intake.tally.accepted += 1;
         let fence = self.ledger.order.fence;
-        info!(%fence, pods = self.ledger.order.pods.len(), "order accepted");
+        info!(%fence, pods = self.ledger.order.pods.len(), "accepted an order");
         out.push(Effect::Reply { inbox, reply: OrderReply::Accepted { fence, digest: self.order_digest } });
     }
 }
 
-/// Digest the message says its order has.
+/// The digest that the order has once applied.
 fn promised_digest(message: &OrderMessage) -> Digest {
     match message {
         OrderMessage::Whole(order) => order.digest(),

@@ -1,8 +1,8 @@
-//! Keeps what this node tells the schedulers, and turns changes of it into the smallest message that tells them.
+//! Builds the node's report: a whole report, a delta or a heartbeat, whichever is smallest.
 //!
-//! Every change raises the sequence number, published or not: a scheduler that missed one sees the gap and asks for
-//! the whole. All changes of one input travel in one delta. That many pods are about to be made is nothing anybody waits for, and
-//! is told with what becomes of them: it would be half of everything that is reported while a cluster is filled.
+//! Every change raises the sequence number, published or not: a scheduler that missed one sees the gap and requests the
+//! whole report. All changes of one input travel in one delta. "Pending" facts of new pods wait up to 1 s for their results:
+//! they would double the reports while a cluster fills.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use contract::time::Timestamp;
 
 use super::instance_range;
 
-/// What nobody waits for is told after so long: most containers are made within it.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Longest deferral; most containers are created within it.
+const DEFERRAL: Duration = Duration::from_secs(1);
 
-/// The report as it stands and what was not told yet.
+/// The current report and its unpublished changes.
 #[derive(Debug)]
 pub(super) struct Reporter {
     facts: BTreeMap<PodId, PodFacts>,
     digest: Digest,
     sequence: u64,
-    untold: Changes<PodId, PodFacts>,
+    unpublished: Changes<PodId, PodFacts>,
     head_changed: bool,
     whole_due: bool,
-    /// Since when there is something untold that can wait.
-    can_wait_since: Option<Timestamp>,
-    /// Something untold cannot wait.
-    presses: bool,
-    told_at: Timestamp,
+    /// Since when a deferrable change waits.
+    deferred_since: Option<Timestamp>,
+    /// A change must be published now.
+    is_urgent: bool,
+    published_at: Timestamp,
 }
 
 impl Reporter {
@@ -41,37 +41,37 @@ impl Reporter {
             facts: BTreeMap::new(),
             digest: Digest::default(),
             sequence: 0,
-            untold: Changes::default(),
+            unpublished: Changes::default(),
             head_changed: true,
             whole_due: true,
-            can_wait_since: None,
-            presses: true,
-            told_at: Timestamp::NEVER,
+            deferred_since: None,
+            is_urgent: true,
+            published_at: Timestamp::NEVER,
         }
     }
 
-    /// What was last told of `pod`.
+    /// The reported facts of `pod`.
     pub(super) fn get(&self, pod: &PodId) -> Option<&PodFacts> {
         self.facts.get(pod)
     }
 
-    /// The pods of one lane that are in the report.
+    /// The reported pods of one instance.
     pub(super) fn pods_of(&self, key: &InstanceKey) -> impl Iterator<Item = &PodId> {
         self.facts.range(instance_range(key)).map(|(pod, _)| pod)
     }
 
-    /// Notes what `pod` looks like now; facts equal but for their time are no change.
+    /// Sets the facts of `pod`; a different `updated_at` alone is no change.
     pub(super) fn set(&mut self, pod: &PodId, facts: Option<PodFacts>, now: Timestamp) {
         let before = self.facts.get(pod);
         let facts = facts.map(|facts| PodFacts { updated_at: before.map_or(now, |before| before.updated_at), ..facts });
         if before == facts.as_ref() {
             return;
         }
-        let is_to_be_made = |facts: &PodFacts| facts.state == RunState::Pending && facts.last_error.is_empty();
-        if before.is_none() && facts.as_ref().is_some_and(is_to_be_made) {
-            self.can_wait_since.get_or_insert(now);
+        let is_pending = |facts: &PodFacts| facts.state == RunState::Pending && facts.last_error.is_empty();
+        if before.is_none() && facts.as_ref().is_some_and(is_pending) {
+            self.deferred_since.get_or_insert(now);
         } else {
-            self.presses = true;
+            self.is_urgent = true;
         }
         let facts = facts.map(|facts| PodFacts { updated_at: now, ..facts });
         if let Some(before) = before {
@@ -80,46 +80,45 @@ impl Reporter {
         match facts {
             Some(facts) => {
                 self.digest = self.digest.with(facts.digest(pod));
-                self.untold.gone.remove(pod);
-                self.untold.put.insert(pod.clone(), facts.clone());
+                self.unpublished.gone.remove(pod);
+                self.unpublished.put.insert(pod.clone(), facts.clone());
                 self.facts.insert(pod.clone(), facts);
             }
             None => {
-                self.untold.put.remove(pod);
-                self.untold.gone.insert(pod.clone());
+                self.unpublished.put.remove(pod);
+                self.unpublished.gone.insert(pod.clone());
                 self.facts.remove(pod);
             }
         }
     }
 
-    /// The node itself changed: order, engine.
+    /// The order or the state of the engine changed.
     pub(super) fn head_changed(&mut self) {
         self.head_changed = true;
-        self.presses = true;
+        self.is_urgent = true;
     }
 
-    /// The node obeys an order that only makes pods, and many: nobody waits to hear of that before they are made.
-    pub(super) fn head_changed_in_passing(&mut self, now: Timestamp) {
+    /// As `head_changed`, deferrable: the order only creates many pods.
+    pub(super) fn head_changed_deferrable(&mut self, now: Timestamp) {
         self.head_changed = true;
-        self.can_wait_since.get_or_insert(now);
+        self.deferred_since.get_or_insert(now);
     }
 
-    /// The next message must be whole.
-    pub(super) fn ask_whole(&mut self) {
+    /// The next message is a whole report.
+    pub(super) fn request_whole(&mut self) {
         self.whole_due = true;
     }
 
-    /// Whether there is something to publish.
     pub(super) fn is_due(&self, heartbeat_due: bool, now: Timestamp) -> bool {
-        heartbeat_due || self.whole_due || self.presses || self.waits_until().is_some_and(|until| until <= now)
+        heartbeat_due || self.whole_due || self.is_urgent || self.deferred_until().is_some_and(|until| until <= now)
     }
 
-    /// When what can wait has waited long enough.
-    pub(super) fn waits_until(&self) -> Option<Timestamp> {
-        self.can_wait_since.map(|since| since + PATIENCE)
+    /// When deferred changes are published.
+    pub(super) fn deferred_until(&self) -> Option<Timestamp> {
+        self.deferred_since.map(|since| since + DEFERRAL)
     }
 
-    /// What to publish now; `head` is the node as it stands, its sequence number is set here.
+    /// The message to publish; sets the sequence number of `head`.
     pub(super) fn message(&mut self, head: ReportHead, heartbeat_due: bool, now: Timestamp) -> Option<ReportMessage> {
         let base = self.sequence;
         let pods = self.advance();
@@ -135,27 +134,27 @@ impl Reporter {
         };
         if message.is_some() {
             self.whole_due = false;
-            self.told_at = now;
+            self.published_at = now;
         }
         message
     }
 
-    /// Counts changes nobody can be told now; the next message will be whole.
+    /// Numbers the changes without publishing them; the next message will be whole.
     pub(super) fn withhold(&mut self) {
         if self.advance().is_some() {
             self.whole_due = true;
         }
     }
 
-    /// When something was last told.
-    pub(super) fn told_at(&self) -> Timestamp {
-        self.told_at
+    /// When the last message was published.
+    pub(super) fn published_at(&self) -> Timestamp {
+        self.published_at
     }
 
     fn advance(&mut self) -> Option<Changes<PodId, PodFacts>> {
-        let pods = std::mem::take(&mut self.untold);
-        self.can_wait_since = None;
-        self.presses = false;
+        let pods = std::mem::take(&mut self.unpublished);
+        self.deferred_since = None;
+        self.is_urgent = false;
         if pods.is_empty() && !std::mem::take(&mut self.head_changed) {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Calls to the engine: each with its deadline, and each tells the pulse whether the engine lives.
+//! Calls to Docker with a deadline; each updates the engine's health.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::{API_DEFAULT_VERSION, Docker, Engine, EngineError};
 use crate::circuit::Sign;
 use crate::fault::Error;
 
-/// The library's own limit, above all of ours.
+/// The library's own timeout, longer than all of ours.
 const LIBRARY_LIMIT_SECONDS: u64 = 600;
 
 impl Engine {
@@ -41,7 +41,7 @@ impl Engine {
         }
     }
 
-    /// What the library's error means, and what it shows of the engine.
+    /// Converts the library's error and updates the engine's health.
     pub(super) fn judge(&self, error: &EngineError) -> Error {
         match error {
             EngineError::DockerResponseServerError { status_code, message } => {

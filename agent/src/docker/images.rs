@@ -1,4 +1,4 @@
-//! Images: whether one is here, and how it gets here.
+//! Inspects and pulls images.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use super::{CreateImageOptionsBuilder, Engine, EngineError, READ};
 use crate::core::io::ImageTrouble;
 use crate::fault::{self, Error};
 
-/// A pull that takes longer is started again by the next attempt, and the engine keeps the layers it has.
+/// Deadline of a pull. The next attempt continues, because Docker keeps complete layers.
 const PULL: Duration = Duration::from_secs(300);
 
 impl Engine {
-    /// The image is on this node when this returns well.
+    /// Pulls an image unless it is present.
     pub async fn fetch(&self, image: &str) -> Result<(), Error> {
         let place = self.reads.acquire().await;
         let found = self.call(READ, async |docker| docker.inspect_image(image).await).await;
@@ -24,13 +24,13 @@ impl Engine {
         }
     }
 
-    /// Gets an image that the engine said is `missing`.
+    /// Pulls an image; `missing` is Docker's error for it.
     pub(super) async fn pull(&self, image: &str, missing: Error) -> Result<(), Error> {
         self.pulls.run(image, self.pull_now(image, missing)).await
     }
 
     async fn pull_now(&self, image: &str, missing: Error) -> Result<(), Error> {
-        info!(%image, "the image is not here: pulling");
+        info!(%image, "pulling the image");
         let tag = if image.contains('@') || tagged(image) { String::new() } else { "latest".to_owned() };
         let options = CreateImageOptionsBuilder::new().from_image(image).tag(&tag).build();
         let docker = self.docker()?;
@@ -47,7 +47,7 @@ impl Engine {
             Err(_) => Error::TimedOut(PULL),
         };
         let trouble = match &reason {
-            // The engine went away: that says nothing about the image.
+            // The engine is down: no failure of the image.
             Error::Unconnected(_) => return Err(reason),
             Error::Refused { text, .. } | Error::NoImage { text, .. } => fault::image_trouble(text),
             Error::NoAddresses { .. } | Error::TimedOut(_) | Error::Unreadable(_) => None,

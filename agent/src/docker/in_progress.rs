@@ -1,9 +1,8 @@
-//! The containers a step works on just now.
+//! Containers with an action in progress.
 //!
-//! The engine tells of what a step does while it does it, and the step looks at the container at its end anyhow: an event
-//! within a step asks for no look of its own. The guard ends before the step's look begins, so that whatever happens from then on
-//! is looked at. One event is passed on to the step: the end of the container, which the engine tells of well before it has
-//! tidied up and answers.
+//! An action inspects its container at the end, so events during the action need no inspection of their own. The guard is
+//! dropped before that inspection, so later events are not lost. One event is forwarded to the action: the container's death,
+//! which Docker emits well before it has cleaned up and answers the stop.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,11 +10,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use tokio::sync::SetOnce;
 
-/// The containers that are worked on, by id. A lane has one step at a time, so each is here once.
+/// By container id. An instance has one action at a time, so each id occurs once.
 #[derive(Debug, Default)]
 pub(super) struct InProgress(Mutex<BTreeMap<String, Arc<Watched>>>);
 
-/// A container is worked on until this is dropped.
+/// The action is in progress until this is dropped.
 #[derive(Debug)]
 pub(super) struct Work<'a> {
     in_progress: &'a InProgress,
@@ -25,14 +24,13 @@ pub(super) struct Work<'a> {
 
 #[derive(Debug)]
 struct Watched {
-    /// In nanoseconds since 1970. The engine shares the machine and so the clock: what it tells of an earlier time is an end
-    /// before the step, of which the news comes late.
+    /// Start of the action in nanoseconds since 1970. Docker runs on the same machine and clock: an earlier death is a late
+    /// event from before the action.
     since: i64,
     died: SetOnce<()>,
 }
 
 impl InProgress {
-    /// A step begins to work on a container.
     pub(super) fn begin<'a>(&'a self, id: &'a str) -> Work<'a> {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let since = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
@@ -41,15 +39,14 @@ impl InProgress {
         Work { in_progress: self, id, watched }
     }
 
-    /// Whether a step will look at the container, or remove it.
     pub(super) fn has(&self, id: &str) -> bool {
         self.containers().contains_key(id)
     }
 
-    /// The engine tells that a container ended at that time.
+    /// Docker reports the death of a container.
     pub(super) fn note_death(&self, id: &str, at: i64) {
         if let Some(watched) = self.containers().get(id).filter(|watched| at >= watched.since) {
-            // Once is enough: a step that ends a container does not start it.
+            // A second death is ignored: an action that stops a container does not start it.
             watched.died.set(()).ok();
         }
     }
@@ -60,12 +57,11 @@ impl InProgress {
 }
 
 impl Work<'_> {
-    /// The container that is worked on.
     pub(super) fn id(&self) -> &str {
         self.id
     }
 
-    /// Waits until the engine tells that the container ended. That may be never: who asked for the end is also answered.
+    /// Waits for the death event. It may never come, so callers also wait for the answer to the stop.
     pub(super) async fn died(&self) {
         self.watched.died.wait().await;
     }
@@ -84,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_container_is_worked_on_until_its_step_lets_go() {
+    fn a_container_is_in_progress_until_its_guard_is_dropped() {
         let in_progress = InProgress::default();
         let (one, two) = (in_progress.begin("one"), in_progress.begin("two"));
         drop(one);
@@ -94,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_is_told_to_the_step_even_if_it_listens_later_and_an_earlier_one_is_not() {
+    fn a_death_is_forwarded_also_to_a_late_listener_and_an_earlier_death_is_not() {
         let in_progress = InProgress::default();
         let work = in_progress.begin("one");
         in_progress.note_death("one", work.watched.since - 1);

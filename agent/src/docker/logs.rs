@@ -1,4 +1,4 @@
-//! The last words of a container that ended.
+//! The last log line of an exited container.
 
 use std::time::Duration;
 
@@ -10,21 +10,20 @@ use super::{Engine, LogsOptionsBuilder};
 use crate::core::io::ContainerSeen;
 use crate::fault::Error;
 
-/// Reading the end of a log is a convenience: a restart does not wait longer for it.
+/// A restart waits at most this long for the log line.
 const LOG: Duration = Duration::from_secs(2);
-/// Lines asked for: the last ones may be blank.
+/// Lines requested: the last ones may be blank.
 const LINES: &str = "5";
 
 impl Engine {
-    /// A container with the last line that it logged; none when it is gone. A log that cannot be read is an empty line:
-    /// some log drivers cannot be read at all.
+    /// The container with its last log line; none when it is gone. The line is empty when the log driver cannot be read.
     pub async fn read_end(&self, id: &str) -> Result<Option<ContainerSeen>, Error> {
         let last_line = tokio::time::timeout(LOG, self.last_line(id)).await.unwrap_or_default();
-        Ok(self.look(id).await?.map(|seen| ContainerSeen { last_line, ..seen }))
+        Ok(self.seen(id).await?.map(|seen| ContainerSeen { last_line, ..seen }))
     }
 
     async fn last_line(&self, id: &str) -> String {
-        let _place = self.reads.acquire().await;
+        let _permit = self.reads.acquire().await;
         let Ok(docker) = self.docker() else { return String::new() };
         let options = LogsOptionsBuilder::new().stdout(true).stderr(true).tail(LINES).build();
         let mut lines = std::pin::pin!(docker.logs(id, Some(options)));
@@ -34,7 +33,7 @@ impl Engine {
                 Ok(line) if line.is_empty() => {}
                 Ok(line) => last = line,
                 Err(reason) => {
-                    debug!(container = %id, %reason, "the end of the log cannot be read");
+                    debug!(container = %id, %reason, "cannot read the log");
                     return last;
                 }
             }

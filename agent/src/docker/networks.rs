@@ -1,8 +1,8 @@
-//! The networks pods are on, and what becomes of a container whose address cannot be had.
+//! Networks of pods, and containers whose reserved address is not available.
 //!
-//! Surprises: the engine takes a wished address only on a network whose subnet somebody gave it, so each network gets one
-//! from the agent's own pool. The engine lets two agents create two networks of one name; only the name of a bridge is
-//! unique to it, so the bridge follows from the network's name.
+//! Docker accepts a given address only on a network with an explicit subnet, so each network gets one from the agent's pool.
+//! Docker lets two agents create two networks with one name, but bridge names are unique, so the bridge name is derived from
+//! the network's name.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -20,51 +20,51 @@ use crate::address::Subnet;
 use crate::fault::Error;
 use crate::pool;
 
-/// Networks the engine brings along.
+/// Docker's built-in networks.
 const BUILT_IN: [&str; 5] = ["", "host", "none", "bridge", "default"];
-/// Tries to make a network: each loses against another network that took the subnet meanwhile.
+/// Attempts to create a network; each may lose the subnet to another network.
 const TRIES: u32 = 5;
-/// What another agent gets to finish the network it makes.
-const MAKING: Duration = Duration::from_secs(5);
-/// What a container on its way out gets to give its address back.
-const HANDING_OVER: Duration = Duration::from_secs(2);
+/// Time for another agent to finish creating a network.
+const CREATING: Duration = Duration::from_secs(5);
+/// Time for a stopping container to release its address.
+const RELEASING: Duration = Duration::from_secs(2);
 
-/// What is known of the networks of this engine.
 #[derive(Debug, Default)]
 pub(super) struct Networks {
-    /// Those known to be there, and the addresses of those that are split.
+    /// Existing networks; with their subnet when it is split.
     pub(super) known: BTreeMap<String, Option<Subnet>>,
-    /// Networks of this cluster that no container uses, and since when.
+    /// Unused networks of this cluster.
     pub(super) unused_since: BTreeMap<String, Instant>,
 }
 
-/// Whether the network is none that could be made.
 pub(super) fn is_built_in(name: &str) -> bool {
     BUILT_IN.contains(&name) || name.starts_with("container:")
 }
 
-/// Whether the engine refuses because of the address a container shall have.
+/// Whether the error is about the container's reserved address.
 pub(super) fn is_about_address(error: &Error) -> bool {
-    is_taken(error) || error.says("user specified IP address") || error.says("does not belong to any of this network")
+    is_taken(error)
+        || error.mentions("user specified IP address")
+        || error.mentions("does not belong to any of this network")
 }
 
-/// The words with the capital are about addresses of containers; those without are about ports of the machine.
+/// With a capital A the error is about a container's address; without, about a port of the machine.
 fn is_taken(error: &Error) -> bool {
-    error.says("Address already in use")
+    error.mentions("Address already in use")
 }
 
-/// Whether the engine refuses because a network is not there.
+/// Whether the error is about a missing network.
 pub(super) fn is_gone(error: &Error) -> bool {
-    error.says("network") && error.says("not found")
+    error.mentions("network") && error.mentions("not found")
 }
 
-/// Whether another agent of this engine was faster with a network.
+/// Whether another agent of this engine created the network first.
 fn is_lost_race(error: &Error) -> bool {
-    error.status() == 409 || error.says("same bridge name")
+    error.status() == 409 || error.mentions("same bridge name")
 }
 
 impl Engine {
-    /// The network is there when this returns well; its addresses, when containers have their own on it.
+    /// Creates the network unless it exists; returns its subnet when it is split.
     pub(super) async fn ensure_network(&self, name: &str) -> Result<Option<Subnet>, Error> {
         if is_built_in(name) {
             return Ok(None);
@@ -76,20 +76,20 @@ impl Engine {
         }
         let network = match self.network(name).await? {
             Some(network) => network,
-            None => self.make_network(name).await?,
+            None => self.create_missing_network(name).await?,
         };
         let split = split(&network);
         networks.known.insert(name.to_owned(), split);
         Ok(split)
     }
 
-    /// The network may be gone: the next container that needs it looks.
+    /// The network may be gone: the next container checks again.
     pub(super) async fn forget_network(&self, name: &str) {
         self.networks.lock().await.known.remove(name);
     }
 
-    async fn make_network(&self, name: &str) -> Result<Network, Error> {
-        info!(network = name, "the network is not here: making it");
+    async fn create_missing_network(&self, name: &str) -> Result<Network, Error> {
+        info!(network = name, "creating the network");
         let mut last = Error::Unreadable(format!("the engine does not show the network {name}"));
         let mut refused = Vec::new();
         for _ in 0..TRIES {
@@ -100,7 +100,7 @@ impl Engine {
                 blocks: self.pool.blocks(),
             })?;
             match self.create_network(name, &bridge_name(name), addresses(subnet)).await {
-                Err(error) if error.says("overlaps") => {
+                Err(error) if error.mentions("overlaps") => {
                     refused.push(subnet);
                     last = error;
                 }
@@ -121,7 +121,7 @@ impl Engine {
         Err(last)
     }
 
-    /// What no network may be made of: the other networks of the engine, and what the machine reaches by a route.
+    /// Ranges in use: other networks of the engine and routes of the machine.
     async fn taken(&self) -> Result<Vec<Subnet>, Error> {
         let all = self.call(READ, async |docker| docker.list_networks(None).await).await?;
         let configs = all.into_iter().filter_map(|network| network.ipam?.config).flatten();
@@ -149,9 +149,9 @@ impl Engine {
         }
     }
 
-    /// The network, which another agent of this engine may be making at this moment.
+    /// Waits for a network that another agent of this engine may be creating.
     async fn wait_for_network(&self, name: &str) -> Result<Option<Network>, Error> {
-        let deadline = tokio::time::Instant::now() + MAKING;
+        let deadline = tokio::time::Instant::now() + CREATING;
         loop {
             let found = self.network(name).await?;
             if found.is_some() || tokio::time::Instant::now() >= deadline {
@@ -168,10 +168,10 @@ impl Engine {
         Ok(found.into_iter().find(|network| network.name.as_deref() == Some(name)))
     }
 
-    /// Starts a container that cannot have its address. Who had it before may still be on its way out; when somebody else
-    /// has it, any address is better than none, and the facts tell.
-    pub(super) async fn begin_elsewhere(&self, id: &str, mut refusal: Error) -> Result<(), Error> {
-        let deadline = tokio::time::Instant::now() + HANDING_OVER;
+    /// Starts a container whose reserved address is in use. Waits up to 2 s for the previous container to release it; then
+    /// takes any address, and the facts report the difference.
+    pub(super) async fn begin_with_any_address(&self, id: &str, mut refusal: Error) -> Result<(), Error> {
+        let deadline = tokio::time::Instant::now() + RELEASING;
         while is_taken(&refusal) && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(POLL).await;
             match self.begin(id).await {
@@ -191,7 +191,7 @@ impl Engine {
     }
 }
 
-/// What the engine is told about the addresses of a network of ours.
+/// IP settings of a split network.
 fn addresses(subnet: Subnet) -> Ipam {
     let config = IpamConfig {
         subnet: Some(subnet.to_string()),
@@ -202,7 +202,7 @@ fn addresses(subnet: Subnet) -> Ipam {
     Ipam { config: Some(vec![config]), ..Default::default() }
 }
 
-/// The addresses of a network that is split as ours are.
+/// The subnet of a network that is split like ours.
 fn split(network: &Network) -> Option<Subnet> {
     let config = config(network)?;
     let subnet = Subnet::parse(config.subnet.as_deref()?).filter(|subnet| subnet.is_large())?;
@@ -213,7 +213,7 @@ fn config(network: &Network) -> Option<IpamConfig> {
     network.ipam.as_ref()?.config.as_ref()?.first().cloned()
 }
 
-/// The bridge of a network of ours: the engine refuses a second network with the same one. The kernel allows 15 bytes.
+/// Docker refuses a second network with the same bridge name. The kernel allows 15 bytes.
 fn bridge_name(network: &str) -> String {
     let digest = Digest::of(network).to_string();
     format!("dd-{}", &digest[..12])

@@ -1,7 +1,7 @@
-//! Pulls each image once, however many instances need it, and asks a registry that failed again only after a while.
+//! Shares one pull among all instances that need an image, and limits retries of failed pulls to one in 5 s.
 //!
-//! Thousands of instances of one group may need the same image at the same time. Without this each of them would pull it for
-//! itself, and an image that cannot be pulled would keep the engine busy for as long as they try.
+//! Thousands of instances of one group may need the same image at the same time. Otherwise each would pull it, and an image
+//! that cannot be pulled would keep Docker busy.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,36 +11,36 @@ use tokio::time::Instant;
 
 use crate::fault::Error;
 
-/// An image that could not be pulled is not asked for again within this time.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
+/// No retry of a failed pull within this time.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// The images that are pulled, or were lately.
+/// Pulls in progress and recent failures, by image.
 #[derive(Debug, Default)]
 pub(super) struct Pulls(Mutex<BTreeMap<String, Arc<Image>>>);
 
 #[derive(Debug, Default)]
 struct Image {
-    /// Held by the one that pulls.
-    turn: tokio::sync::Mutex<()>,
+    /// Held during a pull.
+    pulling: tokio::sync::Mutex<()>,
     last: Mutex<Option<(Instant, Result<(), Error>)>>,
 }
 
 impl Image {
-    /// The end of the last pull, if that was not before `since`.
+    /// Result of the last pull, if it ended after `since`.
     fn ended_since(&self, since: Instant) -> Option<Result<(), Error>> {
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.as_ref().filter(|(at, _)| *at >= since).map(|(_, end)| end.clone())
     }
 
-    /// Why the image could not be pulled a moment ago.
+    /// Error of a recent failed pull.
     fn failure(&self) -> Option<Error> {
-        let lately = Instant::now().checked_sub(AGAIN_AFTER)?;
+        let lately = Instant::now().checked_sub(RETRY_AFTER)?;
         self.ended_since(lately)?.err()
     }
 }
 
 impl Pulls {
-    /// Why the image could not be pulled a moment ago.
+    /// Error of a recent failed pull.
     pub(super) fn failure(&self, image: &str) -> Option<Error> {
         let images = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         images.get(image)?.failure()
@@ -49,7 +49,7 @@ impl Pulls {
     /// Runs `pull`, unless another pull of the same image ends while this call waits for its turn: then returns that result.
     pub(super) async fn run(&self, name: &str, pull: impl Future<Output = Result<(), Error>>) -> Result<(), Error> {
         let (image, asked_at) = (self.image(name), Instant::now());
-        let _turn = image.turn.lock().await;
+        let _pulling = image.pulling.lock().await;
         if let Some(end) = image.ended_since(asked_at) {
             return end;
         }
@@ -57,7 +57,7 @@ impl Pulls {
             return Err(failure);
         }
         let end = pull.await;
-        // An engine that went away says nothing about the image.
+        // An engine that is down is no failure of the image.
         if !matches!(end, Err(Error::Unconnected(_))) {
             *image.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), end.clone()));
         }
@@ -66,7 +66,7 @@ impl Pulls {
 
     fn image(&self, name: &str) -> Arc<Image> {
         let mut images = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Forgets images without a pull under way and without a recent failure.
+        // Forgets images without a pull in progress and without a recent failure.
         images.retain(|_, image| Arc::strong_count(image) > 1 || image.failure().is_some());
         Arc::clone(images.entry(name.to_owned()).or_default())
     }
@@ -101,21 +101,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_image_that_cannot_be_pulled_is_asked_for_again_after_a_while() {
+    async fn a_failed_pull_is_retried_after_five_seconds() {
         let (pulls, count) = (Pulls::default(), AtomicU32::new(0));
         for _ in 0..10 {
             assert!(many(&pulls, &count, Err(refused())).await.iter().all(|end| *end == Err(refused())));
         }
         assert_eq!(count.load(Ordering::Relaxed), 1);
         assert_eq!(pulls.failure("image"), Some(refused()));
-        tokio::time::advance(AGAIN_AFTER + Duration::from_millis(1)).await;
+        tokio::time::advance(RETRY_AFTER + Duration::from_millis(1)).await;
         assert_eq!(pulls.failure("image"), None);
         assert!(many(&pulls, &count, Ok(())).await.iter().all(Result::is_ok));
         assert_eq!(count.load(Ordering::Relaxed), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_engine_that_went_away_is_no_failure_of_the_image() {
+    async fn an_engine_that_is_down_is_no_failure_of_the_image() {
         let (pulls, count) = (Pulls::default(), AtomicU32::new(0));
         let away = Error::Unconnected("gone".to_owned());
         let pull = || async {

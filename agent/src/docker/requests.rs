@@ -1,4 +1,4 @@
-//! A container's plan in the words of the engine.
+//! Request bodies of the Docker API.
 
 use super::{
     ContainerCreateBody, ContainerUpdateBody, EndpointIpamConfig, EndpointSettings, HealthConfig, HostConfig,
@@ -7,10 +7,9 @@ use super::{
 use crate::container::{CPU_PERIOD, Plan};
 use crate::device::Throttle;
 
-/// More memory than any machine has. An update to no limit at all is none to the engine: it leaves the limit as it is.
+/// More memory than any machine has. Docker takes an update to "unlimited" as "unchanged".
 const WITHOUT_LIMIT: i64 = 1 << 53;
 
-/// What to make: with this address, or with any.
 pub(super) fn create(plan: &Plan, address: Option<&str>, swappiness: bool) -> ContainerCreateBody {
     let health = plan.health.as_ref().map(|health| HealthConfig {
         test: Some(health.test.clone()),
@@ -21,7 +20,7 @@ pub(super) fn create(plan: &Plan, address: Option<&str>, swappiness: bool) -> Co
     });
     ContainerCreateBody {
         image: Some(plan.image.clone()),
-        // An empty list would also be taken, but some engines then forget the image's own command.
+        // With an empty list some engines ignore the image's command.
         cmd: (!plan.command.is_empty()).then(|| plan.command.clone()),
         entrypoint: plan.entrypoint.clone(),
         user: given(&plan.user),
@@ -37,7 +36,7 @@ pub(super) fn create(plan: &Plan, address: Option<&str>, swappiness: bool) -> Co
     }
 }
 
-/// The limits to give to a container that stands. Memory and swap go together: the engine refuses one above the other.
+/// New limits of an existing container. Memory and swap change together: Docker refuses memory above swap.
 pub(super) fn update(plan: &Plan) -> ContainerUpdateBody {
     let memory = if plan.memory > 0 { plan.memory } else { WITHOUT_LIMIT };
     ContainerUpdateBody {

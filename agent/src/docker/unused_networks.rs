@@ -1,7 +1,7 @@
-//! Removes networks that no container uses any more.
+//! Removes unused networks.
 //!
-//! Any agent of the engine may do it, also for networks whose maker is gone. A network that another agent needs at that
-//! moment is made again by that agent: its container names the network, and a start that does not find it makes it.
+//! Any agent of the engine may remove them, also those of an agent that is gone. If another agent needs the network at this
+//! moment, its start of a container does not find it and creates it again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -15,16 +15,16 @@ use super::{Engine, ListContainersOptionsBuilder, ListNetworksOptionsBuilder, RE
 use crate::fault::Error;
 
 impl Engine {
-    /// Removes the networks of this cluster that no container has used for `idle`, and says how many. Does nothing unless a
-    /// container was removed since the last time: an engine is not asked in vain.
+    /// Removes the networks of this cluster that were unused for `idle`; returns their number. Does nothing unless a container
+    /// was removed since the last call.
     pub async fn remove_unused_networks(&self, idle: Duration) -> Result<usize, Error> {
-        let is_to_sweep = self.is_to_sweep.swap(false, Ordering::Relaxed);
-        if !is_to_sweep && self.networks.lock().await.unused_since.is_empty() {
+        let sweep_is_due = self.sweep_is_due.swap(false, Ordering::Relaxed);
+        if !sweep_is_due && self.networks.lock().await.unused_since.is_empty() {
             return Ok(0);
         }
         let removed = self.sweep(idle).await;
         if removed.is_err() {
-            self.is_to_sweep.store(true, Ordering::Relaxed);
+            self.sweep_is_due.store(true, Ordering::Relaxed);
         }
         removed
     }
@@ -33,27 +33,29 @@ impl Engine {
         let unused = self.unused_networks().await?;
         let mut removed = 0;
         for name in self.unused_for(idle, &unused).await {
-            // Held for one network at a time: containers are made meanwhile.
+            // Locked per network, so that containers can be created in between.
             let mut networks = self.networks.lock().await;
             if networks.unused_since.remove(&name).is_none() {
-                // A container of this agent has needed it since.
+                // A container of this agent uses it again.
                 continue;
             }
             networks.known.remove(&name);
             match self.remove_network(&name).await {
                 Ok(()) => {
-                    info!(network = %name, "removed: no container uses it");
+                    info!(network = %name, "removed an unused network");
                     removed += 1;
                 }
-                // Something that is no container of this list has joined it. It is looked at again after the next removal.
-                Err(error @ Error::Refused { .. }) => warn!(network = %name, reason = %error, "cannot be removed"),
+                // In use by something outside the list. Retried after the next removal of a container.
+                Err(error @ Error::Refused { .. }) => {
+                    warn!(network = %name, reason = %error, "could not remove an unused network")
+                }
                 Err(error) => return Err(error),
             }
         }
         Ok(removed)
     }
 
-    /// Those of the unused networks that have been so for `idle`; remembers since when the others are.
+    /// The networks that have been unused for `idle`; records since when the others are.
     async fn unused_for(&self, idle: Duration, unused: &BTreeSet<String>) -> Vec<String> {
         let mut networks = self.networks.lock().await;
         let now = Instant::now();
@@ -65,7 +67,7 @@ impl Engine {
         networks.unused_since.iter().filter(|(_, since)| is_due(since)).map(|(name, _)| name.clone()).collect()
     }
 
-    /// Names of the networks of this cluster that no container names, running or not, whichever cluster it belongs to.
+    /// Networks of this cluster that no container of any cluster uses, running or not.
     async fn unused_networks(&self) -> Result<BTreeSet<String>, Error> {
         let label = format!("{}={}", labels::CLUSTER, self.host.owner.cluster);
         let filters: HashMap<String, Vec<String>> = [("label".to_owned(), vec![label])].into();

@@ -1,4 +1,4 @@
-//! Writes the ledger, one write after the other, off the loop.
+//! Writes the ledger in a task of its own, one write after the other.
 
 use std::sync::Arc;
 
@@ -8,17 +8,15 @@ use tracing::error;
 use crate::core::io::{Input, Ledger};
 use crate::ledger::LedgerFile;
 
-/// Writes that wait. The core has one under way at a time, so two places are one more than ever used.
+/// Queued writes. The core has one write in progress at a time, so the queue is never full.
 const WRITES: usize = 2;
 
-/// Where ledgers go.
 #[derive(Debug)]
 pub struct Disk {
     writes: mpsc::Sender<(u64, Box<Ledger>)>,
 }
 
 impl Disk {
-    /// Starts the writer.
     pub fn start(file: LedgerFile, inputs: mpsc::Sender<Input>) -> Self {
         let (writes, mut queue) = mpsc::channel::<(u64, Box<Ledger>)>(WRITES);
         let file = Arc::new(file);
@@ -38,10 +36,9 @@ impl Disk {
         Self { writes }
     }
 
-    /// Puts a ledger in line.
     pub fn write(&self, id: u64, ledger: Box<Ledger>) {
         if self.writes.try_send((id, ledger)).is_err() {
-            error!(id, "a ledger was dropped: more than one write under way");
+            error!(id, "dropped a ledger: more than one write in progress");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Performs steps and inventories, and watches the engine for what happens by itself.
+//! Performs actions, pulls and inventories, and watches Docker for changes.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,23 +16,22 @@ use crate::docker::Engine;
 use crate::engine_health::EngineHealth;
 use crate::metrics::Metrics;
 
-/// Between two signs of life asked of an engine that is up: with three timeouts a hang shows within 11 s.
+/// Interval of pings while the engine is up: with three timeouts a hang is detected within 11 s.
 const PROBE: Duration = Duration::from_secs(2);
-/// Between two tries of an engine that is away.
+/// Interval of pings while the engine is hung or down.
 const PROBE_AGAIN: Duration = Duration::from_millis(500);
-/// Bound of one sign of life.
+/// Deadline of a ping.
 const PROBE_LIMIT: Duration = Duration::from_secs(3);
-/// Before the event stream or a failed inventory is tried again.
-const AGAIN: Duration = Duration::from_secs(1);
-/// Between two looks for networks that no container uses.
+/// Pause before a retry of the event stream or an inventory.
+const RETRY: Duration = Duration::from_secs(1);
+/// Interval of the search for unused networks.
 const SWEEP: Duration = Duration::from_secs(5);
-/// What a network is kept without a container: one that is replaced step by step finds its network and address again.
+/// How long an unused network is kept: a container that is removed and created again finds its network and address.
 const UNUSED: Duration = Duration::from_secs(15);
-/// Container ids that wait to be looked at. When full the event stream waits; what the engine then drops, the
-/// periodic reread finds.
-const LOOKS: usize = 1024;
+/// Queue of containers to inspect. When it is full the event stream waits; the periodic inventory finds events that Docker
+/// drops meanwhile.
+const INSPECTIONS: usize = 1024;
 
-/// The agent's hands.
 #[derive(Debug)]
 pub struct Executor {
     engine: Arc<Engine>,
@@ -43,24 +42,23 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Hands on `engine`; what they find goes to `inputs`.
     pub fn new(engine: Arc<Engine>, host: Host, inputs: mpsc::Sender<Input>, metrics: Metrics) -> Self {
         Self { engine, host, inputs, metrics, inventory: None }
     }
 
-    /// Begins a step. One task per lane at most, because the core has one step per lane under way.
+    /// Starts an action. At most one task per instance, because the core has one action per instance in progress.
     pub fn perform(&self, instance: InstanceKey, action: Action) {
         let (engine, host) = (Arc::clone(&self.engine), self.host.clone());
         let (inputs, metrics) = (self.inputs.clone(), self.metrics.clone());
-        fabric::tasks::spawn("step", async move {
+        fabric::tasks::spawn("action", async move {
             let result = perform(&engine, &host, &action).await;
             metrics.action_done(&action, &result);
-            // The loop is gone only when the process ends.
+            // Fails only when the process ends.
             inputs.send(Input::ActionDone { instance, action, result }).await.ok();
         });
     }
 
-    /// Begins to see to it that an image is here. One task per image at most, because the core asks for each once.
+    /// Pulls an image unless it is present. At most one task per image, because the core requests each once.
     pub fn fetch(&self, image: String) {
         let (engine, inputs, metrics) = (Arc::clone(&self.engine), self.inputs.clone(), self.metrics.clone());
         fabric::tasks::spawn("fetch", async move {
@@ -70,7 +68,7 @@ impl Executor {
         });
     }
 
-    /// Begins an inventory; one that is still being taken is given up, because the core asked anew.
+    /// Starts an inventory and cancels an unfinished one.
     pub fn inventory(&mut self) {
         if let Some(before) = self.inventory.take() {
             before.abort();
@@ -80,9 +78,9 @@ impl Executor {
             loop {
                 match engine.inventory().await {
                     Ok(found) => return drop(inputs.send(Input::Inventory(found)).await),
-                    Err(reason) => warn!(%reason, "the containers could not be listed"),
+                    Err(reason) => warn!(%reason, "could not list the containers"),
                 }
-                tokio::time::sleep(AGAIN).await;
+                tokio::time::sleep(RETRY).await;
             }
         }));
     }
@@ -110,7 +108,7 @@ async fn perform(engine: &Engine, host: &Host, action: &Action) -> Result<Option
     result.map_err(ActionFailure::from)
 }
 
-/// Starts to watch the engine: its state, its events, and what each event happened to.
+/// Watches Docker: its state and events, and inspects the containers of the events.
 pub fn watch(
     engine: &Arc<Engine>,
     health: EngineHealth,
@@ -118,11 +116,11 @@ pub fn watch(
     since: i64,
     inputs: &mpsc::Sender<Input>,
 ) {
-    let (changed, ids) = mpsc::channel(LOOKS);
+    let (changed, ids) = mpsc::channel(INSPECTIONS);
     fabric::tasks::spawn("probe", probe(Arc::clone(engine), health));
-    fabric::tasks::spawn("engine state", tell(states, inputs.clone()));
-    fabric::tasks::spawn("engine events", follow(Arc::clone(engine), since, changed));
-    fabric::tasks::spawn("engine looks", look(Arc::clone(engine), ids, inputs.clone()));
+    fabric::tasks::spawn("engine state", forward_states(states, inputs.clone()));
+    fabric::tasks::spawn("engine events", follow_events(Arc::clone(engine), since, changed));
+    fabric::tasks::spawn("inspections", inspect_changed(Arc::clone(engine), ids, inputs.clone()));
     fabric::tasks::spawn("unused networks", sweep(Arc::clone(engine)));
 }
 
@@ -131,7 +129,7 @@ async fn sweep(engine: Arc<Engine>) {
     loop {
         tokio::time::sleep(SWEEP).await;
         if let Err(reason) = engine.remove_unused_networks(UNUSED).await {
-            debug!(%reason, "unused networks could not be looked for; the next round will");
+            debug!(%reason, "could not search for unused networks; retrying in 5 s");
         }
     }
 }
@@ -144,7 +142,7 @@ async fn probe(engine: Arc<Engine>, health: EngineHealth) {
     }
 }
 
-async fn tell(mut states: mpsc::Receiver<EngineState>, inputs: mpsc::Sender<Input>) {
+async fn forward_states(mut states: mpsc::Receiver<EngineState>, inputs: mpsc::Sender<Input>) {
     while let Some(state) = states.recv().await {
         if inputs.send(Input::Engine(state)).await.is_err() {
             return;
@@ -152,31 +150,31 @@ async fn tell(mut states: mpsc::Receiver<EngineState>, inputs: mpsc::Sender<Inpu
     }
 }
 
-async fn follow(engine: Arc<Engine>, since: i64, changed: mpsc::Sender<String>) {
+async fn follow_events(engine: Arc<Engine>, since: i64, changed: mpsc::Sender<String>) {
     let mut since = Some(since);
     while !changed.is_closed() {
         if let Err(reason) = engine.watch(&mut since, &changed).await {
-            debug!(%reason, "the event stream broke");
+            debug!(%reason, "the event stream broke; reconnecting");
         }
-        tokio::time::sleep(AGAIN).await;
+        tokio::time::sleep(RETRY).await;
     }
 }
 
-/// Looks one after the other, so that two looks at one container cannot overtake each other.
-async fn look(engine: Arc<Engine>, mut ids: mpsc::Receiver<String>, inputs: mpsc::Sender<Input>) {
+/// One inspection at a time, so that two of one container cannot overtake each other.
+async fn inspect_changed(engine: Arc<Engine>, mut ids: mpsc::Receiver<String>, inputs: mpsc::Sender<Input>) {
     let mut batch = Vec::new();
-    while ids.recv_many(&mut batch, LOOKS).await > 0 {
+    while ids.recv_many(&mut batch, INSPECTIONS).await > 0 {
         for id in batch.drain(..).collect::<BTreeSet<String>>() {
-            if engine.is_at_work_on(&id) {
+            if engine.is_in_progress(&id) {
                 continue;
             }
-            match engine.look(&id).await {
+            match engine.seen(&id).await {
                 Ok(seen) => {
                     if inputs.send(Input::Inspected { id, seen }).await.is_err() {
                         return;
                     }
                 }
-                Err(reason) => debug!(%id, %reason, "could not look; the next reread will"),
+                Err(reason) => debug!(%id, %reason, "could not inspect the container; the next inventory will"),
             }
         }
     }

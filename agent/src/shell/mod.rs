@@ -1,8 +1,7 @@
-//! The loop that owns the core, and the tasks around it that own nothing.
+//! The main loop, which owns the core, and the tasks around it.
 //!
-//! Every task turns what it hears into an `Input` on one bounded queue; the loop feeds the core and hands each effect
-//! to whoever can perform it. Nothing in the loop waits for the engine, the disk or the bus, so a heartbeat is never
-//! late because one of them is slow.
+//! Tasks send `Input`s through one bounded queue; the loop feeds the core and passes each effect to the executor, the
+//! publisher or the disk. The loop never waits for Docker, the disk or the bus, so they cannot delay a heartbeat.
 
 pub mod disk;
 pub mod executor;
@@ -25,31 +24,21 @@ use disk::Disk;
 use executor::Executor;
 use publisher::Publisher;
 
-/// Inputs that wait for the loop. When it is full the tasks wait with what they hold: orders stay in the bus client,
-/// looks in the engine's event stream.
+/// Queue of inputs. When it is full the tasks wait: orders stay in the NATS client, events in Docker's event stream.
 pub const INPUTS: usize = 1024;
-/// Inputs that wait are taken together up to so many: one report tells of all of them.
-const TOGETHER: usize = 64;
-/// Longest sleep of the loop; the core always wants a heartbeat before.
+/// Most inputs handled together, with one report.
+const BATCH: usize = 64;
+/// Longest sleep of the loop; a heartbeat is always due earlier.
 const LONGEST_SLEEP: Duration = Duration::from_secs(60);
 
-/// Everything the loop needs.
 pub struct Shell {
-    /// The mind.
     pub core: Core,
-    /// Time.
     pub clock: Clock,
-    /// What happens.
     pub inputs: mpsc::Receiver<Input>,
-    /// The engine's side.
     pub executor: Executor,
-    /// The bus's side.
     pub publisher: Publisher,
-    /// The ledger's side.
     pub disk: Disk,
-    /// Figures.
     pub metrics: Metrics,
-    /// Whether the node can do its work.
     pub readiness: Readiness,
 }
 
@@ -58,15 +47,15 @@ impl Shell {
     pub async fn run(mut self, shutdown: Shutdown) {
         let (mut connected, mut engine) = (true, EngineState::Up);
         loop {
-            let nap = self.nap();
+            let sleep = self.until_wake();
             let input = tokio::select! {
                 Some(input) = self.inputs.recv() => input,
-                () = tokio::time::sleep(nap) => Input::Tick,
+                () = tokio::time::sleep(sleep) => Input::Tick,
                 () = self.readiness.asked() => continue,
                 () = shutdown.wait() => return,
             };
             let mut inputs = vec![input];
-            while inputs.len() < TOGETHER
+            while inputs.len() < BATCH
                 && let Ok(input) = self.inputs.try_recv()
             {
                 inputs.push(input);
@@ -88,11 +77,11 @@ impl Shell {
             for effect in self.core.on_all(inputs, self.clock.now()) {
                 self.perform(effect);
             }
-            self.show(connected, engine);
+            self.update_metrics(connected, engine);
         }
     }
 
-    fn nap(&self) -> Duration {
+    fn until_wake(&self) -> Duration {
         let until = |wake: Timestamp| self.clock.until(wake);
         self.core.wake_at().map_or(LONGEST_SLEEP, until).min(LONGEST_SLEEP)
     }
@@ -108,15 +97,15 @@ impl Shell {
         }
     }
 
-    fn show(&self, connected: bool, engine: EngineState) {
+    fn update_metrics(&self, connected: bool, engine: EngineState) {
         self.metrics.orders(self.core.tally());
         self.metrics.engine(engine);
         self.metrics.containers(self.core.containers());
         self.readiness.set(match (connected, engine, self.core.is_settled()) {
-            (false, _, _) => Err("the bus cannot be reached".to_owned()),
+            (false, _, _) => Err("no connection to NATS".to_owned()),
             (true, EngineState::Hung, _) => Err("the engine does not answer in time".to_owned()),
             (true, EngineState::Down, _) => Err("the engine cannot be reached".to_owned()),
-            (true, EngineState::Up, false) => Err("the containers are being looked at".to_owned()),
+            (true, EngineState::Up, false) => Err("waiting for the first inventory".to_owned()),
             (true, EngineState::Up, true) => Ok(()),
         });
     }

@@ -1,4 +1,4 @@
-//! Says what the core wants said: answers to orders, and reports.
+//! Publishes replies to orders, reports and dead letters.
 
 use contract::name::NodeName;
 use contract::notice::DeadLetter;
@@ -11,12 +11,12 @@ use tracing::warn;
 
 use crate::metrics::Metrics;
 
-/// Messages that wait for the bus. When it is full a message is dropped and counted: to the receivers that is a lost
-/// message, which the next heartbeat or the sender's deadline repairs.
+/// Queued messages. When the queue is full a message is dropped and counted; the next heartbeat or the sender's deadline
+/// repairs the loss.
 const MESSAGES: usize = 256;
 
-/// Dead letters that wait, apart from the rest: a flood of what nobody can read must not crowd out a report. When it is
-/// full the next is dropped and counted.
+/// Queued dead letters, separate so that a flood of unreadable messages cannot crowd out reports. When the queue is full the
+/// next one is dropped and counted.
 const LETTERS: usize = 4096;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ enum Message {
     Report(Box<ReportMessage>),
 }
 
-/// The agent's voice; clones speak in one line.
+/// Clones share the queues.
 #[derive(Debug, Clone)]
 pub struct Publisher {
     messages: mpsc::Sender<Message>,
@@ -34,58 +34,54 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Starts to speak.
     pub fn start(bus: Bus, node: &NodeName, metrics: Metrics) -> Self {
         let (messages, queue) = mpsc::channel(MESSAGES);
         let report = subjects::report(node);
         let (letters, unread) = mpsc::channel(LETTERS);
-        fabric::tasks::spawn("voice", speak(bus.clone(), report, queue));
-        fabric::tasks::spawn("dead letters", keep(bus, unread));
+        fabric::tasks::spawn("publisher", publish(bus.clone(), report, queue));
+        fabric::tasks::spawn("dead letters", publish_dead_letters(bus, unread));
         Self { messages, letters, metrics }
     }
 
-    /// Answers an order.
     pub fn reply(&self, inbox: String, reply: OrderReply) {
         if !inbox.is_empty() {
-            self.say(Message::Reply(inbox, reply));
+            self.enqueue(Message::Reply(inbox, reply));
         }
     }
 
-    /// Reports.
     pub fn report(&self, report: ReportMessage) {
-        self.say(Message::Report(Box::new(report)));
+        self.enqueue(Message::Report(Box::new(report)));
     }
 
-    /// Keeps a message nobody could read.
-    pub fn bury(&self, kind: DeadLetterKind, letter: DeadLetter) {
+    pub fn dead_letter(&self, kind: DeadLetterKind, letter: DeadLetter) {
         if self.letters.try_send((kind, letter)).is_err() {
-            self.metrics.unsaid();
+            self.metrics.dropped();
         }
     }
 
-    fn say(&self, message: Message) {
+    fn enqueue(&self, message: Message) {
         if self.messages.try_send(message).is_err() {
-            self.metrics.unsaid();
+            self.metrics.dropped();
         }
     }
 }
 
-async fn speak(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
+async fn publish(bus: Bus, report: String, mut queue: mpsc::Receiver<Message>) {
     while let Some(message) = queue.recv().await {
-        let said = match &message {
+        let sent = match &message {
             Message::Reply(inbox, reply) => bus.publish(inbox, reply).await,
             Message::Report(body) => bus.publish(&report, body).await,
         };
-        if let Err(reason) = said {
-            warn!(%reason, "a message could not be sent");
+        if let Err(reason) = sent {
+            warn!(%reason, "could not send a message");
         }
     }
 }
 
-async fn keep(bus: Bus, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
+async fn publish_dead_letters(bus: Bus, mut unread: mpsc::Receiver<(DeadLetterKind, DeadLetter)>) {
     while let Some((kind, letter)) = unread.recv().await {
         if let Err(reason) = bus.publish(&subjects::dead_letter(kind), &letter).await {
-            warn!(%reason, "a dead letter could not be sent");
+            warn!(%reason, "could not send a dead letter");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Hears the bus: orders, requests for the whole report, questions about containers, and whether it is there at all.
+//! Subscriptions on the bus: orders, requests for a whole report, inspect requests, and the state of the connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,43 +22,36 @@ use crate::core::io::Input;
 use crate::docker::Engine;
 use crate::engine_health::EngineHealth;
 
-/// Questions answered at a time; more wait, and their askers' deadlines pass.
-const QUESTIONS: usize = 16;
+/// Concurrent inspect requests; more wait until their senders time out.
+const INSPECTIONS: usize = 16;
 
-/// Who listens, and what answers need.
 pub struct Subscriptions {
-    /// The bus.
     pub bus: Bus,
-    /// Whose ears.
     pub owner: Owner,
-    /// What the node is, for answers.
     pub facts: NodeFacts,
-    /// The engine, for answers.
     pub engine: Arc<Engine>,
-    /// Whether the engine can be asked.
     pub health: EngineHealth,
-    /// For orders nobody can read.
     pub publisher: Publisher,
-    /// Time of dead letters.
+    /// Stamps dead letters.
     pub clock: Clock,
 }
 
-/// Subscribes to everything addressed to this node and starts to listen.
-pub async fn listen(subscriptions: Subscriptions, inputs: &mpsc::Sender<Input>) -> Result<(), Error> {
+/// Subscribes to all subjects of this node.
+pub async fn start(subscriptions: Subscriptions, inputs: &mpsc::Sender<Input>) -> Result<(), Error> {
     let node = &subscriptions.owner.node;
     let orders = subscriptions.bus.subscribe(&subjects::order(node)).await?;
     let resyncs = subscriptions.bus.subscribe(&subjects::resync(node)).await?;
-    let questions = subscriptions.bus.subscribe(&subjects::inspect(node)).await?;
+    let inspections = subscriptions.bus.subscribe(&subjects::inspect(node)).await?;
     let connected = subscriptions.bus.connected();
     let subscriptions = Arc::new(subscriptions);
-    fabric::tasks::spawn("orders", hear_orders(Arc::clone(&subscriptions), orders, inputs.clone()));
-    fabric::tasks::spawn("resyncs", hear_resyncs(resyncs, inputs.clone()));
-    fabric::tasks::spawn("questions", hear_questions(subscriptions, questions));
-    fabric::tasks::spawn("bus state", hear_bus(connected, inputs.clone()));
+    fabric::tasks::spawn("orders", receive_orders(Arc::clone(&subscriptions), orders, inputs.clone()));
+    fabric::tasks::spawn("resyncs", receive_resyncs(resyncs, inputs.clone()));
+    fabric::tasks::spawn("inspections", answer_inspections(subscriptions, inspections));
+    fabric::tasks::spawn("bus state", watch_connection(connected, inputs.clone()));
     Ok(())
 }
 
-async fn hear_orders(subscriptions: Arc<Subscriptions>, mut orders: Subscription, inputs: mpsc::Sender<Input>) {
+async fn receive_orders(subscriptions: Arc<Subscriptions>, mut orders: Subscription, inputs: mpsc::Sender<Input>) {
     while let Some(message) = orders.next().await {
         let reply = message.reply.clone().unwrap_or_default();
         match message.decode::<OrderMessage>() {
@@ -72,7 +65,7 @@ async fn hear_orders(subscriptions: Arc<Subscriptions>, mut orders: Subscription
     }
 }
 
-async fn hear_resyncs(mut resyncs: Subscription, inputs: mpsc::Sender<Input>) {
+async fn receive_resyncs(mut resyncs: Subscription, inputs: mpsc::Sender<Input>) {
     while resyncs.next().await.is_some() {
         if inputs.send(Input::FullReportRequested).await.is_err() {
             return;
@@ -80,7 +73,7 @@ async fn hear_resyncs(mut resyncs: Subscription, inputs: mpsc::Sender<Input>) {
     }
 }
 
-async fn hear_bus(mut connected: tokio::sync::watch::Receiver<bool>, inputs: mpsc::Sender<Input>) {
+async fn watch_connection(mut connected: tokio::sync::watch::Receiver<bool>, inputs: mpsc::Sender<Input>) {
     loop {
         let now = *connected.borrow_and_update();
         if inputs.send(Input::Bus { connected: now }).await.is_err() || connected.changed().await.is_err() {
@@ -89,23 +82,23 @@ async fn hear_bus(mut connected: tokio::sync::watch::Receiver<bool>, inputs: mps
     }
 }
 
-async fn hear_questions(subscriptions: Arc<Subscriptions>, mut questions: Subscription) {
-    let places = Arc::new(Semaphore::new(QUESTIONS));
-    while let Some(message) = questions.next().await {
+async fn answer_inspections(subscriptions: Arc<Subscriptions>, mut inspections: Subscription) {
+    let permits = Arc::new(Semaphore::new(INSPECTIONS));
+    while let Some(message) = inspections.next().await {
         let Some(inbox) = message.reply.clone() else { continue };
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let subscriptions = Arc::clone(&subscriptions);
-        fabric::tasks::spawn("question", async move {
-            let _place = place;
+        fabric::tasks::spawn("inspection", async move {
+            let _permit = permit;
             let reply = match message.decode::<InspectRequest>() {
                 Ok(request) => subscriptions.inspect(&request).await,
                 Err(reason) => {
-                    subscriptions.bury(DeadLetterKind::Question, &message, reason);
+                    subscriptions.dead_letter(DeadLetterKind::Question, &message, reason);
                     InspectReply::default()
                 }
             };
             if let Err(reason) = subscriptions.bus.answer(&inbox, &reply).await {
-                warn!(%reason, "a question could not be answered");
+                warn!(%reason, "could not answer an inspect request");
             }
         });
     }
@@ -113,17 +106,17 @@ async fn hear_questions(subscriptions: Arc<Subscriptions>, mut questions: Subscr
 
 impl Subscriptions {
     fn refuse(&self, message: &Message, reply: String, reason: String) {
-        self.bury(DeadLetterKind::Order, message, reason.clone());
+        self.dead_letter(DeadLetterKind::Order, message, reason.clone());
         self.publisher.reply(reply, OrderReply::Failed { reason });
     }
 
-    fn bury(&self, kind: DeadLetterKind, message: &Message, reason: String) {
-        error!(%reason, subject = message.subject, bytes = message.payload.len(), "a message could not be read");
-        self.publisher.bury(kind, DeadLetter::new(&message.subject, reason, &message.payload, self.clock.now()));
+    fn dead_letter(&self, kind: DeadLetterKind, message: &Message, reason: String) {
+        error!(%reason, subject = message.subject, bytes = message.payload.len(), "cannot decode a message");
+        self.publisher.dead_letter(kind, DeadLetter::new(&message.subject, reason, &message.payload, self.clock.now()));
     }
 
-    /// The engine's view of the pods asked for; nothing at once when the engine cannot be asked, because the asker
-    /// has a view of its own to fall back to.
+    /// Docker's view of the requested pods. Empty without delay when the engine is not up: the apiserver can build an answer
+    /// without it.
     async fn inspect(&self, request: &InspectRequest) -> InspectReply {
         if self.health.state() != EngineState::Up {
             return InspectReply::default();
@@ -135,7 +128,7 @@ impl Subscriptions {
             let details = match self.engine.details(group.as_str()).await {
                 Ok(details) => details,
                 Err(reason) => {
-                    warn!(%reason, %group, "a question could not be answered in full");
+                    warn!(%reason, %group, "could not inspect all containers");
                     continue;
                 }
             };

@@ -18,7 +18,7 @@ use super::docker::{Cluster, engine_time, in_cluster};
 const GRACE: Duration = Duration::from_secs(10);
 
 #[tokio::test]
-async fn a_container_is_made_stopped_started_and_removed() {
+async fn a_container_is_created_stopped_started_and_removed() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let plan = cluster.plan(&cluster.spec(1), 0);
@@ -35,7 +35,7 @@ async fn a_container_is_made_stopped_started_and_removed() {
         assert_eq!(engine.start(&made.id).await.expect("starts again").expect("is there").phase, Phase::Running);
 
         engine.remove(&made.id, GRACE).await.expect("removes");
-        assert_eq!(engine.look(&made.id).await.expect("looks"), None);
+        assert_eq!(engine.seen(&made.id).await.expect("looks"), None);
         engine.remove(&made.id, GRACE).await.expect("removing what is gone is no error");
         assert_eq!(engine.start(&made.id).await.expect("starting what is gone is no error"), None);
     })
@@ -43,7 +43,7 @@ async fn a_container_is_made_stopped_started_and_removed() {
 }
 
 #[tokio::test]
-async fn a_container_takes_the_place_of_another_which_ends_before_it_starts() {
+async fn a_replacement_starts_after_the_old_container_exited() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let old = engine.create(&cluster.plan(&cluster.spec(1), 0)).await.expect("creates").expect("is there");
@@ -55,18 +55,18 @@ async fn a_container_takes_the_place_of_another_which_ends_before_it_starts() {
         let died = cluster.when(&old.id, &since, "die").await;
         assert!(died < cluster.when(&new.id, &since, "start").await, "they do not run side by side");
 
-        // The name is taken by one that is not ours: nothing is made, and the one that was to go is gone all the same.
+        // A foreign container has the name: nothing is created, but the old container is removed.
         let third = PodId { version: 3, ..successor };
         cluster.foreign(&third.to_string(), HashMap::new()).await;
         let plan = agent::container::plan(&cluster.host("n1"), &third, &cluster.spec(1), 0).expect("a plan");
         assert!(engine.replace(&new.id, GRACE, &plan).await.is_err());
-        assert_eq!(engine.look(&new.id).await.expect("looks"), None);
+        assert_eq!(engine.seen(&new.id).await.expect("looks"), None);
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_the_engine_was_told_is_what_the_contract_says() {
+async fn the_created_container_has_the_settings_of_the_contract() {
     in_cluster(async |cluster: &Cluster| {
         let mut spec = cluster.spec(1);
         spec.labels.insert("team".to_owned(), "x".to_owned());
@@ -102,7 +102,7 @@ async fn what_the_engine_was_told_is_what_the_contract_says() {
 }
 
 #[tokio::test]
-async fn a_container_gets_its_part_of_the_nodes_devices_and_its_identity_does_not_change_with_them() {
+async fn a_container_gets_its_device_limits_and_keeps_its_identity_when_they_change() {
     in_cluster(async |cluster: &Cluster| {
         let path = super::docker::block_device();
         let device = Device::parse(&format!("path={path},rate=100mb,iops=1000")).expect("a device");
@@ -145,7 +145,7 @@ async fn details_are_the_documents_clients_read() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_there_already_is_adopted() {
+async fn an_existing_container_is_adopted() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let plan = cluster.plan(&cluster.spec(1), 0);
@@ -159,7 +159,7 @@ async fn a_container_that_is_there_already_is_adopted() {
 }
 
 #[tokio::test]
-async fn what_is_not_ours_is_neither_seen_nor_adopted_nor_touched() {
+async fn foreign_containers_are_neither_listed_nor_adopted_nor_changed() {
     in_cluster(async |cluster: &Cluster| {
         let plan = cluster.plan(&cluster.spec(1), 0);
         let mut look_alike: HashMap<String, String> = plan.labels.clone().into_iter().collect();
@@ -175,7 +175,7 @@ async fn what_is_not_ours_is_neither_seen_nor_adopted_nor_touched() {
             other => panic!("{other:?}"),
         }
         assert_eq!(engine.inventory().await.expect("lists"), []);
-        assert_eq!(engine.look(&neighbour).await.expect("looks"), None);
+        assert_eq!(engine.seen(&neighbour).await.expect("looks"), None);
         assert!(cluster.is_running(&named).await && cluster.is_running(&neighbour).await);
     })
     .await;
@@ -199,7 +199,7 @@ async fn a_pod_of_two_containers_has_two_names_and_one_pod() {
 }
 
 #[tokio::test]
-async fn a_missing_network_is_made_once_even_by_four_agents_at_a_time() {
+async fn a_missing_network_is_created_once_by_four_concurrent_agents() {
     in_cluster(async |cluster: &Cluster| {
         for round in 0..3 {
             let network = format!("{}-net{round}", cluster.id);
@@ -219,7 +219,7 @@ async fn a_missing_network_is_made_once_even_by_four_agents_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_network_that_vanished_is_made_again_at_the_next_start() {
+async fn a_removed_network_is_recreated_at_the_next_start() {
     in_cluster(async |cluster: &Cluster| {
         let network = format!("{}-net", cluster.id);
         let spec = PodSpec { network: network.clone(), ..cluster.spec(1) };
@@ -236,7 +236,7 @@ async fn a_network_that_vanished_is_made_again_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_missing_image_is_refused_with_what_the_engine_says() {
+async fn a_missing_image_is_refused_with_the_engines_error() {
     in_cluster(async |cluster: &Cluster| {
         let spec = PodSpec {
             containers: vec![ContainerSpec { image: "127.0.0.1:1/absent:1".to_owned(), ..Default::default() }],
@@ -255,7 +255,7 @@ async fn a_missing_image_is_refused_with_what_the_engine_says() {
 }
 
 #[tokio::test]
-async fn a_container_that_cannot_be_started_is_left_for_a_start_that_says_why() {
+async fn a_container_that_cannot_be_started_is_left_for_a_start_that_reports_why() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let mut spec = cluster.spec(1);
@@ -271,7 +271,7 @@ async fn a_container_that_cannot_be_started_is_left_for_a_start_that_says_why() 
 }
 
 #[tokio::test]
-async fn events_tell_of_own_containers_only() {
+async fn events_are_of_own_containers_only() {
     in_cluster(async |cluster: &Cluster| {
         let engine = Arc::new(cluster.engine("n1"));
         let made = engine.create(&cluster.plan(&cluster.spec(1), 0)).await.expect("creates").expect("is there");
@@ -283,11 +283,11 @@ async fn events_tell_of_own_containers_only() {
         cluster.kill(&neighbour).await;
         cluster.kill(&made.id).await;
         let mut heard = std::collections::BTreeSet::new();
-        while engine.look(&made.id).await.expect("looks").is_some_and(|seen| seen.phase == Phase::Running)
+        while engine.seen(&made.id).await.expect("looks").is_some_and(|seen| seen.phase == Phase::Running)
             || heard.is_empty()
         {
             let id = tokio::time::timeout(Duration::from_secs(10), changed.recv()).await.expect("an event in time");
-            heard.insert(id.expect("the stream goes on"));
+            heard.insert(id.expect("an event"));
         }
         assert_eq!(heard, [made.id].into());
         watcher.abort();

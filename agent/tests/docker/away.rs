@@ -1,4 +1,4 @@
-//! Engines that are not there or do not answer.
+//! Engines that are down or hung.
 
 use std::path::PathBuf;
 use std::time::Duration;

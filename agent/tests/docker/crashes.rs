@@ -1,4 +1,4 @@
-//! Containers that keep ending, with the whole agent and the real engine.
+//! Crash loops with the whole agent and real Docker.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use super::node::{Node, order, runs, world};
 const OUTAGE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_service_that_cannot_run_for_20_s_is_up_within_30_s_after_that_and_its_end_is_reported() {
+async fn a_service_without_its_database_for_20_s_is_up_within_30_s_after_and_its_exit_is_reported() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -20,7 +20,7 @@ async fn a_service_that_cannot_run_for_20_s_is_up_within_30_s_after_that_and_its
         let began = Instant::now();
         let mut starts = 0;
         while began.elapsed() < OUTAGE {
-            // What the service does while its database is away: it ends soon after each start.
+            // A service without its database exits soon after each start.
             let facts = node.until(|report: &Report| runs(report.pods.get(&pod))).await.pods[&pod].clone();
             if began.elapsed() < OUTAGE {
                 starts += 1;

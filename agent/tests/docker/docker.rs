@@ -1,4 +1,4 @@
-//! The engine as a test sees it: raw, beside the adapter under test.
+//! Direct access to Docker, beside the adapter under test.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,13 @@ use serde_json::Value;
 pub(crate) const SOCKET: &str = "/var/run/docker.sock";
 pub(crate) const IMAGE: &str = "deployd-test/demo:1";
 
-/// One test's own corner of the engine.
+/// The containers and networks of one test.
 pub(crate) struct Cluster {
     pub(crate) raw: Docker,
     pub(crate) id: String,
 }
 
-/// Runs a test in a cluster of its own and removes what it left, however it ended.
+/// Runs a test in its own cluster and cleans up, also after a failure.
 pub(crate) async fn in_cluster(test: impl AsyncFnOnce(&Cluster)) {
     let raw = Docker::connect_with_unix(SOCKET, 60, bollard::API_DEFAULT_VERSION)
         .expect("a Docker engine at /var/run/docker.sock; ./deploy/test gets one");
@@ -57,7 +57,7 @@ impl Cluster {
     pub(crate) fn engine(&self, node: &str) -> Engine {
         Engine::new(PathBuf::from(SOCKET), self.host(node), 6, EngineHealth::new().0)
     }
-    /// Containers of the node that are asked to end with this signal. The kernel keeps from process 1 whatever it has no handler for.
+    /// Containers that are stopped with this signal. The kernel drops signals that process 1 does not handle.
     pub(crate) async fn ending_with(&self, signal: &str, count: usize) -> Vec<String> {
         let mut made = Vec::new();
         for number in 0..count {
@@ -75,7 +75,7 @@ impl Cluster {
         }
         made
     }
-    /// A group name nobody else uses: container names are shared by all clusters of an engine.
+    /// A unique group name: all clusters of an engine share container names.
     pub(crate) fn pod(&self, instance: u32) -> PodId {
         PodId { group: self.id.parse().expect("a name"), instance, version: 1, drift: 0 }
     }
@@ -101,44 +101,44 @@ impl Cluster {
         let options = KillContainerOptionsBuilder::new().signal("KILL").build();
         self.raw.kill_container(id, Some(options)).await.expect("kills");
     }
-    /// Takes a container away behind the agent's back.
+    /// Removes a container behind the agent's back.
     pub(crate) async fn remove(&self, id: &str) {
         let options = RemoveContainerOptionsBuilder::new().force(true).build();
         self.raw.remove_container(id, Some(options)).await.expect("removes");
     }
-    /// What the engine says happened to a container: as it happens, from `since` on.
+    /// Docker's events of a container since `since`, live.
     pub(crate) fn happenings(&self, id: &str, since: &str) -> impl Stream<Item = String> + use<> {
         self.events(EventsOptionsBuilder::new().since(since), id)
     }
-    /// How often a container was started from `since` until now.
+    /// Number of starts of a container since `since`.
     pub(crate) async fn starts(&self, id: &str, since: &str) -> usize {
         let options = EventsOptionsBuilder::new().since(since).until(&engine_time());
         self.events(options, id).filter(|action| std::future::ready(action == "start")).count().await
     }
-    /// The engine's time of something that happened to a container between `since` and now, in nanoseconds.
+    /// Docker's time of an event of a container since `since`, in nanoseconds.
     pub(crate) async fn when(&self, id: &str, since: &str, action: &str) -> i64 {
         let filters = HashMap::from([("container", vec![id.to_owned()]), ("event", vec![action.to_owned()])]);
         let options = EventsOptionsBuilder::new().since(since).until(&engine_time()).filters(&filters).build();
         let events: Vec<_> = self.raw.events(Some(options)).collect().await;
-        let first = events.into_iter().next().expect("it happened").expect("the stream goes on");
+        let first = events.into_iter().next().expect("it happened").expect("an event");
         first.time_nano.expect("a time")
     }
     fn events(&self, options: EventsOptionsBuilder, id: &str) -> impl Stream<Item = String> + use<> {
         let filters = HashMap::from([("container", vec![id.to_owned()])]);
         let events = self.raw.events(Some(options.filters(&filters).build()));
-        events.filter_map(async |event| event.expect("the stream goes on").action)
+        events.filter_map(async |event| event.expect("an event").action)
     }
     pub(crate) async fn is_running(&self, id: &str) -> bool {
         self.inspect(id).await.is_some_and(|document| document["State"]["Running"] == true)
     }
-    /// Ids of the containers this test made, wherever they belong.
+    /// Ids of all containers of this test.
     pub(crate) async fn containers(&self) -> Vec<String> {
         let filters = HashMap::from([("label", vec![format!("{}={}", labels::CLUSTER, self.id)])]);
         let options = ListContainersOptionsBuilder::new().all(true).filters(&filters).build();
         let found = self.raw.list_containers(Some(options)).await.expect("lists");
         found.into_iter().filter_map(|summary| summary.id).collect()
     }
-    /// A container made behind the adapter's back. Its own label lets the test find it again.
+    /// Creates a container behind the adapter's back, with a label of the test.
     pub(crate) async fn foreign(&self, name: &str, mut texts: HashMap<String, String>) -> String {
         texts.insert("deployd-test".to_owned(), self.id.clone());
         let body = ContainerCreateBody {
@@ -152,14 +152,14 @@ impl Cluster {
         self.raw.start_container(&id, None).await.expect("starts");
         id
     }
-    /// A second name for the demo image: to the engine and to us another image.
+    /// A second tag of the demo image, which counts as another image.
     pub(crate) async fn second_image(&self) -> String {
         let (repository, _) = IMAGE.split_once(':').expect("a tag");
         let options = TagImageOptionsBuilder::new().repo(repository).tag("2").build();
         self.raw.tag_image(IMAGE, Some(options)).await.expect("tags");
         format!("{repository}:2")
     }
-    /// A network made by somebody else, who let the engine choose its addresses.
+    /// A foreign network with addresses chosen by Docker.
     pub(crate) async fn foreign_network(&self, name: &str) {
         let texts = HashMap::from([("deployd-test".to_owned(), self.id.clone())]);
         let request = NetworkCreateRequest { name: name.to_owned(), labels: Some(texts), ..Default::default() };
@@ -209,13 +209,13 @@ impl Cluster {
     }
 }
 
-/// Now, as the engine takes times.
+/// Now, in Docker's format.
 pub(crate) fn engine_time() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
     format!("{}.{:09}", now.as_secs(), now.subsec_nanos())
 }
 
-/// A block device of this machine that can do anything.
+/// Any block device of this machine.
 pub(crate) fn block_device() -> String {
     let mut names: Vec<String> = std::fs::read_dir("/sys/block")
         .expect("the kernel's list")
@@ -227,7 +227,7 @@ pub(crate) fn block_device() -> String {
     format!("/dev/{}", names.last().expect("this machine has a disk"))
 }
 
-/// The demo program, built when it is not there.
+/// The demo program, built on demand.
 fn demo() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the checkout");
     let program = root.join("target/demo/demo");

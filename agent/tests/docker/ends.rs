@@ -1,4 +1,4 @@
-//! Containers that take their whole grace to end, among others that end at once.
+//! Containers that use their whole grace among others that exit immediately.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use futures_util::future::join_all;
 
 use super::docker::{Cluster, in_cluster};
 
-/// Longer than it takes the engine to end and remove all of them on a busy machine.
+/// Longer than Docker needs to stop and remove all of them on a busy machine.
 const GRACE: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn those_that_take_their_whole_grace_wait_side_by_side_and_hold_no_quick_one_up() {
+async fn slow_stops_wait_in_parallel_and_do_not_delay_fast_ones() {
     in_cluster(async |cluster: &Cluster| {
         let (slow, quick) = (cluster.ending_with("SIGUSR1", 20).await, cluster.ending_with("SIGTERM", 8).await);
         let engine = Arc::new(cluster.engine("n1"));

@@ -1,7 +1,7 @@
 //! The Docker adapter and the whole agent against the real local engine.
 //!
-//! Every test has a cluster of its own: a unique label on everything it makes, by which everything is removed again,
-//! also when the test fails.
+//! Every test has its own cluster: a unique label on everything it creates, by which everything is removed again, also after
+//! a failure.
 
 mod adapter;
 mod away;

@@ -1,4 +1,4 @@
-//! One name, one agent: whoever comes second says who has the name, and ends.
+//! Node names are unique: a duplicate agent names the first one and exits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use fabric::nats::Subscription;
 use super::docker::{Cluster, in_cluster};
 use super::node::{Node, PATIENCE, Process, order, words};
 
-/// Polls until there is an answer; the limit only ends a test that fails.
+/// Polls until there is an answer.
 async fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let until = tokio::time::Instant::now() + PATIENCE;
     loop {
@@ -35,7 +35,7 @@ async fn nats(home: &Path, port: u16) -> NatsServer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_agent_under_a_living_name_names_the_first_and_ends() {
+async fn a_duplicate_agent_names_the_first_one_and_exits() {
     in_cluster(async |cluster: &Cluster| {
         let (home, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let nats = nats(home.path(), 0).await;
@@ -51,15 +51,15 @@ async fn a_second_agent_under_a_living_name_names_the_first_and_ends() {
         for part in ["node n1 is taken", host.trim(), "127.0.0.1", "since 2", "--name"] {
             assert!(said.contains(part), "{part:?} is missing in {said}");
         }
-        // The first one was not disturbed, and obeys orders that are meant for it.
+        // The first agent still runs and accepts orders addressed to it.
         let meant = |agent: &str| OrderMessage::Whole(order(cluster, 1, 0)).meant_for(agent.to_owned());
         let ask = async |message: OrderMessage, patience: Duration| {
             node.bus.request::<_, OrderReply>(&subjects::order(&node.name), &message, patience).await
         };
-        assert!(ask(meant("somebody-else"), Duration::from_millis(500)).await.is_err(), "it is not for this one");
+        assert!(ask(meant("another-agent"), Duration::from_millis(500)).await.is_err(), "it is not for this one");
         assert!(matches!(ask(meant(&identity), PATIENCE).await, Ok(OrderReply::Accepted { .. })));
 
-        // The same directory is the same agent, at once; another one may have the name when it is free.
+        // The same state directory is the same agent; another agent may take the name once it is free.
         drop(first);
         let again = Process::spawn(&words(cluster, &nats, home.path()));
         let mut reports = node.bus.subscribe(&subjects::report(&node.name)).await.expect("subscribes");
@@ -73,7 +73,7 @@ async fn a_second_agent_under_a_living_name_names_the_first_and_ends() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_that_start_at_once_one_stays() {
+async fn of_two_agents_that_start_together_one_stays() {
     in_cluster(async |cluster: &Cluster| {
         let (home, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let nats = nats(home.path(), 0).await;
@@ -88,7 +88,7 @@ async fn of_two_that_start_at_once_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_back_to_the_bus_asks_again() {
+async fn a_reconnected_agent_asks_for_its_name_again() {
     in_cluster(async |cluster: &Cluster| {
         let (home, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
         let port = free_port();
@@ -112,7 +112,7 @@ async fn who_comes_back_to_the_bus_asks_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_agents_on_one_directory_are_told_so() {
+async fn two_agents_on_one_directory_are_an_error() {
     in_cluster(async |cluster: &Cluster| {
         let home = tempfile::tempdir().expect("a directory");
         let nats = nats(home.path(), 0).await;

@@ -1,4 +1,4 @@
-//! Networks: enough of them, and none left when their last container is gone.
+//! Networks: many of them, removed with their last container.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use futures_util::StreamExt as _;
 use super::docker::{Cluster, in_cluster};
 
 const GRACE: Duration = Duration::from_secs(1);
-/// Twice what the engine's own pools hold; DEPLOYD_TEST_NETWORKS asks for another number.
+/// Twice the size of Docker's default pools; override with DEPLOYD_TEST_NETWORKS.
 const NAMESPACES: u32 = 60;
 
 fn namespaces() -> u32 {
@@ -52,7 +52,7 @@ async fn sixty_namespaces_run_at_the_same_time_and_leave_no_network() {
 }
 
 #[tokio::test]
-async fn a_network_is_made_from_the_pool_and_gets_the_same_addresses_when_it_is_made_again() {
+async fn a_network_gets_addresses_from_the_pool_and_the_same_ones_when_recreated() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1").with_pool(Pool::parse("10.99.0.0/16").expect("a pool"));
         let subnet = async || {
@@ -70,7 +70,7 @@ async fn a_network_is_made_from_the_pool_and_gets_the_same_addresses_when_it_is_
 }
 
 #[tokio::test]
-async fn a_network_stays_while_a_container_that_does_not_run_names_it_and_until_it_was_unused_for_a_while() {
+async fn a_network_is_kept_while_a_stopped_container_uses_it_and_for_a_while_after() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let (id, _) = run(cluster, &engine, 1).await;
@@ -88,7 +88,7 @@ async fn a_network_stays_while_a_container_that_does_not_run_names_it_and_until_
 }
 
 #[tokio::test]
-async fn a_network_that_another_agent_removed_is_made_again_for_the_next_container() {
+async fn a_network_removed_by_another_agent_is_recreated_for_the_next_container() {
     in_cluster(async |cluster: &Cluster| {
         let (one, other) = (cluster.engine("n1"), cluster.engine("n2"));
         let (id, _) = run(cluster, &one, 1).await;
@@ -101,7 +101,7 @@ async fn a_network_that_another_agent_removed_is_made_again_for_the_next_contain
 }
 
 #[tokio::test]
-async fn a_pool_that_is_used_up_is_an_error_that_names_the_remedy() {
+async fn the_error_of_an_exhausted_pool_names_the_remedy() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1").with_pool(Pool::parse("10.98.16.0/20").expect("a pool"));
         run(cluster, &engine, 1).await;

@@ -1,4 +1,4 @@
-//! A whole agent as a test sees it: real bus, real engine, real ledger, and a scheduler's copy of its report.
+//! A whole agent with real bus, Docker and ledger, and a scheduler's copy of its report.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -42,11 +42,11 @@ impl Node {
         let (bus, name, reports) = listen(nats).await;
         let running = fabric::tasks::spawn("agent", building.await.expect("builds").run());
         let mut node = Self { bus, name, reports, copy: None, shutdown, running };
-        // As to a scheduler: a node is there once it reports.
+        // Ready once it reports.
         node.until(|_| true).await;
         node
     }
-    /// A scheduler's side of an agent that runs as a process of its own.
+    /// The scheduler's side of an agent process.
     pub(crate) async fn of_process(nats: &NatsServer) -> Self {
         let (bus, name, reports) = listen(nats).await;
         let running = fabric::tasks::spawn("nothing", async { Ok(()) });
@@ -54,14 +54,14 @@ impl Node {
     }
     pub(crate) async fn stop(self) {
         self.shutdown.trigger();
-        self.running.await.expect("ends").expect("nobody took its name");
+        self.running.await.expect("ends").expect("no duplicate agent");
     }
     pub(crate) async fn order(&self, order: &Order) -> OrderReply {
         let (message, subject) = (OrderMessage::Whole(order.clone()), subjects::order(&self.name));
         let deadline = tokio::time::Instant::now() + PATIENCE;
         loop {
             match self.bus.request(&subject, &message, PATIENCE).await {
-                // An agent that was started again may have reported by its former self only.
+                // The report may be of the previous process.
                 Err(RequestError::NoResponders { .. }) if tokio::time::Instant::now() < deadline => {
                     tokio::time::sleep(std::time::Duration::from_millis(20)).await;
                 }
@@ -118,19 +118,19 @@ pub(crate) fn words(cluster: &Cluster, nats: &NatsServer, home: &Path) -> Vec<St
     program.chain(pairs.into_iter().flat_map(|(key, value)| [key.to_owned(), value])).collect()
 }
 
-/// The agent as a process of its own, killed when it is let go of.
+/// An agent process, killed when dropped.
 pub(crate) struct Process(Child);
 
 impl Process {
     pub(crate) fn spawn(words: &[String]) -> Self {
         Self(Command::new(env!("CARGO_BIN_EXE_deployd-agent")).args(&words[1..]).spawn().expect("spawns"))
     }
-    /// The same, with its last words kept.
+    /// Also captures its stderr.
     pub(crate) fn spawn_heard(words: &[String]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_deployd-agent"));
         Self(command.args(&words[1..]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("spawns"))
     }
-    /// Its exit code and what it said, once it has ended by itself.
+    /// Waits for its exit; returns the exit code and stderr.
     pub(crate) fn ended(&mut self) -> Option<(Option<i32>, String)> {
         let status = self.0.try_wait().expect("a child")?;
         let mut said = String::new();

@@ -12,7 +12,7 @@ use super::docker::{Cluster, in_cluster};
 use super::node::{Node, PATIENCE, Process, order, runs, words, world};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_is_made_true_and_a_killed_container_runs_again_at_once() {
+async fn an_order_is_applied_and_a_killed_container_restarts_without_delay() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -67,7 +67,7 @@ async fn a_restarted_agent_keeps_its_fence_and_its_containers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn questions_about_containers_are_answered_with_the_engines_documents() {
+async fn inspect_requests_are_answered_with_dockers_documents() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -87,7 +87,7 @@ async fn questions_about_containers_are_answered_with_the_engines_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_order_nobody_can_read_is_refused_and_kept_as_a_dead_letter() {
+async fn an_undecodable_order_is_refused_and_stored_as_a_dead_letter() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let node = Node::start(cluster, &nats, home.path()).await;
@@ -104,7 +104,7 @@ async fn an_order_nobody_can_read_is_refused_and_kept_as_a_dead_letter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_killed_in_the_middle_of_work_finishes_it_and_makes_nothing_twice() {
+async fn an_agent_killed_during_its_work_finishes_it_and_creates_nothing_twice() {
     const PODS: u32 = 8;
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;

@@ -1,4 +1,4 @@
-//! Starts and restarts somebody asked for, and dependency pods, with the whole agent and the real engine.
+//! Requested starts and restarts, and dependency pods, with the whole agent and real Docker.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use super::docker::{Cluster, engine_time, in_cluster};
 use super::node::{Node, Process, order, runs, words, world};
 
-/// The order for one instance, of which so many starts and restarts were asked for.
+/// The order for one instance with these requested starts and restarts.
 fn asked(cluster: &Cluster, generation: u64, starts: u32, restarts: u32) -> Order {
     let mut order = order(cluster, generation, 1);
     for assignment in order.pods.values_mut() {
@@ -31,7 +31,7 @@ fn up(facts: &PodFacts) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_ends_and_starts_the_same_container_once() {
+async fn a_restart_stops_and_starts_the_same_container_once() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -52,7 +52,7 @@ async fn a_restart_ends_and_starts_the_same_container_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_crash_looping_pod_is_started_by_hand_with_new_immediate_restarts() {
+async fn a_requested_start_of_a_crash_looping_pod_grants_new_immediate_restarts() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -75,7 +75,7 @@ async fn a_crash_looping_pod_is_started_by_hand_with_new_immediate_restarts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_start_that_cannot_work_is_answered_in_the_engines_words() {
+async fn a_start_that_fails_reports_the_engines_error() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -99,7 +99,7 @@ async fn a_start_that_cannot_work_is_answered_in_the_engines_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dependency_pod_that_was_taken_away_is_made_again_at_once_under_its_name() {
+async fn a_removed_dependency_pod_is_recreated_without_delay_under_its_name() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -133,7 +133,7 @@ async fn an_agent_killed_at_any_moment_of_a_restart_restarts_once() {
         let pod = cluster.pod(1);
         obey(&node, &asked(cluster, 1, 0, 0)).await;
         let id = until(&mut node, &pod, up).await.containers[0].id.clone();
-        // The moments: the order is on disk, the container is asked to end, it ended, it was started.
+        // Killed after: the ledger write, the stop request, the exit, the start.
         for (round, moment) in (1..).zip([None, Some("kill"), Some("die"), Some("start")].repeat(3)) {
             let since = engine_time();
             let mut happenings = Box::pin(cluster.happenings(&id, &since));

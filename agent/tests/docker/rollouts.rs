@@ -1,4 +1,4 @@
-//! What releases ask of a node, with the real engine: limits changed live, kept addresses, images before the old one goes.
+//! Rollouts on a node with real Docker: in-place updates, kept addresses, pulls before the old pod stops.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::node::{Node, always, runs, world};
 
 const GRACE: Duration = Duration::from_secs(10);
 
-/// Instance 1 in this version.
+/// Instance 1 at this revision.
 fn version(cluster: &Cluster, version: u32) -> PodId {
     PodId { version, ..cluster.pod(1) }
 }
@@ -45,7 +45,7 @@ async fn until(node: &mut Node, pod: &PodId, done: impl Fn(&PodFacts) -> bool) -
 fn up(facts: &PodFacts) -> bool {
     runs(Some(facts))
 }
-/// Makes instance 1 in a version of the spec, with this address.
+/// Creates instance 1 at a revision, with this address.
 async fn make(cluster: &Cluster, number: u32, spec: &PodSpec, address: &str) -> ContainerSeen {
     let plan = plan(&cluster.host("n1"), &version(cluster, number), spec, 0).expect("a plan");
     let plan = Plan { address: address.to_owned(), ..plan };
@@ -53,7 +53,7 @@ async fn make(cluster: &Cluster, number: u32, spec: &PodSpec, address: &str) -> 
 }
 
 #[tokio::test]
-async fn limits_are_changed_while_a_container_runs_and_while_it_does_not() {
+async fn limits_are_updated_on_running_and_stopped_containers() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         let mut spec = cluster.spec(1);
@@ -89,7 +89,7 @@ async fn limits_are_changed_while_a_container_runs_and_while_it_does_not() {
 }
 
 #[tokio::test]
-async fn a_network_of_ours_is_split_and_its_containers_have_addresses_of_their_own() {
+async fn our_networks_are_split_and_their_containers_have_derived_addresses() {
     in_cluster(async |cluster: &Cluster| {
         let spec = networked(cluster);
         let engine = cluster.engine("n1");
@@ -108,7 +108,7 @@ async fn a_network_of_ours_is_split_and_its_containers_have_addresses_of_their_o
 }
 
 #[tokio::test]
-async fn an_address_somebody_else_has_is_not_waited_for() {
+async fn an_address_of_another_container_is_not_waited_for() {
     in_cluster(async |cluster: &Cluster| {
         let spec = networked(cluster);
         let first = make(cluster, 1, &spec, "").await;
@@ -122,7 +122,7 @@ async fn an_address_somebody_else_has_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn an_image_that_is_here_is_fetched_at_once_and_one_that_cannot_be_had_says_why() {
+async fn a_present_image_needs_no_pull_and_a_failed_pull_reports_why() {
     in_cluster(async |cluster: &Cluster| {
         let engine = cluster.engine("n1");
         engine.fetch(super::docker::IMAGE).await.expect("it is here");
@@ -144,7 +144,7 @@ async fn an_image_that_is_here_is_fetched_at_once_and_one_that_cannot_be_had_say
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn images_for_who_takes_a_pods_place_are_fetched_while_it_serves() {
+async fn images_of_the_next_revision_are_pulled_while_the_pod_runs() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -197,14 +197,14 @@ async fn a_live_update_keeps_the_container_and_survives_a_restart_of_the_agent()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn limits_the_engine_refuses_are_told_and_the_pod_serves_on() {
+async fn refused_limits_are_reported_and_the_pod_keeps_running() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
         let (pod, mut spec) = (cluster.pod(1), cluster.spec(1));
         obey(&node, &order(1, &[(&pod, always(), &spec)])).await;
         let made = until(&mut node, &pod, up).await.containers[0].clone();
-        // Less than any container may have.
+        // Below Docker's minimum.
         spec.containers[0].memory_limit = 1 << 20;
         obey(&node, &order(2, &[(&pod, Assignment { updated_to: Some(2), ..always() }, &spec)])).await;
         let facts = until(&mut node, &pod, |facts| !facts.last_error.is_empty()).await;
@@ -230,7 +230,7 @@ async fn a_pod_with_another_image_takes_over_the_address() {
         let facts = until(&mut node, &new, up).await;
         assert_eq!((&facts.containers[0].ip, facts.last_error.as_str()), (&before.ip, ""));
         assert!(facts.containers[0].id != before.id && !cluster.is_running(&before.id).await);
-        // It is the container's own from now on.
+        // From now on the container's own address.
         cluster.kill(&facts.containers[0].id).await;
         let again = until(&mut node, &new, |facts| facts.restarts == 1 && up(facts)).await;
         assert_eq!(again.containers[0].ip, before.ip);
@@ -240,7 +240,7 @@ async fn a_pod_with_another_image_takes_over_the_address() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn on_a_network_that_takes_no_addresses_a_pod_runs_with_another_and_tells() {
+async fn on_a_network_without_reserved_addresses_a_pod_runs_and_reports_it() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -257,7 +257,7 @@ async fn on_a_network_that_takes_no_addresses_a_pod_runs_with_another_and_tells(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_image_keeps_the_old_container_serving_until_there_is_a_better_one() {
+async fn with_a_broken_image_the_old_container_keeps_running() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;
@@ -284,7 +284,7 @@ async fn a_broken_image_keeps_the_old_container_serving_until_there_is_a_better_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_pods_of_an_instance_stand_side_by_side_with_ports_and_volumes() {
+async fn two_pods_of_an_instance_run_in_parallel_with_ports_and_volumes() {
     in_cluster(async |cluster: &Cluster| {
         let (nats, home) = world().await;
         let mut node = Node::start(cluster, &nats, home.path()).await;

@@ -1,6 +1,6 @@
 //! `/api/events`: what happened in the cluster and why, looked up or followed (ours).
 //!
-//! Followed events are server-sent events whose id is their place in the stream, so a client that reconnects with
+//! Followed events are server-sent events whose id is their sequence number, so a client that reconnects with
 //! `Last-Event-ID` misses nothing that is still kept.
 
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ use super::router::Verb;
 use super::{Api, Call};
 use crate::streams::{Filtered, Follower};
 
-/// Events in an answer when nobody says how many.
+/// Default limit of events in an answer.
 const USUAL: i64 = 100;
 /// Events in an answer at most.
 const MOST: i64 = 1000;

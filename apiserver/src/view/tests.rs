@@ -79,7 +79,7 @@ fn a_running_instance_is_whole_without_its_node() {
 }
 
 #[test]
-fn an_instance_without_container_has_one_of_zeros_and_a_missing_instance_its_place() {
+fn an_instance_without_container_has_an_empty_one_and_a_missing_instance_an_empty_entry() {
     let body = pod_group(group(vec![pod(3, None, PodFacts::default())]), Inspected::new());
     assert_eq!(body.pods.iter().map(|pod| pod.instance_no).collect::<Vec<_>>(), [1, 2, 3]);
     for pod in &body.pods {
@@ -90,7 +90,7 @@ fn an_instance_without_container_has_one_of_zeros_and_a_missing_instance_its_pla
 }
 
 #[test]
-fn the_last_known_place_and_addresses_stay_while_an_instance_is_down() {
+fn the_last_known_node_and_addresses_stay_while_an_instance_is_down() {
     let down = |ip: &str| {
         let container = ContainerFacts { id: "abc".to_owned(), ip: ip.to_owned(), ..Default::default() };
         PodFacts { state: RunState::Exit, containers: vec![container], ..Default::default() }
@@ -111,7 +111,7 @@ fn the_last_known_place_and_addresses_stay_while_an_instance_is_down() {
 }
 
 #[test]
-fn what_the_engine_says_stands_and_what_no_report_told_yet_comes_from_it() {
+fn inspected_values_win_and_fill_in_for_a_missing_report() {
     let endpoint = Endpoint { gateway: String::new(), ip_address: "172.20.0.9".to_owned() };
     let binding = PortBinding { host_ip: String::new(), host_port: "31000".to_owned() };
     let detail = ContainerDetail {
@@ -161,7 +161,7 @@ fn an_instance_that_ended_by_itself_shows_how_until_it_runs_again() {
 }
 
 #[test]
-fn each_node_is_asked_once_about_all_its_pods() {
+fn each_node_gets_one_inspect_request_for_all_its_pods() {
     let view = group(vec![
         pod(1, Some("b"), PodFacts::default()),
         pod(2, Some("a"), PodFacts::default()),

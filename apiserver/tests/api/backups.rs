@@ -42,7 +42,7 @@ async fn pages_follow_each_other_at_one_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_revision_that_is_gone_says_to_begin_again_and_a_wrong_one_is_refused() {
+async fn a_compacted_revision_asks_to_start_over_and_an_invalid_one_is_refused() {
     let world = World::start().await;
     let _leader = Leader::start(&world.bus, Manner::Leads).await;
     let gone = world.get("/api/backup?revision=8").await;

@@ -57,7 +57,7 @@ async fn a_spec_that_is_wrong_is_refused_with_the_field_and_nothing_is_stored() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_body_that_cannot_be_decoded_is_refused_with_the_place() {
+async fn a_body_that_cannot_be_decoded_is_refused_with_the_position() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     let deep = format!("{{\"Pod\":{}{}", "[".repeat(500), "]".repeat(500));
@@ -85,7 +85,7 @@ async fn a_body_that_cannot_be_decoded_is_refused_with_the_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn flaws_beyond_what_a_person_reads_are_only_counted() {
+async fn flaws_beyond_the_first_fifty_are_only_counted() {
     let world = World::start().await;
     let volumes = format!("[{}\"x\"]", "\"x\",".repeat(20_000));
     let seen = world.post("/api/podgroups", &spec_with("[\"/lain/logs\"]", &volumes)).await;
@@ -121,7 +121,7 @@ async fn a_body_of_ten_megabytes_is_refused_with_an_answer_and_not_a_reset() {
     assert_eq!(leader.stop().await, []);
 }
 
-/// Posts so many chunks of so many bytes without saying before how much comes.
+/// Posts `count` chunks of `size` bytes without a content length.
 async fn post_in_chunks(world: &World, count: usize, size: usize) -> String {
     let address = world.base.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -138,7 +138,7 @@ async fn post_in_chunks(world: &World, count: usize, size: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_client_that_asks_before_sending_a_huge_body_is_told_at_once() {
+async fn a_client_with_expect_continue_and_a_huge_body_is_refused_without_reading_it() {
     let world = World::start().await;
     let address = world.base.strip_prefix("http://").unwrap();
     let mut stream = tokio::net::TcpStream::connect(address).await.unwrap();
@@ -172,7 +172,7 @@ async fn names_that_cannot_be_are_unknown_names() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_strict_request_is_refused_for_what_a_plain_one_tolerates() {
+async fn a_strict_request_is_refused_for_flaws_that_a_plain_one_tolerates() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     for (from, to, told) in [

@@ -16,7 +16,7 @@ fn list_or_null(value: &Value) -> bool {
     value.is_array() || value.is_null()
 }
 
-/// `models.py`, `specs.py`: what every answer has, deployed or not.
+/// `models.py`, `specs.py`: fields of every answer, deployed or not.
 fn check_spec(spec: &Value) {
     assert_eq!((&spec["Name"], &spec["Namespace"]), (&json!("hello.web.web"), &json!("hello")));
     assert_eq!((&spec["NumInstances"], &spec["RestartPolicy"]), (&json!(3), &json!(1)));
@@ -40,7 +40,7 @@ fn check_spec(spec: &Value) {
     assert_eq!(container["LogConfig"]["Type"], "", "an object, even when unset");
 }
 
-/// `views.py`: what is read of every instance, created or not.
+/// `views.py`: fields of every instance, created or not.
 fn check_instance(pod: &Value, number: usize) {
     assert_eq!(pod["InstanceNo"], json!(number), "Pods[k-1] is instance k");
     assert!(pod["LastError"].is_string());
@@ -59,7 +59,7 @@ fn check_instance(pod: &Value, number: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_field_console_reads_of_a_group_is_there_whoever_answers() {
+async fn every_field_that_console_reads_of_a_group_is_present() {
     // Node n1 describes its container, n2 is silent, instance 3 has not been created.
     let world = World::start_with(&["--inspect-deadline", "300ms"]).await;
     let _leader = Leader::start(&world.bus, Manner::Leads).await;

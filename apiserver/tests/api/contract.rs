@@ -318,7 +318,7 @@ fn read_only() -> Vec<Row> {
     ]
 }
 
-/// How the answer differs from what is wanted.
+/// How the answer differs from the expected one.
 fn difference(seen: &Seen, status: u16, want: &Want) -> Option<String> {
     let json = || serde_json::from_str::<Value>(&seen.text).unwrap_or_default();
     let told = json()["message"].as_str().unwrap_or_default().to_owned();
@@ -342,7 +342,7 @@ fn difference(seen: &Seen, status: u16, want: &Want) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_row_of_section_one_is_answered_as_it_says() {
+async fn every_row_of_section_one_has_the_expected_answer() {
     let world = World::start_with(&["--inspect-deadline", "100ms"]).await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     let rows = [routing(), groups(), patches(), dependencies(), nodes(), switches(), rest(), read_only()]

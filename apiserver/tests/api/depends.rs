@@ -1,4 +1,4 @@
-//! Dependency pods: contract 1.4, 2.5, and what console does with them.
+//! Dependency pods: contract 1.4, 2.5, and console's requests.
 
 use contract::command::Verb;
 use serde_json::json;
@@ -55,7 +55,7 @@ async fn changes_have_the_contracts_answers_and_reach_the_leader() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_a_request_is_told_in_the_contracts_words() {
+async fn a_flawed_request_is_refused_with_the_text_of_the_contract() {
     let (world, leader) = with_leader().await;
     for method in ["GET", "DELETE"] {
         for (path, status, message) in [
@@ -91,7 +91,7 @@ async fn what_is_wrong_with_a_request_is_told_in_the_contracts_words() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_console_reads_is_there_whether_the_node_answers_or_not() {
+async fn fields_that_console_reads_are_present_whether_the_node_answers_or_not() {
     let (world, _leader) = with_leader().await;
     assert_eq!(world.post("/api/depends", PORTAL).await.status, 202);
     let path = "/api/depends?name=svc.portal.portal";

@@ -100,7 +100,7 @@ async fn the_newest_that_match_are_shown_oldest_first_without_any_scheduler() {
     assert_eq!(world.numbers("?limit=1000&group=web").await.len(), 600, "across parts");
     assert_eq!(world.numbers("?limit=100000").await.len(), 1_000, "bounded");
     assert_eq!(world.numbers("?since=4m30s").await, [1_196, 1_197, 1_198, 1_199, 1_200]);
-    assert_eq!(world.numbers("?group=nobody").await, [0; 0]);
+    assert_eq!(world.numbers("?group=unknown").await, [0; 0]);
     let seen = world.get("/api/events?limit=1").await.json()["Events"][0].clone();
     let expected = json!({"At": now.to_string(), "Kind": "Placed", "Group": "web", "Instance": 1_200, "Node": "a", "Message": "event 1200"});
     assert_eq!(seen, expected);
@@ -111,7 +111,7 @@ async fn the_newest_that_match_are_shown_oldest_first_without_any_scheduler() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_hears_what_is_new_through_a_restart_of_the_bus_and_resumes_where_it_stopped() {
+async fn a_follower_survives_a_restart_of_the_bus_and_resumes_after_its_last_event() {
     let mut world = World::start().await;
     let now = Clock::start().now();
     for number in 1..=3 {
@@ -190,7 +190,7 @@ async fn a_follower_is_shown_events_that_reuse_the_numbers_of_lost_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_follower_beyond_the_end_of_a_restored_stream_is_shown_what_was_stored_since() {
+async fn a_follower_beyond_the_end_of_a_restored_stream_gets_the_new_events() {
     let (_world, mut follower) = follow_through_a_restore(&[12]).await;
     for shown in [(1, 1), (2, 12)] {
         assert_eq!(follower.next().await, Some(shown));
@@ -198,7 +198,7 @@ async fn a_follower_beyond_the_end_of_a_restored_stream_is_shown_what_was_stored
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_follower_too_many_is_refused_and_a_place_comes_back() {
+async fn followers_are_limited_and_a_dropped_one_makes_room() {
     let world = World::start_with(&["--followers-per-peer", "4"]).await;
     let now = Clock::start().now();
     world.record(&event(1, "web", Kind::Placed, now)).await;

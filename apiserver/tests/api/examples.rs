@@ -1,4 +1,4 @@
-//! Every curl line that docs/api.md shows is one the API takes, in the order it stands there.
+//! Runs every curl line of docs/api.md, in order.
 
 use std::path::{Path, PathBuf};
 use std::process::Output;

@@ -26,7 +26,7 @@ use crate::{backups, leader_rollouts, node_changes};
 /// How the stand-in behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Manner {
-    /// Decides and tells.
+    /// Decides and replies.
     Leads,
     /// Decides, but its replies are lost: outcomes are learned only by asking.
     LosesReplies,

@@ -1,4 +1,4 @@
-//! What the stand-in for the leader knows of releases: every group is at release 3, whose group 1 waits to be confirmed.
+//! Rollouts of the fake leader: every group is at revision 3, whose batch 1 waits to be confirmed.
 
 use std::collections::BTreeMap;
 

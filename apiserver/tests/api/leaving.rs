@@ -1,4 +1,4 @@
-//! An apiserver that is told to stop: nobody who asks it in time is failed, and everybody learns to ask another.
+//! Shutdown: no request fails, and clients move to another apiserver.
 
 use std::time::Duration;
 
@@ -47,7 +47,7 @@ async fn refuses(world: &World) {
 }
 
 #[tokio::test]
-async fn it_says_that_it_is_not_ready_and_still_takes_connections_that_it_sends_elsewhere() {
+async fn while_lingering_it_is_not_ready_and_answers_with_connection_close() {
     let world = World::start_with(&["--linger", "2s"]).await;
     let mut kept = TcpStream::connect(address(&world)).await.unwrap();
     let before = ask(&mut kept, "/healthz").await;
@@ -82,7 +82,7 @@ async fn a_connection_that_came_last_is_answered_before_it_ends() {
 }
 
 #[tokio::test]
-async fn a_connection_that_stays_idle_is_ended_and_holds_nobody_up() {
+async fn an_idle_connection_is_closed_and_does_not_delay_the_shutdown() {
     let world = World::start_with(&["--linger", "1200ms"]).await;
     let mut idle = TcpStream::connect(address(&world)).await.unwrap();
     ask(&mut idle, "/healthz").await;

@@ -1,4 +1,4 @@
-//! A node's side of the wire: describes every container it is asked about.
+//! A fake node that answers inspect requests.
 
 use contract::docker_inspect::ContainerDetail;
 use contract::query::{InspectReply, InspectRequest};

@@ -1,4 +1,4 @@
-//! `/api/nodes/{name}`: one node, and what operators change about it.
+//! `/api/nodes/{name}`: one node and its changes.
 
 use contract::command::{Refusal, Verb};
 use contract::name::NodeName;
@@ -13,10 +13,10 @@ use crate::world::World;
 
 const JSON: &str = "application/json";
 
-/// What the stand-in decides: `heard` cannot be removed, `nobody` does not exist.
+/// Decisions of the fake leader: `heard` cannot be removed, `absent` is unknown.
 pub(crate) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusal> {
     match (node.as_str(), change) {
-        ("nobody", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
+        ("absent", _) => Err(Refusal::NodeUnknown { node: node.clone() }),
         ("heard", NodeChange::Remove { .. }) => {
             Err(Refusal::NodeBusy { reason: "heard was heard 1.0 s ago: stop its agent first".to_owned() })
         }
@@ -24,9 +24,9 @@ pub(crate) fn verdict(node: &NodeName, change: &NodeChange) -> Result<(), Refusa
     }
 }
 
-/// What the stand-in tells of a node.
+/// The fake leader's answer about a node.
 pub(crate) fn page(view: NodeView) -> Option<Box<NodePage>> {
-    if view.name.as_str() == "nobody" {
+    if view.name.as_str() == "absent" {
         return None;
     }
     let cordon =
@@ -61,7 +61,7 @@ async fn started() -> (World, Leader) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_node_is_told_with_everything_known_of_it() {
+async fn one_node_is_answered_with_everything_known_of_it() {
     let (world, _leader) = started().await;
     let seen = world.get("/api/nodes/n1").await;
     let body = seen.json();
@@ -74,9 +74,9 @@ async fn one_node_is_told_with_everything_known_of_it() {
         (&pod["Name"], &pod["PodGroup"], &pod["Bound"]),
         (&json!("hello.web.web.v0-i2-d1"), &json!("hello.web.web"), &json!(true))
     );
-    let nobody = world.get("/api/nodes/nobody").await;
-    assert_eq!(nobody.status, 404);
-    assert!(nobody.message().contains("Node nobody not existed"), "{}", nobody.text);
+    let absent = world.get("/api/nodes/absent").await;
+    assert_eq!(absent.status, 404);
+    assert!(absent.message().contains("Node absent not existed"), "{}", absent.text);
     let list = world.get("/api/nodes").await.json();
     assert!(list[0]["Instances"].is_number() && list[0]["AgentVersion"].is_string(), "{list}");
 }
@@ -103,7 +103,7 @@ async fn every_change_becomes_its_command() {
     }
     let busy = world.call("DELETE", "/api/nodes/heard", None).await;
     assert_eq!((busy.status, busy.message().contains("stop its agent first")), (409, true), "{}", busy.text);
-    assert_eq!(world.call("PATCH", "/api/nodes/nobody?cmd=uncordon", None).await.status, 404);
+    assert_eq!(world.call("PATCH", "/api/nodes/absent?cmd=uncordon", None).await.status, 404);
     let changes: Vec<NodeChange> = leader
         .stop()
         .await
@@ -129,7 +129,7 @@ async fn every_change_becomes_its_command() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_that_is_wrong_is_told_at_once_and_nothing_is_sent() {
+async fn one_answer_names_every_flaw_and_nothing_is_sent() {
     let (world, leader) = started().await;
     let long = format!("/api/nodes/n1?cmd=drain&force=maybe&why={}", "x".repeat(1025));
     let label = |body: &'static str| Some((JSON, body));

@@ -1,4 +1,4 @@
-//! Nobody leads, nobody answers, the bus is away, too many wait.
+//! No leader, no scheduler, no bus, too many waiting requests.
 
 use std::time::{Duration, Instant};
 
@@ -43,13 +43,13 @@ async fn without_a_leader_a_used_key_is_refused_for_another_change_and_answered_
         assert_eq!(other.status, 409, "{}", other.text);
         assert!(other.message().contains("Idempotency-Key: deploy-1 was used for another change"), "{}", other.text);
     }
-    // The bus knows the key longer than the message: what cannot be compared is answered like the first request.
+    // The bus keeps the key longer than the message: without the message the answer is that of the first request.
     world.bus.purge_up_to(subjects::COMMANDS_STREAM, 1).await.unwrap();
     assert_eq!(post(spec_with(":2,", ":3,")).await.status, 202);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_leader_a_standby_answers_and_the_answer_says_so() {
+async fn without_a_leader_a_standby_answers_and_the_answer_is_marked_stale() {
     let world = World::start_with(&QUICK).await;
     let nobody = world.get("/api/nodes").await;
     assert_eq!(nobody.status, 503);
@@ -165,14 +165,14 @@ async fn stored(world: &World) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_etcd_does_not_answer_a_change_is_refused_and_not_stored_until_it_is_said_to_be_back() {
+async fn during_an_etcd_outage_changes_are_refused_and_not_stored() {
     let world = World::start_with(&QUICK).await;
     let _standby = Leader::start(&world.bus, Manner::StandsBy).await;
     let message = refused_for_the_store(&world).await;
     for words in ["the store (etcd) has not answered since 2026-11-16T", "nothing was accepted", "send it again"] {
         assert!(message.contains(words), "{message}");
     }
-    // The first tries may have come before the word did; from now on it is known.
+    // The first tries may precede the report of the outage; from now on it is known.
     let before = stored(&world).await;
     say(&world, Some(Timestamp::from_millis(1_794_794_639_000))).await;
     assert_eq!(world.call("DELETE", "/api/podgroups?name=refused", None).await.status, 503);
@@ -189,7 +189,7 @@ async fn while_etcd_does_not_answer_a_change_is_refused_and_not_stored_until_it_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_word_about_etcd_that_is_not_repeated_is_forgotten() {
+async fn a_report_of_an_etcd_outage_expires() {
     let world = World::start_with(&QUICK).await;
     refused_for_the_store(&world).await;
     let said = Instant::now();

@@ -66,7 +66,7 @@ async fn validation_has_the_contracts_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn histories_are_told_oldest_first_and_what_is_unknown_has_none() {
+async fn histories_are_oldest_first_and_unknown_instances_have_none() {
     let world = World::start().await;
     let _leader = Leader::start(&world.bus, Manner::Leads).await;
     for (path, message) in [

@@ -80,7 +80,7 @@ async fn nodes_are_listed_by_name_with_202() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_cluster_says_who_leads_and_who_answered() {
+async fn the_cluster_names_its_leader_and_the_answering_scheduler() {
     let (world, _leader) = with_group(&[], 1).await;
     let body = world.get("/api/cluster").await.json();
     assert_eq!(

@@ -1,4 +1,4 @@
-//! Releases: what is said to them, what is asked about them, and what is wrong with either.
+//! Rollouts: commands, queries and their errors.
 
 use contract::command::{Command, Refusal, Removal, RolloutAction, Verb};
 use contract::query::{Answer, Query, Reply};
@@ -38,7 +38,7 @@ fn rollout(release: Option<u32>, action: RolloutAction) -> Verb {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_said_to_a_release_arrives_as_it_was_said() {
+async fn rollout_commands_reach_the_leader_unchanged() {
     let (world, leader) = with_group().await;
     for said in [
         "pause",
@@ -76,7 +76,7 @@ async fn what_is_said_to_a_release_arrives_as_it_was_said() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_wrong_with_a_release_command_is_named_and_nothing_is_sent() {
+async fn a_flawed_rollout_command_names_the_flaw_and_nothing_is_sent() {
     let (world, leader) = with_group().await;
     let long = format!("rollout&action=undo&cause={}", "x".repeat(1025));
     const ACTIONS: &str = "should be pause, resume, confirm, abort, undo, skip, freeze or unfreeze but ";
@@ -113,7 +113,7 @@ async fn what_is_wrong_with_a_release_command_is_named_and_nothing_is_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_the_leader_refuses_has_its_status_and_says_what_is_current() {
+async fn a_refusal_of_the_leader_has_its_status_and_names_the_current_rollout() {
     let (world, _leader) = with_group().await;
     const OF: &str = "name=hello.web.web&cmd=";
     for (said, status, told) in [
@@ -149,7 +149,7 @@ async fn what_the_leader_refuses_has_its_status_and_says_what_is_current() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn gates_and_drains_arrive_as_they_were_said() {
+async fn gate_and_drained_commands_reach_the_leader_unchanged() {
     let (world, leader) = with_group().await;
     for said in
         ["gate&instance=2&gate=lb&value=true", "gate&instance=1&gate=lb&value=false&version=3", "drained&instance=2"]
@@ -171,9 +171,9 @@ async fn gates_and_drains_arrive_as_they_were_said() {
 async fn a_strategy_is_changed_field_by_field() {
     let (world, leader) = with_group().await;
     let path = format!("{GROUP}&cmd=strategy");
-    // What the new type does not know is made unsaid: what is not named stays, and would not fit.
+    // Fields that the new type does not have are reset with null; absent fields would stay and be refused.
     let body = r#"{"strategy":{"type":"RollingUpdate","MaxSurge":"50%","NeedWaitingForConfirm":null},"MinReadySeconds":5,"ReadinessGates":null}"#;
-    // Whatever the content type: `curl -d` says that it sends a form.
+    // With any content type: `curl -d` declares a form.
     for content_type in ["application/json", "application/x-www-form-urlencoded"] {
         let seen = world.call("PATCH", &path, Some((content_type, body))).await;
         assert_eq!((seen.status, seen.message().as_str()), (202, "Strategy will be patched."), "{}", seen.text);
@@ -259,7 +259,7 @@ async fn a_group_whose_release_fields_are_wrong_is_refused_with_every_one_of_the
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_spec_change_and_a_removal_say_why_and_how() {
+async fn a_spec_change_carries_its_cause_and_a_removal_its_mode() {
     let (world, leader) = with_group().await;
     let pod = r#"{"Name":"hello.web.web","Namespace":"hello","Containers":[{"Image":"registry/hello:2"}]}"#;
     let cause = "x".repeat(1024);
@@ -288,12 +288,13 @@ async fn a_spec_change_and_a_removal_say_why_and_how() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn where_a_release_stands_and_what_was_before_is_told() {
+async fn the_state_of_a_rollout_and_the_kept_revisions_are_answered() {
     let (world, leader) = with_group().await;
     let rollout = world.get("/api/rollouts?name=hello.web.web").await;
     let body = rollout.json();
     assert_eq!((rollout.status, rollout.stale), (200, false));
-    assert_eq!((&body["Release"], &body["Stand"]), (&json!(3), &json!("WaitingForConfirm")));
+    assert_eq!((&body["Release"], &body["Status"]), (&json!(3), &json!("WaitingForConfirm")));
+    assert_eq!(body["Stand"], body["Status"], "the old name, for one version");
     assert_eq!(body["Instances"][0]["Pods"][0]["Gates"], json!({"lb": true}));
     let revisions = world.get("/api/revisions?name=hello.web.web").await.json();
     assert_eq!((&revisions["Current"], &revisions["Revisions"][0]["By"]), (&json!(3), &json!("api-1")));
@@ -309,16 +310,17 @@ async fn where_a_release_stands_and_what_was_before_is_told() {
             assert_eq!((seen.status, seen.message().as_str()), (status, told), "{path}{query}");
         }
     }
-    assert_eq!(verbs(leader).await, [], "asking changes nothing");
+    assert_eq!(verbs(leader).await, [], "a query changes nothing");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_plan_is_told_and_refused_as_the_change_would_be() {
+async fn a_plan_is_answered_and_refused_like_the_change_itself() {
     let (world, leader) = with_group().await;
     let path = "/api/podgroups/plan";
     let known = world.post(path, &released("hello.web.web")).await;
     assert_eq!((known.status, &known.json()["IsNew"], &known.json()["Release"]), (200, &json!(false), &json!(4)));
-    assert_eq!(known.json()["Fates"], json!({"1": "Recreated"}));
+    assert_eq!(known.json()["Changes"], json!({"1": "Recreated"}));
+    assert_eq!(known.json()["Fates"], known.json()["Changes"], "the old name, for one version");
     let new = world.call("POST", path, Some(("application/x-www-form-urlencoded", &released("new.web.web")))).await;
     assert_eq!((new.status, &new.json()["IsNew"]), (200, &json!(true)));
     let many = format!("\"Dependencies\":[{}{{}}],\"Annotation\"", "{},".repeat(80_000));
@@ -342,7 +344,7 @@ async fn a_plan_is_told_and_refused_as_the_change_would_be() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_changes_are_refused_releases_can_still_be_looked_at_and_planned() {
+async fn with_read_only_on_rollouts_can_still_be_read_and_planned() {
     let (world, _leader) = with_group().await;
     let on = world.call("PATCH", "/api/engine/maintenance?on=true", None).await;
     assert_eq!(on.status, 200);
@@ -352,7 +354,7 @@ async fn while_changes_are_refused_releases_can_still_be_looked_at_and_planned()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_leader_a_standbys_word_is_marked() {
+async fn without_a_leader_the_answer_of_a_standby_is_marked() {
     let world = World::start_with(&["--query-deadline", "200ms"]).await;
     let _standby = Leader::start(&world.bus, Manner::StandsBy).await;
     for path in ["/api/rollouts?name=a", "/api/revisions?name=a"] {
@@ -370,7 +372,7 @@ async fn a_plan_is_requested_of_the_leader_once_and_of_no_standby() {
     let mut standby = world.bus.subscribe(subjects::QUERY_STANDBY).await.unwrap();
     let planned = world.post("/api/podgroups/plan", &released("new.web.web")).await;
     assert_eq!(planned.status, 503, "{}", planned.text);
-    // Both subjects are heard in order: what was asked before this mark came before it.
+    // Both subjects arrive in order, so earlier queries precede this mark.
     for subject in [subjects::QUERY_LEADER, subjects::QUERY_STANDBY] {
         world.bus.publish(subject, &Query::Cluster).await.unwrap();
     }
@@ -382,7 +384,7 @@ async fn a_plan_is_requested_of_the_leader_once_and_of_no_standby() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_leader_with_too_many_plans_gets_its_client_a_503_that_says_when_to_come_back() {
+async fn a_leader_with_too_many_plans_causes_a_503_with_retry_after() {
     let world = World::start().await;
     let mut leader = world.bus.subscribe(subjects::QUERY_LEADER).await.unwrap();
     let answer = async {

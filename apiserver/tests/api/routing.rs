@@ -95,7 +95,7 @@ async fn paths_are_put_right_or_unknown() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn status_needs_nobody_and_is_encoded_like_the_original() {
+async fn status_needs_no_scheduler_and_is_encoded_like_the_original() {
     let world = World::start().await;
     let status = world.get("/api/status").await;
     assert_eq!(status.text, "{\n  \"status\": \"started\"\n}\n");

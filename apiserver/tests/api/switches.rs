@@ -105,7 +105,7 @@ async fn a_change_the_leader_refuses_as_read_only_has_the_same_plain_answer() {
         verb: Verb::Configure { readonly: Some(true), maintenance: None },
         digest: None,
     };
-    let headers = [(contract::subjects::REPLY_HEADER, "nobody")];
+    let headers = [(contract::subjects::REPLY_HEADER, "no-inbox")];
     let deadline = Duration::from_secs(5);
     world.bus.publish_durable(contract::subjects::COMMANDS, "elsewhere", &headers, &command, deadline).await.unwrap();
     let created = world.post("/api/podgroups", &spec_with("hello.web.web", "hello.web.web")).await;
@@ -134,7 +134,7 @@ async fn the_engine_is_stopped_and_started() {
         assert_eq!(seen.status, 400, "{body}");
         assert!(seen.message().starts_with(message), "{body}: {}", seen.text);
     }
-    // Without anybody to ask, the last answer stands.
+    // Without a scheduler the last known value is answered.
     patch(&world, "/api/status", r#"{"status":"stop"}"#).await;
     assert_eq!(world.get("/api/status").await.json()["status"], "stopped");
     leader.stop().await;
@@ -221,7 +221,7 @@ async fn monitors_read_counts_in_every_mode() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_leader_switches_are_kept_and_the_status_is_still_told() {
+async fn without_a_leader_switches_are_kept_and_the_status_is_answered() {
     let world = World::start_with(&["--outcome-deadline", "1s"]).await;
     let config = patch(&world, "/api/engine/config", r#"{"readonly":true}"#).await;
     assert_eq!((config.status, &config.json()["queued"]), (202, &json!(true)), "the result is not known yet");

@@ -62,7 +62,7 @@ async fn changes_have_the_contracts_answers() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn operations_and_drifts_arrive_as_they_were_asked_for() {
+async fn operations_and_drifts_reach_the_leader_unchanged() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     assert_eq!(world.post("/api/podgroups", &spec_with(":2,", ":2,")).await.status, 202);
@@ -146,7 +146,7 @@ async fn parameters_may_come_as_a_form_and_win_over_the_query() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_command_says_who_took_it_and_brings_the_whole_spec() {
+async fn a_command_names_its_apiserver_and_contains_the_whole_spec() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     assert_eq!(world.post("/api/podgroups", CONSOLE).await.status, 202);
@@ -223,7 +223,7 @@ async fn the_same_idempotency_key_gives_the_same_answer_and_one_effect() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_repeat_is_recognised_by_what_the_client_sent_whatever_this_version_reads_of_it() {
+async fn a_repeated_request_is_recognised_by_its_text_and_not_by_the_decoded_fields() {
     let world = World::start().await;
     let leader = Leader::start(&world.bus, Manner::Leads).await;
     let post = async |body: &str| {

@@ -82,7 +82,7 @@ impl World {
         self.bus.publish_durable(&subject, &digest, &[], value, Duration::from_secs(5)).await.map(drop)
     }
 
-    /// Notices that are not acknowledged: none when a fresh look finds nothing waiting and nothing pending.
+    /// Number of notices that are waiting or not acknowledged.
     pub(crate) async fn unsettled(&self) -> u64 {
         let question = serde_json::json!({});
         let info: serde_json::Value = self
@@ -123,7 +123,7 @@ impl World {
         fabric::tasks::spawn("leader", async move {
             while let Some(question) = questions.next().await {
                 let answer = Answer::Callbacks(known.lock().unwrap().clone());
-                let inbox = question.reply.expect("somebody waits");
+                let inbox = question.reply.expect("a reply subject");
                 bus.answer(&inbox, &Reply::new(false, answer)).await.unwrap();
             }
         });

@@ -1,7 +1,7 @@
-//! The bench: a core with a disk, an engine and a listening scheduler made of plain values.
+//! The bench: a core with an in-memory disk, Docker and scheduler.
 //!
-//! `feed` gives one input and returns the effects untouched; `settle` performs effects, and those that follow, until
-//! none is left. A scheduler's copy of the report is folded from what is published and compared where it matters.
+//! `feed` passes one input and returns the effects; `settle` performs effects and their consequences until none is left. The
+//! scheduler's copy of the report is folded from the published messages.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -49,7 +49,6 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-/// An order in the making.
 pub(super) fn order(term: u64, generation: u64) -> OrderBuilder {
     OrderBuilder(Order { fence: fence(term, generation), ..Order::default() })
 }
@@ -72,14 +71,14 @@ impl OrderBuilder {
         self.0.pods.insert(id, Assignment { target, restart_policy: policy, ..Assignment::default() });
         self
     }
-    /// So many starts and restarts were asked of every pod so far.
+    /// Sets the requested starts and restarts of every pod.
     pub(super) fn asked(mut self, starts: u32, restarts: u32) -> Self {
         for assignment in self.0.pods.values_mut() {
             (assignment.starts_requested, assignment.restarts_requested) = (starts, restarts);
         }
         self
     }
-    /// The pod's standing containers are updated to this version, which `change` makes of the one in its name.
+    /// Updates the pod in place to this revision, which `change` derives from the one in its name.
     pub(super) fn updated_to(mut self, id: &str, version: u32, change: impl Fn(&mut PodSpec)) -> Self {
         let assignment = self.0.pods.get_mut(&pod(id)).expect("an ordered pod");
         assignment.updated_to = Some(version);
@@ -94,13 +93,13 @@ impl OrderBuilder {
         self.0.pods.get_mut(&pod(id)).expect("an ordered pod").addresses = vec![address.to_owned()];
         self
     }
-    /// The pod is to be replaced by a version made of `image`.
+    /// The pod's next revision uses `image`.
     pub(super) fn fetching(mut self, id: &str, version: u32, image: &str) -> Self {
         let fetch = Fetch { version, images: [image.to_owned()].into() };
         self.0.pods.get_mut(&pod(id)).expect("an ordered pod").fetch = Some(fetch);
         self
     }
-    pub(super) fn brake(mut self, change: impl FnOnce(&mut Switches)) -> Self {
+    pub(super) fn switches(mut self, change: impl FnOnce(&mut Switches)) -> Self {
         change(&mut self.0.switches);
         self
     }
@@ -119,7 +118,6 @@ impl OrderBuilder {
     }
 }
 
-/// A container as the engine shows it.
 pub(super) fn seen(id: &str, of: &str, phase: Phase) -> ContainerSeen {
     ContainerSeen {
         id: id.to_owned(),
@@ -146,11 +144,11 @@ pub(super) struct Bench {
     pub(super) replies: Vec<(String, OrderReply)>,
     pub(super) published: Vec<ReportMessage>,
     pub(super) actions: Vec<Action>,
-    /// How the engine answers the next steps; empty means well.
+    /// Results of the next actions; empty means success.
     pub(super) failures: VecDeque<ActionFailure>,
-    /// Images asked for.
+    /// Requested pulls.
     pub(super) fetches: Vec<String>,
-    /// How the engine answers the next fetches; empty means well.
+    /// Results of the next pulls; empty means success.
     pub(super) fetch_failures: VecDeque<ActionFailure>,
     /// The last line of every container's log.
     pub(super) logged: String,
@@ -179,7 +177,7 @@ impl Bench {
             made: 0,
         }
     }
-    /// The agent process dies and comes back with what is on disk.
+    /// The agent restarts with the ledger on disk.
     pub(super) fn restart(&mut self, incarnation: &str) {
         let settings = Settings { incarnation: incarnation.to_owned(), ..settings() };
         self.core = Core::new(settings, self.disk.clone());
@@ -191,7 +189,7 @@ impl Bench {
     pub(super) fn feed(&mut self, input: Input) -> Vec<Effect> {
         self.core.on(input, self.now)
     }
-    /// Feeds and performs everything that follows; time stands still.
+    /// Feeds an input and performs all consequences; time stands still.
     pub(super) fn run(&mut self, input: Input) {
         let effects = self.feed(input);
         self.settle(effects);
@@ -204,7 +202,7 @@ impl Bench {
         self.run(Input::Order { message, reply: "r".to_owned() });
         self.replies.pop().expect("an answer").1
     }
-    /// Lets time pass, ticking whenever the core asks.
+    /// Advances time, with a tick whenever the core wakes.
     pub(super) fn pass(&mut self, span: Duration) {
         let end = self.now + span;
         while let Some(wake) = self.core.wake_at().filter(|wake| *wake <= end) {
@@ -221,7 +219,7 @@ impl Bench {
             }
         }
     }
-    /// As `settle`, but the engine takes its time: its steps and fetches are returned.
+    /// As `settle`, but returns actions and pulls instead of performing them.
     pub(super) fn settle_but_actions(&mut self, effects: Vec<Effect>) -> Vec<Effect> {
         let (mut queue, mut actions): (VecDeque<Effect>, Vec<Effect>) = (effects.into(), Vec::new());
         while let Some(effect) = queue.pop_front() {
@@ -245,7 +243,7 @@ impl Bench {
             }
             Effect::Perform { instance, action } => {
                 if let Action::ReadEnd { id } = &action {
-                    // A read: most tests are about what the agent changes.
+                    // Not recorded: it changes nothing.
                     let seen = self.engine.get(id).cloned();
                     let seen = seen.map(|seen| ContainerSeen { last_line: self.logged.clone(), ..seen });
                     return Some(Input::ActionDone { instance, result: Ok(seen), action });
@@ -264,7 +262,7 @@ impl Bench {
             }
             Effect::TakeInventory => Some(Input::Inventory(self.engine.values().cloned().collect())),
             Effect::Publish(message) => {
-                self.hear(&message);
+                self.receive(&message);
                 self.published.push(message);
                 None
             }
@@ -303,7 +301,7 @@ impl Bench {
             }
         }
     }
-    /// The container ends by itself.
+    /// The container exits.
     pub(super) fn end(&mut self, id: &str, exit_code: i64) -> Option<ContainerSeen> {
         let now = self.now;
         let container = self.engine.get_mut(id)?;
@@ -312,21 +310,21 @@ impl Bench {
         container.finished_at = now + Duration::from_millis(1);
         Some(container.clone())
     }
-    /// The container ends and the agent looks at it.
+    /// The container exits and the agent inspects it.
     pub(super) fn crash(&mut self, id: &str) {
         let seen = self.end(id, 1);
         self.run(Input::Inspected { id: id.to_owned(), seen });
     }
-    fn hear(&mut self, message: &ReportMessage) {
+    fn receive(&mut self, message: &ReportMessage) {
         match message {
             ReportMessage::Whole(report) => self.copy = Some(report.clone()),
             ReportMessage::Delta(delta) => {
                 let fits = self.copy.as_mut().is_some_and(|copy| copy.apply(delta));
-                assert!(fits, "a delta that does not fit what was told before: {delta:?}");
+                assert!(fits, "a delta that does not fit the copy: {delta:?}");
             }
             ReportMessage::Heartbeat(heartbeat) => {
                 let copy = self.copy.as_ref().expect("a whole before the first heartbeat");
-                assert_eq!(copy.digest(), heartbeat.digest, "the digest tells what was told");
+                assert_eq!(copy.digest(), heartbeat.digest, "the digest of the copy");
                 assert_eq!(copy.head.stamp, heartbeat.stamp);
             }
         }
@@ -334,7 +332,7 @@ impl Bench {
     pub(super) fn facts(&self, id: &str) -> Option<&PodFacts> {
         self.copy.as_ref().and_then(|copy| copy.pods.get(&pod(id)))
     }
-    pub(super) fn told(&self, id: &str) -> &PodFacts {
+    pub(super) fn reported(&self, id: &str) -> &PodFacts {
         self.facts(id).expect("the pod was reported")
     }
     pub(super) fn take_actions(&mut self) -> Vec<Action> {

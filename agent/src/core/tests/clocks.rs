@@ -1,11 +1,11 @@
-//! The engine's clock need not be the agent's: a restart is done once all the same.
+//! Docker's clock may differ from the agent's: a restart is still done exactly once.
 
 use super::bench::{Bench, at, order, secs};
 use crate::core::io::{Action, Effect, Input};
 
 const A: &str = "a.v1-i1-d0";
 
-/// Performs effects until the engine has started something again; the agent does not hear of it.
+/// Performs effects until Docker has restarted a container, and drops the result.
 fn until_started(bench: &mut Bench, effects: Vec<Effect>) {
     let mut queue: std::collections::VecDeque<Effect> = effects.into();
     while let Some(effect) = queue.pop_front() {
@@ -20,11 +20,11 @@ fn until_started(bench: &mut Bench, effects: Vec<Effect>) {
 }
 
 #[test]
-fn an_agent_that_dies_after_the_start_restarts_nothing_again_though_its_clock_is_ahead() {
+fn a_restart_is_not_repeated_when_the_agents_clock_is_ahead() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(A).whole());
     bench.pass(secs(3600));
-    // By the engine's clock hardly any time has passed.
+    // By Docker's clock hardly any time has passed.
     let message = order(1, 2).pod(A).asked(0, 1).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     until_started(&mut bench, effects);
@@ -33,5 +33,5 @@ fn an_agent_that_dies_after_the_start_restarts_nothing_again_though_its_clock_is
     bench.restart("run-2");
     bench.pass(secs(100));
     assert_eq!(bench.take_actions(), []);
-    assert_eq!((bench.told(A).restarts_done, bench.told(A).restarts), (1, 1));
+    assert_eq!((bench.reported(A).restarts_done, bench.reported(A).restarts), (1, 1));
 }

@@ -1,5 +1,4 @@
-//! Random histories: whatever happened, when it is calm again the node runs exactly its order, and the schedulers'
-//! copy of the report says so.
+//! Random histories: after the faults end, the node runs exactly its order and the schedulers' copy of the report matches.
 
 use std::collections::BTreeMap;
 
@@ -13,32 +12,30 @@ use proptest::prelude::*;
 use super::bench::{Bench, order, secs};
 use crate::core::io::{ActionFailure, Effect, Input, Phase};
 
-/// Something that happens to a node.
 #[derive(Debug, Clone)]
 enum Event {
     /// An order with these (instance, version, drift) arrives; the flag makes it a delta.
     Order(Vec<(u32, u32, u32)>, bool),
-    /// Somebody asks for a start, or a restart, of everything.
+    /// A user requests a start, or a restart, of everything.
     Ask(bool),
-    /// Everything that stands gets other limits, or those it was made with.
+    /// All containers get other limits, or their original ones.
     Update(Option<u32>),
     /// The last order arrives again, or one of a deposed leader.
     Old(bool),
-    /// The nth effect that waits is performed.
+    /// The nth pending effect is performed.
     Perform(usize),
-    /// The nth effect that waits fails.
+    /// The nth pending effect fails.
     Fail(usize, bool),
-    /// The nth container ends and the agent looks.
+    /// The nth container exits and the agent inspects it.
     Crash(usize),
-    /// The nth container is removed by somebody, and the agent sees it or not.
+    /// A user removes the nth container; the agent notices it or not.
     Vanish(usize, bool),
-    /// The engine goes or comes.
+    /// The engine goes down or up.
     Engine(bool),
-    /// The bus goes or comes.
+    /// The bus disconnects or connects.
     Bus(bool),
-    /// The agent process is killed; what waited is lost.
+    /// The agent process is killed; pending effects are lost.
     Restart,
-    /// Time passes.
     Pass(u64),
 }
 
@@ -64,9 +61,9 @@ struct History {
     bench: Bench,
     queue: Vec<Effect>,
     sent: Order,
-    /// Starts and restarts asked for so far.
+    /// Starts and restarts requested so far.
     asked: (u32, u32),
-    /// The version standing containers are updated to.
+    /// The revision to which containers are updated in place.
     updated_to: Option<u32>,
     runs: u32,
 }
@@ -74,7 +71,7 @@ struct History {
 impl History {
     fn feed(&mut self, input: Input) {
         let effects = self.bench.feed(input);
-        // Reports are heard in the order they were told, everything else whenever the history says.
+        // Reports arrive in order, other effects whenever the history performs them.
         for effect in effects {
             match effect {
                 Effect::Publish(_) => assert!(self.bench.perform(effect).is_none()),
@@ -89,7 +86,7 @@ impl History {
         let all = instances.len();
         instances.sort();
         instances.dedup();
-        assert_eq!(instances.len(), all, "two steps in one lane");
+        assert_eq!(instances.len(), all, "two actions on one instance");
     }
 
     fn take(&mut self, event: Event) {
@@ -162,7 +159,7 @@ impl History {
             }
             Effect::Fetch { image } => self.feed(Input::Fetched { image, result: Err(failure) }),
             Effect::Persist { id, .. } => self.feed(Input::Persisted { id, result: Err("full".to_owned()) }),
-            // A lost answer, an inventory that never comes.
+            // A lost reply or inventory.
             Effect::Reply { .. } | Effect::TakeInventory | Effect::Publish(_) => {}
         }
     }
@@ -198,7 +195,7 @@ impl History {
         self.order(&same, false);
     }
 
-    /// Calm: everything works, a scheduler sends what it wants with fresh drifts, time passes.
+    /// The faults end: everything works, the leader sends an order with new drift numbers, time passes.
     fn calm_down(&mut self) {
         self.feed(Input::Bus { connected: true });
         self.feed(Input::Engine(EngineState::Up));

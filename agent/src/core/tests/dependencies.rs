@@ -1,4 +1,4 @@
-//! Dependency pods, the brakes on them, and what is left alone.
+//! Dependency pods, the switches for them, and spared groups.
 
 use contract::state::RunState;
 
@@ -25,65 +25,65 @@ fn vanish(bench: &mut Bench, pod: &str) {
 }
 
 #[test]
-fn a_dependency_pod_that_vanished_is_made_again_at_once_under_its_name() {
+fn a_missing_dependency_pod_is_recreated_without_delay_under_its_name() {
     let mut bench = running();
     vanish(&mut bench, D);
     assert_eq!(bench.take_actions().len(), 1);
-    assert_eq!((bench.told(D).state, bench.told(A).state), (RunState::Success, RunState::Success));
+    assert_eq!((bench.reported(D).state, bench.reported(A).state), (RunState::Success, RunState::Success));
     vanish(&mut bench, A);
-    assert_eq!((bench.take_actions(), bench.told(A).state), (vec![], RunState::Missing), "an instance is not");
+    assert_eq!((bench.take_actions(), bench.reported(A).state), (vec![], RunState::Missing), "an instance is not");
 }
 
 #[test]
-fn a_stateful_dependency_pod_is_made_again_too() {
+fn a_stateful_dependency_pod_is_recreated_too() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod(D).respecify(|spec| spec.stateful = true).whole());
     bench.take_actions();
     vanish(&mut bench, D);
-    assert_eq!((bench.take_actions().len(), bench.told(D).state), (1, RunState::Success));
+    assert_eq!((bench.take_actions().len(), bench.reported(D).state), (1, RunState::Success));
 }
 
 #[test]
-fn a_dependency_pod_comes_back_in_maintenance_and_while_the_guard_sleeps_but_not_while_the_engine_is_stopped() {
+fn a_dependency_pod_is_recreated_in_maintenance_and_with_the_guard_off_but_not_with_scheduling_off() {
     let mut bench = running();
     let both = |generation| order(1, generation).pod(A).pod(D);
-    bench.order(both(2).brake(|switches| (switches.hold_restarts, switches.hold_missing) = (true, true)).whole());
+    bench.order(both(2).switches(|switches| (switches.hold_restarts, switches.hold_missing) = (true, true)).whole());
     let (a, d) = (id_of(&bench, A), id_of(&bench, D));
     bench.crash(&a);
     bench.crash(&d);
     assert_eq!(bench.take_actions(), [Action::Start { id: d.clone() }]);
     vanish(&mut bench, D);
     assert_eq!(bench.take_actions().len(), 1);
-    bench.order(both(3).brake(|switches| switches.paused = true).whole());
+    bench.order(both(3).switches(|switches| switches.paused = true).whole());
     let again = id_of(&bench, D);
     bench.crash(&again);
     bench.pass(secs(120));
     assert_eq!(bench.take_actions(), []);
     vanish(&mut bench, D);
     bench.pass(secs(120));
-    assert_eq!((bench.take_actions(), bench.told(D).state), (vec![], RunState::Missing));
+    assert_eq!((bench.take_actions(), bench.reported(D).state), (vec![], RunState::Missing));
     bench.order(both(4).whole());
     assert_eq!(bench.take_actions().len(), 2, "what ended and what vanished comes back with the engine");
-    assert_eq!((bench.told(A).state, bench.told(D).state), (RunState::Success, RunState::Success));
+    assert_eq!((bench.reported(A).state, bench.reported(D).state), (RunState::Success, RunState::Success));
 }
 
 #[test]
-fn a_stopped_engine_still_lets_orders_be_carried_out() {
+fn with_scheduling_off_orders_are_still_applied() {
     let mut bench = running();
-    bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").asked(0, 1).brake(|switches| switches.paused = true).whole());
-    assert_eq!((bench.told("b.v1-i1-d0").state, bench.facts(D)), (RunState::Success, None));
-    assert_eq!((bench.told(A).state, bench.told(A).restarts_done), (RunState::Success, 1));
+    bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").asked(0, 1).switches(|switches| switches.paused = true).whole());
+    assert_eq!((bench.reported("b.v1-i1-d0").state, bench.facts(D)), (RunState::Success, None));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts_done), (RunState::Success, 1));
 }
 
 #[test]
-fn the_pods_of_a_dependency_that_cannot_be_read_are_left_as_they_are() {
+fn pods_of_a_spared_dependency_are_left_alone() {
     let mut bench = running();
     bench.order(order(1, 2).pod(A).spare("svc.portal.portal").whole());
     let d = id_of(&bench, D);
     bench.crash(&d);
     bench.pass(secs(120));
     assert_eq!((bench.take_actions(), bench.engine.len()), (vec![], 2));
-    // Known again, and not wanted any more: now it goes.
+    // No longer spared and not ordered: removed.
     bench.order(order(1, 3).pod(A).whole());
     assert_eq!((bench.take_actions().len(), bench.engine.len()), (1, 1));
 }
@@ -102,7 +102,7 @@ fn a_spared_dependency_spares_no_instance_and_no_other_dependency() {
 }
 
 #[test]
-fn who_asks_for_the_whole_also_gets_a_new_look_once_a_second_at_most() {
+fn a_requested_whole_report_takes_an_inventory_at_most_once_a_second() {
     let looks = |effects: &[Effect]| effects.iter().filter(|effect| **effect == Effect::TakeInventory).count();
     let mut bench = running();
     bench.pass(secs(5));
@@ -110,7 +110,7 @@ fn who_asks_for_the_whole_also_gets_a_new_look_once_a_second_at_most() {
     let effects = bench.feed(Input::FullReportRequested);
     assert_eq!(looks(&effects), 1);
     bench.settle(effects);
-    assert_eq!(bench.told(A).containers[0].ip, "10.0.0.9", "what no event told is seen");
+    assert_eq!(bench.reported(A).containers[0].ip, "10.0.0.9", "the inventory finds changes without an event");
     for _ in 0..10 {
         let effects = bench.feed(Input::FullReportRequested);
         assert_eq!(looks(&effects), 0);

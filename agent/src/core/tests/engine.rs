@@ -1,4 +1,4 @@
-//! What happens when the engine or the agent goes away and comes back.
+//! Outages and restarts of the engine and the agent.
 
 use contract::report::{EngineState, ReportMessage};
 use contract::state::RunState;
@@ -16,30 +16,30 @@ fn running() -> Bench {
 }
 
 #[test]
-fn the_first_input_whatever_it_is_begins_an_inventory() {
+fn any_first_input_requests_an_inventory() {
     for input in [Input::Tick, Input::FullReportRequested, Input::Bus { connected: true }] {
         assert_eq!(Bench::new().feed(input), [Effect::TakeInventory]);
     }
 }
 
 #[test]
-fn without_an_engine_no_step_begins_and_the_last_facts_stand() {
+fn without_an_engine_no_action_starts_and_the_last_facts_stay() {
     let mut bench = running();
-    let before = bench.told(A).clone();
+    let before = bench.reported(A).clone();
     bench.engine_is(EngineState::Hung);
     bench.order(order(1, 2).pod(A).pod("b.v1-i1-d0").whole());
     bench.pass(secs(600));
     assert_eq!(bench.take_actions(), []);
-    assert_eq!(bench.told(A), &before);
-    assert_eq!(bench.told("b.v1-i1-d0").state, RunState::Pending);
+    assert_eq!(bench.reported(A), &before);
+    assert_eq!(bench.reported("b.v1-i1-d0").state, RunState::Pending);
     assert_eq!(bench.copy.as_ref().expect("reported").head.engine, EngineState::Hung);
     bench.engine_is(EngineState::Up);
     assert_eq!(bench.take_actions().len(), 1);
-    assert_eq!(bench.told("b.v1-i1-d0").state, RunState::Success);
+    assert_eq!(bench.reported("b.v1-i1-d0").state, RunState::Success);
 }
 
 #[test]
-fn an_engine_that_comes_back_is_looked_at_before_anything_is_done() {
+fn after_an_engine_outage_an_inventory_comes_before_any_action() {
     let mut bench = running();
     bench.engine_is(EngineState::Down);
     let effects = bench.feed(Input::Engine(EngineState::Up));
@@ -48,7 +48,7 @@ fn an_engine_that_comes_back_is_looked_at_before_anything_is_done() {
 }
 
 #[test]
-fn ends_that_were_the_engines_doing_are_repaired_and_not_counted() {
+fn exits_caused_by_the_engine_are_repaired_and_not_counted() {
     let mut bench = running();
     for round in 0..10 {
         bench.now = at(100 * (round + 1));
@@ -59,13 +59,13 @@ fn ends_that_were_the_engines_doing_are_repaired_and_not_counted() {
     }
     assert_eq!(bench.take_actions().len(), 10);
     assert_eq!(
-        (bench.told(A).state, bench.told(A).restarts, bench.told(A).is_crash_looping),
+        (bench.reported(A).state, bench.reported(A).restarts, bench.reported(A).is_crash_looping),
         (RunState::Success, 0, false)
     );
 }
 
 #[test]
-fn a_look_that_comes_before_the_inventory_of_a_returned_engine_excuses_too() {
+fn an_inspection_before_the_inventory_of_a_returned_engine_is_excused_too() {
     let mut bench = running();
     bench.now = at(100);
     bench.engine_is(EngineState::Down);
@@ -79,39 +79,39 @@ fn a_look_that_comes_before_the_inventory_of_a_returned_engine_excuses_too() {
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: ended });
     bench.settle(inventory);
     bench.pass(secs(100));
-    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 0));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts), (RunState::Success, 0));
 }
 
 #[test]
-fn a_restart_counted_while_the_engine_was_going_down_is_given_back() {
+fn a_restart_counted_while_the_engine_was_shutting_down_is_uncounted() {
     let mut bench = running();
     bench.now = at(50);
     bench.crash("m1");
-    assert_eq!(bench.told(A).restarts, 1);
+    assert_eq!(bench.reported(A).restarts, 1);
     bench.now = at(52);
     bench.engine_is(EngineState::Down);
     bench.now = at(60);
     bench.end("m1", 137);
     bench.engine_is(EngineState::Up);
-    assert_eq!(bench.told(A).restarts, 0);
+    assert_eq!(bench.reported(A).restarts, 0);
 }
 
 #[test]
-fn an_end_while_the_engine_was_well_is_counted_also_when_only_the_reread_finds_it() {
+fn an_exit_found_by_the_periodic_inventory_is_counted() {
     let mut bench = running();
     bench.now = at(10);
     bench.end("m1", 1);
     bench.pass(secs(60));
-    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 1));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts), (RunState::Success, 1));
 }
 
 #[test]
-fn a_restarted_agent_adopts_what_runs() {
+fn a_restarted_agent_adopts_running_containers() {
     let mut bench = running();
     bench.restart("run-2");
     bench.pass(secs(100));
     assert_eq!(bench.take_actions(), []);
-    assert_eq!(bench.told(A).state, RunState::Success);
+    assert_eq!(bench.reported(A).state, RunState::Success);
 }
 
 #[test]
@@ -120,11 +120,11 @@ fn after_a_reboot_everything_runs_again_and_nothing_is_counted() {
     bench.end("m1", 255);
     bench.restart("run-2");
     bench.run(Input::Tick);
-    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 0));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts), (RunState::Success, 0));
 }
 
 #[test]
-fn a_crash_between_create_and_memory_makes_no_second_container() {
+fn a_crash_between_create_and_ledger_write_creates_no_second_container() {
     let mut bench = Bench::new().start();
     let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
     let Some(persisted) = effects.into_iter().find_map(|effect| bench.perform(effect)) else { panic!("a write") };
@@ -134,24 +134,24 @@ fn a_crash_between_create_and_memory_makes_no_second_container() {
     assert_eq!(bench.engine.len(), 1);
     bench.restart("run-2");
     bench.pass(secs(100));
-    assert_eq!((bench.engine.len(), bench.told(A).state), (1, RunState::Success));
+    assert_eq!((bench.engine.len(), bench.reported(A).state), (1, RunState::Success));
 }
 
-/// What an earlier run asked for comes when nobody wants it any more.
+/// A creation of an earlier process completes after the pod left the order.
 fn comes_late_and_is_removed(bench: &mut Bench) {
-    assert!(bench.told(A).leaving, "it may still come");
+    assert!(bench.reported(A).leaving, "it may still come");
     bench.engine.insert("late".to_owned(), seen("late", A, Phase::Running));
     bench.pass(secs(10));
     assert_eq!((bench.facts(A), bench.engine.len()), (None, 0), "it came, and was removed");
 }
 
 #[test]
-fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_more() {
+fn creations_that_may_be_in_flight_after_a_restart_are_reported_for_11_s() {
     let mut bench = Bench::new().start();
     let effects = bench.feed(Input::Order { message: order(1, 1).pod(A).whole(), reply: "r".to_owned() });
     let Some(persisted) = effects.into_iter().find_map(|effect| bench.perform(effect)) else { panic!("a write") };
     bench.feed(persisted);
-    // It ended before the engine had made the container, and is told at once that nobody wants it.
+    // The agent died before Docker created the container; the next order is without the pod.
     bench.restart("run-2");
     let listing = bench.feed(Input::Order { message: order(1, 2).whole(), reply: "r".to_owned() });
     bench.settle(listing);
@@ -160,12 +160,12 @@ fn what_an_earlier_run_may_have_asked_for_is_told_of_until_it_cannot_come_any_mo
 }
 
 #[test]
-fn what_was_withdrawn_while_it_was_being_made_is_told_of_by_the_next_run_too() {
+fn a_pod_withdrawn_during_its_creation_is_reported_after_a_restart_too() {
     let mut bench = Bench::new().start();
     for order in [order(1, 1).pod(A), order(1, 2)] {
         let effects = bench.feed(Input::Order { message: order.whole(), reply: "r".to_owned() });
         let Some(persisted) = effects.into_iter().find_map(|effect| bench.perform(effect)) else { panic!("a write") };
-        // The step that follows from the first is with the engine and does not come back.
+        // The result of the first action is lost.
         bench.feed(persisted);
     }
     bench.restart("run-2");
@@ -174,19 +174,19 @@ fn what_was_withdrawn_while_it_was_being_made_is_told_of_by_the_next_run_too() {
 }
 
 #[test]
-fn what_did_not_come_from_an_earlier_run_in_time_is_gone() {
+fn a_creation_of_an_earlier_process_that_does_not_appear_within_11_s_is_gone() {
     let mut bench = running();
     bench.engine.clear();
     bench.restart("run-2");
     bench.order(order(1, 2).whole());
     bench.pass(secs(5));
-    assert!(bench.told(A).leaving);
+    assert!(bench.reported(A).leaving);
     bench.pass(secs(10));
     assert_eq!(bench.facts(A), None);
 }
 
 #[test]
-fn before_the_first_inventory_nothing_is_called_missing() {
+fn no_pod_is_missing_before_the_first_inventory() {
     let mut bench = running();
     bench.restart("run-2");
     bench.published.clear();
@@ -198,11 +198,11 @@ fn before_the_first_inventory_nothing_is_called_missing() {
         if report.pods.values().all(|facts| facts.state == RunState::Pending) && report.pods.len() == 1));
     bench.settle(effects);
     bench.engine_is(EngineState::Up);
-    assert_eq!(bench.told(A).state, RunState::Success);
+    assert_eq!(bench.reported(A).state, RunState::Success);
 }
 
 #[test]
-fn an_inventory_that_comes_while_the_engine_is_away_does_not_replace_the_look_after_its_return() {
+fn an_inventory_received_during_an_engine_outage_is_ignored() {
     let mut bench = running();
     bench.now = at(30);
     assert_eq!(bench.feed(Input::Tick)[0], Effect::TakeInventory);
@@ -214,7 +214,7 @@ fn an_inventory_that_comes_while_the_engine_is_away_does_not_replace_the_look_af
 }
 
 #[test]
-fn an_inventory_that_never_comes_is_asked_for_again() {
+fn a_lost_inventory_is_requested_again() {
     let mut bench = Bench::new();
     assert_eq!(bench.feed(Input::Tick), [Effect::TakeInventory]);
     bench.now = at(29);
@@ -224,11 +224,11 @@ fn an_inventory_that_never_comes_is_asked_for_again() {
 }
 
 #[test]
-fn a_ledger_that_was_lost_is_made_anew_from_what_stands_there() {
+fn a_lost_ledger_is_rebuilt_from_the_containers() {
     let mut bench = Bench::with(Settings { ..settings() }, Ledger::default()).has(seen("x", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).whole());
     assert_eq!(bench.take_actions(), []);
     bench.engine.clear();
     bench.run(Input::Inspected { id: "x".to_owned(), seen: None });
-    assert_eq!(bench.told(A).state, RunState::Missing, "it was there once, so it is missing and not new");
+    assert_eq!(bench.reported(A).state, RunState::Missing, "it was there once, so it is missing and not new");
 }

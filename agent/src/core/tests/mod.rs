@@ -1,4 +1,4 @@
-//! Tests of the core: a bench that plays disk, engine and schedulers, and one file per question.
+//! Tests of the core on a bench that simulates disk, Docker and schedulers.
 
 mod bench;
 mod clocks;

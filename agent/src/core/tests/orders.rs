@@ -1,4 +1,4 @@
-//! How orders are judged, kept and answered.
+//! Checking, storing and acknowledging orders.
 
 use contract::fence::Term;
 use contract::order::{OrderMessage, OrderReply};
@@ -19,7 +19,7 @@ fn persist_id(effects: &[Effect]) -> u64 {
 }
 
 #[test]
-fn an_order_is_answered_and_worked_on_only_when_it_is_on_disk() {
+fn an_order_is_acknowledged_and_applied_only_when_it_is_on_disk() {
     let mut bench = Bench::new().start();
     let wanted = order(1, 1).pod("a.v1-i1-d0").0;
     let effects = bench.feed(incoming(OrderMessage::Whole(wanted.clone()), "r"));
@@ -32,7 +32,7 @@ fn an_order_is_answered_and_worked_on_only_when_it_is_on_disk() {
 }
 
 #[test]
-fn an_order_that_cannot_be_written_is_not_obeyed() {
+fn an_order_that_cannot_be_written_is_not_applied() {
     let mut bench = Bench::new().start();
     let effects = bench.feed(incoming(order(1, 1).pod("a.v1-i1-d0").whole(), "r"));
     let effects = bench.feed(Input::Persisted { id: persist_id(&effects), result: Err("disk full".to_owned()) });
@@ -54,7 +54,7 @@ fn a_stale_order_is_refused_and_nothing_changes() {
 }
 
 #[test]
-fn a_repeat_is_answered_again_without_a_write() {
+fn a_repeated_order_is_acknowledged_without_a_write() {
     let mut bench = Bench::new().start();
     let message = order(1, 1).pod("a.v1-i1-d0").whole();
     let first = bench.order(message.clone());
@@ -71,7 +71,7 @@ fn another_order_under_the_same_fence_is_a_conflict() {
 }
 
 #[test]
-fn a_delta_is_obeyed_when_it_fits_and_answered_with_need_whole_when_not() {
+fn a_delta_is_applied_when_it_fits_and_else_answered_with_need_whole() {
     let mut bench = Bench::new().start();
     let (first, second, third) =
         (order(1, 1).pod("a.v1-i1-d0").0, order(1, 2).pod("a.v1-i1-d0").pod("b.v1-i1-d0").0, order(1, 3).0);
@@ -83,7 +83,7 @@ fn a_delta_is_obeyed_when_it_fits_and_answered_with_need_whole_when_not() {
 }
 
 #[test]
-fn while_the_disk_is_busy_the_newest_order_waits_and_the_one_between_is_told() {
+fn while_the_disk_is_busy_the_newest_order_waits_and_the_replaced_one_is_answered() {
     let mut bench = Bench::new().start();
     let effects = bench.feed(incoming(order(1, 1).pod("a.v1-i1-d0").whole(), "one"));
     let id = persist_id(&effects);
@@ -102,7 +102,7 @@ fn while_the_disk_is_busy_the_newest_order_waits_and_the_one_between_is_told() {
 }
 
 #[test]
-fn an_order_without_a_spec_it_needs_is_refused_whole() {
+fn an_order_with_a_missing_spec_is_refused_completely() {
     let mut bench = Bench::new().start();
     let mut broken = order(1, 1).pod("a.v1-i1-d0").0;
     broken.specs.clear();
@@ -114,11 +114,11 @@ fn an_order_without_a_spec_it_needs_is_refused_whole() {
 }
 
 #[test]
-fn nothing_is_removed_before_an_order_was_ever_accepted() {
+fn nothing_is_removed_before_the_first_accepted_order() {
     let mut bench = Bench::new().has(seen("x", "a.v1-i1-d0", Phase::Running)).start();
     bench.pass(super::bench::secs(600));
     assert_eq!(bench.take_actions(), []);
-    assert!(!bench.told("a.v1-i1-d0").leaving);
+    assert!(!bench.reported("a.v1-i1-d0").leaving);
     bench.order(order(1, 1).whole());
     assert_eq!(bench.engine.len(), 0, "an order without it removes it");
 }
@@ -133,7 +133,7 @@ fn the_fence_survives_a_restart() {
 }
 
 #[test]
-fn a_group_made_again_under_its_old_name_replaces_what_stands_there() {
+fn a_group_recreated_under_its_old_name_replaces_the_old_containers() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
     let before: Vec<String> = bench.engine.keys().cloned().collect();
@@ -146,7 +146,7 @@ fn a_group_made_again_under_its_old_name_replaces_what_stands_there() {
 }
 
 #[test]
-fn an_old_ledger_costs_no_container_that_is_what_the_order_wants() {
+fn an_old_ledger_does_not_replace_containers_that_match_the_order() {
     let id = "a.v1-i1-d0";
     let another_life = |generation| order(1, generation).pod(id).respecify(|spec| spec.annotation = "{}".to_owned());
     let mut bench = Bench::new().start();
@@ -158,12 +158,12 @@ fn an_old_ledger_costs_no_container_that_is_what_the_order_wants() {
     bench.run(Input::Tick);
     bench.take_actions();
     bench.order(another_life(3).whole());
-    assert_eq!(bench.take_actions(), [], "it was made of this spec, whatever the ledger says of the name");
+    assert_eq!(bench.take_actions(), [], "it was created from this spec, whatever the ledger contains");
     assert!(!bench.disk.memory[&pod(id)].outdated);
 }
 
 #[test]
-fn a_spec_that_only_gained_patience_replaces_nothing() {
+fn a_spec_with_only_other_timeouts_replaces_nothing() {
     let mut bench = Bench::new().start();
     bench.order(order(1, 1).pod("a.v1-i1-d0").whole());
     bench.take_actions();
@@ -189,7 +189,7 @@ fn a_pod_stopped_and_started_by_order_runs_again_whatever_its_policy() {
 }
 
 #[test]
-fn the_mutants_do_what_they_are_for() {
+fn every_mutant_breaks_its_rule() {
     let mut bench = Bench::with(Settings { mutant: Some(Mutant::NoFence), ..settings() }, Ledger::default()).start();
     bench.order(order(5, 1).whole());
     assert!(matches!(bench.order(order(4, 1).whole()), OrderReply::Accepted { .. }));
@@ -207,7 +207,7 @@ fn of_store(order: OrderMessage, name: &str) -> OrderMessage {
 }
 
 #[test]
-fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs() {
+fn an_order_of_another_store_is_refused_while_pods_run_whatever_its_term() {
     let mut bench = Bench::new().start();
     bench.order(of_store(order(5, 1).pod("a.v1-i1-d0").whole(), "old"));
     let disk = bench.disk.clone();
@@ -216,7 +216,7 @@ fn an_order_of_another_store_is_refused_whatever_its_term_while_something_runs()
     let foreign = OrderReply::Foreign { have: fence(5, 1), stores, progress };
     assert_eq!(bench.order(of_store(order(900, 1).whole(), "new")), foreign);
     assert_eq!((bench.disk.clone(), bench.take_actions()), (disk, vec![]));
-    // A restored store goes by both names, and one from before stores had names fits any.
+    // A restored store has both names; a store from before stores had names fits any.
     let mut both = order(901, 1).pod("a.v1-i1-d0").0;
     both.stores = ["new".to_owned(), "old".to_owned()].into();
     assert!(matches!(bench.order(OrderMessage::Whole(both)), OrderReply::Accepted { .. }));
@@ -232,7 +232,7 @@ fn progress(commits: &[(u64, u64)]) -> Progress {
 }
 
 #[test]
-fn an_order_of_an_older_state_of_the_store_is_refused_and_changes_nothing() {
+fn an_order_of_a_rewound_store_is_refused_and_changes_nothing() {
     let mut bench = Bench::new().start();
     let known = progress(&[(5, 3)]);
     bench.order(order(5, 1).pod("a.v1-i1-d0").whole().after(known.clone()));
@@ -244,16 +244,16 @@ fn an_order_of_an_older_state_of_the_store_is_refused_and_changes_nothing() {
     let next = progress(&[(5, 3), (9, 1)]);
     assert!(matches!(bench.order(order(9, 2).whole().after(next.clone())), OrderReply::Accepted { .. }));
     assert_eq!(bench.disk.order.progress, next, "on disk, for the time after a restart");
-    // Also a node that runs nothing: an instance that left it must not come back.
+    // Also on a node without pods: an instance that left it must not come back.
     assert!(matches!(bench.order(order(10, 1).whole().after(progress(&[(5, 3)]))), OrderReply::Foreign { .. }));
-    // After a restore the commits of earlier leaderships do not count; an older scheduler says nothing of commits.
+    // After a restore the commits of earlier terms do not count; an older scheduler sends no commits.
     let restored = Progress::since(Term(10));
     assert!(matches!(bench.order(order(11, 1).whole().after(restored)), OrderReply::Accepted { .. }));
     assert!(matches!(bench.order(order(12, 1).whole()), OrderReply::Accepted { .. }));
 }
 
 #[test]
-fn who_runs_nothing_changes_hands_even_for_a_lower_term() {
+fn a_node_without_pods_accepts_another_store_even_with_a_lower_term() {
     let mut bench = Bench::new().start();
     bench.order(of_store(order(5, 7).whole(), "old"));
     assert!(matches!(bench.order(of_store(order(2, 1).pod("a.v1-i1-d0").whole(), "new")), OrderReply::Accepted { .. }));
@@ -261,7 +261,7 @@ fn who_runs_nothing_changes_hands_even_for_a_lower_term() {
 }
 
 #[test]
-fn an_order_for_another_agent_of_this_name_is_left_to_that_one() {
+fn an_order_for_another_agent_of_this_name_is_ignored() {
     let mut bench = Bench::with(Settings { identity: "mine".to_owned(), ..settings() }, Ledger::default()).start();
     let message = |agent: &str| order(1, 1).pod("a.v1-i1-d0").whole().meant_for(agent.to_owned());
     assert_eq!(bench.feed(incoming(message("another"), "r")), [], "not even an answer");
@@ -269,6 +269,6 @@ fn an_order_for_another_agent_of_this_name_is_left_to_that_one() {
     assert!(matches!(bench.order(message("mine")), OrderReply::Accepted { .. }));
     assert!(
         matches!(bench.order(order(1, 2).whole()), OrderReply::Accepted { .. }),
-        "one that says nothing is for all"
+        "an order without an addressee is for every agent"
     );
 }

@@ -1,4 +1,4 @@
-//! Starts and restarts somebody asked for: done once, answered always, counted as they should be.
+//! Requested starts and restarts: done once, always reported as done, counted correctly.
 
 use contract::order::OrderMessage;
 use contract::report::EngineState;
@@ -26,10 +26,10 @@ fn start(id: &str) -> Action {
     Action::Start { id: id.to_owned() }
 }
 fn answers(bench: &Bench) -> (u32, u32) {
-    (bench.told(A).starts_done, bench.told(A).restarts_done)
+    (bench.reported(A).starts_done, bench.reported(A).restarts_done)
 }
-/// Hears what is told and leaves the rest to be done later.
-fn hear(bench: &mut Bench, effects: Vec<Effect>) -> Vec<Effect> {
+/// Receives reports and returns the other effects.
+fn receive(bench: &mut Bench, effects: Vec<Effect>) -> Vec<Effect> {
     let (told, rest): (Vec<Effect>, Vec<Effect>) =
         effects.into_iter().partition(|effect| matches!(effect, Effect::Publish(_)));
     bench.settle(told);
@@ -46,58 +46,62 @@ fn a_start_of_a_crash_looping_pod_starts_it_with_new_immediate_restarts() {
         bench.pass(secs(1));
         bench.crash("m1");
     }
-    assert_eq!((bench.told(A).is_crash_looping, bench.told(A).restarts), (true, 3));
+    assert_eq!((bench.reported(A).is_crash_looping, bench.reported(A).restarts), (true, 3));
     bench.take_actions();
     bench.order(order(1, 2).pod(A).asked(1, 0).whole());
     assert_eq!(bench.take_actions(), [start("m1")]);
-    let facts = bench.told(A);
+    let facts = bench.reported(A);
     assert_eq!((facts.state, facts.is_crash_looping, facts.restarts), (RunState::Success, false, 1));
     assert_eq!(answers(&bench), (1, 0));
     bench.crash("m1");
-    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 2), "the budget is there again");
+    assert_eq!(
+        (bench.reported(A).state, bench.reported(A).restarts),
+        (RunState::Success, 2),
+        "the budget is there again"
+    );
 }
 
 #[test]
-fn a_start_of_what_runs_forgets_its_restarts_and_touches_nothing() {
+fn a_start_of_a_running_pod_resets_its_restarts_and_starts_nothing() {
     let mut bench = running();
     bench.crash("m1");
     bench.take_actions();
     bench.pass(secs(1));
     bench.order(order(1, 2).pod(A).asked(1, 0).whole());
     assert_eq!(bench.take_actions(), []);
-    assert_eq!((bench.told(A).restarts, answers(&bench)), (0, (1, 0)));
+    assert_eq!((bench.reported(A).restarts, answers(&bench)), (0, (1, 0)));
 }
 
 #[test]
-fn a_start_needs_no_policy_and_is_obeyed_in_maintenance() {
+fn a_start_ignores_the_restart_policy_and_maintenance() {
     let mut bench = Bench::new().start();
     bench.order(never(1, TargetState::Run).whole());
     bench.crash("m1");
     bench.take_actions();
-    bench.order(never(2, TargetState::Run).asked(1, 0).brake(|switches| switches.hold_restarts = true).whole());
+    bench.order(never(2, TargetState::Run).asked(1, 0).switches(|switches| switches.hold_restarts = true).whole());
     assert_eq!(bench.take_actions(), [start("m1")]);
-    assert_eq!((bench.told(A).state, bench.told(A).restarts), (RunState::Success, 1));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts), (RunState::Success, 1));
     bench.crash("m1");
     assert_eq!(bench.take_actions(), [], "and its next end is an end again");
 }
 
 #[test]
-fn a_start_the_engine_refuses_is_answered_and_tried_again() {
+fn a_refused_start_counts_as_done_and_is_retried() {
     let mut bench = Bench::new().start();
     bench.order(never(1, TargetState::Run).whole());
     bench.crash("m1");
     bench.failures = [refused("no"), refused("still not")].into();
     bench.order(never(2, TargetState::Run).asked(1, 0).whole());
     assert_eq!(
-        (bench.told(A).state, bench.told(A).last_error.as_str()),
+        (bench.reported(A).state, bench.reported(A).last_error.as_str()),
         (RunState::Error, "Cannot start container, no")
     );
     assert_eq!(answers(&bench), (1, 0));
-    // A second wish does not wait for the back-off of the first.
+    // A second request does not wait for the back-off of the first.
     bench.order(never(3, TargetState::Run).asked(2, 0).whole());
-    assert_eq!((bench.told(A).last_error.as_str(), answers(&bench)), ("Cannot start container, still not", (2, 0)));
+    assert_eq!((bench.reported(A).last_error.as_str(), answers(&bench)), ("Cannot start container, still not", (2, 0)));
     bench.pass(secs(10));
-    assert_eq!(bench.told(A).state, RunState::Success, "what was wished for is still tried");
+    assert_eq!(bench.reported(A).state, RunState::Success, "the requested start is still retried");
 }
 
 #[test]
@@ -106,39 +110,39 @@ fn a_start_does_not_wait_for_the_back_off_of_a_refused_create() {
     bench.failures = [refused("no such image"), refused("no such image")].into();
     bench.order(order(1, 1).pod(A).whole());
     bench.order(order(1, 2).pod(A).asked(1, 0).whole());
-    assert_eq!((bench.told(A).state, answers(&bench)), (RunState::Error, (1, 0)));
+    assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Error, (1, 0)));
     bench.order(order(1, 3).pod(A).asked(2, 0).whole());
-    assert_eq!((bench.told(A).state, bench.told(A).restarts, answers(&bench)), (RunState::Success, 0, (2, 0)));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts, answers(&bench)), (RunState::Success, 0, (2, 0)));
 }
 
 #[test]
-fn what_the_engine_says_of_a_start_that_failed_is_told_in_its_own_words() {
+fn the_engines_error_of_a_failed_start_is_reported_unchanged() {
     let mut bench = running();
     bench.failures = [refused("500: 500 Internal Server Error, no such program")].into();
     let mut ended = bench.end("m1", 127).expect("it is there");
     bench.engine.get_mut("m1").expect("it is there").error = "no such program".to_owned();
     ended.error.clear();
     bench.run(Input::Inspected { id: "m1".to_owned(), seen: Some(ended) });
-    assert_eq!((bench.told(A).state, bench.told(A).last_error.as_str()), (RunState::Fail, "no such program"));
+    assert_eq!((bench.reported(A).state, bench.reported(A).last_error.as_str()), (RunState::Fail, "no such program"));
 }
 
 #[test]
-fn a_restart_ends_and_starts_the_container_once() {
+fn a_restart_stops_and_starts_the_container_once() {
     let mut bench = running();
     bench.order(order(1, 2).pod(A).respecify(|spec| spec.kill_timeout = 42).asked(0, 1).whole());
     assert_eq!(bench.take_actions(), [Action::Stop { id: "m1".to_owned(), grace: secs(42) }, start("m1")]);
-    assert_eq!((bench.told(A).state, bench.told(A).restarts, answers(&bench)), (RunState::Success, 1, (0, 1)));
-    // The same order again, others after it, and the end of the agent change nothing.
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts, answers(&bench)), (RunState::Success, 1, (0, 1)));
+    // A repeated order, further orders and a restart of the agent change nothing.
     bench.order(order(1, 3).pod(A).asked(0, 1).whole());
     bench.restart("run-2");
     bench.pass(secs(100));
     assert_eq!((bench.take_actions(), answers(&bench)), (vec![], (0, 1)));
     bench.order(order(1, 4).pod(A).asked(0, 2).whole());
-    assert_eq!((bench.take_actions().len(), bench.told(A).restarts, answers(&bench)), (2, 2, (0, 2)));
+    assert_eq!((bench.take_actions().len(), bench.reported(A).restarts, answers(&bench)), (2, 2, (0, 2)));
 }
 
 #[test]
-fn the_count_and_the_answer_are_told_together_also_for_several_containers() {
+fn restart_count_and_completion_are_reported_together_also_for_several_containers() {
     let mut bench = Bench::new().start();
     let two = |generation| order(1, generation).pod_with(A, 2, TargetState::Run, RestartPolicy::Always);
     bench.order(two(1).whole());
@@ -162,7 +166,7 @@ fn the_count_and_the_answer_are_told_together_also_for_several_containers() {
 }
 
 #[test]
-fn a_restart_of_what_is_down_only_starts_it() {
+fn a_restart_of_an_exited_pod_only_starts_it() {
     let mut bench = Bench::new().start();
     bench.order(never(1, TargetState::Run).whole());
     bench.crash("m1");
@@ -170,7 +174,7 @@ fn a_restart_of_what_is_down_only_starts_it() {
     bench.pass(secs(1));
     bench.order(never(2, TargetState::Run).asked(0, 1).whole());
     assert_eq!(bench.take_actions(), [start("m1")]);
-    assert_eq!((bench.told(A).state, bench.told(A).restarts, answers(&bench)), (RunState::Success, 1, (0, 1)));
+    assert_eq!((bench.reported(A).state, bench.reported(A).restarts, answers(&bench)), (RunState::Success, 1, (0, 1)));
 }
 
 #[test]
@@ -182,12 +186,12 @@ fn a_restart_of_a_crash_looping_pod_begins_a_new_count() {
     }
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
     assert_eq!(
-        (bench.told(A).state, bench.told(A).restarts, bench.told(A).is_crash_looping),
+        (bench.reported(A).state, bench.reported(A).restarts, bench.reported(A).is_crash_looping),
         (RunState::Success, 1, false)
     );
 }
 
-/// Performs effects until a step of this kind was done by the engine, and forgets that anybody was told.
+/// Performs effects until Docker has done an action of this kind, and drops its result.
 fn perform_until(bench: &mut Bench, first: Vec<Effect>, wanted: impl Fn(&Action) -> bool) {
     let mut queue: std::collections::VecDeque<Effect> = first.into();
     while let Some(effect) = queue.pop_front() {
@@ -200,11 +204,11 @@ fn perform_until(bench: &mut Bench, first: Vec<Effect>, wanted: impl Fn(&Action)
             queue.extend(bench.feed(input));
         }
     }
-    panic!("no such step");
+    panic!("no such action");
 }
 
 #[test]
-fn an_agent_that_dies_in_the_middle_of_a_restart_does_what_is_left_of_it() {
+fn a_restarted_agent_completes_an_interrupted_restart() {
     type Kind = fn(&Action) -> bool;
     let kinds: [(Kind, &[Action]); 2] = [
         (|action| matches!(action, Action::Stop { .. }), &[start("m1")]),
@@ -220,7 +224,10 @@ fn an_agent_that_dies_in_the_middle_of_a_restart_does_what_is_left_of_it() {
         bench.restart("run-2");
         bench.pass(secs(100));
         assert_eq!(bench.take_actions(), left);
-        assert_eq!((bench.told(A).state, bench.told(A).restarts, answers(&bench)), (RunState::Success, 1, (0, 1)));
+        assert_eq!(
+            (bench.reported(A).state, bench.reported(A).restarts, answers(&bench)),
+            (RunState::Success, 1, (0, 1))
+        );
     }
 }
 
@@ -237,14 +244,14 @@ fn a_restart_is_not_skipped_when_the_engines_clock_is_ahead() {
 }
 
 #[test]
-fn a_restart_waits_for_an_engine_that_cannot_be_asked() {
+fn a_restart_waits_for_an_unreachable_engine() {
     let mut bench = running();
     bench.failures = [ActionFailure::Unreachable("timed out".to_owned())].into();
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
     assert_eq!(answers(&bench), (0, 0));
     bench.pass(secs(1));
     assert_eq!(bench.take_actions(), [stop("m1"), stop("m1"), start("m1")]);
-    assert_eq!((bench.told(A).state, answers(&bench)), (RunState::Success, (0, 1)));
+    assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Success, (0, 1)));
     bench.engine_is(EngineState::Down);
     bench.order(order(1, 3).pod(A).asked(0, 2).whole());
     bench.pass(secs(60));
@@ -254,18 +261,18 @@ fn a_restart_waits_for_an_engine_that_cannot_be_asked() {
 }
 
 #[test]
-fn a_restart_the_engine_refuses_is_answered_with_its_words() {
+fn a_refused_restart_reports_the_engines_error() {
     let mut bench = running();
     bench.failures = [refused("device busy")].into();
     bench.order(order(1, 2).pod(A).asked(0, 1).whole());
     assert_eq!(bench.take_actions(), [stop("m1")]);
-    let facts = bench.told(A);
+    let facts = bench.reported(A);
     assert_eq!((facts.state, facts.last_error.as_str()), (RunState::Success, "Cannot restart container, device busy"));
     assert_eq!((facts.restarts, answers(&bench)), (0, (0, 1)));
 }
 
 #[test]
-fn a_restart_that_was_refused_after_the_end_is_still_started() {
+fn a_container_that_stopped_before_the_refusal_is_started() {
     let mut bench = Bench::new().start();
     bench.order(never(1, TargetState::Run).whole());
     bench.pass(secs(10));
@@ -275,25 +282,25 @@ fn a_restart_that_was_refused_after_the_end_is_still_started() {
     bench.end("m1", 0);
     bench.failures = [refused("no")].into();
     bench.settle(effects);
-    assert_eq!((bench.told(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
+    assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
     bench.pass(secs(1));
     assert_eq!(bench.take_actions(), [stop("m1"), start("m1")]);
-    assert_eq!((bench.told(A).state, bench.told(A).last_error.as_str()), (RunState::Success, ""));
+    assert_eq!((bench.reported(A).state, bench.reported(A).last_error.as_str()), (RunState::Success, ""));
 }
 
 #[test]
-fn a_stop_wins_over_a_restart_and_answers_it() {
+fn a_stop_wins_over_a_restart_and_completes_it() {
     let mut bench = running();
     let message = order(1, 2).pod(A).asked(0, 1).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     let persisted = effects.into_iter().find_map(|effect| bench.perform(effect)).expect("a write");
     let under_way = bench.feed(persisted);
-    let under_way = hear(&mut bench, under_way);
+    let under_way = receive(&mut bench, under_way);
     assert_eq!(actions_in(&under_way), [&stop("m1")]);
     bench.order(order(1, 3).pod_with(A, 1, TargetState::Stop, RestartPolicy::Always).asked(0, 1).whole());
     bench.settle(under_way);
     assert_eq!(bench.take_actions(), [stop("m1")]);
-    assert_eq!((bench.told(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
+    assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Exit, (0, 1)));
     bench.pass(secs(300));
     assert_eq!(bench.take_actions(), []);
 }
@@ -307,32 +314,32 @@ fn a_stop_and_a_start_by_order_begin_a_new_count_of_one() {
     bench.take_actions();
     bench.order(order(1, 3).pod(A).asked(1, 0).whole());
     assert_eq!(bench.take_actions(), [start("m1")]);
-    assert_eq!((bench.told(A).restarts, answers(&bench)), (1, (1, 0)));
+    assert_eq!((bench.reported(A).restarts, answers(&bench)), (1, (1, 0)));
 }
 
 #[test]
-fn a_new_pod_answers_what_was_asked_of_its_forerunner_once_it_is_made() {
+fn a_new_pod_completes_the_requests_of_its_predecessor_once_created() {
     let mut bench = Bench::new().start();
     let message = order(1, 1).pod(A).asked(2, 3).whole();
     let effects = bench.feed(Input::Order { message, reply: "r".to_owned() });
     let persisted = effects.into_iter().find_map(|effect| bench.perform(effect)).expect("a write");
     let making = bench.feed(persisted);
-    let making = hear(&mut bench, making);
-    assert_eq!((bench.told(A).state, answers(&bench)), (RunState::Pending, (0, 0)));
+    let making = receive(&mut bench, making);
+    assert_eq!((bench.reported(A).state, answers(&bench)), (RunState::Pending, (0, 0)));
     bench.settle(making);
-    assert_eq!((bench.told(A).state, answers(&bench), bench.told(A).restarts), (RunState::Success, (2, 3), 0));
+    assert_eq!((bench.reported(A).state, answers(&bench), bench.reported(A).restarts), (RunState::Success, (2, 3), 0));
     assert_eq!(bench.take_actions().len(), 1);
 }
 
 #[test]
-fn an_agent_that_lost_its_ledger_restarts_nothing_that_was_asked_for_long_ago() {
+fn an_agent_without_its_ledger_does_not_repeat_old_restarts() {
     let mut bench = Bench::new().has(seen("x", A, Phase::Running)).start();
     bench.order(order(1, 1).pod(A).asked(2, 3).whole());
-    assert_eq!((bench.take_actions(), answers(&bench), bench.told(A).restarts), (vec![], (2, 3), 0));
+    assert_eq!((bench.take_actions(), answers(&bench), bench.reported(A).restarts), (vec![], (2, 3), 0));
 }
 
 #[test]
-fn what_is_asked_survives_a_write_that_failed_and_the_second_try() {
+fn a_request_survives_a_failed_ledger_write() {
     let mut bench = running();
     let wanted = order(1, 2).pod(A).asked(0, 1).0;
     let effects = bench.feed(Input::Order { message: OrderMessage::Whole(wanted.clone()), reply: "r".to_owned() });

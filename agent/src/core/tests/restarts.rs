@@ -1,4 +1,4 @@
-//! Restarts of a container that keeps ending: three at once, then back-off without an end.
+//! Crash loops: three immediate restarts, then back-off without a limit.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ fn a_service_is_up_within_30_s_after_a_database_outage_of_20_s() {
 }
 
 #[test]
-fn a_crash_loop_gets_three_restarts_at_once_and_then_back_off_up_to_5_min_without_an_end() {
+fn a_crash_loop_gets_three_immediate_restarts_and_then_back_off_up_to_5_min() {
     let mut bench = running();
     let starts = fail_until(&mut bench, at(24 * 3600));
     let gaps: Vec<u64> = starts.windows(2).map(|pair| pair[1].since(pair[0]).as_secs()).collect();
@@ -65,12 +65,12 @@ fn a_crash_loop_gets_three_restarts_at_once_and_then_back_off_up_to_5_min_withou
     let late = &gaps[20..];
     assert!(late.iter().all(|gap| (224..=301).contains(gap)), "5 min at most: {late:?}");
     assert!(late.iter().any(|gap| *gap != late[0]), "jitter: {late:?}");
-    assert!(bench.told(A).is_crash_looping, "the standing condition that callbacks are notified of");
+    assert!(bench.reported(A).is_crash_looping, "the condition that callbacks are notified of");
 }
 
 #[test]
-fn a_crash_loop_is_recognised_and_waits_although_the_engine_has_another_time() {
-    // The wall clock was set by an hour after the agent started; the engine's times follow it, the agent's do not.
+fn a_crash_loop_is_detected_when_the_engines_clock_differs() {
+    // The wall clock was changed by an hour after the agent started; Docker's times follow it, the agent's do not.
     for (hour, is_ahead) in [(secs(3600), true), (secs(3600), false)] {
         let mut bench = running();
         let mut starts = 0;
@@ -85,9 +85,9 @@ fn a_crash_loop_is_recognised_and_waits_although_the_engine_has_another_time() {
                 bench.run(Input::Inspected { id: "m1".to_owned(), seen });
             }
         }
-        // The first start, three restarts at once, and attempts after 1, 2, 4, 8, 16 and 32 s; jitter may add one.
+        // The first start, three immediate restarts, and attempts after 1, 2, 4, 8, 16 and 32 s; jitter may add one.
         assert!((10..=11).contains(&starts), "{starts} starts in two minutes");
-        assert!(bench.told(A).is_crash_looping, "the condition that callbacks are notified of");
+        assert!(bench.reported(A).is_crash_looping, "the condition that callbacks are notified of");
     }
 }
 
@@ -106,7 +106,7 @@ fn a_restarted_agent_keeps_the_back_off_and_continues_with_it() {
     assert!(!bench.actions.contains(&Action::Start { id: "m1".to_owned() }), "no attempt at once: {:?}", bench.actions);
     bench.pass(secs(300));
     assert!(is_up(&bench), "the next attempt");
-    assert_eq!(bench.told(A).restarts, restarts + 1);
+    assert_eq!(bench.reported(A).restarts, restarts + 1);
 }
 
 #[test]
@@ -116,35 +116,35 @@ fn a_run_of_more_than_10_min_ends_the_crash_loop() {
     bench.pass(secs(300));
     assert!(is_up(&bench));
     bench.pass(secs(290));
-    assert!(bench.told(A).is_crash_looping, "not for 10 min yet");
+    assert!(bench.reported(A).is_crash_looping, "not for 10 min yet");
     bench.pass(secs(311));
-    assert_eq!((bench.told(A).is_crash_looping, bench.told(A).state), (false, RunState::Success));
+    assert_eq!((bench.reported(A).is_crash_looping, bench.reported(A).state), (false, RunState::Success));
     bench.take_actions();
     bench.crash("m1");
     assert!(is_up(&bench), "the first restart of a new count comes at once");
-    assert_eq!(bench.told(A).restarts, 1);
+    assert_eq!(bench.reported(A).restarts, 1);
 }
 
 #[test]
-fn a_new_spec_for_standing_containers_ends_the_crash_loop() {
+fn an_in_place_update_ends_the_crash_loop() {
     let mut bench = running();
     fail_until(&mut bench, at(60));
-    assert!(bench.told(A).is_crash_looping);
+    assert!(bench.reported(A).is_crash_looping);
     bench.order(order(1, 2).pod(A).updated_to(A, 2, |spec| spec.containers[0].memory_limit = 1 << 30).whole());
     bench.pass(secs(1));
     assert!(is_up(&bench), "more memory is a reason to try at once");
-    assert!(!bench.told(A).is_crash_looping);
+    assert!(!bench.reported(A).is_crash_looping);
 }
 
 #[test]
-fn the_end_of_a_container_is_reported_with_its_last_line_and_the_next_attempt() {
+fn an_exit_is_reported_with_the_last_log_line_and_the_next_attempt() {
     let mut bench = running();
     bench.logged = "cannot open /etc/app.conf".to_owned();
     for _ in 0..9 {
         bench.pass(secs(40));
         bench.crash("m1");
     }
-    let facts = bench.told(A);
+    let facts = bench.reported(A);
     let exit = facts.present_exit().expect("it is down");
     assert_eq!((exit.code, exit.restarts, exit.last_line.as_str()), (1, 8, "cannot open /etc/app.conf"));
     assert!(exit.next_attempt > bench.now + secs(23) && exit.next_attempt <= bench.now + secs(33), "{exit:?}");
@@ -152,7 +152,7 @@ fn the_end_of_a_container_is_reported_with_its_last_line_and_the_next_attempt() 
     assert!(text.starts_with("exited (1) 0 s ago, 8 restarts, next attempt in "), "{text}");
     assert!(text.ends_with(" s: cannot open /etc/app.conf"), "{text}");
     bench.pass(secs(33));
-    let facts = bench.told(A);
+    let facts = bench.reported(A);
     assert_eq!((facts.present_exit(), facts.next_attempt), (None, Timestamp::NEVER), "it runs");
     assert_eq!(facts.last_exit().map(|exit| exit.code), Some(1), "its last end is still known");
 }
@@ -161,5 +161,5 @@ fn the_end_of_a_container_is_reported_with_its_last_line_and_the_next_attempt() 
 fn an_ordered_stop_is_not_reported_as_an_exit() {
     let mut bench = running();
     bench.order(order(1, 2).pod_with(A, 1, TargetState::Stop, RestartPolicy::Always).whole());
-    assert_eq!((bench.told(A).state, bench.told(A).last_exit()), (RunState::Exit, None));
+    assert_eq!((bench.reported(A).state, bench.reported(A).last_exit()), (RunState::Exit, None));
 }
