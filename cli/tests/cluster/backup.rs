@@ -139,7 +139,7 @@ async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouche
     foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(20)).await;
     let unwell = cluster.deployctl(&["status"]).await;
-    assert!(!unwell.status.success() && text(&unwell).contains("2 nodes obey another store"), "{}", text(&unwell));
+    assert!(!unwell.status.success() && text(&unwell).contains("2 nodes belong to another store"), "{}", text(&unwell));
     // A scheduler that starts anew finds the same.
     let (leader, _) = eventually(SOON, "somebody leads", async || cluster.leader().await).await;
     cluster.kill(&leader);

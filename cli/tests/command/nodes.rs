@@ -70,7 +70,7 @@ async fn a_drain_names_who_stays_and_why() {
     let server = Server::start(&[("PATCH /api/nodes/n1", 202, ok()), ("GET /api/nodes/n1", 200, stays.clone())]).await;
     let ended = run(&server, "node drain n1").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    for part in ["a.db.db.v0-i1-d0", "bound to their data", "--force"] {
+    for part in ["a.db.db.v0-i1-d0", "instances with local data", "--force"] {
         assert!(ended.err.contains(part), "{part}: {ended:?}");
     }
     let ended = run(&server, "node drain n1 --force --timeout 1s").await;
