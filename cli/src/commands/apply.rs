@@ -92,12 +92,12 @@ async fn change(api: &Api, document: &Document, cause: Option<&str>, retry: &mut
         api.create(&document.spec, retry).await?;
         return Ok(vec!["created".to_owned()]);
     };
-    let (spec, Difference { release, pod, number, policy, fixed: _ }) = difference(document, &current.spec)?;
+    let (spec, Difference { rollout: settings, pod, number, policy, fixed: _ }) = difference(document, &current.spec)?;
     let mut done = Vec::new();
     // The rollout settings come first: the new pod rolls out by them.
-    if !release.fields.is_empty() {
-        api.set_strategy(name, &release.fields, retry).await?;
-        done.push(format!("updated: {}", release.paths.join(", ")));
+    if !settings.fields.is_empty() {
+        api.set_strategy(name, &settings.fields, retry).await?;
+        done.push(format!("updated: {}", settings.paths.join(", ")));
     }
     let present = u32::try_from(current.spec.num_instances).unwrap_or(0);
     // Scale down before the rollout, so that it replaces no instance that goes away; scale up after it starts, so that new

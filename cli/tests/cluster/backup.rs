@@ -14,7 +14,6 @@ use crate::cluster::{Cluster, IMAGE, demo_group, eventually, text};
 use crate::docker::Workload;
 
 const SOON: Duration = Duration::from_secs(90);
-/// Nobody waits longer than needed.
 const QUICK: [(&str, &str); 2] = [("DEPLOYD_HEARTBEAT", "1s"), ("DEPLOYD_REREAD", "2s")];
 const LOGGER: &str = "svc.logger.logger";
 const CONSTRAINT: &str = "/api/constraints?type=node";
@@ -29,7 +28,7 @@ pub(crate) async fn containers(cluster: &Cluster) -> Vec<(Workload, Option<Strin
     found
 }
 
-/// For so long nothing is made, restarted or removed.
+/// Time in which no container may be created, restarted or removed.
 async fn untouched(cluster: &Cluster, before: &[(Workload, Option<String>)], span: Duration) {
     let until = Instant::now() + span;
     let mut pause = tokio::time::interval(Duration::from_secs(1));

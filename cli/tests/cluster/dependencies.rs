@@ -100,7 +100,7 @@ async fn one_pod_per_node_and_namespace_comes_is_mended_and_is_updated_one_by_on
     updated(&cluster).await;
 }
 
-/// What is killed is started again, and what vanishes is made anew under the same name.
+/// A killed container is restarted, and a missing one is created again under the same name.
 async fn mended(cluster: &Cluster, before: &BTreeMap<String, Workload>) {
     let mut containers = before.values();
     let (killed, removed) = (containers.next().expect("one"), containers.next().expect("another"));
@@ -159,7 +159,7 @@ async fn it_goes_when_nothing_needs_it_when_it_is_removed_and_at_once_by_force()
 
     cluster.accepted(Method::DELETE, "/api/podgroups?name=shop.web.web", None).await;
     exactly(&cluster, PORTAL, &[]).await;
-    eventually(SOON, "the portal is forgotten", async || seen(&cluster, PORTAL).await.is_none().then_some(())).await;
+    eventually(SOON, "the portal is deleted", async || seen(&cluster, PORTAL).await.is_none().then_some(())).await;
     exactly(&cluster, LOGGER, &[]).await;
     let logger = seen(&cluster, LOGGER).await.expect("nobody removed it");
     assert_eq!(logger.pods, BTreeMap::new());

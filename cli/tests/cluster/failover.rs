@@ -10,9 +10,9 @@ const MANY: u32 = 30;
 /// Thirty starts at the engine's pace on two cores, with a take-over in between.
 const SOON: Duration = Duration::from_secs(90);
 
-/// Waits until the deployment is under way but not done.
+/// Waits until the deployment has started and not finished.
 async fn under_way(cluster: &Cluster, group: &str) {
-    eventually(Duration::from_secs(30), "the deployment is under way", async || {
+    eventually(Duration::from_secs(30), "the deployment has started", async || {
         let there = cluster.engine.of_group(cluster.id(), group).await.len();
         (there >= 3).then_some(())
     })
@@ -27,7 +27,7 @@ async fn the_leader_is_killed_during_a_deployment_of_thirty() {
     under_way(&cluster, "many.web.web").await;
     cluster.kill(&leader);
     let killed = Instant::now();
-    // Accepted by the bus while nobody leads, in effect under the next leader.
+    // Accepted by NATS while there is no leader, in effect under the next leader.
     let (status, body) = cluster.call(0, Method::POST, "/api/podgroups", Some(&demo_group("late.web.web", 1))).await;
     assert_eq!(status, 202, "{body}");
     let next = eventually(Duration::from_secs(8), "a new leader acts within 8 s", async || {

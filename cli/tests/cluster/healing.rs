@@ -1,4 +1,4 @@
-//! What breaks is mended: killed, vanished, and the outside is told.
+//! Killed and missing containers are repaired, and webhooks get a notice.
 
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,7 @@ async fn a_vanished_container_is_made_anew_under_the_next_drift_count() {
     let before = cluster.exactly("gone.web.web", 2, SOON).await;
     cluster.engine.remove(&before[1].id).await;
     let removed = Instant::now();
-    let after = eventually(SOON, "instance 2 is made anew", async || {
+    let after = eventually(SOON, "instance 2 is replaced", async || {
         let now = cluster.engine.of_group(cluster.id(), "gone.web.web").await;
         now.iter().any(|c| c.name == "gone.web.web.v0-i2-d1" && c.running).then_some(now)
     })

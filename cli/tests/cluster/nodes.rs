@@ -49,7 +49,7 @@ async fn a_node_is_cordoned_drained_removed_and_comes_back_as_a_new_one() {
     let grown = scaled(&cluster, 9).await;
     assert_eq!(on(&grown, "node-3"), on(&before, "node-3"), "nothing new there, and nothing touched");
 
-    // Drained: everything moves, nobody is lost, those elsewhere are not touched.
+    // Drain: every instance moves, none is lost, those on other nodes are not touched.
     let told = done(&cluster, "node drain node-3 --timeout 90s").await;
     assert!(told.contains("node-3 is empty"), "{told}");
     let moved = cluster.exactly(GROUP, 9, SOON).await;

@@ -1,5 +1,4 @@
-//! Everything the outside is told, end to end: each of the nine texts at a real callback, and what happens to a callback that
-//! does not answer.
+//! Notices end to end: each of the nine texts at a real callback, and a callback that does not answer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::cluster::{Cluster, demo_group, eventually};
 use crate::receiver::{Manner, Post, Receiver};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Nobody waits longer than needed: short looks, short polls.
+/// Short intervals, so that the test is fast.
 const QUICK: [(&str, &str); 4] = [
     ("DEPLOYD_HEARTBEAT", "1s"),
     ("DEPLOYD_REREAD", "2s"),
@@ -146,7 +145,7 @@ impl Door {
             while let Ok((mut client, _)) = listener.accept().await {
                 passing.spawn(async move {
                     let mut engine = UnixStream::connect("/var/run/docker.sock").await.expect("the engine's socket");
-                    // Whoever hangs up first ends it.
+                    // The side that closes first ends it.
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
                 });
             }
@@ -154,7 +153,7 @@ impl Door {
         Self { socket: socket.to_owned(), serving }
     }
 
-    /// Every connection ends and nobody listens any more.
+    /// Closes every connection and the listener.
     fn close(self) {
         self.serving.abort();
         std::fs::remove_file(&self.socket).expect("the socket goes");

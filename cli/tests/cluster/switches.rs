@@ -53,7 +53,7 @@ async fn a_read_only_cluster_refuses_changes_in_plain_text_through_every_apiserv
     assert_eq!((status, config.contains("\"readonly\": true")), (StatusCode::OK, true), "{config}");
     assert_eq!(cluster.engine.of_group(cluster.id(), "calm.web.web").await, []);
     cluster.switched(1, Method::PATCH, "/api/engine/config", Some(&json!({"readonly": false}))).await;
-    // Whoever opened the gate is not refused afterwards, through any apiserver.
+    // After read-only is switched off, every apiserver accepts changes.
     let (status, body) = create(0).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{body}");
     cluster.running("calm.web.web", 1, SOON).await;
@@ -78,7 +78,7 @@ async fn in_maintenance_what_ended_stays_down_and_what_vanished_is_made_anew() {
     })
     .await;
     cluster.engine.remove(&before[1].id).await;
-    eventually(SOON, "instance 2 is made anew", async || {
+    eventually(SOON, "instance 2 is replaced", async || {
         let now = cluster.engine.of_group(cluster.id(), "shop.web.web").await;
         now.iter().any(|c| c.name == "shop.web.web.v0-i2-d1" && c.running).then_some(())
     })

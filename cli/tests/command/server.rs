@@ -99,7 +99,7 @@ impl Server {
         self.script.lock().expect("nobody panicked").asked.iter().filter(|(asked, _)| asked == line).count()
     }
 
-    /// The program with these words, not yet started; nobody watches its output.
+    /// The program with these arguments, not yet started; its output is not a terminal.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(DEPLOYCTL);
         command.args(words).env("DEPLOYD_API", &self.url).env_remove("DEPLOYD_DIR").kill_on_drop(true);

@@ -89,7 +89,7 @@ impl Service {
             .unwrap_or_else(|_| panic!("never said {wanted}"));
     }
 
-    /// What `systemctl stop` does with `KillMode=process`: the one process is told to end.
+    /// What `systemctl stop` does with `KillMode=process`: SIGTERM to the main process.
     async fn stop(mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw).expect("it runs");
         kill_process(pid, Signal::TERM).expect("the signal is sent");

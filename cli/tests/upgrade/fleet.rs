@@ -1,6 +1,6 @@
 //! A cluster whose processes can be of two versions: this one, and the one `deploy/previous` names.
 //!
-//! Its programs lie in a folder of its own. A program is replaced there, then a process that runs it is told to stop, and what
+//! Its programs lie in a folder of its own. A program is replaced there, then a process that runs it gets SIGTERM, and what
 //! watches over it starts it again: what an operator does with a package and `systemctl restart`.
 
 use std::path::PathBuf;

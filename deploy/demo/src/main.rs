@@ -3,7 +3,7 @@
 //! It is linked statically so that a `FROM scratch` image can hold it alone, and it ends at once on SIGTERM: as
 //! process 1 of a container it would otherwise ignore the signal. Environment variables make it misbehave for
 //! tests: `DEMO_EXIT_AFTER_MS` and `DEMO_EXIT_CODE` end it by itself, `DEMO_EAT_MEMORY_AFTER_MS` makes it take memory until
-//! the kernel ends it, `DEMO_DATABASE` names an `address:port` without which it exits with 1. An image that sets `DEMO_VERSION` answers it, so that one image is told from another from outside.
+//! the kernel ends it, `DEMO_DATABASE` names an `address:port` without which it exits with 1. An image that sets `DEMO_VERSION` answers it, so that clients can distinguish images.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -61,7 +61,7 @@ fn eat() {
     let mut eaten = Vec::new();
     loop {
         eaten.push(vec![1_u8; 1 << 20]);
-        // Read, so that nobody may leave the writing out.
+        // Read the memory, so that the compiler does not remove the write.
         std::hint::black_box(&eaten);
     }
 }

@@ -68,7 +68,7 @@ pub(crate) fn view() -> RolloutView {
     }
 }
 
-/// A revision that somebody asked for and that is under way.
+/// A revision that a user created and that is in progress.
 pub(crate) fn revision(number: u32) -> RevisionView {
     let container = ContainerSpec { image: format!("deployd/demo:{number}"), ..ContainerSpec::default() };
     RevisionView {

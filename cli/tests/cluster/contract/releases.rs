@@ -118,7 +118,7 @@ async fn a_bad_first_instance_is_rolled_back_told_of_and_the_others_are_not_touc
     })
     .await;
     assert_eq!((group.last_error.as_str(), group.spec.pod.health_config.cmd.as_str()), (why, ""));
-    // forwards, under a new version; whoever still ran the proven one is the very same container.
+    // forwards, under a new revision; instances that still ran the proven one keep their containers.
     let after = cluster.exactly(name, 2, SOON).await;
     assert_eq!((after[0].name.as_str(), &after[1]), ("nine.web.web.v2-i1-d0", &before[1]));
     cluster.stays(why.to_owned(), async || cluster.group(0, name).await.expect("it").last_error).await;

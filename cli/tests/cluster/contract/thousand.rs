@@ -18,7 +18,7 @@ use crate::docker::Workload;
 const REQUESTS: usize = 1000;
 /// Between two requests, so that most operations are over before the next on the same group; the rest meet a lock.
 const PACE: Duration = Duration::from_millis(50);
-/// Everything is as it was accepted after so long.
+/// Every accepted change is in effect after this time.
 const SETTLED: Duration = Duration::from_secs(120);
 const SETTINGS: [(&str, &str); 3] =
     [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_EARLY_EXIT", "0s"), ("DEPLOYD_DEPENDENCY_GRACE", "2s")];
@@ -86,7 +86,7 @@ fn is_an_answer_of_the_contract(request: &Request, seen: &Seen) {
     let known = [200, 202, 301, 307, 400, 403, 404, 405, 423].contains(&seen.status);
     assert!(known || removing, "{request:?}: {} {}", seen.status, seen.text);
     let queued = seen.json().ok().is_some_and(|body| body["queued"] == true);
-    assert!(!queued, "somebody leads all the time: {request:?}: {}", seen.text);
+    assert!(!queued, "a leader exists throughout: {request:?}: {}", seen.text);
 }
 
 /// Waits until a group is exactly what was accepted last, on the engine and by the API.

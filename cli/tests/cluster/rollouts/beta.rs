@@ -65,8 +65,8 @@ async fn leaders_that_are_killed_between_any_two_steps_change_nothing_about_a_re
     assert_eq!((made.len(), made.into_iter().collect()), (10, each_once), "every container was made once");
 }
 
-/// Goes through the groups of a release. `meanwhile` comes while each group is under way and before each confirmation, and is told
-/// how many instances may have been touched by then.
+/// Walks through the batches of a rollout. Calls `meanwhile` during each batch and before each approval, with the number of
+/// instances that may have been touched by then.
 async fn walk(release: &Release<'_>, number: u32, meanwhile: impl AsyncFn(usize)) {
     let mut steady: Vec<Workload> = Vec::new();
     for (ordinal, updated) in [(1, 2), (2, 6)] {
@@ -92,8 +92,7 @@ async fn walk(release: &Release<'_>, number: u32, meanwhile: impl AsyncFn(usize)
     made_for(release, number, 10, &steady).await;
 }
 
-/// The containers of the revision: exactly so many, those of earlier groups among them, and nothing else is there beside the
-/// old ones.
+/// The containers of the revision: exactly `updated`, including those of earlier batches, and no others beside the old ones.
 async fn made_for(release: &Release<'_>, number: u32, updated: usize, earlier: &[Workload]) -> Vec<Workload> {
     let all = release.containers().await;
     let others = if number == 0 { 0 } else { 10 - updated };

@@ -1,4 +1,4 @@
-//! A release that cannot work: four instances within 25 % more and 25 % fewer, and an image that nobody has.
+//! A rollout that cannot complete: four instances, maxSurge and maxUnavailable 25 %, and an image that does not exist.
 
 use contract::record::RevisionOutcome;
 use contract::rollout_view::{RolloutStatus, RolloutView};
@@ -135,7 +135,7 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::RolledBack, RevisionOutcome::Completed]);
 }
 
-/// The containers of the instances that the release has not turned to.
+/// The containers of the instances that the rollout has not updated.
 fn at_their_first_revision(before: &[Workload], view: &RolloutView) -> Vec<Workload> {
     let is_untouched = |container: &&Workload| {
         let instance = view.instances.iter().find(|instance| instance.instance == container.instance);

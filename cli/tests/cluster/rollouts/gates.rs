@@ -1,4 +1,4 @@
-//! What waits for somebody outside: readiness gates of new pods, and old ones that are to be drained first.
+//! Rollouts that wait for an outside system: readiness gates of new pods, and draining of old ones.
 
 use contract::rollout_view::{RolloutPod, RolloutView};
 use reqwest::StatusCode;
@@ -45,7 +45,7 @@ async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_w
         assert!(!main(&view, instance).ready, "and takes no more traffic: {view:#?}");
         assert!(view.message.contains("drained"), "it says what it waits for: {:?}", view.message);
         cluster.lose_leader().await;
-        release.until("the next leader goes on draining", |view| main(view, instance).draining).await;
+        release.until("the next leader continues the drain", |view| main(view, instance).draining).await;
         assert!(cluster.engine.runs(&before[instance as usize - 1].id).await, "and it is not touched yet");
         release.patched(&format!("drained&instance={instance}"), None).await;
     }

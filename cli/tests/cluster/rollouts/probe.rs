@@ -37,7 +37,7 @@ async fn no_request_fails_while_every_instance_is_replaced() {
     let release = Release::deployed(&cluster, &wanted).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let clients = [Duration::ZERO, LATE].map(|lag| Client::start(&ready, lag));
-    eventually(Duration::from_secs(10), "requests are under way", async || {
+    eventually(Duration::from_secs(10), "requests are in flight", async || {
         clients.iter().all(|client| client.asked() >= 20).then_some(())
     })
     .await;
@@ -73,10 +73,10 @@ pub(super) fn ports(view: &RolloutView) -> Vec<u16> {
     pods(view).filter(|pod| pod.ready).flat_map(|pod| pod.node_ports.clone()).collect()
 }
 
-/// Somebody who asks the ready instances in turn.
+/// A client that sends requests to the ready instances round robin.
 pub(super) struct Client {
     asked: Arc<AtomicUsize>,
-    /// What it was answered, once nobody says any more which instances are ready.
+    /// The answers, once the list of ready instances has ended.
     pub(super) answers: JoinHandle<Vec<Result<String, String>>>,
 }
 
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// Asks the ready instances in turn until nobody says any more which are ready.
+/// Sends requests to the ready instances round robin until the list of ready instances ends.
 async fn ask(ready: watch::Receiver<Vec<u16>>, lag: Duration, asked: Arc<AtomicUsize>) -> Vec<Result<String, String>> {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).pool_max_idle_per_host(0).build();
     let client = client.expect("a client");

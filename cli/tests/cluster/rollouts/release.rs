@@ -46,7 +46,7 @@ pub(super) struct Release<'a> {
 }
 
 impl<'a> Release<'a> {
-    /// The release of a group that somebody makes.
+    /// The rollout of a group that the caller creates.
     pub(super) async fn of(cluster: &'a Cluster, name: &str) -> Self {
         images::make().await;
         Self { cluster, name: name.to_owned() }
@@ -70,7 +70,7 @@ impl<'a> Release<'a> {
         &self.name
     }
 
-    /// Where it stands; none while the group is unknown or nobody leads.
+    /// Its view; none while the group is unknown or there is no leader.
     pub(super) async fn view(&self) -> Option<RolloutView> {
         let (status, text) =
             self.cluster.call(0, Method::GET, &format!("/api/rollouts?name={}", self.name), None).await;

@@ -1,4 +1,4 @@
-//! What becomes of containers when their group is removed: they go later, or they stay for whoever takes the name.
+//! Deletion modes: containers are removed in the background, or stay for the next group of that name.
 
 use std::collections::BTreeSet;
 

@@ -32,7 +32,7 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
     release.until("its group waits", |view| waits(view, 1, 1)).await;
     say(&release, "abort").await;
     say(&release, "abort").await;
-    release.until("it is given up", |view| view.status == RolloutStatus::Aborted).await;
+    release.until("it is aborted", |view| view.status == RolloutStatus::Aborted).await;
     let (status, text) = release.patch("rollout&action=confirm&group=1", None).await;
     assert_eq!(status, StatusCode::CONFLICT, "{text}");
     let mixed = release.exactly(3).await;

@@ -1,4 +1,4 @@
-//! A release that would take instances out for an image nobody has: it is held, and all of them serve on, ready as before.
+//! A rollout to an image that cannot be pulled is paused, and all instances keep serving.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn nobody_is_touched(wanted: &Value) {
     let before = release.exactly(3).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let client = Client::start(&ready, Duration::ZERO);
-    eventually(Duration::from_secs(10), "requests are under way", async || (client.asked() >= 20).then_some(())).await;
+    eventually(Duration::from_secs(10), "requests are in flight", async || (client.asked() >= 20).then_some(())).await;
 
     let fewest = AtomicUsize::new(INSTANCES);
     let look = |view: &RolloutView| {
@@ -64,7 +64,7 @@ async fn nobody_is_touched(wanted: &Value) {
             view.release == 2 && view.status == RolloutStatus::Complete
         })
         .await;
-    assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready all the time");
+    assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready throughout");
     assert_eq!(release.containers().await, before, "the very same containers");
     drop(ready);
     let answers = client.answers.await.expect("the client ends");

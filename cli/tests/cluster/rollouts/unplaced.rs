@@ -29,7 +29,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
         assert!(held.message.contains("no place") && held.message.contains("no node fits: "), "{:?}", held.message);
         nodes.extend(held.instances.iter().flat_map(|it| &it.pods).filter_map(|pod| pod.node.clone()));
         for node in &nodes {
-            assert!(held.message.contains(&format!("{node}: memory ")), "{node} is told of: {:?}", held.message);
+            assert!(held.message.contains(&format!("{node}: memory ")), "{node} is named: {:?}", held.message);
         }
         assert!(held.message.contains("undo goes back"), "{:?}", held.message);
         assert_eq!(held.units.iter().map(|unit| unit.available).sum::<i64>(), 3, "{held:#?}");
