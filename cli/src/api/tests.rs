@@ -61,7 +61,7 @@ async fn a_queued_change_is_followed_until_it_is_decided() {
 }
 
 #[tokio::test]
-async fn a_refusal_keeps_its_reason_and_an_unknown_name_is_told_apart() {
+async fn a_refusal_keeps_its_reason_and_an_unknown_name_is_not_found() {
     let (url, _served) = server(&[(400, "{\"message\":\"Pod.Containers: must not be empty\"}"), (404, "{}")]).await;
     let api = Api::new(&[url]).unwrap();
     let error = api.create(&PodGroupSpec::default(), &mut retry()).await.unwrap_err().to_string();

@@ -136,27 +136,3 @@ async fn known_nodes(api: &Api, from: &str, to: Option<&str>, retry: &mut Retry)
     }
     from.parse().map_err(|_| unknown(from))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::api::tests::server;
-    use crate::commands::operate::tests::{GROUP, NODES, first_words, waiting};
-
-    #[tokio::test]
-    async fn drift_sends_every_flag() {
-        let answers = [(202, NODES), (200, GROUP), (202, "{\"message\":\"ok\"}")];
-        let (url, served) = server(&answers).await;
-        let asked = args::Drift {
-            from: "n1".to_owned(),
-            to: Some("n2".to_owned()),
-            group: Some("a.web.web".to_owned()),
-            instance: Some(2),
-            force: true,
-            waiting: waiting(false),
-        };
-        drift(&Api::new(&[url]).unwrap(), &asked).await.unwrap();
-        let expected = "PATCH /api/nodes?cmd=drift&from=n1&to=n2&pg=a.web.web&pg_instance=2&force=true";
-        assert_eq!(first_words(served.await.unwrap())[2], expected);
-    }
-}

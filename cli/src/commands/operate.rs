@@ -107,7 +107,7 @@ pub(super) async fn known_group(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -115,16 +115,16 @@ pub(super) mod tests {
     use crate::commands::drift::{drift, evacuate};
     use crate::commands::node;
 
-    pub(in crate::commands) const GROUP: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},
+    const GROUP: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},
         "Pods":[{"InstanceNo":1,"State":2},{"InstanceNo":2,"State":3}]}"#;
     const RESTARTED: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},"Pods":[{"InstanceNo":1,"State":2,
         "Containers":[{"Runtime":{"State":{"StartedAt":"2026-01-01T00:00:00Z"}}}]},{"InstanceNo":2,"State":3}]}"#;
-    pub(in crate::commands) const NODES: &str = r#"[{"Name":"n1","Containers":0},{"Name":"n2"}]"#;
+    const NODES: &str = r#"[{"Name":"n1","Containers":0},{"Name":"n2"}]"#;
 
-    pub(in crate::commands) fn waiting(wait: bool) -> args::Waiting {
+    fn waiting(wait: bool) -> args::Waiting {
         args::Waiting { wait, detach: !wait, timeout: Duration::from_secs(5) }
     }
-    pub(in crate::commands) fn first_words(asked: Vec<String>) -> Vec<String> {
+    fn first_words(asked: Vec<String>) -> Vec<String> {
         asked.into_iter().map(|request| request.split(" HTTP").next().unwrap_or_default().to_owned()).collect()
     }
 
@@ -162,5 +162,22 @@ pub(super) mod tests {
         let asked = args::Evacuate { node: "n7".to_owned(), waiting: waiting(false) };
         assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NotFound(_))));
         assert!(served.await.unwrap().iter().all(|request| request.starts_with("GET ")));
+    }
+
+    #[tokio::test]
+    async fn drift_sends_every_flag() {
+        let answers = [(202, NODES), (200, GROUP), (202, "{\"message\":\"ok\"}")];
+        let (url, served) = server(&answers).await;
+        let asked = args::Drift {
+            from: "n1".to_owned(),
+            to: Some("n2".to_owned()),
+            group: Some("a.web.web".to_owned()),
+            instance: Some(2),
+            force: true,
+            waiting: waiting(false),
+        };
+        drift(&Api::new(&[url]).unwrap(), &asked).await.unwrap();
+        let expected = "PATCH /api/nodes?cmd=drift&from=n1&to=n2&pg=a.web.web&pg_instance=2&force=true";
+        assert_eq!(first_words(served.await.unwrap())[2], expected);
     }
 }

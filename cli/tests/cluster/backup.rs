@@ -127,7 +127,7 @@ async fn backed_up(cluster: &Cluster) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouched() {
+async fn containers_survive_a_wiped_etcd_and_a_restore_adopts_them() {
     let cluster = Cluster::start_with(&QUICK, &["--nodes", "2"]).await;
     populate(&cluster).await;
     let (before, told_before) = (containers(&cluster).await, told(&cluster).await);
@@ -140,7 +140,7 @@ async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouche
     let unwell = cluster.deployctl(&["status"]).await;
     assert!(!unwell.status.success() && text(&unwell).contains("2 nodes belong to another store"), "{}", text(&unwell));
     // A scheduler that starts anew finds the same.
-    let (leader, _) = eventually(SOON, "somebody leads", async || cluster.leader().await).await;
+    let (leader, _) = eventually(SOON, "a scheduler leads", async || cluster.leader().await).await;
     cluster.kill(&leader);
     foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(5)).await;

@@ -143,7 +143,7 @@ async fn updated(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_goes_when_nothing_needs_it_when_it_is_removed_and_at_once_by_force() {
+async fn a_dependency_pod_is_removed_when_unused_when_deleted_and_immediately_by_force() {
     let cluster = start().await;
     shop(&cluster).await;
     exactly(&cluster, PORTAL, &PORTALS).await;
@@ -161,13 +161,13 @@ async fn it_goes_when_nothing_needs_it_when_it_is_removed_and_at_once_by_force()
     exactly(&cluster, PORTAL, &[]).await;
     eventually(SOON, "the portal is deleted", async || seen(&cluster, PORTAL).await.is_none().then_some(())).await;
     exactly(&cluster, LOGGER, &[]).await;
-    let logger = seen(&cluster, LOGGER).await.expect("nobody removed it");
+    let logger = seen(&cluster, LOGGER).await.expect("it still exists");
     assert_eq!(logger.pods, BTreeMap::new());
 
     cluster.accepted(Method::POST, "/api/podgroups", Some(&client("shop.web.web", 2))).await;
     exactly(&cluster, LOGGER, &LOGGERS).await;
     cluster.accepted(Method::DELETE, &format!("/api/depends?name={LOGGER}&force=true"), None).await;
-    assert_eq!(seen(&cluster, LOGGER).await, None, "gone at once for whoever asks");
+    assert_eq!(seen(&cluster, LOGGER).await, None, "the API does not show it any more");
     exactly(&cluster, LOGGER, &[]).await;
     eventually(SOON, "the name is free again", async || {
         let (status, body) = cluster.call(0, Method::POST, "/api/depends", Some(&dependency(LOGGER, 16))).await;

@@ -81,7 +81,7 @@ fn misbehaving(name: &str, environment: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_to_instances_is_told_in_deployds_words() {
+async fn notices_about_instances_have_the_texts_of_the_original() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     let mut ill = demo_group("tell.ill.web", 1);
@@ -116,7 +116,7 @@ async fn what_happens_to_instances_is_told_in_deployds_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_does_not_become_well_is_told_and_taken_back() {
+async fn an_unhealthy_revision_is_reported_and_rolled_back() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     let mut group = demo_group("tell.up.web", 2);
@@ -161,7 +161,7 @@ impl Door {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_stays_away_is_told_once_and_its_nodes_are_in_the_events() {
+async fn a_docker_outage_is_reported_once_and_its_nodes_are_in_the_events() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let socket = folder.path().join("engine.sock");
     let door = Door::open(&socket);
@@ -190,7 +190,7 @@ async fn an_engine_that_stays_away_is_told_once_and_its_nodes_are_in_the_events(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_silent_nodes_stop_the_engine_and_are_told() {
+async fn too_many_lost_nodes_stop_scheduling_and_are_reported() {
     let cluster = Cluster::start_with(&QUICK, &["--nodes", "5", "--suspect-after", "3s"]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     // Losses count once the bus has been there for a while: the leader took over after it came.

@@ -22,7 +22,7 @@ impl Cluster {
 
     /// The leader is killed, and another one leads.
     pub(crate) async fn lose_leader(&self) {
-        let (leader, term) = eventually(SOON, "somebody leads", async || self.leader().await).await;
+        let (leader, term) = eventually(SOON, "a scheduler leads", async || self.leader().await).await;
         self.kill(&leader);
         eventually(SOON, "another one leads", async || self.leader().await.filter(|(_, now)| *now > term)).await;
     }
@@ -60,7 +60,7 @@ async fn a_read_only_cluster_refuses_changes_in_plain_text_through_every_apiserv
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_maintenance_what_ended_stays_down_and_what_vanished_is_made_anew() {
+async fn in_maintenance_exited_containers_stay_down_and_missing_ones_are_replaced() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("shop.web.web", 2))).await;
     cluster.running("shop.web.web", 2, SOON).await;

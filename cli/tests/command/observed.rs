@@ -141,7 +141,7 @@ async fn a_drift_names_the_instances_that_are_bound_to_their_data() {
 }
 
 #[tokio::test]
-async fn a_node_that_the_leader_has_not_heard_is_not_called_empty() {
+async fn a_node_without_a_heartbeat_is_not_reported_as_empty() {
     let silent = json!({"Name": "n1", "State": "unknown", "Engine": "up", "Pods": []});
     let drain = [("PATCH /api/nodes/n1", 202, json!({"message": "ok"})), (NODE, 200, silent)];
     let ended = run(&drain, "node drain n1 --timeout 1s").await;
@@ -199,14 +199,14 @@ async fn an_apply_that_was_rolled_back_before_the_first_look_has_failed() {
 }
 
 #[tokio::test]
-async fn a_change_that_was_rolled_back_has_failed_for_those_who_do_not_wait_too() {
+async fn a_rolled_back_change_has_failed_with_no_wait_too() {
     let mut back = rollout(6, "Complete", 4);
     back["IsRollback"] = json!(true);
     let history = |by: &str| {
-        let revisions = [revision(5, "RolledBack", "somebody"), revision(6, "Completed", by)];
+        let revisions = [revision(5, "RolledBack", "alice"), revision(6, "Completed", by)];
         ("GET /api/revisions", 200, json!({"Name": "a.web.web", "Current": 6, "Revisions": revisions}))
     };
-    for (by, code) in [("", 1), ("somebody", 0)] {
+    for (by, code) in [("", 1), ("alice", 0)] {
         let answers = [(ROLLOUTS, 200, back.clone()), history(by)];
         let ended = run(&answers, "rollout status a.web.web --no-wait").await;
         assert_eq!(ended.code, Some(code), "{by}: {ended:?}");

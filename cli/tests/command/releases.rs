@@ -55,7 +55,7 @@ async fn status_writes_a_line_per_change_to_standard_error_and_the_end_to_standa
 }
 
 #[tokio::test]
-async fn every_bad_end_of_a_release_is_exit_code_1_with_the_remedy() {
+async fn every_failed_rollout_is_exit_code_1_with_the_remedy() {
     for (status, remedy) in
         [("Held", "rollout undo a.web.web"), ("Stuck", "rollout undo"), ("Aborted", "deployctl apply")]
     {
@@ -73,7 +73,7 @@ async fn every_bad_end_of_a_release_is_exit_code_1_with_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_release_that_waits_for_somebody_says_the_command_and_ends_with_the_time() {
+async fn a_rollout_that_waits_for_approval_prints_the_command_and_ends_at_the_deadline() {
     let server = Server::start(&[(ROLLOUTS, 200, rollout(5, "WaitingForConfirm", 1))]).await;
     let ended = server.run(&["rollout", "status", "a.web.web", "--timeout", "500ms"]).await;
     assert_eq!(ended.code, Some(5), "{ended:?}");
@@ -84,7 +84,7 @@ async fn a_release_that_waits_for_somebody_says_the_command_and_ends_with_the_ti
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_the_release_alone_and_says_so() {
+async fn ctrl_c_does_not_stop_the_rollout() {
     let server = Server::start(&[(ROLLOUTS, 200, rollout(5, OPEN, 1))]).await;
     let child = server.command(&["rollout", "status", "a.web.web"]).spawn().expect("deployctl runs");
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
@@ -102,7 +102,7 @@ async fn ctrl_c_leaves_the_release_alone_and_says_so() {
 }
 
 #[tokio::test]
-async fn confirming_names_the_release_and_the_group_that_were_seen() {
+async fn confirm_names_the_revision_and_the_batch_that_were_shown() {
     let server = Server::start(&[
         (ROLLOUTS, 200, rollout(5, "WaitingForConfirm", 1)),
         (CHANGE, 202, accepted()),
@@ -141,7 +141,7 @@ async fn undo_leaves_a_paused_group_alone_unless_forced() {
 }
 
 #[tokio::test]
-async fn an_undo_that_waits_follows_its_own_release() {
+async fn undo_with_wait_follows_its_own_rollout() {
     let mut back = rollout(6, "Complete", 4);
     back["IsRollback"] = Value::from(true);
     let looks = [(ROLLOUTS, 200, rollout(5, OPEN, 1)), (ROLLOUTS, 200, back), (CHANGE, 202, accepted())];
@@ -170,7 +170,7 @@ async fn what_is_said_to_a_whole_release_may_name_it() {
 
 #[tokio::test]
 async fn the_history_is_a_table_a_revision_its_pod_and_an_unknown_one_an_error() {
-    let revisions = [revision(4, "Superseded", "somebody"), revision(5, "Completed", "")];
+    let revisions = [revision(4, "Superseded", "alice"), revision(5, "Completed", "")];
     let history = json!({"Name": "a.web.web", "Current": 5, "Revisions": revisions});
     let server = Server::start(&[(REVISIONS, 200, history.clone())]).await;
     let table = server.run(&["rollout", "history", "a.web.web"]).await;
@@ -181,13 +181,13 @@ async fn the_history_is_a_table_a_revision_its_pod_and_an_unknown_one_an_error()
     assert!(one.out.contains("\"Image\": \"i:4\""), "{one:?}");
     let unknown = server.run(&["rollout", "history", "a.web.web", "--revision", "9"]).await;
     assert!(unknown.code == Some(3) && unknown.err.contains("it has 4, 5"), "{unknown:?}");
-    let nobody = Server::start(&[(REVISIONS, 404, json!({"message": "PodGroup not existed"}))]).await;
-    let nobody = nobody.run(&["rollout", "history", "a.web.web"]).await;
-    assert!(nobody.code == Some(3) && nobody.err.contains("`deployctl get podgroup` lists them"), "{nobody:?}");
+    let missing = Server::start(&[(REVISIONS, 404, json!({"message": "PodGroup not existed"}))]).await;
+    let missing = missing.run(&["rollout", "history", "a.web.web"]).await;
+    assert!(missing.code == Some(3) && missing.err.contains("`deployctl get podgroup` lists them"), "{missing:?}");
 }
 
 #[tokio::test]
-async fn apply_changes_the_strategy_before_the_pod_and_follows_the_release() {
+async fn apply_changes_the_strategy_before_the_pod_and_follows_the_rollout() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let spec = json!({
         "Name": "a.web.web", "Namespace": "a", "NumInstances": 1, "Strategy": {"Type": "Beta", "BatchSize": 2},
@@ -251,7 +251,7 @@ async fn an_apply_that_is_rolled_back_exits_1_with_the_exit_code_and_the_last_lo
     broken["Instances"] = json!([{"Instance": 2, "Unit": "", "Pods": [pod]}]);
     let mut back = rollout(6, "Complete", 4);
     back["IsRollback"] = json!(true);
-    let history = [revision(5, "RolledBack", "somebody"), revision(6, "Completed", "")];
+    let history = [revision(5, "RolledBack", "alice"), revision(6, "Completed", "")];
     let server = Server::start(&[
         ("GET /api/podgroups", 200, json!({"Spec": current, "Pods": []})),
         (CHANGE, 202, accepted()),

@@ -80,7 +80,7 @@ impl Server {
 
     /// Every request but the reads, with its body.
     pub(crate) fn changes(&self) -> Vec<(String, String)> {
-        let script = self.script.lock().expect("nobody panicked");
+        let script = self.script.lock().expect("no holder of the lock panicked");
         script.asked.iter().filter(|(line, _)| !line.starts_with("GET ")).cloned().collect()
     }
 
@@ -96,7 +96,13 @@ impl Server {
 
     /// How often it was asked this.
     pub(crate) fn count(&self, line: &str) -> usize {
-        self.script.lock().expect("nobody panicked").asked.iter().filter(|(asked, _)| asked == line).count()
+        self.script
+            .lock()
+            .expect("no holder of the lock panicked")
+            .asked
+            .iter()
+            .filter(|(asked, _)| asked == line)
+            .count()
     }
 
     /// The program with these arguments, not yet started; its output is not a terminal.

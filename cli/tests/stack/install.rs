@@ -210,7 +210,7 @@ fn the_installed_tree_is_what_the_page_about_operations_says() {
         "DEPLOYD_NAME=n2\nDEPLOYD_NATS=nats://a:4222,nats://b:4222\nDEPLOYD_LABELS=unit=cell-a\nDEPLOYD_MEMORY=1024\n";
     assert!(settings.ends_with(wanted), "what is not named stays: {settings}");
 
-    for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/nobody"]] {
+    for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/missing"]] {
         let output = installer(root, &[&["--binary", &agent], wrong].concat());
         assert_eq!(output.status.code(), Some(64), "{wrong:?}: {}", text(&output));
     }

@@ -123,7 +123,7 @@ impl Fleet {
 
     /// Name of the leader and of the other scheduler.
     pub(crate) async fn schedulers(&self) -> (String, &'static str) {
-        let (leader, _) = eventually(SOON, "somebody leads", async || self.cluster.leader().await).await;
+        let (leader, _) = eventually(SOON, "a scheduler leads", async || self.cluster.leader().await).await;
         let other = if leader == "scheduler-1" { "scheduler-2" } else { "scheduler-1" };
         (leader, other)
     }

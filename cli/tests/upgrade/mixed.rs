@@ -64,7 +64,7 @@ async fn a_day(fleet: &Fleet, which: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolling_upgrade_is_noticed_by_nobody() {
+async fn a_rolling_upgrade_interrupts_no_container_and_fails_no_command() {
     let fleet = Fleet::start(|_| Version::Previous).await;
     let before = with_calm(&fleet).await;
     let commands = Commands::begin(&[fleet.cluster.api(0).to_owned(), fleet.cluster.api(1).to_owned()]);

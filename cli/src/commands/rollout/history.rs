@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn the_history_says_when_who_why_and_what_became_of_it() {
+    fn the_history_shows_time_user_cause_and_outcome() {
         let rows: Vec<String> =
             shown(&view()).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(rows[1], "1 1970-01-01T00:00:00Z alice RolledBack 1 deployd/demo:1 a ticket");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_revision_is_shown_with_its_whole_pod_and_an_unknown_one_with_those_that_are_kept() {
+    fn one_revision_is_shown_with_its_pod_spec_and_an_unknown_one_is_an_error() {
         let text = one(&view().revisions[0]);
         assert!(text.contains("revision 1: RolledBack") && text.contains("\"Image\": \"deployd/demo:1\""), "{text}");
         assert!(text.contains("cause: a\nticket"), "{text}");

@@ -14,7 +14,7 @@ use crate::cluster::{Cluster, IMAGE, demo_group, eventually};
 
 /// S12.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_data_is_made_anew_on_its_node_and_what_is_stateful_is_left_missing() {
+async fn an_instance_with_data_is_replaced_on_its_node_and_a_stateful_one_stays_missing() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let data = group_with("data.web.web", 2, |pod| pod["Containers"][0]["Volumes"] = json!(["/data"]));
     let before = deployed(&cluster, &data).await;

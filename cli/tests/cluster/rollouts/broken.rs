@@ -19,7 +19,7 @@ fn four(name: &str, on_failure: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_was_well_alone() {
+async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("stall.web.web", "Hold");
     let release = Release::deployed(&cluster, &wanted).await;
@@ -36,9 +36,9 @@ async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_wa
     assert!(available >= stalled.min_available && stalled.min_available == 3, "{stalled:#?}");
     let untouched = at_their_first_revision(&before, &stalled);
     assert!(untouched.len() >= MINIMUM, "{stalled:#?}");
-    assert_eq!(release.containers().await, before, "whoever is to be replaced serves until its image is there");
+    assert_eq!(release.containers().await, before, "old instances serve until the new image is pulled");
 
-    release.patched("rollout&action=undo&cause=nobody+has+that+image", None).await;
+    release.patched("rollout&action=undo&cause=unknown+image", None).await;
     release.completed(2).await;
     let after = release.exactly(4).await;
     assert!(untouched.iter().all(|container| after.contains(container)), "{untouched:#?}\n{after:#?}");
@@ -51,11 +51,11 @@ async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_wa
         (2, RevisionOutcome::Completed, Some(0)),
     ];
     assert_eq!(outcomes, wanted);
-    assert_eq!(release.history().await.revisions[2].cause, "nobody has that image");
+    assert_eq!(release.history().await.revisions[2].cause, "unknown image");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_release_goes_back_by_itself_when_it_was_told_to() {
+async fn a_broken_rollout_rolls_back_with_failure_action_rollback() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("back.web.web", "Rollback");
     let release = Release::deployed(&cluster, &wanted).await;
@@ -68,7 +68,7 @@ async fn a_broken_release_goes_back_by_itself_when_it_was_told_to() {
     let same = before.iter().filter(|container| after.contains(container)).count();
     assert!(same >= MINIMUM, "{before:#?}\n{after:#?}");
     let stayed = after.iter().all(|container| container.name.ends_with("-d0"));
-    assert!(stayed, "nobody who still serves is sent elsewhere for want of an image: {after:#?}");
+    assert!(stayed, "no serving instance moves because of a missing image: {after:#?}");
     let entries = diary.up_to(&made_since(&before, &after)).await;
     assert!(fewest_and_most(&entries, &before).0 >= MINIMUM, "{entries:#?}");
     let wanted = [

@@ -9,7 +9,7 @@ use super::release::{Release, group, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_whoever_leads() {
+async fn a_rollout_waits_for_gates_and_drains_across_a_change_of_leader() {
     let cluster = Cluster::start(&[]).await;
     let wanted = group(
         "gates.web.web",
@@ -22,7 +22,7 @@ async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_w
     );
     let release = Release::open(&cluster, &wanted).await;
     release.exactly(2).await;
-    let view = release.until("nobody opened a gate yet", |view| view.instances.len() == 2).await;
+    let view = release.until("no gate is open yet", |view| view.instances.len() == 2).await;
     assert!(view.instances.iter().all(|instance| !instance.pods[0].ready && !instance.pods[0].gates["traffic"]));
     let (status, text) = release.patch("gate&instance=1&gate=nosuch&value=true", None).await;
     assert!(status == StatusCode::BAD_REQUEST && text.contains("traffic"), "the gates are named: {status} {text}");

@@ -110,7 +110,7 @@ async fn ask(ready: watch::Receiver<Vec<u16>>, lag: Duration, asked: Arc<AtomicU
         let turn = asked.fetch_add(1, Ordering::Relaxed);
         let answer = match ports.get(turn % ports.len().max(1)) {
             Some(port) => get(&client, *port).await,
-            None => Err("nobody is ready".to_owned()),
+            None => Err("no instance is ready".to_owned()),
         };
         answers.push(answer);
     }

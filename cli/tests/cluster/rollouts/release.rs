@@ -142,7 +142,7 @@ impl<'a> Release<'a> {
 
     pub(super) async fn history(&self) -> RevisionsView {
         let path = format!("/api/revisions?name={}", self.name);
-        eventually(SOON, "somebody tells the revisions", async || {
+        eventually(SOON, "the revisions can be read", async || {
             let (status, text) = self.cluster.call(1, Method::GET, &path, None).await;
             (status == StatusCode::OK).then(|| serde_json::from_str(&text).expect("a RevisionsView"))
         })

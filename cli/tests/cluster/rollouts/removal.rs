@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, eventually};
 use crate::docker::Workload;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_they_are() {
+async fn a_background_deletion_frees_the_name_immediately_and_orphans_are_adopted() {
     let cluster = Cluster::start(&[]).await;
     let strategy = json!({"Strategy": {"Type": "RollingUpdate", "MaxSurge": 1, "MaxUnavailable": 0}});
     let wanted = group("gone.web.web", 3, &strategy);

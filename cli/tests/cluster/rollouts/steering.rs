@@ -58,7 +58,7 @@ async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group() {
     release.until("its first group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 1)).await;
     say(&release, "skip&group=1").await;
     release.until("its second group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 2)).await;
-    assert_eq!(release.containers().await, first, "whoever is to be replaced serves until its image is there");
+    assert_eq!(release.containers().await, first, "old instances serve until the new image is pulled");
 
     say(&release, "freeze").await;
     release.change(&with_image(&wanted, THIRD)).await;

@@ -12,7 +12,7 @@ use crate::cluster::{Cluster, text};
 const NAME: &str = "script.web.web";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deployctl_plans_follows_confirms_undoes_and_tells_by_its_exit_code() {
+async fn deployctl_plans_follows_confirms_and_undoes_with_documented_exit_codes() {
     let cluster = Cluster::start(&[]).await;
     let strategy = json!({
         "Type": "Batch", "BatchSize": 2, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,

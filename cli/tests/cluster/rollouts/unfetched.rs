@@ -24,16 +24,16 @@ fn three(name: &str, policy: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_place_nobody_is_touched_for_an_image_that_cannot_be_had() {
-    nobody_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
+async fn an_in_place_update_touches_no_instance_when_the_image_cannot_be_pulled() {
+    no_instance_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_surge_nobody_is_touched_for_an_image_that_cannot_be_had() {
-    nobody_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
+async fn a_rollout_without_surge_touches_no_instance_when_the_image_cannot_be_pulled() {
+    no_instance_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
 }
 
-async fn nobody_is_touched(wanted: &Value) {
+async fn no_instance_is_touched(wanted: &Value) {
     let cluster = Cluster::start(&[]).await;
     let release = Release::deployed(&cluster, wanted).await;
     let before = release.exactly(3).await;

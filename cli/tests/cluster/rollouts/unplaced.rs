@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 const HUGE: u64 = 1 << 50;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_touches_nobody() {
+async fn an_unschedulable_rollout_is_paused_with_every_nodes_reason_and_undo_touches_no_instance() {
     let cluster = Cluster::start(&[]).await;
     let mut nodes = std::collections::BTreeSet::new();
     for (name, strategy) in [
@@ -37,7 +37,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
 
         release.patched("rollout&action=undo&cause=too+large", None).await;
         release.completed(2).await;
-        assert_eq!(release.exactly(3).await, before, "nobody was touched");
+        assert_eq!(release.exactly(3).await, before, "no instance was touched");
         let entries = diary.up_to(&[]).await;
         assert_eq!(fewest_and_most(&entries, &before), (3, 3), "{entries:#?}");
         let outcomes: Vec<RevisionOutcome> = release.outcomes().await.into_iter().map(|(_, it, _)| it).collect();
