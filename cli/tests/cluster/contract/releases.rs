@@ -129,7 +129,7 @@ async fn a_bad_first_instance_is_rolled_back_and_reported_and_the_others_are_not
         told(&mut notices, "LAIN found pod Unhealthy, please check your service"),
     )
     .await
-    .expect_err("nothing unhealthy is left to be told of");
+    .expect_err("no unhealthy instance is left");
 }
 
 /// S9, Q-38: a single instance too, and one that does not stay up. Without a health check an instance is well when it has run

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::{self, CRASHING, MISSING};
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::{Cluster, demo_group, text};
 use crate::docker::Workload;
 
@@ -22,7 +22,7 @@ fn four(name: &str, on_failure: &str) -> Value {
 async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("stall.web.web", "Hold");
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
@@ -58,7 +58,7 @@ async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy
 async fn a_broken_rollout_rolls_back_with_failure_action_rollback() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("back.web.web", "Rollback");
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, MISSING)).await;
@@ -92,7 +92,7 @@ async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_tou
         "FailureAction": "Rollback",
     });
     let wanted = group("crash.web.web", 5, &fields);
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(5).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, CRASHING)).await;
@@ -118,7 +118,7 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     };
     let first = apply("first.json", &wanted).await;
     assert!(first.status.success(), "{}", text(&first));
-    let release = Release::of(&cluster, "exits.web.web").await;
+    let release = Rollout::of(&cluster, "exits.web.web").await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     wanted["Pod"]["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=4000", "DEMO_EXIT_CODE=3"]);

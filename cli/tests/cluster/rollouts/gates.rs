@@ -5,7 +5,7 @@ use reqwest::StatusCode;
 use serde_json::json;
 
 use super::images::SECOND;
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -20,7 +20,7 @@ async fn a_rollout_waits_for_gates_and_drains_across_a_change_of_leader() {
             "Drain": {"GraceSeconds": 0, "NeedsAnswer": true},
         }),
     );
-    let release = Release::open(&cluster, &wanted).await;
+    let release = Rollout::open(&cluster, &wanted).await;
     release.exactly(2).await;
     let view = release.until("no gate is open yet", |view| view.instances.len() == 2).await;
     assert!(view.instances.iter().all(|instance| !instance.pods[0].ready && !instance.pods[0].gates["traffic"]));

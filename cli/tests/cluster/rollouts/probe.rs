@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::SECOND;
-use super::release::{Release, group, pods, with_image};
+use super::release::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 /// Twenty a second.
@@ -34,7 +34,7 @@ async fn no_request_fails_while_every_instance_is_replaced() {
     );
     // Without a health check an instance is ready when its setup time has passed: it must listen by then.
     wanted["Pod"]["SetupTime"] = 1.into();
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let clients = [Duration::ZERO, LATE].map(|lag| Client::start(&ready, lag));
     eventually(Duration::from_secs(10), "requests are in flight", async || {

@@ -40,12 +40,12 @@ pub(super) fn revision(container: &Workload) -> u32 {
     pod.version
 }
 
-pub(super) struct Release<'a> {
+pub(super) struct Rollout<'a> {
     cluster: &'a Cluster,
     name: String,
 }
 
-impl<'a> Release<'a> {
+impl<'a> Rollout<'a> {
     /// The rollout of a group that the caller creates.
     pub(super) async fn of(cluster: &'a Cluster, name: &str) -> Self {
         images::make().await;

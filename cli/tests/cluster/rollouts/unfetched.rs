@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::images;
 use super::probe::{Client, ports};
-use super::release::{Release, group, pods, with_image};
+use super::release::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 const INSTANCES: usize = 3;
@@ -35,7 +35,7 @@ async fn a_rollout_without_surge_touches_no_instance_when_the_image_cannot_be_pu
 
 async fn no_instance_is_touched(wanted: &Value) {
     let cluster = Cluster::start(&[]).await;
-    let release = Release::deployed(&cluster, wanted).await;
+    let release = Rollout::deployed(&cluster, wanted).await;
     let before = release.exactly(3).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let client = Client::start(&ready, Duration::ZERO);

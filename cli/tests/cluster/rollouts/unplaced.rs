@@ -5,7 +5,7 @@ use contract::rollout_view::RolloutStatus;
 use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
-use super::release::{Release, group};
+use super::release::{Rollout, group};
 use crate::cluster::Cluster;
 
 /// More than any machine this runs on has.
@@ -21,7 +21,7 @@ async fn an_unschedulable_rollout_is_paused_with_every_nodes_reason_and_undo_tou
     ] {
         // Half of the deadline is less than the usual patience of a minute.
         let wanted = group(name, 3, &json!({"Strategy": strategy, "ProgressDeadlineSeconds": 20}));
-        let release = Release::deployed(&cluster, &wanted).await;
+        let release = Rollout::deployed(&cluster, &wanted).await;
         let before = release.exactly(3).await;
         let diary = Diary::open(&cluster, release.name()).await;
         release.change(&asking_for(&wanted, HUGE)).await;
