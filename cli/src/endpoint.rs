@@ -1,28 +1,22 @@
-//! Where the local cluster lives and which API to speak to, when the user does not say.
+//! Which directory and which API to use.
 
 use std::path::{Path, PathBuf};
 
 use crate::args::Endpoint;
 use devcluster::state::{self, Cluster};
 
-/// Why a named directory leads to no API.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No cluster runs there.
     #[error("no cluster runs in {0}; `deployctl up --dir {0}` starts one, --api names another API", dir.display())]
-    Stopped {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// Its state cannot be read.
+    Stopped { dir: PathBuf },
     #[error(transparent)]
     State(#[from] state::Error),
 }
 
 /// Where a checkout keeps its cluster.
 const RUN: &str = ".deployd/run";
-/// Where an apiserver listens unless told otherwise.
-const USUAL: &str = "http://127.0.0.1:9003";
+/// Where an apiserver listens by default.
+const DEFAULT_API: &str = "http://127.0.0.1:9003";
 
 /// Directory of the local cluster, absolute.
 pub fn directory(endpoint: &Endpoint) -> PathBuf {
@@ -36,9 +30,9 @@ pub fn directory(endpoint: &Endpoint) -> PathBuf {
     with(&format!("{RUN}/{}", state::FILE)).or_else(|| with("deploy/up")).unwrap_or_else(|| here.join(RUN))
 }
 
-/// URLs of the API: those that the user names, else those of the local cluster, else the usual one.
+/// URLs of the API: those of --api, else those of the local cluster, else the default.
 ///
-/// A directory that the user names must hold a running cluster: a command meant for it never reaches another cluster.
+/// A directory named by --dir must hold a running cluster, so that a command never reaches another cluster by mistake.
 pub fn api(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
     let given: Vec<String> = endpoint.api.iter().filter(|url| !url.trim().is_empty()).cloned().collect();
     if !given.is_empty() {
@@ -50,7 +44,7 @@ pub fn api(endpoint: &Endpoint) -> Result<Vec<String>, Error> {
         (Ok(Some(cluster)), _) => Ok(cluster.api),
         (Ok(None), true) => Err(Error::Stopped { dir }),
         (Err(error), true) => Err(error.into()),
-        (Ok(None) | Err(_), false) => Ok(vec![USUAL.to_owned()]),
+        (Ok(None) | Err(_), false) => Ok(vec![DEFAULT_API.to_owned()]),
     }
 }
 
@@ -59,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_user_says_counts() {
+    fn flags_take_precedence() {
         let endpoint = Endpoint { api: vec!["http://a".to_owned(), " ".to_owned()], dir: Some("/tmp/x".into()) };
         assert_eq!(api(&endpoint).unwrap(), ["http://a"]);
         assert_eq!(directory(&endpoint), Path::new("/tmp/x"));

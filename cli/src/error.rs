@@ -34,7 +34,7 @@ impl Error {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Api(error)
-            | Self::Apply(apply::Error::Api(error) | apply::Error::Release(rollout::Error::Api(error)))
+            | Self::Apply(apply::Error::Api(error) | apply::Error::Rollout(rollout::Error::Api(error)))
             | Self::Rollout(rollout::Error::Api(error))
             | Self::Node(node::Error::Api(error))
             | Self::Backup(backup::Error::Api(error))
@@ -45,7 +45,7 @@ impl Error {
             ) => of_api(error),
             Self::Node(node::Error::Interrupted { .. })
             | Self::Rollout(rollout::Error::Interrupted { .. })
-            | Self::Apply(apply::Error::Release(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
+            | Self::Apply(apply::Error::Rollout(rollout::Error::Interrupted { .. })) => Exit::Interrupted,
             // A document is part of what the user typed.
             Self::Apply(apply::Error::Document { .. }) => Exit::Usage,
             Self::Endpoint(_) => Exit::Unreachable,

@@ -1,4 +1,4 @@
-//! The exit codes of `deployctl`: the one place that gives each number its meaning. The help prints this table.
+//! The exit codes of `deployctl`. The help prints this table.
 
 use std::fmt::Write;
 
@@ -6,17 +6,12 @@ use std::fmt::Write;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
     Done = 0,
-    /// It failed.
     Failed = 1,
     /// The command line or a document is wrong.
     Usage = 2,
-    /// No such object.
     NotFound = 3,
-    /// The API cannot be reached.
     Unreachable = 4,
-    /// The deadline passed.
     Deadline = 5,
     /// The outcome of a change is unknown.
     Unknown = 6,
@@ -31,7 +26,6 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// All of them.
     pub const ALL: [Self; 11] = [
         Self::Done,
         Self::Failed,
@@ -46,7 +40,6 @@ impl Exit {
         Self::PipeClosed,
     ];
 
-    /// The number.
     pub fn code(self) -> u8 {
         self as u8
     }

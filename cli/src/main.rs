@@ -1,4 +1,4 @@
-//! Parses the command line, does what it says, and ends with the exit code the help promises.
+//! Parses the command line, runs the command, and exits with a code of the documented table.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use cli::args::Args;
 use cli::exit::Exit;
 
 fn main() -> ExitCode {
-    end_quietly_when_nobody_reads();
+    exit_quietly_when_stdout_is_closed();
     let args = Args::parse();
     let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
         Ok(runtime) => runtime,
@@ -26,9 +26,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// `deployctl status | head` is no failure to tell of. `println!` panics when its reader is gone, and nobody else does so with
-/// these words.
-fn end_quietly_when_nobody_reads() {
+/// `deployctl status | head` is not an error: `println!` panics with this text when the reader of standard output is gone.
+fn exit_quietly_when_stdout_is_closed() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         let words = panic.payload_as_str().unwrap_or_default();
@@ -39,7 +38,7 @@ fn end_quietly_when_nobody_reads() {
     }));
 }
 
-/// An error with its remedy, and below it what caused it; an error that only passes another on is told once.
+/// An error with its causes below; a transparent error is printed once.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();

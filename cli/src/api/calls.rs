@@ -1,4 +1,4 @@
-//! Every call of the API that `deployctl` makes, by name.
+//! The calls of the API: groups, nodes, dependency pods, switches, events.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::delivery::Delivered;
-use super::{Api, Error, Patience, Reply, Request};
+use super::{Api, Error, Reply, Request, Retry};
 
 /// `GET /api/engine/config`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +23,7 @@ use super::{Api, Error, Patience, Reply, Request};
 pub struct Config {
     /// Changes are refused.
     pub readonly: bool,
-    /// Changes are refused, and nothing that ended is started again.
+    /// Changes are refused, and exited instances are not restarted.
     pub maintenance: bool,
 }
 
@@ -37,12 +37,10 @@ const CONFIG: &str = "/api/engine/config";
 const GUARD: &str = "/api/guard";
 const CONSTRAINTS: &str = "/api/constraints";
 const NOTIFIES: &str = "/api/notifies";
-/// Where events are told.
 pub(crate) const EVENTS: &str = "/api/events";
 
 /// Groups.
 impl Api {
-    /// One group; none when there is no such group.
     pub async fn group(&self, name: &str) -> Result<Option<PodGroupWithSpec>, Error> {
         let reply = self.get(GROUPS, &[("name", name)]).await?;
         if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
@@ -53,7 +51,7 @@ impl Api {
         self.lines(("all", "true")).await
     }
 
-    /// One group as lists show it, with the operation under way; also while it is being removed.
+    /// One group as lists show it, with its current operation; also while it is being removed.
     pub async fn line(&self, namespace: &str, name: &str) -> Result<Option<PodGroupLine>, Error> {
         Ok(self.lines(("namespace", namespace)).await?.into_iter().find(|line| line.name == name))
     }
@@ -73,8 +71,8 @@ impl Api {
     }
 
     /// Creates a group.
-    pub async fn create(&self, spec: &PodGroupSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::POST, GROUPS, &[STRICT]).with(spec), patience).await
+    pub async fn create(&self, spec: &PodGroupSpec, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, GROUPS, &[STRICT]).with(spec), retry).await
     }
 
     /// Changes a group's number of instances and, if given, its restart policy.
@@ -83,43 +81,37 @@ impl Api {
         name: &str,
         instances: u32,
         policy: Option<RestartPolicy>,
-        patience: &mut Patience,
+        retry: &mut Retry,
     ) -> Result<(), Error> {
         let number = instances.to_string();
         let mut params = vec![("name", name), ("cmd", "replica"), ("num_instances", number.as_str())];
         params.extend(policy.map(|policy| ("restart_policy", policy.word())));
         let request = Request::new(Method::PATCH, GROUPS, &params);
-        self.change(request, patience).await.map_err(|error| named(error, name))
+        self.change(request, retry).await.map_err(|error| named(error, name))
     }
 
     /// Gives a group another pod spec, for the reason given.
-    pub async fn patch(
-        &self,
-        name: &str,
-        pod: &PodSpec,
-        cause: Option<&str>,
-        patience: &mut Patience,
-    ) -> Result<(), Error> {
+    pub async fn patch(&self, name: &str, pod: &PodSpec, cause: Option<&str>, retry: &mut Retry) -> Result<(), Error> {
         let mut params = vec![("name", name), ("cmd", "spec"), STRICT];
         params.extend(cause.map(|cause| ("cause", cause)));
         let request = Request::new(Method::PATCH, GROUPS, &params).with(pod);
-        self.change(request, patience).await.map_err(|error| named(error, name))
+        self.change(request, retry).await.map_err(|error| named(error, name))
     }
 
     /// Starts, stops or restarts instances; 0 means all.
-    pub async fn operate(&self, name: &str, act: &str, instance: u32, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn operate(&self, name: &str, act: &str, instance: u32, retry: &mut Retry) -> Result<(), Error> {
         let number = instance.to_string();
         let params = [("name", name), ("cmd", "operation"), ("optype", act), ("instance", number.as_str())];
         let request = Request::new(Method::PATCH, GROUPS, &params);
-        self.change(request, patience).await.map_err(|error| named(error, name))
+        self.change(request, retry).await.map_err(|error| named(error, name))
     }
 
-    /// Deletes a group; what becomes of its containers is said when it is not the usual.
-    pub async fn delete(&self, name: &str, mode: Option<&str>, patience: &mut Patience) -> Result<(), Error> {
+    /// Deletes a group; `mode` says what happens to its containers.
+    pub async fn delete(&self, name: &str, mode: Option<&str>, retry: &mut Retry) -> Result<(), Error> {
         let mut params = vec![("name", name)];
         params.extend(mode.map(|mode| ("mode", mode)));
         let request = Request::new(Method::DELETE, GROUPS, &params);
-        self.change(request, patience).await.map_err(|error| named(error, name))
+        self.change(request, retry).await.map_err(|error| named(error, name))
     }
 }
 
@@ -130,48 +122,44 @@ impl Api {
         self.get(NODES, &[]).await?.read()
     }
 
-    /// Who leads, and how much there is.
     pub async fn cluster(&self) -> Result<ClusterStatus, Error> {
         self.get("/api/cluster", &[]).await?.read()
     }
 
     /// Moves instances off a node.
-    pub async fn drift(&self, params: &[(&'static str, &str)], patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::PATCH, NODES, params), patience).await
+    pub async fn drift(&self, params: &[(&'static str, &str)], retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::PATCH, NODES, params), retry).await
     }
 
     /// Moves everything off a node.
-    pub async fn evacuate(&self, node: &str, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::DELETE, NODES, &[("node", node)]), patience).await
+    pub async fn evacuate(&self, node: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, NODES, &[("node", node)]), retry).await
     }
 }
 
 /// Dependency pods.
 impl Api {
-    /// One dependency pod; none when there is no such.
     pub async fn dependency(&self, name: &str) -> Result<Option<NamespacePodsWithSpec>, Error> {
         let reply = self.get(DEPENDS, &[("name", name)]).await?;
         if reply.status == StatusCode::NOT_FOUND { Ok(None) } else { reply.read().map(Some) }
     }
 
-    /// Makes a dependency pod known.
-    pub async fn create_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::POST, DEPENDS, &[STRICT]).with(pod), patience).await
+    pub async fn create_dependency(&self, pod: &PodSpec, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, DEPENDS, &[STRICT]).with(pod), retry).await
     }
 
     /// Gives a dependency pod another spec.
-    pub async fn update_dependency(&self, pod: &PodSpec, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::PUT, DEPENDS, &[STRICT]).with(pod), patience).await
+    pub async fn update_dependency(&self, pod: &PodSpec, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::PUT, DEPENDS, &[STRICT]).with(pod), retry).await
     }
 
-    /// Forgets a dependency pod.
-    pub async fn delete_dependency(&self, name: &str, force: bool, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn delete_dependency(&self, name: &str, force: bool, retry: &mut Retry) -> Result<(), Error> {
         let params = [("name", name), ("force", if force { "true" } else { "false" })];
-        self.change(Request::new(Method::DELETE, DEPENDS, &params), patience).await
+        self.change(Request::new(Method::DELETE, DEPENDS, &params), retry).await
     }
 }
 
-/// What holds the cluster back, and who is told.
+/// Switches, constraints and webhooks.
 impl Api {
     /// Whether the engine is started.
     pub async fn started(&self) -> Result<bool, Error> {
@@ -180,9 +168,9 @@ impl Api {
     }
 
     /// Starts or stops the engine.
-    pub async fn run_engine(&self, running: bool, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn run_engine(&self, running: bool, retry: &mut Retry) -> Result<(), Error> {
         let body = json!({ "status": if running { "start" } else { "stop" } });
-        self.change_blindly(Request::new(Method::PATCH, STATUS, &[]).with(&body), patience).await
+        self.change_blindly(Request::new(Method::PATCH, STATUS, &[]).with(&body), retry).await
     }
 
     /// Read-only and maintenance.
@@ -191,26 +179,25 @@ impl Api {
     }
 
     /// Changes the members of `change`, leaves the others.
-    pub async fn configure(&self, change: &Value, patience: &mut Patience) -> Result<Config, Error> {
+    pub async fn configure(&self, change: &Value, retry: &mut Retry) -> Result<Config, Error> {
         let Delivered { reply, key } =
-            self.deliver(Request::new(Method::PATCH, CONFIG, &[]).with(change), patience).await?;
+            self.deliver(Request::new(Method::PATCH, CONFIG, &[]).with(change), retry).await?;
         if reply.status == StatusCode::ACCEPTED {
-            self.until_decided(&key, patience).await?;
+            self.until_decided(&key, retry).await?;
             return self.config().await;
         }
         reply.read()
     }
 
-    /// Whether missing instances are made anew.
+    /// Whether the scheduler replaces missing containers.
     pub async fn guarding(&self) -> Result<bool, Error> {
         let guard: BTreeMap<String, String> = self.get(GUARD, &[]).await?.read()?;
         Ok(guard.get("guard").is_some_and(|guard| guard == "working"))
     }
 
-    /// Sends the guard to work or to sleep.
-    pub async fn guard(&self, work: bool, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn guard(&self, work: bool, retry: &mut Retry) -> Result<(), Error> {
         let params = [("work", if work { "true" } else { "false" })];
-        self.change_blindly(Request::new(Method::POST, GUARD, &params), patience).await
+        self.change_blindly(Request::new(Method::POST, GUARD, &params), retry).await
     }
 
     /// The constraint of a type, if there is one.
@@ -220,7 +207,7 @@ impl Api {
     }
 
     /// Sets the constraint of its type.
-    pub async fn constrain(&self, constraint: &Constraint, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn constrain(&self, constraint: &Constraint, retry: &mut Retry) -> Result<(), Error> {
         let word = |yes: bool| if yes { "true" } else { "false" };
         let params = [
             ("type", constraint.kind.as_str()),
@@ -228,12 +215,12 @@ impl Api {
             ("equal", word(constraint.equal)),
             ("soft", word(constraint.soft)),
         ];
-        self.change(Request::new(Method::PATCH, CONSTRAINTS, &params), patience).await
+        self.change(Request::new(Method::PATCH, CONSTRAINTS, &params), retry).await
     }
 
     /// Removes the constraint of a type.
-    pub async fn release(&self, kind: &str, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::DELETE, CONSTRAINTS, &[("type", kind)]), patience).await
+    pub async fn remove_constraint(&self, kind: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, CONSTRAINTS, &[("type", kind)]), retry).await
     }
 
     /// The callbacks.
@@ -243,24 +230,24 @@ impl Api {
     }
 
     /// Adds a callback.
-    pub async fn add_callback(&self, url: &str, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::POST, NOTIFIES, &[("callback", url)]), patience).await
+    pub async fn add_callback(&self, url: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::POST, NOTIFIES, &[("callback", url)]), retry).await
     }
 
     /// Removes a callback.
-    pub async fn remove_callback(&self, url: &str, patience: &mut Patience) -> Result<(), Error> {
-        self.change(Request::new(Method::DELETE, NOTIFIES, &[("callback", url)]), patience).await
+    pub async fn remove_callback(&self, url: &str, retry: &mut Retry) -> Result<(), Error> {
+        self.change(Request::new(Method::DELETE, NOTIFIES, &[("callback", url)]), retry).await
     }
 }
 
-/// What happened.
+/// Events.
 impl Api {
     /// Events, oldest first.
     pub async fn events(&self, params: &[(&'static str, &str)]) -> Result<Vec<Event>, Error> {
         Ok(self.get(EVENTS, params).await?.read::<Events>()?.events)
     }
 
-    /// What nobody could read or deliver, newest last.
+    /// Messages that could not be read or delivered, newest last.
     pub async fn dead_letters(&self, limit: u32) -> Result<Vec<Letter>, Error> {
         let limit = limit.to_string();
         Ok(self.get("/api/deadletters", &[("limit", &limit)]).await?.read::<DeadLetters>()?.dead_letters)

@@ -1,12 +1,12 @@
-//! How `deployctl` speaks to an apiserver: any of several, with patience where another try makes sense.
+//! The HTTP client: sends requests to any of several apiservers and retries where that is safe.
 
 mod backup;
 mod calls;
 mod delivery;
 mod error;
 mod nodes;
-mod patience;
-mod releases;
+mod retry;
+mod rollouts;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,25 +18,24 @@ use reqwest::{Client, Method, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use backup::Place as BackupPlace;
+pub use backup::Cursor as BackupCursor;
 pub use calls::Config;
 pub(crate) use calls::EVENTS;
 pub use error::Error;
-pub use patience::{Deadline, Patience};
+pub use retry::{Deadline, Retry};
 
 /// Deadline of one request; the apiserver itself answers within 10 s.
 const REQUEST: Duration = Duration::from_secs(15);
 /// Longest attempt to connect, as `fabric::http::client` bounds it.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longest life of an answer that goes on and on; who listens begins anew before that.
+/// Longest life of an event stream; a follower reconnects earlier.
 const STREAM: Duration = Duration::from_secs(24 * 3600);
 
-/// Header of an answer that does not know whether the change was accepted.
+/// Header of an answer: the apiserver does not know whether the change was accepted.
 const OUTCOME: &str = "deployd-outcome";
-/// Header of an answer that a standby gave when there is no leader: it may be behind.
+/// Header of an answer by a standby while there is no leader: it may be out of date.
 const STALE: &str = "deployd-stale";
 
-/// Why there was no answer.
 type Cause = Box<dyn std::error::Error + Send + Sync>;
 
 /// The API of one cluster.
@@ -50,36 +49,34 @@ pub struct Api {
     contact: Arc<Contact>,
 }
 
-/// What the latest attempt showed of the way to the API; clones of an [`Api`] share it.
+/// What the latest attempt showed about the connection to the API; clones of an [`Api`] share it.
 #[derive(Debug, Default)]
 struct Contact {
     /// An apiserver answered.
     is_answered: AtomicBool,
-    /// No apiserver took a connection in time.
+    /// No apiserver accepted a connection in time.
     is_silent: AtomicBool,
 }
 
-/// One answer.
 struct Reply {
     url: Url,
     status: StatusCode,
     /// The apiserver does not know whether the change was accepted.
     is_unknown: bool,
-    /// A standby answered, and may be behind.
+    /// A standby answered and may be out of date.
     is_stale: bool,
-    /// When the API wants to be asked again.
+    /// `Retry-After`.
     retry_after: Option<Duration>,
     body: Vec<u8>,
 }
 
-/// A request that was sent to the URLs in turn until one answered.
+/// The result of sending a request to the URLs one after the other until one answers.
 struct Attempt {
     answer: Result<Reply, Error>,
-    /// Why an apiserver may have accepted the request without an answer that says so.
+    /// Why an apiserver may have accepted the request although no answer confirms it.
     doubt: Option<String>,
 }
 
-/// One request.
 #[derive(Debug, Clone)]
 struct Request<'a> {
     method: Method,
@@ -98,7 +95,7 @@ impl<'a> Request<'a> {
 }
 
 impl Api {
-    /// An API that is served at any of `urls`.
+    /// A client of the API at any of `urls`.
     pub fn new(urls: &[String]) -> Result<Self, Error> {
         let parse = |text: &String| match Url::parse(text.trim()) {
             Ok(url) if matches!(url.scheme(), "http" | "https") => Ok(url),
@@ -110,10 +107,10 @@ impl Api {
         Ok(Self { urls, client, deadline: None, connect: CONNECT, contact })
     }
 
-    /// The same API for a command with a deadline: no request lasts longer, and no answer of a standby counts.
+    /// The same client for a command with a deadline: no request lasts longer, and answers of a standby are errors.
     ///
-    /// An attempt to connect takes at most half of the time, so that a deadline never cuts the first one off: a change that
-    /// found no connection was not sent, while one that was cut off may have been.
+    /// An attempt to connect takes at most half of the time, so that the deadline never interrupts the first one: a change that
+    /// found no connection was not sent, while an interrupted one may have been.
     pub fn until(&self, deadline: Deadline) -> Self {
         let connect = CONNECT.min(deadline.left() / 2);
         let client = if connect < CONNECT { fabric::http::client(connect) } else { self.client.clone() };
@@ -125,7 +122,7 @@ impl Api {
         if reply.is_stale && self.deadline.is_some() { Err(Error::Stale) } else { Ok(reply) }
     }
 
-    /// An answer that goes on and on, from the first URL that gives one; it begins after the event `last`, if given.
+    /// An event stream from the first URL that serves one; it starts after the event `last`, if given.
     pub async fn listen(
         &self,
         path: &'static str,
@@ -142,16 +139,16 @@ impl Api {
             match builder.send().await {
                 Ok(response) if response.status().is_success() => return Ok(response),
                 Ok(response) => {
-                    let reply = Reply::of(base, response).await.map_err(|source| self.away(source.into()))?;
+                    let reply = Reply::of(base, response).await.map_err(|source| self.no_answer(source.into()))?;
                     return Err(reply.refusal());
                 }
                 Err(source) => failed = Some(source),
             }
         }
-        Err(failed.map_or_else(no_url, |source| self.away(source.into())))
+        Err(failed.map_or_else(no_url, |source| self.no_answer(source.into())))
     }
 
-    /// Sends a request to the URLs in turn until one answers.
+    /// Sends a request to the URLs one after the other until one answers.
     async fn send(&self, request: &Request<'_>, key: Option<&str>) -> Result<Reply, Error> {
         self.attempt(request, key).await.answer
     }
@@ -161,7 +158,7 @@ impl Api {
         let mut doubt = None;
         if self.is_out_of_reach() {
             let cause = format!("no connection within {} ms", self.connect.as_millis());
-            return Attempt { answer: Err(self.away(cause.into())), doubt };
+            return Attempt { answer: Err(self.no_answer(cause.into())), doubt };
         }
         self.contact.is_silent.store(false, Ordering::Relaxed);
         for base in &self.urls {
@@ -184,17 +181,17 @@ impl Api {
                 }
             }
         }
-        Attempt { answer: Err(last.map_or_else(no_url, |source| self.away(source))), doubt }
+        Attempt { answer: Err(last.map_or_else(no_url, |source| self.no_answer(source))), doubt }
     }
 
-    /// Whether the latest attempt found no connection and too little time is left for another one. Cut off by the deadline, it
-    /// would look like a request that was sent.
+    /// Whether the latest attempt found no connection and too little time is left for another one. An attempt that the deadline
+    /// interrupts looks like a request that was sent.
     fn is_out_of_reach(&self) -> bool {
         let has_no_time = self.deadline.is_some_and(|deadline| deadline.left() < self.connect);
         has_no_time && self.contact.is_silent.load(Ordering::Relaxed)
     }
 
-    /// Remembers why there was no answer. What the deadline cut off shows nothing.
+    /// Records why there was no answer. An attempt that the deadline interrupted proves nothing.
     fn note_failure(&self, source: &reqwest::Error) {
         if !self.deadline.is_some_and(Deadline::is_over) {
             self.contact.is_answered.store(false, Ordering::Relaxed);
@@ -204,12 +201,14 @@ impl Api {
         }
     }
 
-    /// An API that answered until the deadline cut a request off was reached; one that did not was not.
-    fn away(&self, source: Cause) -> Error {
+    /// The error after an attempt without an answer: the deadline if the API answered before, else an unreachable API.
+    fn no_answer(&self, source: Cause) -> Error {
         let urls = self.urls.iter().map(|url| url.as_str().trim_end_matches('/')).collect::<Vec<_>>().join(", ");
         let is_answered = self.contact.is_answered.load(Ordering::Relaxed);
         match self.deadline.filter(|deadline| deadline.is_over() && is_answered) {
-            Some(deadline) => deadline.missed(&format!("{urls} answered until then, and the last request was cut off")),
+            Some(deadline) => {
+                deadline.missed(&format!("{urls} answered before, and the deadline interrupted the last request"))
+            }
             None => Error::Unreachable { urls, source },
         }
     }
@@ -231,7 +230,7 @@ impl Api {
         }
         if let Some(key) = key {
             builder = builder.header("Idempotency-Key", key);
-            builder = who().into_iter().fold(builder, |builder, who| builder.header("X-Deployd-User", who));
+            builder = user().into_iter().fold(builder, |builder, user| builder.header("X-Deployd-User", user));
         }
         match &request.body {
             Some(body) => builder.json(body),
@@ -240,14 +239,14 @@ impl Api {
     }
 }
 
-/// Who asks, as far as the system knows: shown beside events and revisions.
-fn who() -> Option<String> {
+/// The user's name, which events and revisions show.
+fn user() -> Option<String> {
     let user = std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).ok()?;
     Some(user).filter(|user| (1..=128).contains(&user.len()) && user.chars().all(|letter| letter.is_ascii_graphic()))
 }
 
 fn no_url() -> Error {
-    Error::Url { url: String::new(), reason: "no URL was given".to_owned() }
+    Error::Url { url: String::new(), reason: "no URL given".to_owned() }
 }
 
 impl Reply {
@@ -280,7 +279,10 @@ impl Reply {
         let message = match self.status {
             StatusCode::NOT_FOUND => return Error::NotFound(self.message()),
             StatusCode::FORBIDDEN => {
-                format!("{} `deployctl engine config --readonly false --maintenance false` opens it", self.message())
+                format!(
+                    "{} `deployctl engine config --readonly false --maintenance false` allows changes",
+                    self.message()
+                )
             }
             _ => self.message(),
         };

@@ -1,4 +1,4 @@
-//! The calls of the API that are about one node.
+//! The calls of the API about one node.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use contract::name::NodeName;
 use contract::node_view::NodeStatus;
 use reqwest::Method;
 
-use super::{Api, Error, Patience, Request};
+use super::{Api, Error, Request, Retry};
 
 impl Api {
     /// Everything about one node.
@@ -14,33 +14,32 @@ impl Api {
         self.get(&path(node), &[]).await?.read()
     }
 
-    /// Asks for a change of a node: a command, and what goes with it.
+    /// Sends a command such as `cordon` to a node, with its parameters.
     pub async fn change_node(
         &self,
         node: &NodeName,
         command: &str,
         with: &[(&'static str, &str)],
-        patience: &mut Patience,
+        retry: &mut Retry,
     ) -> Result<(), Error> {
         let mut params = vec![("cmd", command)];
         params.extend_from_slice(with);
-        self.change(Request::new(Method::PATCH, &path(node), &params), patience).await
+        self.change(Request::new(Method::PATCH, &path(node), &params), retry).await
     }
 
-    /// Sets labels of a node; those without a value are taken away.
+    /// Sets labels of a node; those without a value are removed.
     pub async fn label_node(
         &self,
         node: &NodeName,
         labels: &BTreeMap<String, Option<String>>,
-        patience: &mut Patience,
+        retry: &mut Retry,
     ) -> Result<(), Error> {
-        self.change(Request::new(Method::PATCH, &path(node), &[("cmd", "label")]).with(labels), patience).await
+        self.change(Request::new(Method::PATCH, &path(node), &[("cmd", "label")]).with(labels), retry).await
     }
 
-    /// Has a node forgotten.
-    pub async fn remove_node(&self, node: &NodeName, force: bool, patience: &mut Patience) -> Result<(), Error> {
+    pub async fn remove_node(&self, node: &NodeName, force: bool, retry: &mut Retry) -> Result<(), Error> {
         let params: &[(&'static str, &str)] = if force { &[("force", "true")] } else { &[] };
-        self.change(Request::new(Method::DELETE, &path(node), params), patience).await
+        self.change(Request::new(Method::DELETE, &path(node), params), retry).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! An API with canned answers: what was asked matters, not who answers.
+//! Tests of the client against a server with canned answers.
 
 use contract::spec::PodGroupSpec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpListener;
 
 use super::*;
 
-/// Answers one request per entry, then hangs up; returns what was asked.
+/// Answers one request per entry, then closes; returns the requests.
 pub(crate) async fn server(answers: &[(u16, &str)]) -> (String, tokio::task::JoinHandle<Vec<String>>) {
     let answers: Vec<(u16, String)> = answers.iter().map(|(status, body)| (*status, (*body).to_owned())).collect();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -26,8 +26,8 @@ pub(crate) async fn server(answers: &[(u16, &str)]) -> (String, tokio::task::Joi
     (url, served)
 }
 
-fn patience() -> Patience {
-    Patience::for_span(Duration::from_secs(10), |_| {})
+fn retry() -> Retry {
+    Retry::for_span(Duration::from_secs(10), |_| {})
 }
 
 fn key(request: &str) -> &str {
@@ -45,7 +45,7 @@ async fn the_next_url_is_tried_when_one_does_not_answer() {
 #[tokio::test]
 async fn a_locked_group_is_tried_again_with_a_new_key_and_a_lost_answer_with_the_same() {
     let (url, served) = server(&[(423, "{\"message\":\"busy\"}"), (503, ""), (202, "{\"message\":\"ok\"}")]).await;
-    Api::new(&[url]).unwrap().scale("a b", 3, None, &mut patience()).await.unwrap();
+    Api::new(&[url]).unwrap().scale("a b", 3, None, &mut retry()).await.unwrap();
     let asked = served.await.unwrap();
     assert!(asked[0].starts_with("PATCH /api/podgroups?name=a+b&cmd=replica&num_instances=3 "), "{}", asked[0]);
     assert_ne!(key(&asked[0]), key(&asked[1]));
@@ -56,15 +56,15 @@ async fn a_locked_group_is_tried_again_with_a_new_key_and_a_lost_answer_with_the
 async fn a_queued_change_is_followed_until_it_is_decided() {
     const REFUSED: &str = r#"{"operation":"o1","state":"refused","message":"no","decided_at":"2026-01-01T00:00:00Z"}"#;
     let (url, _served) = server(&[(202, "{\"queued\":true,\"operation\":\"o1\"}"), (404, "{}"), (200, REFUSED)]).await;
-    let error = Api::new(&[url]).unwrap().delete("a", None, &mut patience()).await.unwrap_err();
+    let error = Api::new(&[url]).unwrap().delete("a", None, &mut retry()).await.unwrap_err();
     assert!(matches!(error, Error::Refused { ref message, .. } if message == "no"), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_refusal_keeps_its_reason_and_an_unknown_name_is_told_apart() {
+async fn a_refusal_keeps_its_reason_and_an_unknown_name_is_not_found() {
     let (url, _served) = server(&[(400, "{\"message\":\"Pod.Containers: must not be empty\"}"), (404, "{}")]).await;
     let api = Api::new(&[url]).unwrap();
-    let error = api.create(&PodGroupSpec::default(), &mut patience()).await.unwrap_err().to_string();
+    let error = api.create(&PodGroupSpec::default(), &mut retry()).await.unwrap_err().to_string();
     assert!(error.contains("400") && error.contains("Pod.Containers: must not be empty"), "{error}");
     assert_eq!(api.group("x").await.unwrap(), None);
 }

@@ -8,9 +8,8 @@ use clap::Args as ClapArgs;
 /// `deployctl backup`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-The file holds everything the cluster stores, as it was at one moment: what is wanted, where it is, revisions and switches.
-Specs may hold secrets in their environment: keep the file as you keep them. It is written with mode 0600.
-A file that was cut off or edited is refused by `deployctl restore`.
+The file is a snapshot of the store: PodGroups, placements, revisions and switches. Specs may hold secrets in their
+environment, so protect the file; it is written with mode 0600. `deployctl restore` refuses a truncated or edited file.
 
 Examples:
   deployctl backup deployd.backup
@@ -19,7 +18,7 @@ pub struct Backup {
     /// File to write; `-` writes standard output
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// How long to try
+    /// How long to retry
     #[arg(long, default_value = "10m", value_parser = fabric::duration::parse)]
     pub timeout: Duration,
 }
@@ -27,10 +26,10 @@ pub struct Backup {
 /// `deployctl restore`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-For a cluster whose etcd was lost or wiped: containers run on meanwhile, and those the backup knows are taken over as they
-are. What changed after the backup is undone: instances made since go, those removed since are made again.
-The cluster keeps the parts of the file aside and checks them once more before it changes anything; a restore that was cut off
-is run again from its start, or forgotten with --abort.
+For a cluster whose etcd was lost or wiped. Containers keep running, and the agents adopt those that the backup contains.
+Changes since the backup are undone: newer instances are removed, and removed ones are created again.
+The scheduler stages the parts of the file and verifies them before it changes anything. Run an interrupted restore again, or
+discard it with --abort.
 
 Examples:
   deployctl restore deployd.backup
@@ -40,16 +39,16 @@ pub struct Restore {
     /// File to read; `-` reads standard input
     #[arg(value_name = "FILE", required_unless_present = "abort", conflicts_with = "abort")]
     pub file: Option<PathBuf>,
-    /// Even if the cluster holds PodGroups: they are replaced by those of the backup
+    /// Replace the PodGroups of a cluster that is not empty
     #[arg(long, conflicts_with = "abort")]
     pub replace: bool,
-    /// Do not ask whether it is meant
+    /// Skip confirmation
     #[arg(long, short, conflicts_with = "abort")]
     pub yes: bool,
-    /// Forget the parts of a restore that was begun and not finished
+    /// Discard a restore that was started and not finished
     #[arg(long)]
     pub abort: bool,
-    /// How long to try and to wait
+    /// How long to retry and wait
     #[arg(long, default_value = "10m", value_parser = fabric::duration::parse)]
     pub timeout: Duration,
 }

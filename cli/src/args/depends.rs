@@ -9,40 +9,38 @@ use super::Output;
 /// `deployctl depends`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A dependency pod runs on every node where an instance needs it, once per namespace, as soon as one does.
+A dependency pod runs once per namespace on every node with an instance that depends on it.
 
 Examples:
   deployctl depends get svc.portal.portal
   deployctl depends apply -f portal.json
   deployctl depends delete svc.portal.portal")]
 pub struct Depends {
-    /// What to do.
     #[command(subcommand)]
     pub what: DependsWhat,
 }
 
-/// What `depends` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DependsWhat {
     /// Show a dependency pod and where it runs
     Get {
         /// Name
         name: String,
-        /// Form of the answer
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
-    /// Make dependency pods known from a file of PodSpecs, or change them to what it says
+    /// Create or update dependency pods from a file of PodSpecs
     Apply {
         /// File to read; `-` reads standard input
         #[arg(long, short, value_name = "FILE")]
         file: PathBuf,
     },
-    /// Forget a dependency pod once nothing needs it any more
+    /// Delete a dependency pod once no instance depends on it
     Delete {
         /// Name
         name: String,
-        /// At once, needed or not
+        /// Delete it now, even if instances depend on it
         #[arg(long)]
         force: bool,
     },

@@ -1,16 +1,14 @@
-//! What `deployctl` can be asked: every command, flag and environment variable, with its help.
-//!
-//! Nothing here acts; a test parses every example that the help shows.
+//! The command line: every command, flag and environment variable with its help. A test parses every example of the help.
 
 mod backup;
 mod depends;
-mod fleet;
-mod local;
+mod events;
+mod health;
 mod node;
-mod release;
-mod serving;
+mod operate;
+mod rollout;
 mod switches;
-mod watching;
+mod up;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -19,13 +17,13 @@ use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum};
 
 pub use backup::{Backup, Restore};
 pub use depends::{Depends, DependsWhat};
-pub use fleet::{Drift, Evacuate, Operate};
-pub use local::{Down, Up};
+pub use events::{DeadLetters, Events};
+pub use health::{Clear, Health};
 pub use node::{Drain, Label, Node, NodeWhat, labels};
-pub use release::{Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Say, SayGroup, Undo};
-pub use serving::{Clear, Health};
+pub use operate::{Drift, Evacuate, Operate};
+pub use rollout::{Control, ControlBatch, Drained, Follow, Gate, History, Plan, Rollout, RolloutWhat, Undo};
 pub use switches::{Constraints, ConstraintsWhat, Engine, EngineWhat, Guard, GuardWhat, Notifies, NotifiesWhat};
-pub use watching::{DeadLetters, Events};
+pub use up::{Down, Up};
 
 use crate::exit;
 
@@ -47,22 +45,20 @@ fn after_help() -> String {
     format!("{}\n\n{EXAMPLES}", exit::table())
 }
 
-/// The people's way into a deployd cluster.
+/// Command-line client for deployd
 #[derive(Debug, Parser)]
 #[command(name = "deployctl", version, after_help = after_help(), arg_required_else_help = true)]
 pub struct Args {
-    /// Where to find the cluster.
     #[command(flatten)]
     pub endpoint: Endpoint,
-    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// Where to find the cluster.
+/// The flags that say which cluster to use.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Endpoint {
-    /// API of the cluster; several, comma separated, are tried in turn
+    /// URLs of the API, comma separated; deployctl tries them in this order
     /// [default: that of the cluster in --dir; without --dir the local cluster's, else http://127.0.0.1:9003]
     #[arg(long, global = true, env = "DEPLOYD_API", value_name = "URL", value_delimiter = ',')]
     pub api: Vec<String>,
@@ -71,7 +67,6 @@ pub struct Endpoint {
     pub dir: Option<PathBuf>,
 }
 
-/// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a local cluster and deploy the demo
@@ -80,15 +75,15 @@ pub enum Command {
     Down(Down),
     /// Show processes, leader, nodes and PodGroups
     Status,
-    /// Create PodGroups from a file, or change them to what it says
+    /// Create or update PodGroups from a file
     Apply(Apply),
-    /// Show what applying a file would do to each instance, and change nothing
+    /// Preview what applying a file would do to each instance
     Plan(Plan),
-    /// Watch a release, and say whether and how it goes on
+    /// Watch and control rollouts
     Rollout(Rollout),
     /// Set a readiness gate of an instance
     Gate(Gate),
-    /// Say that an instance that is taken out of service is drained
+    /// Mark an instance as drained
     Drained(Drained),
     /// Show PodGroups or nodes
     Get(Get),
@@ -96,55 +91,55 @@ pub enum Command {
     Delete(Delete),
     /// Change the number of instances of a PodGroup
     Scale(Scale),
-    /// Start instances, and forgive what they did before
-    #[command(after_help = fleet::START)]
+    /// Start instances and reset their restart count
+    #[command(after_help = operate::START)]
     Start(Operate),
-    /// Stop instances; they stay stopped until they are started
-    #[command(after_help = fleet::STOP)]
+    /// Stop instances until `deployctl start`
+    #[command(after_help = operate::STOP)]
     Stop(Operate),
     /// Restart instances, one after another
-    #[command(after_help = fleet::RESTART)]
+    #[command(after_help = operate::RESTART)]
     Restart(Operate),
     /// Move instances off a node
     Drift(Drift),
-    /// Move everything off a node and keep new work away from it
+    /// Move everything off a node and place nothing new there
     Evacuate(Evacuate),
-    /// Nodes: show them, cordon, drain, label or remove them
+    /// Show, cordon, drain, label or remove nodes
     #[command(alias = "nodes")]
     Node(Node),
-    /// Dependency pods: what runs beside the instances that need it
+    /// Manage dependency pods, which run beside the instances that need them
     Depends(Depends),
     /// Show what happened in the cluster and why
     Events(Events),
     /// Show messages that could not be delivered
     DeadLetters(DeadLetters),
-    /// Show, start, stop or configure the engine
+    /// Show, start, stop or configure scheduling
     Engine(Engine),
-    /// Show the guard, or send it to work or to sleep
+    /// Show, enable or disable automatic replacement of missing containers
     Guard(Guard),
-    /// Constraints that every new placement obeys
+    /// Manage placement constraints of the whole cluster
     #[command(alias = "constraint")]
     Constraints(Constraints),
-    /// Callback URLs that are told what goes wrong
+    /// Manage webhooks
     #[command(alias = "notify")]
     Notifies(Notifies),
-    /// Write everything the cluster stores to a file
+    /// Write the cluster's state to a file
     Backup(Backup),
-    /// Put a backup in the place of everything the cluster stores
+    /// Restore the cluster's state from a backup
     Restore(Restore),
-    /// Say whether processes and servers are well
+    /// Check health endpoints
     Health(Health),
-    /// Remove what a cluster left on this machine's engine
+    /// Clean up containers of a deleted cluster
     Clear(Clear),
-    /// Runs the processes of a prepared directory; `up --detach` starts this.
+    /// Run the processes of a prepared directory; `up --detach` starts this
     #[command(hide = true)]
     Supervise,
 }
 
-/// How long to wait, and whether.
+/// The flags of commands that can wait for their result.
 #[derive(Debug, Clone, ClapArgs)]
 pub struct Waiting {
-    /// Wait until it is done [default on a terminal]
+    /// Wait for the result [default on a terminal]
     #[arg(long, short, conflicts_with = "detach")]
     pub wait: bool,
     /// Do not wait
@@ -156,8 +151,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Whether to wait, given that a person watches or not.
-    pub fn wanted(&self, on_terminal: bool) -> bool {
+    /// Whether to wait: by default only on a terminal.
+    pub fn waits(&self, on_terminal: bool) -> bool {
         self.wait || (on_terminal && !self.detach)
     }
 }
@@ -168,13 +163,13 @@ impl Waiting {
 A file holds one or several PodGroupSpecs: JSON values one after the other or in an array, or YAML documents.
 Pod.Name and Pod.Namespace may be left out; they equal Name and Namespace. NumInstances is required. An unknown field, or a
 value that the cluster would change, is an error: exit code 2, and nothing is sent.
-Values may be written as people do: RestartPolicy always, onfail or never (a new group has always unless the file says
-otherwise), MemoryLimit 256Mi, CpuLimit 0.5 (cores; an integer is a level of half a core), times 10s.
-A group that exists is changed to what the file says: first how it wants to be changed (Strategy, Topology, Drain ...), then
-its pod and its number of instances; nothing to change changes nothing. A CPU or memory limit of 0 leaves the limit as it
-is, and a file that does not say Paused leaves a paused release paused.
-Another pod is a release: its instances are made anew one by one, or as Strategy says. Waiting, on a terminal or with
---wait, follows it to its end as `deployctl rollout status` does, with the same exit codes.
+Readable values are accepted: RestartPolicy always, onfail or never (default for a new group: always), MemoryLimit 256Mi,
+CpuLimit 0.5 (cores; an integer is a level of half a core), durations such as 10s.
+An existing group is updated: first the rollout settings (Strategy, Topology, Drain ...), then the pod and the number of
+instances. Applying the same file again changes nothing. A CPU or memory limit of 0 keeps the current limit, and a file
+without Paused keeps a paused rollout paused.
+A changed pod starts a rollout, which replaces the instances as Strategy says, by default one after the other. On a terminal
+or with --wait, deployctl follows the rollout to its end, with the exit codes of `deployctl rollout status`.
 
 Examples:
   deployctl apply -f deploy/demo-podgroup.json
@@ -184,10 +179,9 @@ pub struct Apply {
     /// File to read; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,
-    /// Why, in your words; the history shows it beside the revision
+    /// Reason for the change; `rollout history` shows it
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
-    /// Whether to wait until the instances run.
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -200,12 +194,10 @@ Examples:
   deployctl get podgroup demo.web.web --output json
   deployctl get nodes")]
 pub struct Get {
-    /// What to show.
     #[command(subcommand)]
     pub what: GetWhat,
 }
 
-/// What `get` shows.
 #[derive(Debug, Clone, Subcommand)]
 pub enum GetWhat {
     /// One PodGroup with its instances, or all of them in a list
@@ -213,25 +205,25 @@ pub enum GetWhat {
     Podgroup {
         /// Name; all when absent
         name: Option<String>,
-        /// Form of the answer
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
     /// The nodes
     #[command(alias = "node")]
     Nodes {
-        /// Form of the answer
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
 }
 
-/// Form of an answer.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people.
+    /// Table
     Table,
-    /// As the API gave it.
+    /// Raw JSON
     Json,
 }
 
@@ -239,20 +231,18 @@ pub enum Output {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
 Modes:
-  foreground  the containers go, and the name is free when the last one is gone
-  background  the containers go, and the name is free at once
-  orphan      the containers run on; the next PodGroup of that name adopts them
+  foreground  remove the containers; the name is free when the last one is removed
+  background  remove the containers; the name is free immediately
+  orphan      keep the containers running; the next PodGroup of that name adopts them
 
 Examples:
   deployctl delete podgroup demo.web.web --wait
   deployctl delete podgroup demo.web.web --mode orphan")]
 pub struct Delete {
-    /// What to delete.
     #[command(subcommand)]
     pub what: DeleteWhat,
 }
 
-/// What `delete` deletes.
 #[derive(Debug, Clone, Subcommand)]
 pub enum DeleteWhat {
     /// A PodGroup and its containers
@@ -260,23 +250,22 @@ pub enum DeleteWhat {
     Podgroup {
         /// Name
         name: String,
-        /// What becomes of its containers
+        /// What to do with its containers
         #[arg(long, value_enum, default_value_t = Mode::Foreground)]
         mode: Mode,
-        /// Whether to wait until the name is free again.
         #[command(flatten)]
         waiting: Waiting,
     },
 }
 
-/// What becomes of the containers of a PodGroup that is deleted.
+/// What happens to the containers of a deleted PodGroup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
-    /// They go, and the name is free when the last one is gone
+    /// Remove them; the name is free when the last one is removed
     Foreground,
-    /// They go, and the name is free at once
+    /// Remove them; the name is free immediately
     Background,
-    /// They run on, and the next PodGroup of that name adopts them
+    /// Keep them running; the next PodGroup of that name adopts them
     Orphan,
 }
 
@@ -286,9 +275,8 @@ pub enum Mode {
 pub struct Scale {
     /// Name of the PodGroup
     pub name: String,
-    /// How many instances
+    /// Number of instances
     pub instances: u32,
-    /// Whether to wait until the instances run.
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -307,7 +295,7 @@ mod tests {
         Args::command().debug_assert();
     }
 
-    /// Every visible command below `command`, by what one types, with its help.
+    /// Every visible command below `command`: its words and its help.
     fn helps(command: &mut clap::Command, typed: &str, found: &mut Vec<(String, String)>) {
         found.push((typed.to_owned(), command.render_long_help().to_string()));
         for sub in command.get_subcommands_mut().filter(|sub| !sub.is_hide_set() && sub.get_name() != "help") {
@@ -325,7 +313,7 @@ mod tests {
         for (typed, help) in found {
             let examples: Vec<&str> = help.lines().filter_map(|line| line.strip_prefix("  deployctl ")).collect();
             let words = typed.split(' ').count();
-            // What only divides a command further is shown by the command.
+            // The help of `deployctl node` has the examples of its subcommands.
             let needs_one = words < 3 || typed.starts_with("deployctl rollout ");
             let has_one = !examples.is_empty() || !needs_one || typed == "deployctl status";
             assert!(has_one, "`{typed} --help` shows no example");
@@ -337,14 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn up_has_the_promised_defaults() {
+    fn up_has_the_documented_defaults() {
         let Command::Up(up) = parse("deployctl up").unwrap().command else { panic!("not up") };
         assert_eq!((up.nodes, up.port, up.detach, up.no_demo), (3, 9003, false, false));
         assert!(parse("deployctl up --nodes 0").is_err());
     }
 
     #[test]
-    fn several_apis_are_given_with_commas_and_anywhere() {
+    fn several_apis_are_comma_separated_and_may_stand_anywhere() {
         let args = parse("deployctl get nodes --api http://a:1,http://b:2").unwrap();
         assert_eq!(args.endpoint.api, ["http://a:1", "http://b:2"]);
     }
@@ -357,8 +345,8 @@ mod tests {
     #[test]
     fn waiting_is_the_default_only_on_a_terminal() {
         let Command::Scale(scale) = parse("deployctl scale a 3").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.wanted(true) && !scale.waiting.wanted(false));
+        assert!(scale.waiting.waits(true) && !scale.waiting.waits(false));
         let Command::Scale(scale) = parse("deployctl scale a 3 -w").unwrap().command else { panic!("not scale") };
-        assert!(scale.waiting.wanted(false));
+        assert!(scale.waiting.waits(false));
     }
 }

@@ -1,4 +1,4 @@
-//! The flags of what operators say of nodes: list, show, cordon, drain, label, remove.
+//! The flags of `node`.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::Output;
 /// `deployctl node`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A cordoned node gets nothing new; what runs there stays and is restarted there. A drained one is cordoned and left by
-everything that can run elsewhere. A removed one is forgotten; an agent that joins under its name is a new node.
+A cordoned node gets no new instances; its instances keep running and restart there. Draining a node cordons it and moves its
+instances elsewhere. Removing a node deletes it; an agent that joins under its name is a new node.
 
 Examples:
   deployctl node list
@@ -23,57 +23,55 @@ Examples:
   deployctl node label node-1 rack=3 old-
   deployctl node remove node-1")]
 pub struct Node {
-    /// What to do.
     #[command(subcommand)]
     pub what: NodeWhat,
 }
 
-/// What `node` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum NodeWhat {
-    /// All nodes with their state, room and labels
+    /// List nodes with state, resources and labels
     #[command(alias = "ls")]
     List {
-        /// Form of the answer
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
-    /// Everything about one node: who runs there, and what happened lately
+    /// Show one node with its instances and recent events
     Show {
         /// Name of the node
         node: NodeName,
-        /// Form of the answer
+        /// Output format
         #[arg(long, short, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
-    /// Place nothing new on a node
+    /// Stop placing instances on a node
     Cordon {
         /// Name of the node
         node: NodeName,
-        /// Why, in your words; status and events say it
+        /// Reason; `node show` and events show it
         #[arg(long, value_name = "TEXT")]
         why: Option<String>,
     },
-    /// Place new work on a node again
+    /// Place instances on a node again
     Uncordon {
         /// Name of the node
         node: NodeName,
     },
-    /// Cordon a node and move what runs there elsewhere
+    /// Cordon a node and move its instances elsewhere
     Drain(Drain),
-    /// Set labels (key=value) of a node, or take them away (key-)
+    /// Set (key=value) or remove (key-) labels of a node
     Label {
         /// Name of the node
         node: NodeName,
-        /// key=value sets a label, key- takes it away
+        /// key=value sets a label, key- removes it
         #[arg(required = true, value_parser = label, value_name = "KEY=VALUE|KEY-")]
         labels: Vec<Label>,
     },
-    /// Forget a node that is gone
+    /// Remove a node that is gone
     Remove {
         /// Name of the node
         node: NodeName,
-        /// Even though instances are placed there: it will not return, nor will the data they are bound to
+        /// Also remove a node with instances: they move, and their local data is lost
         #[arg(long)]
         force: bool,
     },
@@ -82,15 +80,15 @@ pub enum NodeWhat {
 /// `deployctl node drain`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-It waits until the node is empty and says what is left. Ctrl-C leaves the node cordoned, and what is under way goes on.
-Instances that are bound to their data stay, unless forced: they start without it elsewhere.")]
+deployctl waits until the node is empty and shows which instances are left. After Ctrl-C the node stays cordoned and the drain
+continues. Instances with local data stay unless --force moves them without it.")]
 pub struct Drain {
     /// Name of the node
     pub node: NodeName,
-    /// Why, in your words; status and events say it
+    /// Reason; `node show` and events show it
     #[arg(long, value_name = "TEXT")]
     pub why: Option<String>,
-    /// Even instances that are bound to their data
+    /// Also move instances with local data (data is lost)
     #[arg(long)]
     pub force: bool,
     /// Do not wait until the node is empty
@@ -101,10 +99,10 @@ pub struct Drain {
     pub timeout: Duration,
 }
 
-/// A label that is set, or taken away when it has no value.
+/// A label to set, or to remove when it has no value.
 pub type Label = (String, Option<String>);
 
-/// Labels by their keys; of one that is named twice the last word counts.
+/// Labels by key; the last of several values of one key counts.
 pub fn labels(given: &[Label]) -> BTreeMap<String, Option<String>> {
     given.iter().cloned().collect()
 }
@@ -113,7 +111,7 @@ fn label(text: &str) -> Result<Label, String> {
     let (key, value) = match (text.split_once('='), text.strip_suffix('-')) {
         (Some((key, value)), _) => (key, Some(value.to_owned())),
         (None, Some(key)) => (key, None),
-        (None, None) => return Err(format!("{text:?} is no label; write KEY=VALUE to set it, KEY- to take it away")),
+        (None, None) => return Err(format!("{text:?} is not a label; write KEY=VALUE to set it, KEY- to remove it")),
     };
     if key.is_empty() { Err(format!("{text:?} has no key")) } else { Ok((key.to_owned(), value)) }
 }
@@ -123,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn labels_are_written_as_operators_know_them() {
+    fn labels_use_the_syntax_of_kubectl() {
         assert_eq!(label("rack=3"), Ok(("rack".to_owned(), Some("3".to_owned()))));
         assert_eq!(label("rack="), Ok(("rack".to_owned(), Some(String::new()))));
         assert_eq!(label("a=b-"), Ok(("a".to_owned(), Some("b-".to_owned()))));

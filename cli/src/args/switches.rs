@@ -1,12 +1,12 @@
-//! The flags of what holds the cluster back: engine, guard, constraints; and of who is told: notifies.
+//! The flags of `engine`, `guard`, `constraints` and `notifies`.
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum};
 
 /// `deployctl engine`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A stopped engine changes nothing: commands are accepted and wait, instances run on. A cluster in maintenance refuses
-changes and starts nothing again that ended.
+While scheduling is stopped, the scheduler accepts commands and executes them after the start; instances keep running. A
+cluster in maintenance refuses changes and does not restart exited instances.
 
 Examples:
   deployctl engine status
@@ -15,26 +15,24 @@ Examples:
   deployctl engine config --readonly true
   deployctl engine config --maintenance false")]
 pub struct Engine {
-    /// What to do.
     #[command(subcommand)]
     pub what: EngineWhat,
 }
 
-/// What `engine` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum EngineWhat {
-    /// Show whether it is started, and every switch
+    /// Show all switches
     Status,
-    /// Go on planning
+    /// Start scheduling
     Start,
-    /// Plan nothing any more
+    /// Stop scheduling
     Stop,
-    /// Show the configuration, or change what is given
+    /// Show or change read-only and maintenance
     Config {
         /// Refuse changes
         #[arg(long, value_name = "BOOL")]
         readonly: Option<bool>,
-        /// Refuse changes and start nothing again that ended
+        /// Refuse changes and do not restart exited instances
         #[arg(long, value_name = "BOOL")]
         maintenance: Option<bool>,
     },
@@ -43,7 +41,7 @@ pub enum EngineWhat {
 /// `deployctl guard`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-While the guard sleeps, instances that vanished are not made anew.
+While the guard sleeps, the scheduler does not replace missing containers.
 
 Examples:
   deployctl guard
@@ -55,34 +53,31 @@ pub struct Guard {
     pub what: GuardWhat,
 }
 
-/// What `guard` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum GuardWhat {
-    /// Show whether it works.
+    /// Show whether the guard works
     Status,
-    /// Make missing instances anew.
+    /// Replace missing containers
     Work,
-    /// Leave missing instances alone.
+    /// Do not replace missing containers
     Sleep,
 }
 
 /// `deployctl constraints`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-There is one constraint per type; what runs already stays where it is.
+One constraint per type. Running instances stay where they are.
 
 Examples:
   deployctl constraints get
-  deployctl constraints set node node-2              new work keeps away from node-2 if it can
-  deployctl constraints set rack r1 --equal --hard   new work goes to rack r1 and nowhere else
+  deployctl constraints set node node-2              avoid node-2 for new instances if possible
+  deployctl constraints set rack r1 --equal --hard   place new instances only in rack r1
   deployctl constraints delete node")]
 pub struct Constraints {
-    /// What to do.
     #[command(subcommand)]
     pub what: ConstraintsWhat,
 }
 
-/// What `constraints` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum ConstraintsWhat {
     /// Show the constraint of a type
@@ -97,16 +92,16 @@ pub enum ConstraintsWhat {
         kind: String,
         /// Name of the node, or value of the label
         value: String,
-        /// Only there, instead of anywhere but there
+        /// Place only there [default: anywhere but there]
         #[arg(long)]
         equal: bool,
-        /// Always, instead of if possible
+        /// Always [default: if possible]
         #[arg(long)]
         hard: bool,
     },
     /// Delete the constraint of a type
     Delete {
-        /// Type
+        /// Type: `node`, or a label of the nodes
         kind: String,
     },
 }
@@ -119,24 +114,22 @@ Examples:
   deployctl notifies add http://127.0.0.1:8080/hook
   deployctl notifies delete http://127.0.0.1:8080/hook")]
 pub struct Notifies {
-    /// What to do.
     #[command(subcommand)]
     pub what: NotifiesWhat,
 }
 
-/// What `notifies` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum NotifiesWhat {
-    /// Show the callbacks
+    /// List the webhook URLs
     List,
-    /// Add a callback
+    /// Add a webhook
     Add {
-        /// Where notices are posted
+        /// URL that receives notices by POST
         url: String,
     },
-    /// Delete a callback
+    /// Delete a webhook
     Delete {
-        /// Which
+        /// URL of the webhook
         url: String,
     },
 }

@@ -1,4 +1,4 @@
-//! `depends`: what runs beside the instances that need it.
+//! `depends`: manages dependency pods.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use contract::api::NamespacePodsWithSpec;
 use contract::spec::PodSpec;
 
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Retry};
 use crate::args::DependsWhat;
 use crate::commands::apply::{self, Error};
 use crate::document;
@@ -14,8 +14,7 @@ use crate::document::difference;
 use crate::output::show;
 use crate::output::table;
 
-/// How long to try; nothing here waits for containers.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_FOR: Duration = Duration::from_secs(30);
 
 /// `deployctl depends`
 pub async fn depends(api: &Api, what: &DependsWhat) -> Result<(), Error> {
@@ -27,9 +26,9 @@ pub async fn depends(api: &Api, what: &DependsWhat) -> Result<(), Error> {
         }
         DependsWhat::Apply { file } => apply_all(api, file).await,
         DependsWhat::Delete { name, force } => {
-            let deleted = api.delete_dependency(name, *force, &mut patience()).await;
+            let deleted = api.delete_dependency(name, *force, &mut retry()).await;
             deleted.map_err(|error| if matches!(error, api::Error::NotFound(_)) { unknown(name) } else { error })?;
-            let when = if *force { "is deleted" } else { "will be deleted once nothing needs it" };
+            let when = if *force { "is deleted" } else { "will be deleted when no instance depends on it" };
             println!("dependency pod {name} {when}");
             Ok(())
         }
@@ -38,15 +37,15 @@ pub async fn depends(api: &Api, what: &DependsWhat) -> Result<(), Error> {
 
 async fn apply_all(api: &Api, file: &Path) -> Result<(), Error> {
     for spec in &apply::documents(file, document::read_pods)? {
-        let said = apply_one(api, spec).await?;
-        println!("dependency pod {} {said}", spec.name);
+        let done = apply_one(api, spec).await?;
+        println!("dependency pod {} {done}", spec.name);
     }
     Ok(())
 }
 
 async fn apply_one(api: &Api, spec: &PodSpec) -> Result<String, Error> {
     let Some(current) = api.dependency(&spec.name).await? else {
-        api.create_dependency(spec, &mut patience()).await?;
+        api.create_dependency(spec, &mut retry()).await?;
         return Ok("created".to_owned());
     };
     let difference = difference::of_pod(&current.spec, spec);
@@ -56,8 +55,8 @@ async fn apply_one(api: &Api, spec: &PodSpec) -> Result<String, Error> {
     if difference.pod.is_empty() {
         return Ok("is unchanged".to_owned());
     }
-    api.update_dependency(spec, &mut patience()).await?;
-    Ok(format!("changed in {}", difference.pod.join(", ")))
+    api.update_dependency(spec, &mut retry()).await?;
+    Ok(format!("updated: {}", difference.pod.join(", ")))
 }
 
 fn shown(dependency: &NamespacePodsWithSpec) -> String {
@@ -65,15 +64,15 @@ fn shown(dependency: &NamespacePodsWithSpec) -> String {
     let image = spec.containers.first().map_or("", |container| container.image.as_str());
     let head = format!("{}: version {}, {image}", spec.name, spec.version);
     if dependency.pods.values().all(Vec::is_empty) {
-        return format!("{head}\nno instance needs it");
+        return format!("{head}\nno instance depends on it");
     }
     format!("{head}\n{}", table::dependency(&dependency.pods))
 }
 
 fn unknown(name: &str) -> api::Error {
-    api::Error::NotFound(format!("no dependency pod is called {name:?}"))
+    api::Error::NotFound(format!("no dependency pod {name:?}"))
 }
 
-fn patience() -> Patience {
-    Patience::for_span(PATIENCE, |_| {})
+fn retry() -> Retry {
+    Retry::for_span(RETRY_FOR, |_| {})
 }

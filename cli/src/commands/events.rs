@@ -1,6 +1,6 @@
-//! `events` and `dead-letters`: shows what happened, and goes on showing it.
+//! `events` and `dead-letters`: prints events and undeliverable messages.
 //!
-//! Following survives a lost connection: it goes on, at any apiserver, after the last event it was given.
+//! `--follow` survives a lost connection: it resumes at any apiserver after the last event.
 
 use std::time::Duration;
 
@@ -14,11 +14,10 @@ use crate::api::{self, Api};
 use crate::args::{self, Output};
 use crate::output::{event, show, table};
 
-/// Silence after which a connection is made anew: it may be dead without anybody having been told.
+/// Reconnect after this time without data: the connection may be dead.
 const SILENCE: Duration = Duration::from_secs(60);
-/// Before another connection is tried.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Longest line of a stream; a longer one is no event.
+/// Longest line of a stream; a longer one is not an event.
 const LONGEST_LINE: usize = 1 << 20;
 
 /// `deployctl events`
@@ -46,7 +45,7 @@ pub async fn dead_letters(api: &Api, asked: &args::DeadLetters) -> Result<(), ap
     Ok(())
 }
 
-/// Shows events until the user ends it; only the first connection must succeed.
+/// Prints events until Ctrl-C; only the first connection must succeed.
 async fn follow(api: &Api, mut params: Params, started: Timestamp, output: Output) -> Result<(), api::Error> {
     let mut response = api.listen(api::EVENTS, &params.pairs(true), None).await?;
     let mut last = None;
@@ -59,7 +58,7 @@ async fn follow(api: &Api, mut params: Params, started: Timestamp, output: Outpu
             last = lines.last.or(last);
         }
         if last.is_none() {
-            // Nothing was shown yet: whatever happened since the beginning is new.
+            // No event was printed yet: resume at the start of the command.
             params.since.get_or_insert_with(|| started.to_string());
         }
         response = again(api, &params, last).await;
@@ -76,7 +75,7 @@ async fn again(api: &Api, params: &Params, last: Option<u64>) -> Response {
     }
 }
 
-/// What is asked for, as text.
+/// The query parameters.
 struct Params {
     group: Option<String>,
     node: Option<String>,
@@ -109,11 +108,11 @@ impl Params {
     }
 }
 
-/// Takes a stream apart: `data:` lines hold events, `id:` lines their place, all others keep the connection alive.
+/// Parses a stream: `data:` lines hold events, `id:` lines their sequence numbers, other lines keep the connection alive.
 #[derive(Default)]
 struct Lines {
     rest: Vec<u8>,
-    /// Place of the last event.
+    /// Sequence number of the last event.
     last: Option<u64>,
 }
 
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_out_of_a_stream_however_it_is_cut() {
+    fn events_are_parsed_from_chunks_of_any_size() {
         let json = serde_json::to_string(&event("a")).unwrap();
         let stream = format!(
             ": alive\n\nid: 7\ndata: {json}\n\nevent: x\nid: 9\ndata:{json}\r\n\ndata: no json\n\ndata: {json}"
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn following_goes_on_after_the_last_event_when_the_connection_is_lost() {
+    async fn following_resumes_after_the_last_event_when_the_connection_is_lost() {
         let frame = format!("id: 7\ndata: {}\n\n", serde_json::to_string(&event("a")).unwrap());
         let (url, served) = crate::api::tests::server(&[(200, ": still here\n\n"), (200, &frame), (200, "")]).await;
         let api = Api::new(&[url]).unwrap();

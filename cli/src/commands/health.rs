@@ -1,7 +1,5 @@
-//! `deployctl health`: is somebody well, asked from outside?
-//!
-//! It is what health checks run in an image that has no shell and no other client, and what a start waits for when the
-//! images of others bring no check of their own.
+//! `deployctl health`: checks endpoints. Health checks of images without a shell run it, and compose services wait with it for
+//! images without a check of their own.
 
 use std::time::Duration;
 
@@ -11,16 +9,15 @@ use tokio::time::{Instant, sleep_until};
 use crate::args;
 use devcluster::probe;
 
-/// Between two questions while waiting: short beside a start, long beside an answer.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Whether everybody asked is well; what is not is told.
+/// Whether every endpoint is healthy; prints those that are not.
 pub async fn health(asked: &args::Health) -> bool {
     let until = Instant::now() + asked.wait.unwrap_or_default();
     let client = probe::client();
     loop {
-        let questions = asked.urls.iter().map(|url| probe::at(&client, url));
-        let flaws: Vec<String> = join_all(questions).await.into_iter().filter_map(Result::err).collect();
+        let checks = asked.urls.iter().map(|url| probe::at(&client, url));
+        let flaws: Vec<String> = join_all(checks).await.into_iter().filter_map(Result::err).collect();
         if flaws.is_empty() {
             return true;
         }
@@ -43,7 +40,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_must_be_well_and_a_wait_asks_again() {
+    async fn all_endpoints_must_be_healthy_and_a_wait_retries() {
         let (url, _served) = server(&[(200, "ok"), (503, "starting"), (503, "starting"), (200, "ok")]).await;
         assert!(health(&asked(&[&url], None)).await);
         assert!(!health(&asked(&[&url], None)).await);
@@ -51,7 +48,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_port_is_well_when_it_takes_connections_and_other_words_are_never_well() {
+    async fn a_port_is_healthy_when_it_accepts_connections_and_an_invalid_url_never_is() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let open = format!("tcp://{}", listener.local_addr().unwrap());
         assert!(health(&asked(&[&open], None)).await);

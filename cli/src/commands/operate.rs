@@ -8,25 +8,21 @@ use contract::api::{Pod, PodGroupWithSpec};
 use contract::state::RunState;
 use contract::time::Timestamp;
 
-use crate::api::{self, Api, Deadline, Patience};
+use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
-use crate::commands::wait::{self, finish, first_read, patience};
+use crate::commands::wait::{self, finish, first_read, retry};
 use crate::output::progress::{Progress, on_terminal};
 use crate::output::table;
 
-/// What to do to instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Run them.
     Start,
-    /// Keep them stopped.
     Stop,
-    /// End and start them.
     Restart,
 }
 
 impl Action {
-    /// The word of the API, and of people while and after it happens.
+    /// The word of the API, and the words for progress and result.
     fn words(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::Start => ("start", "starting", "started"),
@@ -35,8 +31,8 @@ impl Action {
         }
     }
 
-    /// What an instance lacks to be as it shall be. The lock of a restart also ends when a node could not restart a container or
-    /// did not answer in time, so that only another start of its containers shows that it was restarted.
+    /// What an instance lacks. The lock of a restart also ends when a node could not restart a container or did not answer in
+    /// time, so only a new start time of its containers proves the restart.
     fn lacks(self, pod: &Pod, before: &Starts) -> Option<String> {
         let is_done = match self {
             Self::Start | Self::Restart => table::is_ready(pod),
@@ -52,7 +48,7 @@ impl Action {
     }
 }
 
-/// The containers of a pod, and when each started; a time that has not happened when its node does not answer.
+/// The containers of a pod and their start times; the zero time when the node does not answer.
 type Starts = BTreeSet<(String, Timestamp)>;
 
 fn starts(pod: &Pod) -> Starts {
@@ -70,18 +66,18 @@ pub async fn operate(api: &Api, act: Action, asked: &args::Operate) -> Result<()
     let progress = Progress::start(&format!("{what}: {doing}"));
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
-    let mut patience = patience(&progress, deadline);
+    let mut retry = retry(&progress, deadline);
     let work = async {
-        let group = known_group(api, name, asked.instance, &mut patience).await?;
-        api.operate(name, word, asked.instance.unwrap_or(0), &mut patience).await?;
-        if !asked.waiting.wanted(on_terminal()) {
+        let group = known_group(api, name, asked.instance, &mut retry).await?;
+        api.operate(name, word, asked.instance.unwrap_or(0), &mut retry).await?;
+        if !asked.waiting.waits(on_terminal()) {
             return Ok(None);
         }
-        wait::settled(api, &group.spec.namespace, name, &mut patience).await?;
+        wait::settled(api, &group.spec.namespace, name, &mut retry).await?;
         let before: BTreeMap<u32, Starts> = group.pods.iter().map(|pod| (pod.instance_no, starts(pod))).collect();
         let none = Starts::default();
         let lacks = |pod: &Pod| act.lacks(pod, before.get(&pod.instance_no).unwrap_or(&none));
-        wait::until_instances(api, name, asked.instance, lacks, &mut patience).await.map(Some)
+        wait::until_instances(api, name, asked.instance, lacks, &mut retry).await.map(Some)
     };
     let result = work.await;
     let accepted = matches!(result, Ok(None));
@@ -92,14 +88,14 @@ pub async fn operate(api: &Api, act: Action, asked: &args::Operate) -> Result<()
     Ok(())
 }
 
-/// A group that exists and has such an instance.
+/// The group, if it exists and has the instance.
 pub(super) async fn known_group(
     api: &Api,
     name: &str,
     instance: Option<u32>,
-    patience: &mut Patience,
+    retry: &mut Retry,
 ) -> Result<PodGroupWithSpec, api::Error> {
-    let group = first_read(patience, async || api.group(name).await).await?;
+    let group = first_read(retry, async || api.group(name).await).await?;
     let group = group.ok_or_else(|| api::Error::no_group(name))?;
     match instance.filter(|number| i64::from(*number) > group.spec.num_instances) {
         Some(number) => {
@@ -111,7 +107,7 @@ pub(super) async fn known_group(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use std::time::Duration;
 
     use super::*;
@@ -119,16 +115,16 @@ pub(super) mod tests {
     use crate::commands::drift::{drift, evacuate};
     use crate::commands::node;
 
-    pub(in crate::commands) const GROUP: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},
+    const GROUP: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},
         "Pods":[{"InstanceNo":1,"State":2},{"InstanceNo":2,"State":3}]}"#;
     const RESTARTED: &str = r#"{"Spec":{"Name":"a.web.web","Namespace":"a","NumInstances":2},"Pods":[{"InstanceNo":1,"State":2,
         "Containers":[{"Runtime":{"State":{"StartedAt":"2026-01-01T00:00:00Z"}}}]},{"InstanceNo":2,"State":3}]}"#;
-    pub(in crate::commands) const NODES: &str = r#"[{"Name":"n1","Containers":0},{"Name":"n2"}]"#;
+    const NODES: &str = r#"[{"Name":"n1","Containers":0},{"Name":"n2"}]"#;
 
-    pub(in crate::commands) fn waiting(wait: bool) -> args::Waiting {
+    fn waiting(wait: bool) -> args::Waiting {
         args::Waiting { wait, detach: !wait, timeout: Duration::from_secs(5) }
     }
-    pub(in crate::commands) fn first_words(asked: Vec<String>) -> Vec<String> {
+    fn first_words(asked: Vec<String>) -> Vec<String> {
         asked.into_iter().map(|request| request.split(" HTTP").next().unwrap_or_default().to_owned()).collect()
     }
 
@@ -147,7 +143,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn instances_and_nodes_that_do_not_exist_are_refused_before_anything_is_sent() {
+    async fn unknown_instances_and_nodes_are_errors_before_any_change_is_sent() {
         let (url, served) = server(&[(200, GROUP), (202, NODES), (202, NODES)]).await;
         let api = Api::new(&[url]).unwrap();
         let asked = args::Operate { name: "a.web.web".to_owned(), instance: Some(3), waiting: waiting(false) };
@@ -166,5 +162,22 @@ pub(super) mod tests {
         let asked = args::Evacuate { node: "n7".to_owned(), waiting: waiting(false) };
         assert!(matches!(evacuate(&api, &asked).await.unwrap_err(), node::Error::Api(api::Error::NotFound(_))));
         assert!(served.await.unwrap().iter().all(|request| request.starts_with("GET ")));
+    }
+
+    #[tokio::test]
+    async fn drift_sends_every_flag() {
+        let answers = [(202, NODES), (200, GROUP), (202, "{\"message\":\"ok\"}")];
+        let (url, served) = server(&answers).await;
+        let asked = args::Drift {
+            from: "n1".to_owned(),
+            to: Some("n2".to_owned()),
+            group: Some("a.web.web".to_owned()),
+            instance: Some(2),
+            force: true,
+            waiting: waiting(false),
+        };
+        drift(&Api::new(&[url]).unwrap(), &asked).await.unwrap();
+        let expected = "PATCH /api/nodes?cmd=drift&from=n1&to=n2&pg=a.web.web&pg_instance=2&force=true";
+        assert_eq!(first_words(served.await.unwrap())[2], expected);
     }
 }

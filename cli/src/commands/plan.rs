@@ -1,7 +1,7 @@
-//! `deployctl plan`: what applying a file would do, and whether it would work out. Nothing is changed.
+//! `deployctl plan`: previews what applying a file would do.
 //!
-//! The API is asked with the spec that `apply` would lead to: what the file leaves to a group that exists (its restart policy, a
-//! pause) is taken from the group, and what `apply` refuses is refused here.
+//! It sends the spec that `apply` would send: fields that the file leaves to an existing group (restart policy, pause) come from
+//! the group, and what `apply` refuses is refused here.
 
 use contract::rollout_view::{InstanceChange, PlanView};
 
@@ -12,15 +12,13 @@ use crate::document::{self, Document};
 use crate::exit::Exit;
 use crate::output::{self, show};
 
-/// What a plan comes to; the worst of several counts.
+/// The effect of a plan; of several plans the worst counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// The group is as the file says.
-    Nothing,
-    /// Something is done, and comes to an end.
-    Works,
-    /// Something is done, and an instance finds no place or the release no end.
-    Fails,
+pub enum Effect {
+    Unchanged,
+    Completes,
+    /// No node fits an instance, or the rollout stalls.
+    Stalls,
 }
 
 /// A plan, and the fields in which the file differs from a group that exists.
@@ -29,20 +27,20 @@ pub(crate) struct Planned {
     pub(crate) fields: Vec<String>,
 }
 
-/// `deployctl plan`; gives back the exit code.
+/// `deployctl plan`; returns the exit code.
 pub async fn plan(api: &Api, asked: &args::Plan) -> Result<Exit, Error> {
     let documents = apply::documents(&asked.file, document::read)?;
-    let mut worst = Change::Nothing;
+    let mut worst = Effect::Unchanged;
     for document in &documents {
         let planned = planned(api, document).await?;
         show(asked.output, &planned.view, || output::plan::plan(&planned));
-        worst = worst.max(planned.comes_to());
+        worst = worst.max(planned.effect());
     }
     Ok(match worst {
         _ if !asked.detailed_exitcode => Exit::Done,
-        Change::Nothing => Exit::Done,
-        Change::Works => Exit::Changes,
-        Change::Fails => Exit::Unfinished,
+        Effect::Unchanged => Exit::Done,
+        Effect::Completes => Exit::Changes,
+        Effect::Stalls => Exit::Unfinished,
     })
 }
 
@@ -55,13 +53,13 @@ async fn planned(api: &Api, document: &Document) -> Result<Planned, Error> {
 }
 
 impl Planned {
-    pub(crate) fn comes_to(&self) -> Change {
+    pub(crate) fn effect(&self) -> Effect {
         let Self { view, fields } = self;
-        let is_untouched = view.changes.values().all(|fate| *fate == InstanceChange::Untouched);
+        let is_untouched = view.changes.values().all(|change| *change == InstanceChange::Untouched);
         match view.completes && view.unplaced.is_empty() {
-            false => Change::Fails,
-            true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => Change::Nothing,
-            true => Change::Works,
+            false => Effect::Stalls,
+            true if is_untouched && view.steps.is_empty() && !view.is_new && fields.is_empty() => Effect::Unchanged,
+            true => Effect::Completes,
         }
     }
 }

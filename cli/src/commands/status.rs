@@ -1,4 +1,4 @@
-//! `deployctl status`: processes, leader, nodes and groups, and whether all of it is well.
+//! `deployctl status`: shows processes, leader, nodes and groups, and their problems.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::commands::up;
 use devcluster::state::{Child, Cluster};
 use devcluster::{child, probe};
 
-/// Shows everything; returns whether it is well.
+/// Prints everything; returns whether there are no problems.
 pub async fn status(dir: &Path, api: &Api) -> Result<bool, up::Error> {
     let mut flaws = Vec::new();
     if let Some(cluster) = Cluster::load(dir)?.filter(|cluster| cluster.supervisor.is_some()) {
@@ -36,7 +36,9 @@ pub async fn status(dir: &Path, api: &Api) -> Result<bool, up::Error> {
 
 async fn processes(cluster: &Cluster, flaws: &mut Vec<String>) {
     if !cluster.supervisor.as_ref().is_some_and(child::runs) {
-        flaws.push("the supervisor is gone, nobody restarts what dies; `deployctl up` starts it again".to_owned());
+        flaws.push(
+            "the supervisor is gone, so crashed processes are not restarted; `deployctl up` starts it again".to_owned(),
+        );
     }
     let not_ready = probe::not_ready(&probe::client(), &cluster.children).await;
     let mut table = table::plain(&["process", "pid", "ready", "restarts", "listens"]);
@@ -74,11 +76,11 @@ async fn over_api(api: &Api, flaws: &mut Vec<String>) -> Result<(), api::Error> 
     Ok(())
 }
 
-/// Nodes that obey a store the scheduler knows nothing of.
+/// Nodes that belong to another store than the scheduler's.
 fn foreign_store(nodes: u64) -> Option<String> {
     (nodes > 0).then(|| {
         format!(
-            "{nodes} nodes obey another store: etcd was wiped or set back, and what runs there is left alone; restore a \
+            "{nodes} nodes belong to another store: etcd was wiped or rewound, and their containers are left alone; restore a \
              backup with `deployctl restore FILE`"
         )
     })
@@ -133,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_node_that_is_silent_or_without_engine_is_not_well() {
+    fn a_node_without_heartbeat_or_engine_is_a_problem() {
         let node = |name: &str, state: &str, engine: &str| Node {
             name: name.to_owned(),
             state: state.to_owned(),
@@ -153,12 +155,12 @@ mod tests {
             reason: "the store refused to store it".to_owned(),
             ..Quarantined::default()
         };
-        let told = quarantined(&object);
-        assert!(told.starts_with("group web is quarantined") && told.contains("the store refused"), "{told}");
+        let text = quarantined(&object);
+        assert!(text.starts_with("group web is quarantined") && text.contains("the store refused"), "{text}");
     }
 
     #[test]
-    fn a_group_is_well_when_all_its_instances_run() {
+    fn a_group_with_missing_instances_is_a_problem() {
         let group = |running, num_instances, state| PodGroupLine {
             name: "g".to_owned(),
             running,

@@ -1,32 +1,31 @@
-//! `engine`, `guard`, `constraints` and `notifies`: what holds the cluster back, and who is told.
+//! `engine`, `guard`, `constraints` and `notifies`: the switches of the cluster and its webhooks.
 
 use std::time::Duration;
 
 use contract::switches::Constraint;
 use serde_json::json;
 
-use crate::api::{self, Api, Config, Patience};
+use crate::api::{self, Api, Config, Retry};
 use crate::args::{ConstraintsWhat, EngineWhat, GuardWhat, NotifiesWhat};
 
-/// How long to try; a switch is turned at once or not at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_FOR: Duration = Duration::from_secs(30);
 
 /// `deployctl engine`
 pub async fn engine(api: &Api, what: &EngineWhat) -> Result<(), api::Error> {
     match what {
         EngineWhat::Status => {
-            println!("engine: {}", if api.started().await? { "started" } else { "stopped" });
+            println!("scheduling: {}", if api.started().await? { "started" } else { "stopped" });
             println!("{}", config_text(api.config().await?));
             guard(api, GuardWhat::Status).await
         }
         EngineWhat::Start => {
-            api.run_engine(true, &mut patience()).await?;
-            println!("the engine is started");
+            api.run_engine(true, &mut retry()).await?;
+            println!("scheduling is started");
             Ok(())
         }
         EngineWhat::Stop => {
-            api.run_engine(false, &mut patience()).await?;
-            println!("the engine is stopped; `deployctl engine start` starts it again");
+            api.run_engine(false, &mut retry()).await?;
+            println!("scheduling is stopped; `deployctl engine start` starts it again");
             Ok(())
         }
         EngineWhat::Config { readonly: None, maintenance: None } => {
@@ -35,7 +34,7 @@ pub async fn engine(api: &Api, what: &EngineWhat) -> Result<(), api::Error> {
         }
         EngineWhat::Config { readonly, maintenance } => {
             let change = json!({ "readonly": readonly, "maintenance": maintenance });
-            println!("{}", config_text(api.configure(&change, &mut patience()).await?));
+            println!("{}", config_text(api.configure(&change, &mut retry()).await?));
             Ok(())
         }
     }
@@ -45,8 +44,8 @@ pub async fn engine(api: &Api, what: &EngineWhat) -> Result<(), api::Error> {
 pub async fn guard(api: &Api, what: GuardWhat) -> Result<(), api::Error> {
     match what {
         GuardWhat::Status => {}
-        GuardWhat::Work => api.guard(true, &mut patience()).await?,
-        GuardWhat::Sleep => api.guard(false, &mut patience()).await?,
+        GuardWhat::Work => api.guard(true, &mut retry()).await?,
+        GuardWhat::Sleep => api.guard(false, &mut retry()).await?,
     }
     println!("guard: {}", if api.guarding().await? { "working" } else { "sleeping" });
     Ok(())
@@ -61,11 +60,11 @@ pub async fn constraints(api: &Api, what: &ConstraintsWhat) -> Result<(), api::E
         },
         ConstraintsWhat::Set { kind, value, equal, hard } => {
             let constraint = Constraint { kind: kind.clone(), equal: *equal, value: value.clone(), soft: !hard };
-            api.constrain(&constraint, &mut patience()).await?;
-            println!("{} holds for every new placement", constraint.expression());
+            api.constrain(&constraint, &mut retry()).await?;
+            println!("{} applies to every new placement", constraint.expression());
         }
         ConstraintsWhat::Delete { kind } => {
-            api.release(kind, &mut patience()).await?;
+            api.remove_constraint(kind, &mut retry()).await?;
             println!("the constraint of type {kind} is deleted");
         }
     }
@@ -77,15 +76,15 @@ pub async fn notifies(api: &Api, what: &NotifiesWhat) -> Result<(), api::Error> 
     match what {
         NotifiesWhat::List => {
             let callbacks = api.callbacks().await?;
-            println!("{}", if callbacks.is_empty() { "no callbacks".to_owned() } else { callbacks.join("\n") });
+            println!("{}", if callbacks.is_empty() { "no webhooks".to_owned() } else { callbacks.join("\n") });
         }
         NotifiesWhat::Add { url } => {
-            api.add_callback(url, &mut patience()).await?;
-            println!("{url} will be told what goes wrong");
+            api.add_callback(url, &mut retry()).await?;
+            println!("webhook {url} added");
         }
         NotifiesWhat::Delete { url } => {
-            api.remove_callback(url, &mut patience()).await?;
-            println!("{url} is told nothing any more");
+            api.remove_callback(url, &mut retry()).await?;
+            println!("webhook {url} removed");
         }
     }
     Ok(())
@@ -95,6 +94,6 @@ fn config_text(config: Config) -> String {
     format!("readonly: {}\nmaintenance: {}", config.readonly, config.maintenance)
 }
 
-fn patience() -> Patience {
-    Patience::for_span(PATIENCE, |_| {})
+fn retry() -> Retry {
+    Retry::for_span(RETRY_FOR, |_| {})
 }

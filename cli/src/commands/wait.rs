@@ -1,20 +1,20 @@
-//! Waits until what was accepted is true, and says meanwhile what is missing.
+//! Waits until an accepted change is made, and shows meanwhile what is missing.
 //!
-//! An accepted operation holds the group's lock until it is over, whatever became of it; so first the lock is waited for,
-//! then the instances. A failover or a restarted apiserver meanwhile is only one more reason to wait, and an answer of a standby,
-//! which may be behind, ends no wait.
+//! An accepted operation holds the group's lock until it ends, with or without success. So a command waits for the lock first,
+//! then for the instances. Failovers and apiserver restarts prolong the wait; an answer of a standby, which may be out of date,
+//! never ends it.
 
 use contract::api::{Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::RunState;
 
-use crate::api::{self, Api, Deadline, Patience};
+use crate::api::{self, Api, Deadline, Retry};
 use crate::output::progress::Progress;
 use crate::output::table;
 
-/// Patience that shows on `progress` what it is for.
-pub fn patience(progress: &Progress, deadline: Deadline) -> Patience {
+/// Retries that show on `progress` what they wait for.
+pub fn retry(progress: &Progress, deadline: Deadline) -> Retry {
     let progress = progress.clone();
-    Patience::until(deadline, move |why| progress.update(why))
+    Retry::until(deadline, move |why| progress.update(why))
 }
 
 /// Ends `progress`, with `text` if all went well.
@@ -26,98 +26,90 @@ pub fn finish<T, E>(progress: &Progress, result: Result<T, E>, text: &str) -> Re
     result
 }
 
-/// Waits until a group has `instances` instances and all are ready, and shows them.
+/// Waits until a group has `instances` ready instances, and prints them.
 pub async fn until_running(api: &Api, name: &str, instances: i64, deadline: Deadline) -> Result<(), api::Error> {
     let progress = Progress::start(&format!("PodGroup {name}: waiting until its instances are ready"));
-    let mut patience = patience(&progress, deadline);
-    let group = running(api, name, instances, &mut patience).await;
+    let mut retry = retry(&progress, deadline);
+    let group = running(api, name, instances, &mut retry).await;
     let group = finish(&progress, group, &format!("PodGroup {name} is ready"))?;
     println!("{}", table::instances(&group));
     Ok(())
 }
 
 /// The group once all its instances are ready.
-pub async fn running(
-    api: &Api,
-    name: &str,
-    instances: i64,
-    patience: &mut Patience,
-) -> Result<PodGroupWithSpec, api::Error> {
+pub async fn running(api: &Api, name: &str, instances: i64, retry: &mut Retry) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        match read(patience, async || api.group(name).await).await? {
+        match read(retry, async || api.group(name).await).await? {
             Some(group) if runs(&group, instances) => return Ok(group),
-            Some(group) => patience.pause(&why_not(&group, instances)).await?,
-            None => patience.pause("it is not there yet").await?,
+            Some(group) => retry.pause(&why_not(&group, instances)).await?,
+            None => retry.pause("it does not exist yet").await?,
         }
     }
 }
 
-/// The group once no operation holds it any more.
+/// The group once no operation holds its lock.
 pub async fn settled(
     api: &Api,
     namespace: &str,
     name: &str,
-    patience: &mut Patience,
+    retry: &mut Retry,
 ) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        match read(patience, async || api.line(namespace, name).await).await? {
+        match read(retry, async || api.line(namespace, name).await).await? {
             Some(line) if line.operation.is_empty() => break,
-            Some(line) => patience.pause(&progress_of(&line)).await?,
+            Some(line) => retry.pause(&progress_of(&line)).await?,
             None => return Err(api::Error::no_group(name)),
         }
     }
-    read(patience, async || api.group(name).await).await?.ok_or_else(|| api::Error::no_group(name))
+    read(retry, async || api.group(name).await).await?.ok_or_else(|| api::Error::no_group(name))
 }
 
-/// Waits until `lacks` misses nothing of any addressed instance; it returns what an instance lacks.
+/// Waits until `lacks` returns none for every selected instance; it returns what an instance lacks.
 pub async fn until_instances(
     api: &Api,
     name: &str,
     only: Option<u32>,
     lacks: impl Fn(&Pod) -> Option<String>,
-    patience: &mut Patience,
+    retry: &mut Retry,
 ) -> Result<PodGroupWithSpec, api::Error> {
     loop {
-        let group = read(patience, async || api.group(name).await).await?;
+        let group = read(retry, async || api.group(name).await).await?;
         let group = group.ok_or_else(|| api::Error::no_group(name))?;
-        let addressed: Vec<&Pod> =
+        let selected: Vec<&Pod> =
             group.pods.iter().filter(|pod| only.is_none_or(|number| pod.instance_no == number)).collect();
         let lacking = match only {
-            Some(number) if addressed.is_empty() => {
+            Some(number) if selected.is_empty() => {
                 return Err(api::Error::NotFound(format!("PodGroup {name} has no instance {number} any more")));
             }
-            None if addressed.is_empty() && group.spec.num_instances > 0 => Some("it has no instances yet".to_owned()),
-            _ => addressed.into_iter().find_map(&lacks),
+            None if selected.is_empty() && group.spec.num_instances > 0 => Some("it has no instances yet".to_owned()),
+            _ => selected.into_iter().find_map(&lacks),
         };
         let Some(lacking) = lacking else { return Ok(group) };
         let error = &group.last_error;
         let known = error.is_empty() || lacking.contains(error.as_str());
-        patience.pause(&if known { lacking } else { format!("{lacking}; {error}") }).await?;
+        retry.pause(&if known { lacking } else { format!("{lacking}; {error}") }).await?;
     }
 }
 
-/// Reads until an answer comes: a failover, a restarted apiserver or a rate limit is one more reason to wait.
-pub async fn read<T>(
-    patience: &mut Patience,
-    mut ask: impl AsyncFnMut() -> Result<T, api::Error>,
-) -> Result<T, api::Error> {
+/// Reads, and retries after a failover, an apiserver restart or a rate limit.
+pub async fn read<T>(retry: &mut Retry, mut ask: impl AsyncFnMut() -> Result<T, api::Error>) -> Result<T, api::Error> {
     loop {
-        if let Some(answer) = patiently(ask().await, patience).await? {
+        if let Some(answer) = or_wait(ask().await, retry).await? {
             return Ok(answer);
         }
     }
 }
 
-/// The same for the first request of a command: an API that cannot be reached is reported at once.
+/// The same for the first request of a command: an unreachable API is an immediate error.
 pub async fn first_read<T>(
-    patience: &mut Patience,
+    retry: &mut Retry,
     mut ask: impl AsyncFnMut() -> Result<T, api::Error>,
 ) -> Result<T, api::Error> {
     loop {
         match ask().await {
             Err(error @ api::Error::Unreachable { .. }) => return Err(error),
             answer => {
-                if let Some(answer) = patiently(answer, patience).await? {
+                if let Some(answer) = or_wait(answer, retry).await? {
                     return Ok(answer);
                 }
             }
@@ -125,10 +117,10 @@ pub async fn first_read<T>(
     }
 }
 
-/// The answer; none after a wait when the failure is temporary. The patience bounds the waits.
-pub async fn patiently<T>(result: Result<T, api::Error>, patience: &mut Patience) -> Result<Option<T>, api::Error> {
+/// The answer; none after a temporary failure and a wait.
+pub async fn or_wait<T>(result: Result<T, api::Error>, retry: &mut Retry) -> Result<Option<T>, api::Error> {
     match result {
-        Err(error) if error.is_temporary() => patience.retry(error).await.map(|()| None),
+        Err(error) if error.is_temporary() => retry.after_error(error).await.map(|()| None),
         other => other.map(Some),
     }
 }
@@ -171,16 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn a_group_runs_when_every_wanted_instance_does() {
+    fn a_group_is_ready_when_every_wanted_instance_is() {
         assert!(runs(&group(&[RunState::Success, RunState::Success]), 2));
-        assert!(!runs(&group(&[RunState::Success]), 2), "one is not there yet");
+        assert!(!runs(&group(&[RunState::Success]), 2), "one is missing");
         assert!(!runs(&group(&[RunState::Success, RunState::Exit]), 2));
-        assert!(!runs(&group(&[RunState::Success, RunState::Success, RunState::Success]), 2), "one is still going");
+        assert!(
+            !runs(&group(&[RunState::Success, RunState::Success, RunState::Success]), 2),
+            "one is still being removed"
+        );
         assert!(runs(&group(&[]), 0));
     }
 
     #[test]
-    fn waiting_says_what_went_wrong() {
+    fn the_reason_of_a_wait_names_the_problem() {
         let mut group = group(&[RunState::Success, RunState::Pending]);
         group.pods[1].instance_no = 2;
         assert_eq!(why_not(&group, 2), "1 of 2 instances are ready; instance 2 is pending");

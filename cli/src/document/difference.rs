@@ -1,7 +1,7 @@
-//! Says what must change so that what runs becomes what a file says. Pure.
+//! Compares a group with a file and returns what `apply` must change. Pure.
 //!
-//! Versions, times and remembered nodes are the cluster's own and no difference. The surprise: neither is a limit of 0 in the
-//! file, because to the cluster it means "as before".
+//! Versions, times and remembered nodes belong to the cluster and are ignored. So is a limit of 0 in the file, which means
+//! "unchanged" to the API.
 
 use std::collections::BTreeSet;
 
@@ -11,41 +11,36 @@ use contract::state::RestartPolicy;
 use contract::time::Timestamp;
 use serde_json::{Map, Value};
 
-/// What differs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
-    /// How it wants to be changed.
-    pub release: Release,
-    /// Fields of the pod that another version of it will have.
+    pub rollout: RolloutSettings,
+    /// Paths in the pod spec; they need a new revision.
     pub pod: Vec<String>,
-    /// Another number of instances.
     pub number: Option<u32>,
-    /// Another restart policy.
     pub policy: Option<RestartPolicy>,
-    /// Fields that cannot be changed while the thing exists.
+    /// Fields that cannot be changed while the group exists.
     pub fixed: Vec<String>,
 }
 
 impl Difference {
     /// The paths of all fields that differ and can be changed.
     pub fn changed_fields(&self) -> Vec<String> {
-        let Self { release, pod, number, policy, fixed: _ } = self;
+        let Self { rollout, pod, number, policy, fixed: _ } = self;
         let number = number.map(|_| "NumInstances".to_owned());
         let policy = policy.map(|_| "RestartPolicy".to_owned());
-        release.paths.iter().chain(pod).cloned().chain(number).chain(policy).collect()
+        rollout.paths.iter().chain(pod).cloned().chain(number).chain(policy).collect()
     }
 }
 
-/// What differs in how a group wants to be changed.
+/// Changed rollout settings (Strategy, Topology, Drain ...).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Release {
-    /// What becomes another, as a merge patch: `null` where something becomes unsaid.
+pub struct RolloutSettings {
+    /// A merge patch; `null` resets a field.
     pub fields: Map<String, Value>,
-    /// Where in them.
     pub paths: Vec<String>,
 }
 
-/// Fields of a group that have their own ways to be changed, or none.
+/// Fields that are not rollout settings.
 const OTHER: [&str; 8] =
     ["Name", "Namespace", "Version", "CreatedAt", "UpdatedAt", "Pod", "NumInstances", "RestartPolicy"];
 
@@ -59,13 +54,13 @@ pub fn of_group(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Difference {
     fixed.extend(pod.fixed.into_iter().map(|field| format!("Pod.{field}")));
     let number = u32::try_from(wanted.num_instances).ok().filter(|_| current.num_instances != wanted.num_instances);
     let policy = (current.restart_policy != wanted.restart_policy).then_some(wanted.restart_policy);
-    let release = of_release(current, wanted);
+    let rollout = rollout_settings(current, wanted);
     let pod = pod.pod.into_iter().map(|field| format!("Pod.{field}")).collect();
-    Difference { release, pod, number, policy, fixed }
+    Difference { rollout, pod, number, policy, fixed }
 }
 
-fn of_release(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Release {
-    let said = |spec: &PodGroupSpec| match serde_json::to_value(spec).expect("a spec has string keys only") {
+fn rollout_settings(current: &PodGroupSpec, wanted: &PodGroupSpec) -> RolloutSettings {
+    let settings = |spec: &PodGroupSpec| match serde_json::to_value(spec).expect("a spec has string keys only") {
         Value::Object(mut fields) => {
             fields.retain(|name, _| !OTHER.contains(&name.as_str()));
             fields
@@ -73,10 +68,10 @@ fn of_release(current: &PodGroupSpec, wanted: &PodGroupSpec) -> Release {
         _ => Map::new(),
     };
     let fields = rollout_fields::between(current, wanted);
-    let (before, after) = (said(current), said(wanted));
+    let (before, after) = (settings(current), settings(wanted));
     let mut paths = Vec::new();
     differences(&Value::Object(before), &Value::Object(after), "", &mut paths);
-    Release { fields, paths }
+    RolloutSettings { fields, paths }
 }
 
 /// What differs between a pod that runs as `current` and `wanted`.
@@ -84,7 +79,7 @@ pub fn of_pod(current: &PodSpec, wanted: &PodSpec) -> Difference {
     let fixed = [("Namespace", &current.namespace, &wanted.namespace), ("Network", &current.network, &wanted.network)];
     let fixed = fixed.into_iter().filter(|(_, current, wanted)| current != wanted);
     let fixed = fixed.map(|(field, ..)| field.to_owned()).collect();
-    // An empty annotation and one that says nothing are the same; whatever is stored next says nothing.
+    // An empty annotation equals `{}`.
     let annotation = if current.annotation.trim().is_empty() { "{}" } else { &current.annotation }.to_owned();
     let current = &PodSpec { annotation, ..current.clone() };
     let next = current.patched(wanted.clone(), Timestamp::NEVER);
@@ -156,7 +151,7 @@ mod tests {
         other.pod.filters.push("constraint:a==b".to_owned());
         (other.num_instances, other.restart_policy) = (5, RestartPolicy::Never);
         let expected = Difference {
-            release: Release::default(),
+            rollout: RolloutSettings::default(),
             pod: words(&["Pod.Containers[0].Image", "Pod.Filters"]),
             number: Some(5),
             policy: Some(RestartPolicy::Never),
@@ -182,17 +177,17 @@ mod tests {
         let rolling =
             with(&format!("{{{REST},'Strategy':{{'Type':'RollingUpdate','MaxSurge':1}},'MinReadySeconds':5}}"));
         let slower = with(&format!("{{{REST},'Strategy':{{'Type':'RollingUpdate','MaxSurge':'50%'}}}}"));
-        let Release { fields, paths } = of_group(&rolling, &slower).release;
+        let RolloutSettings { fields, paths } = of_group(&rolling, &slower).rollout;
         assert_eq!(paths, words(&["MinReadySeconds", "Strategy.MaxSurge"]));
         let expected = serde_json::json!({"MinReadySeconds": null, "Strategy": {"MaxSurge": "50%"}});
         assert_eq!(Value::Object(fields), expected);
         let plain = with(&format!("{{{REST}}}"));
         assert_eq!(
-            of_group(&rolling, &plain).release.paths,
+            of_group(&rolling, &plain).rollout.paths,
             words(&["MinReadySeconds", "Strategy"]),
             "the file is the whole"
         );
         let paused = PodGroupSpec { paused: true, ..rolling.clone() };
-        assert_eq!(of_group(&rolling, &paused).release.paths, words(&["Paused"]));
+        assert_eq!(of_group(&rolling, &paused).rollout.paths, words(&["Paused"]));
     }
 }

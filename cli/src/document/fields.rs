@@ -1,4 +1,4 @@
-//! Finds unknown fields of a document, and the field that a misspelt one was meant to be. Pure.
+//! Finds unknown fields of a document and suggests the intended ones. Pure.
 //!
 //! The known fields are those of a spec in which every optional part is written.
 
@@ -26,19 +26,19 @@ pub(super) fn unknown_of_pod(given: &Value) -> Vec<Flaw> {
 }
 
 /// A member that is not `null`, by its name in any case.
-pub(super) fn said<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn given<'a>(object: &'a Value, name: &str) -> Option<&'a Value> {
     member(object.as_object()?, name).filter(|value| !value.is_null())
 }
 
 /// A member that is not `null`, by its name in any case.
-pub(super) fn said_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
+pub(super) fn given_mut<'a>(object: &'a mut Value, name: &str) -> Option<&'a mut Value> {
     let mut members = object.as_object_mut()?.iter_mut();
     let (_, value) = members.find(|(key, _)| key.eq_ignore_ascii_case(name))?;
     Some(value).filter(|value| !value.is_null())
 }
 
 fn group_fields() -> Value {
-    serde_json::to_value(everything_said()).expect("a spec has string keys only")
+    serde_json::to_value(every_field_of_a_group()).expect("a spec has string keys only")
 }
 
 fn unknown(given: &Value, known: &Value) -> Vec<Flaw> {
@@ -56,8 +56,8 @@ fn unknown(given: &Value, known: &Value) -> Vec<Flaw> {
     paths.into_iter().map(flaw).collect()
 }
 
-/// A group that says everything that can be said about how it is changed; without `..`, so that a new field is named here.
-fn everything_said() -> PodGroupSpec {
+/// A group with every field set; without `..`, so that the compiler demands new fields here.
+fn every_field_of_a_group() -> PodGroupSpec {
     let amount = Some(Amount::Count(1));
     PodGroupSpec {
         name: String::new(),

@@ -15,36 +15,21 @@ use contract::validate::{Flaw, sentence};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Why a file holds no spec.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// Nothing in it.
-    #[error("it is empty; give it a spec, deploy/demo-podgroup.json shows one of a PodGroup")]
+    #[error("it is empty; deploy/demo-podgroup.json is an example of a PodGroup")]
     Empty,
-    /// Neither JSON nor YAML.
     #[error("it is not {format}: {reason}")]
-    Syntax {
-        /// What we took it for.
-        format: &'static str,
-        /// Where and why.
-        reason: String,
-    },
-    /// A field has the wrong type.
+    Syntax { format: &'static str, reason: String },
     #[error("spec {number}: {reason}")]
     Field {
-        /// Which document, from 1.
+        /// From 1.
         number: usize,
-        /// Names the field.
         reason: String,
     },
     /// Fields that are unknown, missing or have a value that is not allowed.
     #[error("{name:?}: {flaws}")]
-    Flaws {
-        /// Name of the group or pod.
-        name: String,
-        /// Each with its field.
-        flaws: String,
-    },
+    Flaws { name: String, flaws: String },
 }
 
 /// The document of a PodGroup.
@@ -73,11 +58,11 @@ pub fn read(text: &str) -> Result<Vec<Document>, Error> {
     let group = |(index, mut value): (usize, Value)| {
         let mut flaws = fields::unknown_of_group(&value);
         flaws.extend(values::convert_group(&mut value));
-        if fields::said(&value, "NumInstances").is_none() {
+        if fields::given(&value, "NumInstances").is_none() {
             let problem = "is required; write how many instances the group has, such as NumInstances: 3".to_owned();
             flaws.push(Flaw { field: "NumInstances".to_owned(), problem });
         }
-        let names_restart_policy = fields::said(&value, "RestartPolicy").is_some();
+        let names_restart_policy = fields::given(&value, "RestartPolicy").is_some();
         refuse(&value, &flaws)?;
         let mut spec: PodGroupSpec = decoded(index + 1, &value)?;
         if !names_restart_policy {
@@ -138,7 +123,7 @@ fn refuse(value: &Value, flaws: &[Flaw]) -> Result<(), Error> {
     if flaws.is_empty() {
         return Ok(());
     }
-    let name = fields::said(value, "Name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let name = fields::given(value, "Name").and_then(Value::as_str).unwrap_or_default().to_owned();
     Err(Error::Flaws { name, flaws: sentence(flaws) })
 }
 
@@ -173,9 +158,9 @@ pod:
     }
 
     #[test]
-    fn json_and_yaml_say_the_same() {
+    fn json_and_yaml_are_equivalent() {
         assert_eq!(one(JSON).spec, one(YAML).spec);
-        assert_eq!(one(YAML).spec.pod.name, "a.web.web", "the pod is called like its group");
+        assert_eq!(one(YAML).spec.pod.name, "a.web.web", "the pod has the name of its group");
     }
 
     #[test]
@@ -192,7 +177,7 @@ pod:
     }
 
     #[test]
-    fn an_error_names_the_place() {
+    fn an_error_names_the_field() {
         let error = |text: &str| read(text).unwrap_err().to_string();
         assert!(error("").contains("empty"));
         assert!(error("{\"Name\": ").contains("not JSON"));
@@ -223,7 +208,7 @@ Pod:
     }
 
     #[test]
-    fn a_document_without_a_restart_policy_creates_with_always_and_keeps_that_of_a_group_that_exists() {
+    fn the_default_restart_policy_is_always_for_a_new_group_and_unchanged_for_an_existing_one() {
         let document = one(JSON);
         assert_eq!(document.spec.restart_policy, RestartPolicy::Always);
         let current = PodGroupSpec { restart_policy: RestartPolicy::OnFail, ..document.spec.clone() };
@@ -247,7 +232,7 @@ Pod:
     }
 
     #[test]
-    fn a_file_may_hold_pods_of_their_own() {
+    fn a_file_may_hold_pod_specs() {
         let pods = read_pods("Name: svc.portal.portal\nNamespace: svc\nContainers: [{Image: i}]").unwrap();
         assert_eq!(pods[0].name, "svc.portal.portal");
         let error = read_pods("{\"Name\":\"a\"}").unwrap_err().to_string();

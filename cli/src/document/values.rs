@@ -82,7 +82,7 @@ fn convert(document: &mut Value, root: &str) -> Vec<Flaw> {
 fn visit(value: &mut Value, path: &str, at: &str, act: &mut dyn FnMut(&str, &mut Value)) {
     let (step, rest) = path.split_once('.').map_or((path, None), |(step, rest)| (step, Some(rest)));
     let (name, each) = step.strip_suffix("[]").map_or((step, false), |name| (name, true));
-    let Some(member) = fields::said_mut(value, name) else { return };
+    let Some(member) = fields::given_mut(value, name) else { return };
     let at = if at.is_empty() { name.to_owned() } else { format!("{at}.{name}") };
     let mut enter = |value: &mut Value, at: &str| match rest {
         Some(rest) => visit(value, rest, at, act),

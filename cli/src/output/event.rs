@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_one_line_and_every_reason_stands_below_it() {
+    fn an_event_is_one_line_with_a_line_per_reason_below() {
         assert_eq!(text(&event("placed")), "2023-11-14T22:13:20Z      Placed       demo.web.web#2  node1  placed");
         let reasons = BTreeMap::from([("node1".parse().unwrap(), vec!["memory".to_owned(), "cpu".to_owned()])]);
         let whole = Event { instance: 0, node: None, reasons, kind: Kind::Unplaceable, ..event("no node fits") };

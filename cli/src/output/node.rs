@@ -1,4 +1,4 @@
-//! Nodes as people read them. Pure.
+//! Nodes as text. Pure.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn list(nodes: &[Node]) -> String {
     table::text(&table)
 }
 
-/// One node: what is known, who runs there, what happened.
+/// One node with its instances and recent events.
 pub(crate) fn page(status_of: &NodeStatus, events: &[Event]) -> String {
     let (node, heard_at) = (&status_of.node, status_of.heard_at);
     let removing = if status_of.removing { ", being removed" } else { "" };
@@ -36,22 +36,22 @@ pub(crate) fn page(status_of: &NodeStatus, events: &[Event]) -> String {
         format!("  address    {}", dash(&status_of.ip)),
         format!("  agent      {} (identity {})", dash(&node.agent_version), dash(&status_of.identity)),
         format!("  engine     {}", engine(node)),
-        format!("  heard      {}", if heard_at.happened() { heard_at.to_string() } else { "-".to_owned() }),
-        format!("  cpu        {} of {} cores given away", node.used_cpus, node.cpus),
-        format!("  memory     {} of {} given away", bytes(node.used_memory), bytes(node.memory)),
+        format!("  heartbeat  {}", if heard_at.happened() { heard_at.to_string() } else { "-".to_owned() }),
+        format!("  cpu        {} of {} cores allocated", node.used_cpus, node.cpus),
+        format!("  memory     {} of {} allocated", bytes(node.used_memory), bytes(node.memory)),
         format!("  labels     {}", labels(&node.labels)),
     ];
     if !status_of.said_labels.is_empty() {
-        lines.push(format!("  of these   {} said by operators", said(&status_of.said_labels)));
+        lines.push(format!("  of these   {} set by operators", operator_labels(&status_of.said_labels)));
     }
     if let Some(cordon) = &node.cordon {
         let why = if cordon.why.is_empty() { String::new() } else { format!(": {}", cordon.why) };
         lines.push(format!("  cordoned   by {} at {}{why}", dash(&cordon.by), cordon.at));
     }
     if let Some(duplicate_agent) = &status_of.duplicate_agent {
-        let told =
+        let duplicate =
             format!("{} at {} reports under this name too", duplicate_agent.identity, dash(&duplicate_agent.address));
-        lines.push(format!("  ignored    {told}; stop it or give it another --name"));
+        lines.push(format!("  ignored    {duplicate}; stop it or give it another --name"));
     }
     lines.push(format!("{} instances, {} containers", status_of.pods.len(), node.containers));
     lines.extend((!status_of.pods.is_empty()).then(|| pods(status_of)));
@@ -63,7 +63,7 @@ pub(crate) fn page(status_of: &NodeStatus, events: &[Event]) -> String {
 }
 
 fn pods(status: &NodeStatus) -> String {
-    let mut table = table::plain(&["pod", "state", "bound", "leaving", "why"]);
+    let mut table = table::plain(&["pod", "state", "local data", "draining", "why"]);
     for pod in &status.pods {
         let word = |is: bool| if is { "yes" } else { "-" }.to_owned();
         let state = table::word(pod.state).to_owned();
@@ -83,7 +83,7 @@ pub(crate) fn labels(labels: &BTreeMap<String, String>) -> String {
     dash(&pairs.join(","))
 }
 
-fn said(labels: &BTreeMap<String, Option<String>>) -> String {
+fn operator_labels(labels: &BTreeMap<String, Option<String>>) -> String {
     let word = |(key, value): (&String, &Option<String>)| match value {
         Some(value) => format!("{key}={value}"),
         None => format!("{key}-"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_tells_everything() {
+    fn a_page_shows_everything_about_a_node() {
         let cordon = Cordon { by: "alice".to_owned(), why: "disk swap".to_owned(), ..Cordon::default() };
         let pod =
             PodOnNode { name: "db.v0-i1-d0".to_owned(), bound: true, state: RunState::Success, ..Default::default() };

@@ -1,22 +1,22 @@
-//! A plan as text for people. Pure.
+//! A plan as text. Pure.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
-use crate::commands::plan::{Change, Planned};
+use crate::commands::plan::{Effect, Planned};
 use crate::output::rollout::strategy;
 use crate::output::table::bytes;
 
 /// The whole plan.
 pub(crate) fn plan(planned: &Planned) -> String {
     let Planned { view, fields } = planned;
-    if planned.comes_to() == Change::Nothing {
+    if planned.effect() == Effect::Unchanged {
         return format!("{}: nothing would change", view.name);
     }
-    let verb = if view.is_new { "would create it" } else { "would change it" };
-    let mut text = format!("{}: release {} by {} {verb}\n", view.name, view.release, strategy(view.strategy));
+    let verb = if view.is_new { "create" } else { "update" };
+    let mut text = format!("{}: would {verb} it, revision {} ({})\n", view.name, view.release, strategy(view.strategy));
     if !fields.is_empty() {
         let _ = writeln!(text, "  changed fields: {}", fields.join(", "));
     }
@@ -29,30 +29,30 @@ pub(crate) fn plan(planned: &Planned) -> String {
         let _ = writeln!(text, "  step {}: {}", index + 1, done(step));
     }
     peaks(view, &mut text);
-    no_place(&view.unplaced, &mut text);
+    unplaced(&view.unplaced, &mut text);
     for warning in &view.warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
     let end = match (view.completes, view.unplaced.is_empty()) {
-        (true, true) => "it comes to an end if everything that is started becomes ready",
-        (true, false) => "it does not work out for every instance: see what finds no place",
-        (false, _) => "it does not come to an end",
+        (true, true) => "Completes if all new instances become ready",
+        (true, false) => "Incomplete: no node fits the instances named above",
+        (false, _) => "Does not complete",
     };
     text + end
 }
 
-/// Instances by what becomes of them, in the order a reader cares for.
+/// Instances by change, the most severe change first.
 fn changes(changes: &BTreeMap<u32, InstanceChange>, text: &mut String) {
     let words = [
-        (InstanceChange::Removed, "removed"),
-        (InstanceChange::Recreated, "made anew"),
-        (InstanceChange::InPlace, "changed in place"),
-        (InstanceChange::Moved, "moved"),
-        (InstanceChange::Created, "created"),
-        (InstanceChange::Untouched, "untouched"),
+        (InstanceChange::Removed, "remove"),
+        (InstanceChange::Recreated, "replace"),
+        (InstanceChange::InPlace, "update in place"),
+        (InstanceChange::Moved, "move"),
+        (InstanceChange::Created, "create"),
+        (InstanceChange::Untouched, "unchanged"),
     ];
-    for (fate, word) in words {
-        let numbers: Vec<u32> = changes.iter().filter(|(_, it)| **it == fate).map(|(number, _)| *number).collect();
+    for (change, word) in words {
+        let numbers: Vec<u32> = changes.iter().filter(|(_, it)| **it == change).map(|(number, _)| *number).collect();
         if !numbers.is_empty() {
             let _ = writeln!(text, "  {word}: {} ({})", ranges(&numbers), numbers.len());
         }
@@ -63,15 +63,15 @@ fn headline(step: &PlanStep, text: &mut String) {
     match (step.group, step.kind.as_str()) {
         (0, _) => text.push_str("steps\n"),
         (group, "") => {
-            let _ = writeln!(text, "group {group}");
+            let _ = writeln!(text, "batch {group}");
         }
         (group, kind) => {
-            let _ = writeln!(text, "group {group}, {kind}");
+            let _ = writeln!(text, "batch {group} ({kind})");
         }
     }
 }
 
-/// What one step does, deed by deed, and who serves meanwhile.
+/// The actions of one step, and how many instances are available meanwhile.
 fn done(step: &PlanStep) -> String {
     let mut parts: Vec<(&PlanAction, Vec<u32>)> = Vec::new();
     for action in &step.actions {
@@ -81,61 +81,62 @@ fn done(step: &PlanStep) -> String {
         }
     }
     let part = |(action, numbers): &(&PlanAction, Vec<u32>)| {
-        format!("{} {}{}", word(&action.action), ranges(numbers), place(&action.unit))
+        let (verb, suffix) = words(&action.action);
+        format!("{verb} {}{}{suffix}", ranges(numbers), in_unit(&action.unit))
     };
     let parts: Vec<String> = parts.iter().map(part).collect();
     format!("{}; meanwhile {} available", parts.join(", "), counts(&step.available))
 }
 
-/// A deed in people's words; one we do not know in its own.
-fn word(action: &str) -> String {
-    let word = match action {
-        "Create" => "create",
-        "Surge" => "start the new pod beside the old one of",
-        "Promote" => "end the old pod of",
-        "Renew" => "replace",
-        "InPlace" => "change in place",
-        "Drop" => "drop the second pod of",
-        "Retire" => "stop",
-        "Remove" => "remove",
-        "Move" => "move",
-        other => return other.to_lowercase(),
+/// The words before and after the instances of an action; an unknown action keeps its name.
+fn words(action: &str) -> (String, &'static str) {
+    let (verb, suffix) = match action {
+        "Create" => ("create", ""),
+        "Surge" => ("start new", " alongside old"),
+        "Promote" => ("stop old", ""),
+        "Renew" => ("replace", ""),
+        "InPlace" => ("update", " in place"),
+        "Drop" => ("stop new", ""),
+        "Retire" => ("stop", ""),
+        "Remove" => ("remove", ""),
+        "Move" => ("move", ""),
+        other => return (other.to_lowercase(), ""),
     };
-    word.to_owned()
+    (verb.to_owned(), suffix)
 }
 
 fn peaks(view: &PlanView, text: &mut String) {
     let (cores, rest) = (view.peak_extra_cpu_millis / 1000, view.peak_extra_cpu_millis % 1000);
     let _ = writeln!(
         text,
-        "at most {} more pods, {} more memory and {cores}.{rest:03} more cores than now",
+        "Peak extra: {} pods, {} memory, {cores}.{rest:03} cores",
         view.peak_extra_pods,
         bytes(view.peak_extra_memory),
     );
-    // A group that is created begins with nothing; nobody has to be told.
+    // A new group starts with no instances.
     if !view.min_available.is_empty() && !view.is_new {
-        let _ = writeln!(text, "at least {} available all the time", counts(&view.min_available));
+        let _ = writeln!(text, "Always available: at least {}", counts(&view.min_available));
     }
 }
 
 /// `2` where there are no units, else `2 in cell-a, 3 in cell-b`.
 fn counts(units: &BTreeMap<String, i64>) -> String {
-    let count = |(unit, count): (&String, &i64)| format!("{count}{}", place(unit));
+    let count = |(unit, count): (&String, &i64)| format!("{count}{}", in_unit(unit));
     let counts: Vec<String> = units.iter().map(count).collect();
     if counts.is_empty() { "none".to_owned() } else { counts.join(", ") }
 }
 
-/// Instances without a place; those with the same reasons are told together, for there may be hundreds.
-fn no_place(unplaced: &[Unplaced], text: &mut String) {
-    let mut told: Vec<(&Unplaced, Vec<u32>)> = Vec::new();
-    for one in unplaced {
-        match told.iter_mut().find(|(known, _)| (&known.unit, &known.nodes) == (&one.unit, &one.nodes)) {
+/// Instances that no node fits; instances with the same reasons share an entry, for there may be hundreds.
+fn unplaced(instances: &[Unplaced], text: &mut String) {
+    let mut reasons: Vec<(&Unplaced, Vec<u32>)> = Vec::new();
+    for one in instances {
+        match reasons.iter_mut().find(|(known, _)| (&known.unit, &known.nodes) == (&one.unit, &one.nodes)) {
             Some((_, numbers)) => numbers.push(one.instance),
-            None => told.push((one, vec![one.instance])),
+            None => reasons.push((one, vec![one.instance])),
         }
     }
-    for (one, numbers) in told {
-        let _ = writeln!(text, "no place{} for instance {}:", place(&one.unit), ranges(&numbers));
+    for (one, numbers) in reasons {
+        let _ = writeln!(text, "no node fits instance {}{}:", ranges(&numbers), in_unit(&one.unit));
         for (node, reasons) in &one.nodes {
             let _ = writeln!(text, "  {node}: {}", reasons.join("; "));
         }
@@ -145,7 +146,7 @@ fn no_place(unplaced: &[Unplaced], text: &mut String) {
     }
 }
 
-fn place(unit: &str) -> String {
+fn in_unit(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" in {unit}") }
 }
 
@@ -218,26 +219,26 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_says_what_becomes_of_every_instance_step_by_step_and_what_it_costs() {
+    fn a_plan_shows_the_change_of_every_instance_the_steps_and_the_peak() {
         let expected = "\
-demo.web.web: release 6 by Beta would change it
-  made anew: 1-3 (3)
-  created: 4 (1)
-  untouched: 5 (1)
-group 1, Beta
+demo.web.web: would update it, revision 6 (Beta)
+  replace: 1-3 (3)
+  create: 4 (1)
+  unchanged: 5 (1)
+batch 1 (Beta)
   step 1: replace 1 in cell-a, replace 2 in cell-b; meanwhile 2 in cell-a, 1 in cell-b available
-group 2, Batch
-  step 2: start the new pod beside the old one of 3 in cell-a; meanwhile 2 in cell-a, 1 in cell-b available
-  step 3: end the old pod of 3 in cell-a, create 4 in cell-a; meanwhile 2 in cell-a, 1 in cell-b available
-at most 2 more pods, 64MiB more memory and 1.250 more cores than now
-at least 2 in cell-a, 1 in cell-b available all the time
+batch 2 (Batch)
+  step 2: start new 3 in cell-a alongside old; meanwhile 2 in cell-a, 1 in cell-b available
+  step 3: stop old 3 in cell-a, create 4 in cell-a; meanwhile 2 in cell-a, 1 in cell-b available
+Peak extra: 2 pods, 64MiB memory, 1.250 cores
+Always available: at least 2 in cell-a, 1 in cell-b
 warning: cell-b: truncated
-it comes to an end if everything that is started becomes ready";
+Completes if all new instances become ready";
         assert_eq!(plan(&of(view())), expected);
     }
 
     #[test]
-    fn an_instance_without_a_place_is_told_with_every_node_and_every_reason() {
+    fn an_unschedulable_instance_is_shown_with_every_node_and_reason() {
         let nodes = BTreeMap::from([
             ("node-1".parse().unwrap(), vec!["not enough memory".to_owned()]),
             ("node-2".parse().unwrap(), vec!["wrong unit".to_owned(), "is lost".to_owned()]),
@@ -245,23 +246,23 @@ it comes to an end if everything that is started becomes ready";
         let unplaced = vec![Unplaced { instance: 4, unit: "cell-a".to_owned(), nodes }];
         let text = plan(&of(PlanView { unplaced, ..view() }));
         let reasons =
-            "no place in cell-a for instance 4:\n  node-1: not enough memory\n  node-2: wrong unit; is lost\n";
+            "no node fits instance 4 in cell-a:\n  node-1: not enough memory\n  node-2: wrong unit; is lost\n";
         assert!(text.contains(reasons), "{text}");
-        assert_eq!(of(PlanView { completes: false, ..view() }).comes_to(), Change::Fails);
+        assert_eq!(of(PlanView { completes: false, ..view() }).effect(), Effect::Stalls);
     }
 
     #[test]
-    fn nothing_is_said_in_one_line() {
+    fn an_unchanged_group_is_one_line() {
         let same = PlanView { steps: Vec::new(), changes: BTreeMap::from([(1, InstanceChange::Untouched)]), ..view() };
         assert_eq!(plan(&of(same.clone())), "demo.web.web: nothing would change");
-        assert_eq!(of(same.clone()).comes_to(), Change::Nothing);
-        assert_eq!(of(PlanView { is_new: true, ..same.clone() }).comes_to(), Change::Works);
+        assert_eq!(of(same.clone()).effect(), Effect::Unchanged);
+        assert_eq!(of(PlanView { is_new: true, ..same.clone() }).effect(), Effect::Completes);
         let other = Planned { view: same, fields: vec!["RestartPolicy".to_owned()] };
-        assert_eq!(other.comes_to(), Change::Works);
+        assert_eq!(other.effect(), Effect::Completes);
     }
 
     #[test]
-    fn numbers_in_a_row_are_a_range() {
+    fn consecutive_numbers_are_a_range() {
         assert_eq!(ranges(&[3, 1, 2, 7, 9, 8]), "1-3, 7-9");
         assert_eq!(ranges(&[5]), "5");
     }

@@ -1,6 +1,4 @@
-//! Shows what a command does and waits for: a moving line on a terminal, plain lines elsewhere.
-//!
-//! Everything goes to standard error, so that standard output holds only answers.
+//! Shows on standard error what a command does and waits for: a spinner on a terminal, plain lines elsewhere.
 
 use std::io::IsTerminal;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,24 +6,23 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Whether a person watches.
+/// Whether standard error is a terminal.
 pub fn on_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// Elsewhere than on a terminal a wait is explained after this time, and again when its reason changed.
+/// Not on a terminal: print the reason of a wait at most this often.
 const EXPLAIN_EVERY: Duration = Duration::from_secs(5);
 
-/// One piece of work that takes a while; cheap to clone, all clones are the same line.
+/// The progress line of a command; clones share the line.
 #[derive(Debug, Clone)]
 pub struct Progress {
     bar: ProgressBar,
-    /// What was printed last and when; none on a terminal.
+    /// The last printed text and its time; none on a terminal.
     printed: Option<Arc<Mutex<(Instant, String)>>>,
 }
 
 impl Progress {
-    /// Begins with what is being done.
     pub fn start(text: &str) -> Self {
         if !on_terminal() {
             eprintln!("{text}");
@@ -40,7 +37,7 @@ impl Progress {
         Self { bar, printed: None }
     }
 
-    /// Shows what it waits for now; elsewhere than on a terminal a line at most every few seconds.
+    /// Shows what the command waits for.
     pub fn update(&self, text: &str) {
         let Some(printed) = &self.printed else {
             if self.bar.message() != text {
@@ -55,13 +52,13 @@ impl Progress {
         }
     }
 
-    /// Ends with what was achieved.
+    /// Ends the line with the result.
     pub fn done(&self, text: &str) {
         self.bar.finish_and_clear();
         eprintln!("{text}");
     }
 
-    /// Ends without a word: an error follows.
+    /// Ends the line without a text; an error follows.
     pub fn abandon(&self) {
         self.bar.finish_and_clear();
     }

@@ -1,17 +1,17 @@
-//! How a release is shown to people: as bars, as one line, and as a whole. Pure.
+//! A rollout as bars, as one line, and in full. Pure.
 
 use contract::rollout::StrategyType;
 use contract::rollout_view::{RolloutGroup, RolloutPod, RolloutStatus, RolloutUnit, RolloutView};
 
-use crate::commands::rollout::verdict::advice;
+use crate::commands::rollout::outcome::advice;
 use crate::output::table::{self, dash, one_line};
 
-/// Characters of a bar: leaves room for the name of a unit and its numbers.
+/// Characters of a bar, which leaves room for the name of a unit and its numbers.
 const BAR: i64 = 30;
-/// Characters of a line of a terminal; the usual 80 less what stands before it. A command that is cut off helps nobody.
+/// Characters of a line of a terminal: the usual 80 without the indent. Long commands wrap instead of being cut.
 const WIDTH: usize = 76;
 
-/// The lines of a terminal: what it is, a bar per unit, what it waits for, what somebody can do.
+/// The lines for a terminal: the rollout, a bar per unit, what it waits for, and the commands that help.
 pub fn live(view: &RolloutView) -> Vec<String> {
     let width = view.units.iter().map(|unit| unit_name(unit).chars().count()).max().unwrap_or(0);
     let mut lines = vec![head(view)];
@@ -23,7 +23,7 @@ pub fn live(view: &RolloutView) -> Vec<String> {
     lines
 }
 
-/// All of it in one line.
+/// The rollout in one line.
 pub fn line(view: &RolloutView) -> String {
     let units: Vec<String> = match view.units.as_slice() {
         [only] => vec![counts(only)],
@@ -35,7 +35,7 @@ pub fn line(view: &RolloutView) -> String {
     parts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
-/// Everything that is known of it.
+/// The rollout in full.
 pub fn whole(view: &RolloutView) -> String {
     let mut parts = vec![format!("{}\nsince {}", head(view), view.since)];
     if !view.message.is_empty() {
@@ -45,7 +45,7 @@ pub fn whole(view: &RolloutView) -> String {
     parts.extend(view.warnings.iter().map(|warning| format!("warning: {warning}")));
     let mut text = parts.join("\n");
     let budget = format!(
-        "{} instances wanted, at least {} available and at most {} pods while it goes on",
+        "{} instances wanted; during the rollout at least {} available and at most {} pods",
         view.replicas, view.min_available, view.max_total
     );
     let mut tables = vec![budget, units(&view.units)];
@@ -63,23 +63,23 @@ pub fn whole(view: &RolloutView) -> String {
 
 fn head(view: &RolloutView) -> String {
     let known = u64::try_from(view.groups.len()).unwrap_or(u64::MAX).max(view.group);
-    let group = if view.group > 0 { format!(", group {} of {known}", view.group) } else { String::new() };
-    let back = if view.is_rollback { " back" } else { "" };
+    let group = if view.group > 0 { format!(", batch {} of {known}", view.group) } else { String::new() };
+    let kind = if view.is_rollback { "rollback, " } else { "" };
     let how = strategy(view.strategy);
-    format!("{}: release {}{back} by {how} is {}{group}", view.name, view.release, standing(view.status))
+    format!("{}: {kind}revision {} ({how}) is {}{group}", view.name, view.release, status_word(view.status))
 }
 
-fn standing(status: RolloutStatus) -> &'static str {
+fn status_word(status: RolloutStatus) -> &'static str {
     match status {
-        RolloutStatus::Progressing => "under way",
+        RolloutStatus::Progressing => "in progress",
         RolloutStatus::Complete => "complete",
         RolloutStatus::Degraded => "degraded",
         RolloutStatus::Stuck => "stuck",
-        RolloutStatus::Held => "held by a failure",
-        RolloutStatus::WaitingForConfirm => "waiting to be confirmed",
+        RolloutStatus::Held => "paused by a failure",
+        RolloutStatus::WaitingForConfirm => "waiting for approval",
         RolloutStatus::Paused => "paused",
         RolloutStatus::Frozen => "frozen",
-        RolloutStatus::Aborted => "given up",
+        RolloutStatus::Aborted => "aborted",
     }
 }
 
@@ -99,11 +99,11 @@ fn unit_name(unit: &RolloutUnit) -> &str {
 }
 
 fn counts(unit: &RolloutUnit) -> String {
-    let unplaced = if unit.unplaced > 0 { format!(", {} without a place", unit.unplaced) } else { String::new() };
+    let unplaced = if unit.unplaced > 0 { format!(", {} unschedulable", unit.unplaced) } else { String::new() };
     format!("{}/{} updated, {} available{unplaced}", unit.updated_available, unit.target, unit.available)
 }
 
-/// A text in lines that fit, broken between words.
+/// The text in lines of at most [`WIDTH`] characters.
 fn wrapped(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -115,7 +115,6 @@ fn wrapped(text: &str) -> Vec<String> {
     lines
 }
 
-/// A bar that is full only when everything is done.
 fn bar(done: i64, total: i64) -> String {
     let filled = if total > 0 { (done.clamp(0, total) * BAR / total).clamp(0, BAR) } else { BAR };
     let filled = usize::try_from(filled).unwrap_or(0);
@@ -123,7 +122,7 @@ fn bar(done: i64, total: i64) -> String {
 }
 
 fn units(units: &[RolloutUnit]) -> String {
-    let mut table = table::plain(&["unit", "target", "committed", "updated", "updated and available", "available"]);
+    let mut table = table::plain(&["unit", "target", "placed", "new", "new ready", "available"]);
     for unit in units {
         let numbers = [unit.target, unit.committed, unit.updated, unit.updated_available, unit.available];
         table.add_row(std::iter::once(dash(&unit.name)).chain(numbers.map(|number| number.to_string())));
@@ -132,13 +131,27 @@ fn units(units: &[RolloutUnit]) -> String {
 }
 
 fn groups(groups: &[RolloutGroup]) -> String {
-    let mut table = table::plain(&["group", "kind", "state", "pods"]);
+    let mut table = table::plain(&["batch", "kind", "state", "pods"]);
     for group in groups {
         let pods: Vec<String> =
             group.units.iter().map(|(unit, pods)| format!("{unit} {pods}").trim().to_owned()).collect();
-        table.add_row([group.ordinal.to_string(), dash(&group.kind), group.state.clone(), dash(&pods.join(", "))]);
+        table.add_row([
+            group.ordinal.to_string(),
+            dash(&group.kind),
+            batch_state(&group.state),
+            dash(&pods.join(", ")),
+        ]);
     }
     table::text(&table)
+}
+
+/// The API's state of a batch in common words.
+fn batch_state(state: &str) -> String {
+    match state {
+        "ToCome" => "pending".to_owned(),
+        "Current" => "active".to_owned(),
+        other => other.to_lowercase(),
+    }
 }
 
 fn instances(view: &RolloutView) -> String {

@@ -1,4 +1,4 @@
-//! Where a release is shown while it goes on: lines that are redrawn on a terminal, a line per change elsewhere.
+//! Shows a rollout in progress: lines that are redrawn on a terminal, one line per change elsewhere.
 
 use std::time::Duration;
 
@@ -6,25 +6,16 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::output::progress::on_terminal;
 
-/// A place to show something that changes; standard error, like all that is not an answer.
+/// Shows a changing state on standard error; standard output holds only results.
 #[derive(Debug)]
 pub enum Screen {
-    /// A person watches: one bar per line, redrawn in place.
-    Terminal {
-        /// All lines.
-        all: MultiProgress,
-        /// Each line.
-        lines: Vec<ProgressBar>,
-    },
-    /// Nobody does.
-    Plain {
-        /// What was written last.
-        last: String,
-    },
+    /// One bar per line, redrawn in place.
+    Terminal { all: MultiProgress, lines: Vec<ProgressBar> },
+    /// Not a terminal.
+    Plain { last: String },
 }
 
 impl Screen {
-    /// An empty one.
     pub fn start() -> Self {
         if on_terminal() {
             Self::Terminal { all: MultiProgress::new(), lines: Vec::new() }
@@ -33,7 +24,7 @@ impl Screen {
         }
     }
 
-    /// Shows the lines on a terminal, and the one line elsewhere unless it was written last.
+    /// Shows `live` on a terminal, and `line` elsewhere if it has changed.
     pub fn show(&mut self, live: &[String], line: &str) {
         match self {
             Self::Terminal { all, lines } => {
@@ -58,12 +49,12 @@ impl Screen {
         }
     }
 
-    /// Shows one line for now.
+    /// Shows one line.
     pub fn say(&mut self, text: &str) {
         self.show(&[text.to_owned()], text);
     }
 
-    /// Leaves a terminal as it was; an answer follows.
+    /// Clears the lines.
     pub fn clear(&mut self) {
         if let Self::Terminal { all, lines } = self {
             for line in lines.drain(..) {
@@ -74,7 +65,7 @@ impl Screen {
     }
 }
 
-/// The first line shows that time passes even while nothing changes.
+/// A bar without text; the first one shows the elapsed time.
 fn empty_line(is_first: bool) -> ProgressBar {
     let line = ProgressBar::new_spinner();
     let template = if is_first { "{spinner} {wide_msg} {elapsed}" } else { "  {wide_msg}" };

@@ -1,4 +1,4 @@
-//! How things are shown to people.
+//! Tables and small texts.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use contract::api::{Letter, Node, Pod, PodGroupLine, PodGroupWithSpec};
 use contract::state::{HealthState, RunState};
 use contract::time::Timestamp;
 
-/// Labels every agent adds from what its engine says; true, matched by constraints, and too long for a table.
+/// Labels that every agent adds from its Docker engine; too long for a table.
 const OF_THE_ENGINE: [&str; 4] = ["kernelversion", "name", "operatingsystem", "storagedriver"];
 
 /// Longest description of an exit, in characters: the facts, and most of the last log line.
@@ -54,7 +54,7 @@ fn instances_at(group: &PodGroupWithSpec, now: Timestamp) -> String {
     text(&table)
 }
 
-/// What is wrong with an instance in one line: how it ended if it is down, otherwise its last error.
+/// The problem of an instance in one line: its exit if it is down, otherwise its last error.
 pub fn problem(pod: &Pod, now: Timestamp) -> String {
     match &pod.exit {
         Some(exit) => cut(&exit.describe(now), LONGEST_EXIT),
@@ -77,7 +77,6 @@ pub fn unready(pod: &Pod, now: Timestamp) -> String {
     }
 }
 
-/// The time, to say how long ago something happened.
 pub fn now() -> Timestamp {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(now.as_millis()).unwrap_or(i64::MAX))
@@ -99,7 +98,7 @@ pub fn groups(lines: &[PodGroupLine]) -> String {
     text(&table)
 }
 
-/// Instances of a group that are ready; those that run where an older scheduler does not count the ready ones.
+/// Ready instances of a group; older schedulers report only running ones.
 pub fn ready(line: &PodGroupLine) -> u32 {
     line.ready.unwrap_or(line.running)
 }
@@ -133,12 +132,12 @@ pub fn dead_letters(letters: &[Letter]) -> String {
     text(&table)
 }
 
-/// Whether a node is heard, and whether it takes new work.
+/// State of a node, and whether it is cordoned.
 pub fn node_state(node: &Node) -> String {
     if node.cordon.is_some() { format!("{},cordoned", node.state) } else { node.state.clone() }
 }
 
-/// The labels somebody gave a node.
+/// The labels of a node that an operator or the agent's settings gave it.
 pub fn given_labels(node: &Node) -> BTreeMap<String, String> {
     let given = node.labels.iter().filter(|(key, _)| !OF_THE_ENGINE.contains(&key.as_str()));
     given.map(|(key, value)| (key.clone(), value.clone())).collect()
@@ -166,7 +165,7 @@ pub fn nodes(nodes: &[Node]) -> String {
 pub fn word(state: RunState) -> &'static str {
     match state {
         RunState::Pending => "pending",
-        RunState::Drift => "drifting",
+        RunState::Drift => "moving",
         RunState::Success => "running",
         RunState::Exit => "exited",
         RunState::Fail => "failed",
@@ -217,7 +216,7 @@ pub fn cut(text: &str, most: usize) -> String {
     if short.len() < line.len() { format!("{short}...") } else { short }
 }
 
-/// Bytes for people.
+/// Bytes with a unit.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 4] = ["KiB", "MiB", "GiB", "TiB"];
     let mut unit = "B";

@@ -1,4 +1,4 @@
-//! What `up` tells people once the cluster runs.
+//! The texts of `up` once the cluster runs.
 
 use std::path::Path;
 

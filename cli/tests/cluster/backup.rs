@@ -14,7 +14,6 @@ use crate::cluster::{Cluster, IMAGE, demo_group, eventually, text};
 use crate::docker::Workload;
 
 const SOON: Duration = Duration::from_secs(90);
-/// Nobody waits longer than needed.
 const QUICK: [(&str, &str); 2] = [("DEPLOYD_HEARTBEAT", "1s"), ("DEPLOYD_REREAD", "2s")];
 const LOGGER: &str = "svc.logger.logger";
 const CONSTRAINT: &str = "/api/constraints?type=node";
@@ -29,7 +28,7 @@ pub(crate) async fn containers(cluster: &Cluster) -> Vec<(Workload, Option<Strin
     found
 }
 
-/// For so long nothing is made, restarted or removed.
+/// Time in which no container may be created, restarted or removed.
 async fn untouched(cluster: &Cluster, before: &[(Workload, Option<String>)], span: Duration) {
     let until = Instant::now() + span;
     let mut pause = tokio::time::interval(Duration::from_secs(1));
@@ -128,7 +127,7 @@ async fn backed_up(cluster: &Cluster) -> PathBuf {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouched() {
+async fn containers_survive_a_wiped_etcd_and_a_restore_adopts_them() {
     let cluster = Cluster::start_with(&QUICK, &["--nodes", "2"]).await;
     populate(&cluster).await;
     let (before, told_before) = (containers(&cluster).await, told(&cluster).await);
@@ -139,9 +138,9 @@ async fn a_wiped_etcd_hurts_nobody_and_a_restore_brings_everything_back_untouche
     foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(20)).await;
     let unwell = cluster.deployctl(&["status"]).await;
-    assert!(!unwell.status.success() && text(&unwell).contains("2 nodes obey another store"), "{}", text(&unwell));
+    assert!(!unwell.status.success() && text(&unwell).contains("2 nodes belong to another store"), "{}", text(&unwell));
     // A scheduler that starts anew finds the same.
-    let (leader, _) = eventually(SOON, "somebody leads", async || cluster.leader().await).await;
+    let (leader, _) = eventually(SOON, "a scheduler leads", async || cluster.leader().await).await;
     cluster.kill(&leader);
     foreign_store(&cluster, 2).await;
     untouched(&cluster, &before, Duration::from_secs(5)).await;

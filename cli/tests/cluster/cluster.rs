@@ -251,7 +251,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    /// What the processes said last, for whoever reads the failure.
+    /// The last log lines of every process, for the failure message.
     fn show_logs(&self) {
         for (path, log) in self.logs() {
             let lines: Vec<&str> = log.lines().collect();

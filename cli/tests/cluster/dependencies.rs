@@ -100,7 +100,7 @@ async fn one_pod_per_node_and_namespace_comes_is_mended_and_is_updated_one_by_on
     updated(&cluster).await;
 }
 
-/// What is killed is started again, and what vanishes is made anew under the same name.
+/// A killed container is restarted, and a missing one is created again under the same name.
 async fn mended(cluster: &Cluster, before: &BTreeMap<String, Workload>) {
     let mut containers = before.values();
     let (killed, removed) = (containers.next().expect("one"), containers.next().expect("another"));
@@ -143,7 +143,7 @@ async fn updated(cluster: &Cluster) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_goes_when_nothing_needs_it_when_it_is_removed_and_at_once_by_force() {
+async fn a_dependency_pod_is_removed_when_unused_when_deleted_and_immediately_by_force() {
     let cluster = start().await;
     shop(&cluster).await;
     exactly(&cluster, PORTAL, &PORTALS).await;
@@ -159,15 +159,15 @@ async fn it_goes_when_nothing_needs_it_when_it_is_removed_and_at_once_by_force()
 
     cluster.accepted(Method::DELETE, "/api/podgroups?name=shop.web.web", None).await;
     exactly(&cluster, PORTAL, &[]).await;
-    eventually(SOON, "the portal is forgotten", async || seen(&cluster, PORTAL).await.is_none().then_some(())).await;
+    eventually(SOON, "the portal is deleted", async || seen(&cluster, PORTAL).await.is_none().then_some(())).await;
     exactly(&cluster, LOGGER, &[]).await;
-    let logger = seen(&cluster, LOGGER).await.expect("nobody removed it");
+    let logger = seen(&cluster, LOGGER).await.expect("it still exists");
     assert_eq!(logger.pods, BTreeMap::new());
 
     cluster.accepted(Method::POST, "/api/podgroups", Some(&client("shop.web.web", 2))).await;
     exactly(&cluster, LOGGER, &LOGGERS).await;
     cluster.accepted(Method::DELETE, &format!("/api/depends?name={LOGGER}&force=true"), None).await;
-    assert_eq!(seen(&cluster, LOGGER).await, None, "gone at once for whoever asks");
+    assert_eq!(seen(&cluster, LOGGER).await, None, "the API does not show it any more");
     exactly(&cluster, LOGGER, &[]).await;
     eventually(SOON, "the name is free again", async || {
         let (status, body) = cluster.call(0, Method::POST, "/api/depends", Some(&dependency(LOGGER, 16))).await;

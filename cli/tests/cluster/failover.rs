@@ -10,9 +10,9 @@ const MANY: u32 = 30;
 /// Thirty starts at the engine's pace on two cores, with a take-over in between.
 const SOON: Duration = Duration::from_secs(90);
 
-/// Waits until the deployment is under way but not done.
-async fn under_way(cluster: &Cluster, group: &str) {
-    eventually(Duration::from_secs(30), "the deployment is under way", async || {
+/// Waits until the deployment has started and not finished.
+async fn has_started(cluster: &Cluster, group: &str) {
+    eventually(Duration::from_secs(30), "the deployment has started", async || {
         let there = cluster.engine.of_group(cluster.id(), group).await.len();
         (there >= 3).then_some(())
     })
@@ -22,12 +22,13 @@ async fn under_way(cluster: &Cluster, group: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_leader_is_killed_during_a_deployment_of_thirty() {
     let cluster = Cluster::start(&[]).await;
-    let (leader, term) = eventually(Duration::from_secs(10), "somebody leads", async || cluster.leader().await).await;
+    let (leader, term) =
+        eventually(Duration::from_secs(10), "a scheduler leads", async || cluster.leader().await).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("many.web.web", MANY))).await;
-    under_way(&cluster, "many.web.web").await;
+    has_started(&cluster, "many.web.web").await;
     cluster.kill(&leader);
     let killed = Instant::now();
-    // Accepted by the bus while nobody leads, in effect under the next leader.
+    // Accepted by NATS while there is no leader, in effect under the next leader.
     let (status, body) = cluster.call(0, Method::POST, "/api/podgroups", Some(&demo_group("late.web.web", 1))).await;
     assert_eq!(status, 202, "{body}");
     let next = eventually(Duration::from_secs(8), "a new leader acts within 8 s", async || {
@@ -44,7 +45,8 @@ async fn the_leader_is_killed_during_a_deployment_of_thirty() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_goes_politely_hands_over_within_two_seconds() {
     let cluster = Cluster::start(&[]).await;
-    let (leader, term) = eventually(Duration::from_secs(10), "somebody leads", async || cluster.leader().await).await;
+    let (leader, term) =
+        eventually(Duration::from_secs(10), "a scheduler leads", async || cluster.leader().await).await;
     cluster.signal(&leader, rustix::process::Signal::TERM);
     let asked = Instant::now();
     eventually(Duration::from_secs(2), "the other leads", async || {
@@ -66,7 +68,7 @@ async fn a_failover_alone_touches_no_container() {
     }
     for _ in 0..2 {
         let (leader, term) =
-            eventually(Duration::from_secs(10), "somebody leads", async || cluster.leader().await).await;
+            eventually(Duration::from_secs(10), "a scheduler leads", async || cluster.leader().await).await;
         let pid = cluster.child(&leader);
         cluster.kill(&leader);
         eventually(Duration::from_secs(10), "another term", async || {
@@ -89,7 +91,7 @@ async fn a_failover_alone_touches_no_container() {
 async fn an_agent_is_killed_in_the_middle_of_work() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("many.web.web", MANY))).await;
-    under_way(&cluster, "many.web.web").await;
+    has_started(&cluster, "many.web.web").await;
     for agent in ["agent-1", "agent-2"] {
         cluster.kill(agent);
     }
@@ -101,7 +103,7 @@ async fn an_agent_is_killed_in_the_middle_of_work() {
 async fn the_nats_server_is_killed_in_the_middle_of_work() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("many.web.web", MANY))).await;
-    under_way(&cluster, "many.web.web").await;
+    has_started(&cluster, "many.web.web").await;
     cluster.kill("nats");
     cluster.running("many.web.web", MANY as usize, SOON).await;
     cluster.exactly("many.web.web", MANY, Duration::from_secs(20)).await;
@@ -114,7 +116,7 @@ async fn the_nats_server_is_killed_in_the_middle_of_work() {
 async fn the_etcd_server_is_killed_in_the_middle_of_work() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("many.web.web", MANY))).await;
-    under_way(&cluster, "many.web.web").await;
+    has_started(&cluster, "many.web.web").await;
     cluster.kill("etcd");
     cluster.running("many.web.web", MANY as usize, SOON).await;
     cluster.exactly("many.web.web", MANY, Duration::from_secs(20)).await;

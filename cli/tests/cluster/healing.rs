@@ -1,4 +1,4 @@
-//! What breaks is mended: killed, vanished, and the outside is told.
+//! Killed and missing containers are repaired, and webhooks get a notice.
 
 use std::time::{Duration, Instant};
 
@@ -40,7 +40,7 @@ pub(crate) async fn told(notices: &mut mpsc::Receiver<Value>, message: &str) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_killed_container_runs_again_and_the_outside_is_told() {
+async fn a_killed_container_is_restarted_and_a_notice_is_sent() {
     let cluster = Cluster::start(&[]).await;
     let (url, mut notices) = receiver().await;
     let (status, body) = cluster.call(0, Method::POST, &format!("/api/notifies?callback={url}"), None).await;
@@ -69,7 +69,7 @@ async fn a_killed_container_runs_again_and_the_outside_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_vanished_container_is_made_anew_under_the_next_drift_count() {
+async fn a_missing_container_is_replaced_under_the_next_drift_count() {
     let cluster = Cluster::start(&[]).await;
     let (url, mut notices) = receiver().await;
     cluster.accepted(Method::POST, &format!("/api/notifies?callback={url}"), None).await;
@@ -78,7 +78,7 @@ async fn a_vanished_container_is_made_anew_under_the_next_drift_count() {
     let before = cluster.exactly("gone.web.web", 2, SOON).await;
     cluster.engine.remove(&before[1].id).await;
     let removed = Instant::now();
-    let after = eventually(SOON, "instance 2 is made anew", async || {
+    let after = eventually(SOON, "instance 2 is replaced", async || {
         let now = cluster.engine.of_group(cluster.id(), "gone.web.web").await;
         now.iter().any(|c| c.name == "gone.web.web.v0-i2-d1" && c.running).then_some(now)
     })

@@ -49,7 +49,7 @@ async fn a_node_is_cordoned_drained_removed_and_comes_back_as_a_new_one() {
     let grown = scaled(&cluster, 9).await;
     assert_eq!(on(&grown, "node-3"), on(&before, "node-3"), "nothing new there, and nothing touched");
 
-    // Drained: everything moves, nobody is lost, those elsewhere are not touched.
+    // Drain: every instance moves, none is lost, those on other nodes are not touched.
     let told = done(&cluster, "node drain node-3 --timeout 90s").await;
     assert!(told.contains("node-3 is empty"), "{told}");
     let moved = cluster.exactly(GROUP, 9, SOON).await;
@@ -96,7 +96,10 @@ async fn labels_move_new_work_and_a_bound_instance_stays_until_it_is_forced() {
     let before = cluster.exactly("label.db.db", 1, SOON).await;
     assert_eq!(before[0].node, "node-2");
     let (code, told) = said(&cluster, "node drain node-2 --timeout 60s").await;
-    assert!(code == Some(1) && told.contains("bound to their data") && told.contains("--force"), "{code:?} {told}");
+    assert!(
+        code == Some(1) && told.contains("instances with local data") && told.contains("--force"),
+        "{code:?} {told}"
+    );
     assert_eq!(cluster.exactly("label.db.db", 1, SOON).await, before, "it runs on");
     done(&cluster, "node drain node-2 --force --timeout 90s").await;
     assert_eq!(cluster.exactly("label.db.db", 1, SOON).await[0].node, "node-1");

@@ -1,5 +1,4 @@
-//! Everything the outside is told, end to end: each of the nine texts at a real callback, and what happens to a callback that
-//! does not answer.
+//! Notices end to end: each of the nine texts at a real callback, and a callback that does not answer.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +18,7 @@ use crate::cluster::{Cluster, demo_group, eventually};
 use crate::receiver::{Manner, Post, Receiver};
 
 const SOON: Duration = Duration::from_secs(60);
-/// Nobody waits longer than needed: short looks, short polls.
+/// Short intervals, so that the test is fast.
 const QUICK: [(&str, &str); 4] = [
     ("DEPLOYD_HEARTBEAT", "1s"),
     ("DEPLOYD_REREAD", "2s"),
@@ -82,7 +81,7 @@ fn misbehaving(name: &str, environment: &[&str]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happens_to_instances_is_told_in_deployds_words() {
+async fn notices_about_instances_have_the_texts_of_the_original() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     let mut ill = demo_group("tell.ill.web", 1);
@@ -117,7 +116,7 @@ async fn what_happens_to_instances_is_told_in_deployds_words() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_version_that_does_not_become_well_is_told_and_taken_back() {
+async fn an_unhealthy_revision_is_reported_and_rolled_back() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     let mut group = demo_group("tell.up.web", 2);
@@ -146,7 +145,7 @@ impl Door {
             while let Ok((mut client, _)) = listener.accept().await {
                 passing.spawn(async move {
                     let mut engine = UnixStream::connect("/var/run/docker.sock").await.expect("the engine's socket");
-                    // Whoever hangs up first ends it.
+                    // The side that closes first ends it.
                     let _ = tokio::io::copy_bidirectional(&mut client, &mut engine).await;
                 });
             }
@@ -154,7 +153,7 @@ impl Door {
         Self { socket: socket.to_owned(), serving }
     }
 
-    /// Every connection ends and nobody listens any more.
+    /// Closes every connection and the listener.
     fn close(self) {
         self.serving.abort();
         std::fs::remove_file(&self.socket).expect("the socket goes");
@@ -162,7 +161,7 @@ impl Door {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_engine_that_stays_away_is_told_once_and_its_nodes_are_in_the_events() {
+async fn a_docker_outage_is_reported_once_and_its_nodes_are_in_the_events() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let socket = folder.path().join("engine.sock");
     let door = Door::open(&socket);
@@ -191,7 +190,7 @@ async fn an_engine_that_stays_away_is_told_once_and_its_nodes_are_in_the_events(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn too_many_silent_nodes_stop_the_engine_and_are_told() {
+async fn too_many_lost_nodes_stop_scheduling_and_are_reported() {
     let cluster = Cluster::start_with(&QUICK, &["--nodes", "5", "--suspect-after", "3s"]).await;
     let receiver = registered(&cluster, Manner::Takes).await;
     // Losses count once the bus has been there for a while: the leader took over after it came.

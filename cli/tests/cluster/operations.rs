@@ -58,7 +58,7 @@ async fn answers(group: &contract::api::PodGroupWithSpec) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_one_apiserver_accepted_the_other_shows_at_once() {
+async fn the_other_apiserver_shows_an_accepted_change_immediately() {
     let cluster = Cluster::start(&[]).await;
     for round in 0..40 {
         let name = format!("ryw{round}.web.web");

@@ -43,13 +43,13 @@ async fn history(cluster: &Cluster, name: &str) -> Vec<StatusMessage> {
 }
 
 async fn kill_leader(cluster: &Cluster) {
-    let (leader, term) = eventually(SOON, "somebody leads", async || cluster.leader().await).await;
+    let (leader, term) = eventually(SOON, "a scheduler leads", async || cluster.leader().await).await;
     cluster.kill(&leader);
     eventually(SOON, "another term", async || cluster.leader().await.filter(|(_, now)| *now > term)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_has_one_owner_and_who_waits_for_it_runs_when_it_is_free() {
+async fn a_port_has_one_owner_and_an_instance_that_waits_for_it_starts_when_it_is_free() {
     let cluster = Cluster::start(&[]).await;
     assert_eq!(owners(&cluster, 0).await, []);
     cluster.accepted(Method::POST, "/api/podgroups", Some(&with_port("port.first.web", 9001))).await;

@@ -22,7 +22,7 @@ impl Cluster {
 
     /// The leader is killed, and another one leads.
     pub(crate) async fn lose_leader(&self) {
-        let (leader, term) = eventually(SOON, "somebody leads", async || self.leader().await).await;
+        let (leader, term) = eventually(SOON, "a scheduler leads", async || self.leader().await).await;
         self.kill(&leader);
         eventually(SOON, "another one leads", async || self.leader().await.filter(|(_, now)| *now > term)).await;
     }
@@ -53,14 +53,14 @@ async fn a_read_only_cluster_refuses_changes_in_plain_text_through_every_apiserv
     assert_eq!((status, config.contains("\"readonly\": true")), (StatusCode::OK, true), "{config}");
     assert_eq!(cluster.engine.of_group(cluster.id(), "calm.web.web").await, []);
     cluster.switched(1, Method::PATCH, "/api/engine/config", Some(&json!({"readonly": false}))).await;
-    // Whoever opened the gate is not refused afterwards, through any apiserver.
+    // After read-only is switched off, every apiserver accepts changes.
     let (status, body) = create(0).await;
     assert_eq!(status, StatusCode::ACCEPTED, "{body}");
     cluster.running("calm.web.web", 1, SOON).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_maintenance_what_ended_stays_down_and_what_vanished_is_made_anew() {
+async fn in_maintenance_exited_containers_stay_down_and_missing_ones_are_replaced() {
     let cluster = Cluster::start(&[]).await;
     cluster.accepted(Method::POST, "/api/podgroups", Some(&demo_group("shop.web.web", 2))).await;
     cluster.running("shop.web.web", 2, SOON).await;
@@ -78,7 +78,7 @@ async fn in_maintenance_what_ended_stays_down_and_what_vanished_is_made_anew() {
     })
     .await;
     cluster.engine.remove(&before[1].id).await;
-    eventually(SOON, "instance 2 is made anew", async || {
+    eventually(SOON, "instance 2 is replaced", async || {
         let now = cluster.engine.of_group(cluster.id(), "shop.web.web").await;
         now.iter().any(|c| c.name == "shop.web.web.v0-i2-d1" && c.running).then_some(())
     })

@@ -17,7 +17,7 @@ fn deployctl(folder: &TempDir, arguments: &[&str]) -> Command {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_taken_port_is_named_with_who_has_it_and_what_to_do() {
+async fn a_taken_port_is_an_error_that_names_its_holder_and_the_remedy() {
     let folder = tempfile::tempdir().expect("a temporary directory");
     let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("an address").port().to_string();

@@ -1,5 +1,4 @@
-//! docs/operations.md says what to do for each alert: every figure a process shows and every kind of event stands there, and every
-//! `deployctl` it advises is one that this build takes.
+//! docs/operations.md explains every metric and every kind of event, and every `deployctl` command in it parses.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +20,7 @@ fn quoted(text: &str, before: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_figure_of_every_process_is_explained() {
+fn every_metric_of_every_process_is_explained() {
     let page = page();
     let mut known = 0;
     for process in ["apiserver", "scheduler", "agent", "notifier"] {
@@ -35,7 +34,7 @@ fn every_figure_of_every_process_is_explained() {
             known += 1;
         }
     }
-    assert!(known > 25, "only {known} figures were found: the look at the sources is broken");
+    assert!(known > 25, "only {known} metrics were found: the search of the sources is broken");
 }
 
 #[test]
@@ -48,7 +47,7 @@ fn every_kind_of_event_is_explained() {
 }
 
 #[test]
-fn every_command_that_is_advised_is_one_that_there_is() {
+fn every_command_of_the_page_exists() {
     let page = page();
     let advised = page.split('`').filter(|text| text.starts_with("deployctl ") && !text.contains('\n'));
     let mut tried = 0;

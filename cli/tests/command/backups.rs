@@ -40,7 +40,7 @@ async fn a_backup_is_a_whole_file_only_its_owner_may_read() {
     let server = Server::start(&pages).await;
     let ended = server.run(&["backup", file.to_str().expect("a path")]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.err.contains("0 PodGroups with 0 instances (2 records), as of revision 7"), "{ended:?}");
+    assert!(ended.err.contains("0 PodGroups with 0 instances (2 records) of revision 7"), "{ended:?}");
     let read = backup::read(&std::fs::read_to_string(&file).expect("the file")).expect("a backup");
     let names: Vec<&str> = read.entries.iter().map(|entry| entry.key.as_str()).collect();
     assert_eq!((names, read.header.revision), (vec![keys::CALLBACKS, keys::ENGINE], 7));
@@ -96,16 +96,16 @@ async fn a_file_that_is_no_whole_backup_is_refused_before_anything_is_asked() {
 }
 
 #[tokio::test]
-async fn nothing_is_replaced_or_restored_that_nobody_meant() {
+async fn a_restore_over_podgroups_needs_replace_and_confirmation() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("a.backup");
     let path = file.to_str().expect("a path");
     write(&file, SCHEMA_VERSION);
     let server = Server::start(&[cluster(3)]).await;
     let full = server.run(&["restore", path, "--yes"]).await;
-    assert!(full.code == Some(1) && full.err.contains("holds 3 PodGroups"), "{full:?}");
+    assert!(full.code == Some(1) && full.err.contains("has 3 PodGroups"), "{full:?}");
     let unasked = server.run(&["restore", path, "--replace"]).await;
-    assert!(unasked.code == Some(1) && unasked.err.contains("say --yes"), "{unasked:?}");
+    assert!(unasked.code == Some(1) && unasked.err.contains("pass --yes"), "{unasked:?}");
     assert!(unasked.err.contains("replaces  3 PodGroups with 6 instances"), "{unasked:?}");
     assert_eq!(server.changes(), []);
     assert_eq!(server.run(&["restore"]).await.code, Some(2));
@@ -113,9 +113,9 @@ async fn nothing_is_replaced_or_restored_that_nobody_meant() {
 }
 
 #[tokio::test]
-async fn what_was_kept_aside_is_forgotten_when_asked() {
+async fn abort_discards_the_staged_parts() {
     let server = Server::start(&[("DELETE /api/restore", 202, json!({"message": "forgotten"}))]).await;
     let ended = server.run(&["restore", "--abort"]).await;
-    assert!(ended.code == Some(0) && ended.out.contains("is forgotten"), "{ended:?}");
+    assert!(ended.code == Some(0) && ended.out.contains("is discarded"), "{ended:?}");
     assert_eq!(server.changes().len(), 1);
 }

@@ -65,12 +65,12 @@ async fn a_drain_waits_until_the_node_is_empty() {
 }
 
 #[tokio::test]
-async fn a_drain_names_who_stays_and_why() {
+async fn a_drain_names_the_instances_that_stay_and_why() {
     let stays = node(&[pod("a.db.db.v0-i1-d0", true)]);
     let server = Server::start(&[("PATCH /api/nodes/n1", 202, ok()), ("GET /api/nodes/n1", 200, stays.clone())]).await;
     let ended = run(&server, "node drain n1").await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    for part in ["a.db.db.v0-i1-d0", "bound to their data", "--force"] {
+    for part in ["a.db.db.v0-i1-d0", "instances with local data", "--force"] {
         assert!(ended.err.contains(part), "{part}: {ended:?}");
     }
     let ended = run(&server, "node drain n1 --force --timeout 1s").await;
@@ -79,7 +79,7 @@ async fn a_drain_names_who_stays_and_why() {
 }
 
 #[tokio::test]
-async fn who_ends_a_drain_hears_how_to_undo_it() {
+async fn an_interrupted_drain_prints_how_to_undo_it() {
     let full = node(&[pod("a.web.web.v0-i1-d0", false)]);
     let server = Server::start(&[("PATCH /api/nodes/n1", 202, ok()), ("GET /api/nodes/n1", 200, full)]).await;
     let child = server.command(&["node", "drain", "n1"]).spawn().expect("deployctl runs");

@@ -27,7 +27,7 @@ async fn a_plan_is_text_or_json_and_succeeds_whatever_it_says() {
     let server = Server::start(&[(PLAN, 200, plan("Recreated", false))]).await;
     let text = server.run(&["plan", "-f", &example()]).await;
     assert_eq!(text.code, Some(0), "{text:?}");
-    for words in ["made anew: 1", "group 1, Beta", "step 1: replace 1; meanwhile 5 available", "n1: is full"] {
+    for words in ["replace: 1", "batch 1 (Beta)", "step 1: replace 1; meanwhile 5 available", "n1: is full"] {
         assert!(text.out.contains(words), "{words}: {text:?}");
     }
     let json = server.run(&["plan", "-f", &example(), "-o", "json"]).await;

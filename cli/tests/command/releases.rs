@@ -49,13 +49,13 @@ async fn status_writes_a_line_per_change_to_standard_error_and_the_end_to_standa
     let ended = server.run(&["rollout", "status", "a.web.web"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert_eq!(lines(&ended), ["0/4 updated, 4 available", "2/4 updated, 4 available"]);
-    assert!(ended.out.starts_with("a.web.web: release 5 by Beta is complete"), "{}", ended.out);
+    assert!(ended.out.starts_with("a.web.web: revision 5 (Beta) is complete"), "{}", ended.out);
     let json = server.run(&["rollout", "status", "a.web.web", "-o", "json"]).await;
     assert_eq!(serde_json::from_str::<Value>(&json.out).expect("JSON"), rollout(5, "Complete", 4));
 }
 
 #[tokio::test]
-async fn every_bad_end_of_a_release_is_exit_code_1_with_the_remedy() {
+async fn every_failed_rollout_is_exit_code_1_with_the_remedy() {
     for (status, remedy) in
         [("Held", "rollout undo a.web.web"), ("Stuck", "rollout undo"), ("Aborted", "deployctl apply")]
     {
@@ -63,25 +63,28 @@ async fn every_bad_end_of_a_release_is_exit_code_1_with_the_remedy() {
         for words in [&["rollout", "status", "a.web.web"][..], &["rollout", "status", "a.web.web", "--no-wait"]] {
             let ended = server.run(words).await;
             assert_eq!(ended.code, Some(1), "{status}: {ended:?}");
-            assert!(ended.err.contains("release 5 of PodGroup a.web.web") && ended.err.contains(remedy), "{ended:?}");
+            assert!(
+                ended.err.contains("rollout of PodGroup a.web.web to revision 5") && ended.err.contains(remedy),
+                "{ended:?}"
+            );
             assert!(ended.out.contains("1 of 4 are there"), "{ended:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_release_that_waits_for_somebody_says_the_command_and_ends_with_the_time() {
+async fn a_rollout_that_waits_for_approval_prints_the_command_and_ends_at_the_deadline() {
     let server = Server::start(&[(ROLLOUTS, 200, rollout(5, "WaitingForConfirm", 1))]).await;
     let ended = server.run(&["rollout", "status", "a.web.web", "--timeout", "500ms"]).await;
     assert_eq!(ended.code, Some(5), "{ended:?}");
     let first = ended.err.lines().next().unwrap_or_default();
-    assert!(first.contains("`deployctl rollout confirm a.web.web --group 1`"), "{ended:?}");
+    assert!(first.contains("`deployctl rollout confirm a.web.web --batch 1`"), "{ended:?}");
     let now = server.run(&["rollout", "status", "a.web.web", "--no-wait"]).await;
     assert_eq!(now.code, Some(0), "{now:?}");
 }
 
 #[tokio::test]
-async fn ctrl_c_leaves_the_release_alone_and_says_so() {
+async fn ctrl_c_does_not_stop_the_rollout() {
     let server = Server::start(&[(ROLLOUTS, 200, rollout(5, OPEN, 1))]).await;
     let child = server.command(&["rollout", "status", "a.web.web"]).spawn().expect("deployctl runs");
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(rustix::process::Pid::from_raw);
@@ -95,11 +98,11 @@ async fn ctrl_c_leaves_the_release_alone_and_says_so() {
     rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::INT).expect("the signal is sent");
     let ended = Ended::of(&child.wait_with_output().await.expect("it ends"));
     assert_eq!(ended.code, Some(130), "{ended:?}");
-    assert!(ended.err.contains("goes on unwatched") && server.changes().is_empty(), "{ended:?}");
+    assert!(ended.err.contains("continues in the background") && server.changes().is_empty(), "{ended:?}");
 }
 
 #[tokio::test]
-async fn confirming_names_the_release_and_the_group_that_were_seen() {
+async fn confirm_names_the_revision_and_the_batch_that_were_shown() {
     let server = Server::start(&[
         (ROLLOUTS, 200, rollout(5, "WaitingForConfirm", 1)),
         (CHANGE, 202, accepted()),
@@ -114,7 +117,7 @@ async fn confirming_names_the_release_and_the_group_that_were_seen() {
     let mut whole = rollout(5, OPEN, 1);
     whole["Group"] = json!(0);
     let none = Server::start(&[(ROLLOUTS, 200, whole)]).await.run(&["rollout", "confirm", "a.web.web"]).await;
-    assert!(none.code == Some(1) && none.err.contains("has no group under way"), "{none:?}");
+    assert!(none.code == Some(1) && none.err.contains("has no current batch"), "{none:?}");
     let asked: Vec<String> = server.changes().into_iter().map(|(line, _)| line).collect();
     const SAY: &str = "PATCH /api/podgroups?name=a.web.web&cmd=rollout&action=";
     assert_eq!(asked[0], format!("{SAY}confirm&release=5&group=1"));
@@ -138,13 +141,16 @@ async fn undo_leaves_a_paused_group_alone_unless_forced() {
 }
 
 #[tokio::test]
-async fn an_undo_that_waits_follows_its_own_release() {
+async fn undo_with_wait_follows_its_own_rollout() {
     let mut back = rollout(6, "Complete", 4);
     back["IsRollback"] = Value::from(true);
     let looks = [(ROLLOUTS, 200, rollout(5, OPEN, 1)), (ROLLOUTS, 200, back), (CHANGE, 202, accepted())];
     let ended = Server::start(&looks).await.run(&["rollout", "undo", "a.web.web", "--wait"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("goes back by release 6") && ended.out.contains("is complete"), "{ended:?}");
+    assert!(
+        ended.out.contains("rolling back PodGroup a.web.web (revision 6)") && ended.out.contains("is complete"),
+        "{ended:?}"
+    );
 }
 
 #[tokio::test]
@@ -164,24 +170,24 @@ async fn what_is_said_to_a_whole_release_may_name_it() {
 
 #[tokio::test]
 async fn the_history_is_a_table_a_revision_its_pod_and_an_unknown_one_an_error() {
-    let revisions = [revision(4, "Superseded", "somebody"), revision(5, "Completed", "")];
+    let revisions = [revision(4, "Superseded", "alice"), revision(5, "Completed", "")];
     let history = json!({"Name": "a.web.web", "Current": 5, "Revisions": revisions});
     let server = Server::start(&[(REVISIONS, 200, history.clone())]).await;
     let table = server.run(&["rollout", "history", "a.web.web"]).await;
-    for words in ["Superseded", "ticket-7", "i:4", "5*", "a failure"] {
+    for words in ["Superseded", "ticket-7", "i:4", "5*", "automatic rollback"] {
         assert!(table.out.contains(words), "{words}: {table:?}");
     }
     let one = server.run(&["rollout", "history", "a.web.web", "--revision", "4"]).await;
     assert!(one.out.contains("\"Image\": \"i:4\""), "{one:?}");
     let unknown = server.run(&["rollout", "history", "a.web.web", "--revision", "9"]).await;
-    assert!(unknown.code == Some(3) && unknown.err.contains("those are: 4, 5"), "{unknown:?}");
-    let nobody = Server::start(&[(REVISIONS, 404, json!({"message": "PodGroup not existed"}))]).await;
-    let nobody = nobody.run(&["rollout", "history", "a.web.web"]).await;
-    assert!(nobody.code == Some(3) && nobody.err.contains("`deployctl get podgroup` lists them"), "{nobody:?}");
+    assert!(unknown.code == Some(3) && unknown.err.contains("it has 4, 5"), "{unknown:?}");
+    let missing = Server::start(&[(REVISIONS, 404, json!({"message": "PodGroup not existed"}))]).await;
+    let missing = missing.run(&["rollout", "history", "a.web.web"]).await;
+    assert!(missing.code == Some(3) && missing.err.contains("`deployctl get podgroup` lists them"), "{missing:?}");
 }
 
 #[tokio::test]
-async fn apply_changes_the_strategy_before_the_pod_and_follows_the_release() {
+async fn apply_changes_the_strategy_before_the_pod_and_follows_the_rollout() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     let spec = json!({
         "Name": "a.web.web", "Namespace": "a", "NumInstances": 1, "Strategy": {"Type": "Beta", "BatchSize": 2},
@@ -205,7 +211,7 @@ async fn apply_changes_the_strategy_before_the_pod_and_follows_the_release() {
     let ended = server.run(&["apply", "-f", path, "--wait", "--cause", "ticket-7"]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
-        ended.err.contains("changed in MinReadySeconds, Strategy.Type, changed in Pod.Containers[0].Image"),
+        ended.err.contains("updated: MinReadySeconds, Strategy.Type, updated: Pod.Containers[0].Image"),
         "{ended:?}"
     );
     let changes = server.changes();
@@ -245,7 +251,7 @@ async fn an_apply_that_is_rolled_back_exits_1_with_the_exit_code_and_the_last_lo
     broken["Instances"] = json!([{"Instance": 2, "Unit": "", "Pods": [pod]}]);
     let mut back = rollout(6, "Complete", 4);
     back["IsRollback"] = json!(true);
-    let history = [revision(5, "RolledBack", "somebody"), revision(6, "Completed", "")];
+    let history = [revision(5, "RolledBack", "alice"), revision(6, "Completed", "")];
     let server = Server::start(&[
         ("GET /api/podgroups", 200, json!({"Spec": current, "Pods": []})),
         (CHANGE, 202, accepted()),
@@ -257,6 +263,6 @@ async fn an_apply_that_is_rolled_back_exits_1_with_the_exit_code_and_the_last_lo
     .await;
     let ended = server.run(&["apply", "-w", "-f", file.path().to_str().expect("a path")]).await;
     assert_eq!(ended.code, Some(1), "{ended:?}");
-    assert!(ended.err.contains("was rolled back by release 6"), "{ended:?}");
+    assert!(ended.err.contains("was rolled back by revision 6"), "{ended:?}");
     assert!(ended.err.lines().last().is_some_and(|line| line.contains(&format!("instance 2: {why}"))), "{ended:?}");
 }

@@ -80,7 +80,7 @@ impl Server {
 
     /// Every request but the reads, with its body.
     pub(crate) fn changes(&self) -> Vec<(String, String)> {
-        let script = self.script.lock().expect("nobody panicked");
+        let script = self.script.lock().expect("no holder of the lock panicked");
         script.asked.iter().filter(|(line, _)| !line.starts_with("GET ")).cloned().collect()
     }
 
@@ -96,10 +96,16 @@ impl Server {
 
     /// How often it was asked this.
     pub(crate) fn count(&self, line: &str) -> usize {
-        self.script.lock().expect("nobody panicked").asked.iter().filter(|(asked, _)| asked == line).count()
+        self.script
+            .lock()
+            .expect("no holder of the lock panicked")
+            .asked
+            .iter()
+            .filter(|(asked, _)| asked == line)
+            .count()
     }
 
-    /// The program with these words, not yet started; nobody watches its output.
+    /// The program with these arguments, not yet started; its output is not a terminal.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(DEPLOYCTL);
         command.args(words).env("DEPLOYD_API", &self.url).env_remove("DEPLOYD_DIR").kill_on_drop(true);

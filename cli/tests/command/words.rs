@@ -1,9 +1,9 @@
-//! Words that make no sense are exit code 2 and ask nothing of anybody.
+//! Invalid command lines and files: exit code 2, and no request is sent.
 
 use crate::server::Server;
 
 #[tokio::test]
-async fn a_wrong_command_line_is_told_and_nothing_is_asked() {
+async fn an_invalid_command_line_is_an_error_and_sends_no_request() {
     let server = Server::start(&[]).await;
     for (words, names) in [
         ("rollout", "Usage"),
@@ -11,10 +11,10 @@ async fn a_wrong_command_line_is_told_and_nothing_is_asked() {
         ("rollout status a --no-wait --timeout 5s", "--timeout"),
         ("rollout status a --timeout soon", "is not a duration"),
         ("rollout status a --release first", "--release"),
-        ("rollout confirm a --group 0", "--group"),
+        ("rollout confirm a --batch 0", "--batch"),
         ("rollout undo a --to x", "--revision"),
         ("rollout promote a", "promote"),
-        ("rollout pause a --group 1", "--group"),
+        ("rollout pause a --batch 1", "--batch"),
         ("plan", "--file"),
         ("gate a 1 open", "<VALUE>"),
         ("gate a 0 open true", "0"),
@@ -31,7 +31,7 @@ async fn a_wrong_command_line_is_told_and_nothing_is_asked() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_good_is_told_field_by_field_before_anything_is_asked() {
+async fn an_invalid_file_names_the_field_and_sends_no_request() {
     let server = Server::start(&[]).await;
     let file = tempfile::NamedTempFile::new().expect("a file");
     let text =
@@ -47,7 +47,7 @@ async fn a_file_that_is_no_good_is_told_field_by_field_before_anything_is_asked(
 }
 
 #[tokio::test]
-async fn a_reader_that_went_away_is_no_failure_to_tell_of() {
+async fn a_closed_standard_output_is_not_an_error() {
     let server = Server::start(&[("GET /api/nodes", 200, serde_json::json!([]))]).await;
     for words in [["node", "list"].as_slice(), &["node", "list", "-o", "json"]] {
         let (reader, writer) = std::io::pipe().expect("a pipe");

@@ -4,7 +4,7 @@
 use crate::cluster::{repository, text};
 use crate::project::{IMAGE, Project};
 
-/// The commands of the page, in order; a line that ends with a backslash goes on.
+/// The commands of the page, in order; a backslash at the end of a line continues it.
 fn commands() -> Vec<String> {
     let page = std::fs::read_to_string(repository().join("docs/operations.md")).expect("docs/operations.md");
     let mut commands = Vec::new();
@@ -53,7 +53,7 @@ async fn every_command_of_the_page_about_operations_works() {
                 let output = installer.output().expect("install-agent runs");
                 assert!(output.status.success(), "{command}: {}", text(&output));
             }
-            other => panic!("{command}: {other} is run by nobody; mark its block as `sh example`"),
+            other => panic!("{command}: the test cannot run {other}; mark its block as `sh example`"),
         }
         ran += 1;
     }

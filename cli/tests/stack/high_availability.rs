@@ -36,7 +36,7 @@ struct Tally {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn any_one_of_them_may_be_killed_and_no_command_fails() {
+async fn no_command_fails_while_any_one_process_is_killed() {
     let project = Arc::new(Project::new("ha", &["docker-compose.yml", "docker-compose.ha.yml"]));
     project.up().await;
     let before = project.workloads();
@@ -78,7 +78,7 @@ async fn any_one_of_them_may_be_killed_and_no_command_fails() {
 }
 
 async fn leader(project: &Project) -> String {
-    eventually(DEADLINE, "somebody leads", async || {
+    eventually(DEADLINE, "a scheduler leads", async || {
         let leader = project.cluster().await?["leader"].as_str()?.to_owned();
         (!leader.is_empty()).then_some(leader)
     })

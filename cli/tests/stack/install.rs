@@ -89,7 +89,7 @@ impl Service {
             .unwrap_or_else(|_| panic!("never said {wanted}"));
     }
 
-    /// What `systemctl stop` does with `KillMode=process`: the one process is told to end.
+    /// What `systemctl stop` does with `KillMode=process`: SIGTERM to the main process.
     async fn stop(mut self) {
         let pid = self.child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw).expect("it runs");
         kill_process(pid, Signal::TERM).expect("the signal is sent");
@@ -210,7 +210,7 @@ fn the_installed_tree_is_what_the_page_about_operations_says() {
         "DEPLOYD_NAME=n2\nDEPLOYD_NATS=nats://a:4222,nats://b:4222\nDEPLOYD_LABELS=unit=cell-a\nDEPLOYD_MEMORY=1024\n";
     assert!(settings.ends_with(wanted), "what is not named stays: {settings}");
 
-    for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/nobody"]] {
+    for wrong in [&["--label", "x"][..], &["--set", "A=b c"], &["--nonsense"], &["--name"], &["--binary", "/missing"]] {
         let output = installer(root, &[&["--binary", &agent], wrong].concat());
         assert_eq!(output.status.code(), Some(64), "{wrong:?}: {}", text(&output));
     }

@@ -16,7 +16,7 @@ async fn up_runs_the_demo_and_down_leaves_it_running_unless_asked() {
     let first = project.workloads();
     assert_eq!(first.len(), 2, "the demo has two instances");
 
-    // Both apiservers are behind the one port, and the whole of it on one: the other can be spared.
+    // HAProxy uses both apiservers, and one of them is enough.
     let mut seen = BTreeSet::new();
     eventually(Duration::from_secs(20), "both apiservers answer behind one port", async || {
         seen.insert(project.cluster().await?["apiserver"].as_str()?.to_owned());

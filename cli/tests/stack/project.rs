@@ -20,7 +20,7 @@ pub(crate) struct Project {
     files: Vec<&'static str>,
     port: u16,
     spec: PathBuf,
-    /// The demo's own name: containers and networks of one engine are told apart by name.
+    /// A name of its own for the demo: containers and networks of one engine need distinct names.
     pub(crate) group: String,
     client: reqwest::Client,
     _folder: TempDir,
@@ -114,7 +114,7 @@ impl Project {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// One request to the published port; none when nobody answers.
+    /// One request to the published port; none without an answer.
     pub(crate) async fn call(&self, method: Method, path: &str, key: Option<&str>) -> Option<(StatusCode, String)> {
         let mut request = self.client.request(method, format!("{}{path}", self.url())).header("Connection", "close");
         if let Some(key) = key {

@@ -1,6 +1,6 @@
 //! A cluster whose processes can be of two versions: this one, and the one `deploy/previous` names.
 //!
-//! Its programs lie in a folder of its own. A program is replaced there, then a process that runs it is told to stop, and what
+//! Its programs lie in a folder of its own. A program is replaced there, then a process that runs it gets SIGTERM, and what
 //! watches over it starts it again: what an operator does with a package and `systemctl restart`.
 
 use std::path::PathBuf;
@@ -123,7 +123,7 @@ impl Fleet {
 
     /// Name of the leader and of the other scheduler.
     pub(crate) async fn schedulers(&self) -> (String, &'static str) {
-        let (leader, _) = eventually(SOON, "somebody leads", async || self.cluster.leader().await).await;
+        let (leader, _) = eventually(SOON, "a scheduler leads", async || self.cluster.leader().await).await;
         let other = if leader == "scheduler-1" { "scheduler-2" } else { "scheduler-1" };
         (leader, other)
     }

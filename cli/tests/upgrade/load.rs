@@ -1,4 +1,4 @@
-//! So many requests a second for so long: reads and changes, on connections that are kept and on new ones.
+//! A constant rate of requests: reads and changes, on kept-alive and on new connections.
 //!
 //! A request is sent once. Whatever is not answered with success counts as failed.
 
@@ -14,8 +14,8 @@ use tokio::time::{MissedTickBehavior, interval};
 
 /// Clients that keep their connections.
 const KEEPERS: usize = 8;
-/// Requests under way at most: a machine that cannot keep up gets them later, not all at once.
-const UNDER_WAY: usize = 256;
+/// Most requests in flight: a machine that cannot keep up gets them later.
+const IN_FLIGHT: usize = 256;
 /// Callbacks at most, also when a busy machine lets them pile up: fewer than a cluster takes.
 const CALLBACKS: usize = 60;
 /// Longer than any deadline of the API.
@@ -70,24 +70,24 @@ impl Load {
         self.answered.load(Ordering::Relaxed)
     }
 
-    /// Sends `count` requests, one `every` so often; how long that took.
+    /// Sends `count` requests, one per `every`; returns how long that took.
     pub(crate) async fn run(self: &Arc<Self>, count: usize, every: Duration) -> Duration {
-        let (started, places) = (Instant::now(), Arc::new(Semaphore::new(UNDER_WAY)));
+        let (started, places) = (Instant::now(), Arc::new(Semaphore::new(IN_FLIGHT)));
         let mut ticks = interval(every);
         // A late tick is made up for: it is the number of requests that was promised.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Burst);
-        let mut under_way = JoinSet::new();
+        let mut in_flight = JoinSet::new();
         for number in 0..count {
             ticks.tick().await;
             let place = places.clone().acquire_owned().await.expect("never closed");
             let (load, ask) = (self.clone(), self.ask(number));
-            under_way.spawn(async move {
+            in_flight.spawn(async move {
                 load.send(number, ask).await;
                 drop(place);
             });
-            while under_way.try_join_next().is_some() {}
+            while in_flight.try_join_next().is_some() {}
         }
-        while let Some(ended) = under_way.join_next().await {
+        while let Some(ended) = in_flight.join_next().await {
             ended.expect("a request ends");
         }
         started.elapsed()
@@ -102,7 +102,7 @@ impl Load {
             2 => Ask::Read("/api/cluster"),
             1 if !is_full => {
                 seen.adding += 1;
-                // Nothing listens there, and nothing happens that anybody would be told.
+                // Nothing listens there, and the test causes no notices.
                 Ask::Add(format!("http://127.0.0.1:9/{number}"))
             }
             _ => match seen.removable.pop_front() {
@@ -157,6 +157,6 @@ impl Load {
     }
 
     pub(crate) fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().expect("nobody panics while it counts")
+        self.seen.lock().expect("no holder of the lock panics")
     }
 }

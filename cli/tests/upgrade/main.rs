@@ -1,5 +1,5 @@
-//! Changing what runs without anybody noticing: apiservers that are restarted in turn, and a cluster whose processes are
-//! replaced one by one by those of another version.
+//! Upgrades without failed requests: apiservers that restart one after the other, and a cluster whose processes are replaced one
+//! by one by those of another version.
 
 #[path = "../cluster/cluster.rs"]
 #[allow(dead_code, reason = "the tests of whole clusters use more of it")]

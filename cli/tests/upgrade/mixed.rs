@@ -15,7 +15,7 @@ const SOON: Duration = Duration::from_secs(90);
 const CALM: &str = "calm.web.web";
 const CALM_INSTANCES: u32 = 3;
 
-/// A group nobody touches: its containers, and when each was started.
+/// A group that the test leaves alone: its containers and their start times.
 async fn calm(fleet: &Fleet) -> Vec<(Workload, Option<String>)> {
     let cluster = &fleet.cluster;
     let mut found = Vec::new();
@@ -64,7 +64,7 @@ async fn a_day(fleet: &Fleet, which: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rolling_upgrade_is_noticed_by_nobody() {
+async fn a_rolling_upgrade_interrupts_no_container_and_fails_no_command() {
     let fleet = Fleet::start(|_| Version::Previous).await;
     let before = with_calm(&fleet).await;
     let commands = Commands::begin(&[fleet.cluster.api(0).to_owned(), fleet.cluster.api(1).to_owned()]);
@@ -106,7 +106,7 @@ async fn a_rolling_upgrade_is_noticed_by_nobody() {
     }
     a_day(&fleet, "all").await;
     commands.end().await;
-    assert_eq!(calm(&fleet).await, before, "what ran before runs on, untouched");
+    assert_eq!(calm(&fleet).await, before, "containers from before keep running");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -129,7 +129,7 @@ async fn older_schedulers_serve_newer_processes_and_refuse_only_what_they_would_
     fleet.restart(&leader).await;
     a_day(&fleet, "ahead").await;
     commands.end().await;
-    assert_eq!(calm(&fleet).await, before, "what ran before runs on, untouched");
+    assert_eq!(calm(&fleet).await, before, "containers from before keep running");
     fleet.cluster.accepted(Method::DELETE, &path, None).await;
     assert_eq!(calm(&fleet).await, before, "orphans stay as they are");
 }

@@ -1,7 +1,7 @@
-//! One process: how it is started, recognised again, and ended.
+//! Starts, identifies and ends one process.
 //!
-//! A process id alone proves nothing, because ids are used again. A process is ours only if its command line is word
-//! for word the one we started; anything else is never signalled.
+//! The kernel reuses process ids, so a process is ours only if its command line equals the one we started. Other processes are
+//! never signalled.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,9 +15,9 @@ use tokio::time::{Instant, sleep};
 
 use crate::state::{Child, Process};
 
-/// A log that has grown beyond this is set aside when its process starts.
+/// A larger log is rotated when its process starts.
 const LARGEST_LOG: u64 = 16 * 1024 * 1024;
-/// How often a process that shall end is looked at.
+/// Interval of the checks whether a process has ended.
 const LOOK: Duration = Duration::from_millis(25);
 
 /// Starts a process in a group of its own, so that Ctrl-C in the terminal reaches only the supervisor, which then
@@ -27,11 +27,11 @@ pub fn start(child: &Child, dir: &Path) -> io::Result<Running> {
     let log = open_log(dir, &child.name)?;
     let mut command = Command::new(program);
     if cfg!(target_arch = "aarch64") {
-        // etcd 3.4 refuses other architectures than amd64 unless told that one means it.
+        // etcd 3.4 refuses other architectures than amd64 without this variable.
         command.env("ETCD_UNSUPPORTED_ARCH", "arm64");
     }
     if std::env::var_os("DEPLOYD_LINGER").is_none() {
-        // Nothing balances a local cluster: an apiserver that is told to stop need not wait until that was noticed.
+        // A local cluster has no load balancer, so a stopping apiserver need not linger.
         command.env("DEPLOYD_LINGER", "0s");
     }
     command
@@ -44,7 +44,7 @@ pub fn start(child: &Child, dir: &Path) -> io::Result<Running> {
         .spawn()
 }
 
-/// Opens the log of a process for appending; a very large one is set aside first.
+/// Opens the log of a process for appending; rotates a large one first.
 pub fn open_log(dir: &Path, name: &str) -> io::Result<File> {
     let path = dir.join("logs").join(format!("{name}.log"));
     if fs::metadata(&path).is_ok_and(|log| log.len() > LARGEST_LOG) {
@@ -67,42 +67,39 @@ pub fn myself() -> Process {
     Process { pid, command: command_line(pid) }
 }
 
-/// Whether the process still runs; an ended one that nobody has waited for does not.
+/// Whether the process still runs; a zombie does not.
 pub fn runs(process: &Process) -> bool {
     !process.command.is_empty() && command_line(process.pid) == process.command
 }
 
-/// Asks a process to end, and makes it after `grace`. Returns whether it had to be made to, or does not go even then.
+/// Sends SIGTERM, and SIGKILL after `grace`.
 pub async fn end(process: &Process, grace: Duration) -> Ended {
-    for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, Duration::from_secs(5))] {
+    for (signal, wait) in [(Signal::TERM, grace), (Signal::KILL, Duration::from_secs(5))] {
         signal_process(process, signal);
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + wait;
         while runs(process) && Instant::now() < deadline {
             sleep(LOOK).await;
         }
         if !runs(process) {
-            return if signal == Signal::TERM { Ended::Asked } else { Ended::Killed };
+            return if signal == Signal::TERM { Ended::Terminated } else { Ended::Killed };
         }
     }
-    Ended::StillThere
+    Ended::StillRunning
 }
 
-/// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// Upon SIGTERM, or it was gone already.
-    Asked,
-    /// Upon SIGKILL.
+    /// After SIGTERM, or it had ended before.
+    Terminated,
     Killed,
-    /// Not at all.
-    StillThere,
+    StillRunning,
 }
 
 /// Sends a signal if the process is still the one we know.
 pub fn signal_process(process: &Process, signal: Signal) {
     let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
     if let (true, Some(pid)) = (runs(process), pid) {
-        // It may end between the look and the signal; then there is nothing left to do.
+        // The process may end between the check and the signal.
         let _ = kill_process(pid, signal);
     }
 }
@@ -146,14 +143,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_is_started_recognised_and_ended() {
+    async fn a_process_is_started_identified_and_terminated() {
         let dir = logs();
         let child = child(&["/bin/sleep", "1000"]);
         let mut running = start(&child, dir.path()).unwrap();
         let process = Process { pid: running.id().unwrap(), command: child.command.clone() };
         until_it_runs(&process).await;
         let reaper = fabric::tasks::spawn("reaper", async move { running.wait().await });
-        assert_eq!(end(&process, Duration::from_secs(5)).await, Ended::Asked);
+        assert_eq!(end(&process, Duration::from_secs(5)).await, Ended::Terminated);
         assert!(!reaper.await.unwrap().unwrap().success());
         assert!(!runs(&process));
     }
@@ -166,13 +163,13 @@ mod tests {
         let pid = running.id().unwrap();
         until_it_runs(&Process { pid, command: child.command.clone() }).await;
         let stranger = Process { pid, command: vec!["/bin/sleep".to_owned(), "999".to_owned()] };
-        assert_eq!(end(&stranger, Duration::ZERO).await, Ended::Asked);
+        assert_eq!(end(&stranger, Duration::ZERO).await, Ended::Terminated);
         assert_eq!(running.try_wait().unwrap(), None, "it still runs");
         running.kill().await.unwrap();
     }
 
     #[tokio::test]
-    async fn a_process_that_does_not_listen_is_killed() {
+    async fn a_process_that_ignores_sigterm_is_killed() {
         let dir = logs();
         let child = child(&["/bin/sh", "-c", "trap '' TERM; echo deaf; while :; do sleep 1; done"]);
         let mut running = start(&child, dir.path()).unwrap();
@@ -188,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn i_run() {
+    fn this_process_runs() {
         assert!(runs(&myself()));
     }
 

@@ -1,4 +1,4 @@
-//! What `up` and `down` need of the local Docker engine: is it there, the demo image, and removing what a cluster left.
+//! The local Docker engine: connects, imports the demo image, and removes the containers and networks of a cluster.
 //!
 //! Only containers and networks that carry the label of the cluster are touched. Every call has a deadline: an engine
 //! can hang while its socket still accepts connections.
@@ -20,68 +20,53 @@ use tokio::time::timeout;
 
 use crate::tar;
 
-/// Deadline of a call that only looks.
+/// Deadline of a read.
 const LOOK: Duration = Duration::from_secs(5);
-/// Deadline of a call that changes something.
+/// Deadline of a change.
 const CHANGE: Duration = Duration::from_secs(30);
-/// Seconds a container gets between stop and kill when the cluster goes down: a person is waiting.
+/// Seconds between SIGTERM and SIGKILL for a container when the user stops the cluster.
 const STOP_GRACE: i32 = 3;
-/// Containers removed at once: beyond this the engine only gets slower.
+/// Containers removed in parallel; more only slow the engine down.
 const AT_ONCE: usize = 8;
-/// Label of the demo image that says from which binary it was made.
+/// Label of the demo image with the digest of its binary.
 const MADE_FROM: &str = "deployd.demo.digest";
 
-/// Why the engine did not do something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No engine.
     #[error(
         "no Docker engine answers; start it (`systemctl start docker`), or install it with your package manager \
          (Debian: `apt-get install docker.io`), and see that this user may use it"
     )]
     Missing(#[source] bollard::errors::Error),
-    /// The engine does not answer.
     #[error("the Docker engine did not answer in {} s while {doing}; restart it if it hangs", deadline.as_secs())]
-    Silent {
-        /// What we were doing.
-        doing: String,
-        /// How long we waited.
-        deadline: Duration,
-    },
-    /// The engine refused.
+    Silent { doing: String, deadline: Duration },
     #[error("the Docker engine failed while {doing}")]
     Failed {
-        /// What we were doing.
         doing: String,
-        /// Its answer.
         #[source]
         source: bollard::errors::Error,
     },
 }
 
-/// The local engine.
 #[derive(Debug, Clone)]
 pub struct Engine {
     docker: Docker,
 }
 
-/// Where the engine listens: as `DOCKER_HOST` says if that is a socket, else the usual place.
+/// Socket of the engine: that of `DOCKER_HOST`, else the default.
 pub fn socket() -> PathBuf {
     let host = std::env::var("DOCKER_HOST").unwrap_or_default();
     PathBuf::from(host.strip_prefix("unix://").unwrap_or("/var/run/docker.sock"))
 }
 
-/// What was removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Containers.
     pub containers: usize,
-    /// Networks.
     pub networks: usize,
 }
 
 impl Engine {
-    /// Finds the engine and asks whether it is well.
+    /// Connects to the engine and pings it.
     pub async fn connect() -> Result<Self, Error> {
         Self::connect_to(&socket()).await
     }
@@ -94,12 +79,12 @@ impl Engine {
         match timeout(LOOK, docker.ping()).await {
             Ok(Ok(_)) => Ok(Self { docker }),
             Ok(Err(error)) => Err(Error::Missing(error)),
-            Err(_) => Err(Error::Silent { doing: "being asked whether it is there".to_owned(), deadline: LOOK }),
+            Err(_) => Err(Error::Silent { doing: "answering a ping".to_owned(), deadline: LOOK }),
         }
     }
 
-    /// Makes `repository:tag` an image that holds only `binary` and runs it; nothing happens when it already does.
-    /// Returns whether the image had to be made.
+    /// Imports `binary` as the image `repository:tag` that runs it, unless the image exists with the same binary. Returns
+    /// whether it was imported.
     pub async fn ensure_image(&self, repository: &str, tag: &str, binary: &[u8]) -> Result<bool, Error> {
         let digest = digest(binary);
         let reference = format!("{repository}:{tag}");
@@ -185,7 +170,7 @@ fn is_gone(error: &bollard::errors::Error) -> bool {
     matches!(error, bollard::errors::Error::DockerResponseServerError { status_code: 404, .. })
 }
 
-/// Removed by somebody else, or being removed right now, is as good as removed by us.
+/// A container that is already removed or being removed counts as success.
 fn gone_is_fine(result: Result<(), bollard::errors::Error>) -> Result<(), bollard::errors::Error> {
     match result {
         Err(bollard::errors::Error::DockerResponseServerError { status_code: 304 | 404 | 409, .. }) => Ok(()),
@@ -193,7 +178,7 @@ fn gone_is_fine(result: Result<(), bollard::errors::Error>) -> Result<(), bollar
     }
 }
 
-/// Tells two binaries apart; another compiler may compute another digest, which costs one needless import.
+/// Identifies a binary; another compiler version may compute another digest, which costs one needless import.
 fn digest(binary: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     binary.hash(&mut hasher);
@@ -204,7 +189,7 @@ fn digest(binary: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// A real engine: `./deploy/test` provides one, and without it this test fails rather than being skipped.
+    /// Needs a Docker engine; without one the test fails and is not skipped.
     #[tokio::test]
     async fn an_image_is_imported_once_and_again_when_its_binary_changes() {
         let engine = Engine::connect().await.unwrap();
@@ -223,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cluster_without_containers_is_removed_at_once() {
+    async fn removing_a_cluster_without_containers_removes_nothing() {
         let engine = Engine::connect().await.unwrap();
         let cluster = format!("no-such-cluster-{}", std::process::id());
         assert_eq!(engine.remove_cluster(&cluster).await.unwrap(), Removed::default());

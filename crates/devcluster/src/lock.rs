@@ -1,8 +1,8 @@
 //! One cluster per directory: a lock that the supervisor holds for its whole life.
 //!
-//! The kernel lets go of it when the holder dies, however it dies, so a lock that cannot be had means a living
-//! cluster. It is tied to the open file, not to the process: `up --detach` takes it, hands the open file to the
-//! background supervisor as its standard input and exits, and there is no moment in which nobody holds it.
+//! The kernel releases it when the holder dies, so a held lock means a running cluster. The lock belongs to the open file, not to
+//! the process: `up --detach` takes it, passes the open file to the background supervisor as standard input and exits. The lock
+//! is held throughout.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -11,7 +11,7 @@ use std::path::Path;
 /// Name of the file in the cluster's directory.
 pub const FILE: &str = "lock";
 
-/// Takes the lock of `dir`; none when a living cluster holds it.
+/// Takes the lock of `dir`; none when a running cluster holds it.
 pub fn take(dir: &Path) -> io::Result<Option<File>> {
     let file = OpenOptions::new().create(true).truncate(false).write(true).open(dir.join(FILE))?;
     match file.try_lock() {
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_one_has_it() {
+    fn only_one_process_holds_the_lock() {
         let dir = tempfile::tempdir().unwrap();
         let first = take(dir.path()).unwrap();
         assert!(first.is_some());
@@ -38,7 +38,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_holds_what_it_was_given_until_it_ends() {
+    fn a_child_holds_an_inherited_lock_until_it_ends() {
         let dir = tempfile::tempdir().unwrap();
         let lock = take(dir.path()).unwrap().unwrap();
         let mut child = Command::new("/bin/sleep").arg("1000").stdin(Stdio::from(lock)).spawn().unwrap();

@@ -1,7 +1,7 @@
 //! Decides what a local cluster consists of: processes, names, labels, ports and command lines.
 //!
-//! Facts about the machine come in, a [`Cluster`] comes out; nothing is started or looked up here.
-//! Three agents share one engine and are told apart by name: each sees only containers labelled with its own.
+//! Input is the state of the machine, output a [`Cluster`]; nothing is started here.
+//! All agents share one engine; each sees only the containers labelled with its node name.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,23 +18,18 @@ const APISERVERS: u16 = 2;
 /// Everything listens here only.
 const HOST: &str = "127.0.0.1";
 
-/// The programs to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Programs {
-    /// `etcd`.
     pub etcd: PathBuf,
-    /// `nats-server`.
     pub nats: PathBuf,
-    /// Directory of the four processes.
+    /// Directory of deployd's own programs.
     pub ours: PathBuf,
 }
 
-/// What the machine has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
-    /// Memory in bytes.
+    /// Bytes.
     pub memory: u64,
-    /// Cores.
     pub cpus: u32,
 }
 
@@ -85,15 +80,11 @@ impl NodeLabel {
 pub struct Facts<'a> {
     /// Directory of the cluster, absolute.
     pub dir: &'a Path,
-    /// Id of the cluster.
     pub cluster: &'a str,
-    /// What the user asked for.
     pub settings: &'a Settings,
     /// Socket of the engine that all nodes share.
     pub engine: &'a Path,
-    /// Programs.
     pub programs: &'a Programs,
-    /// Machine.
     pub machine: Machine,
     /// A port for each name of [`port_names`].
     pub ports: &'a BTreeMap<String, u16>,
@@ -174,8 +165,8 @@ fn node_dir(dir: &Path, number: u16) -> PathBuf {
     dir.join("nodes").join(node_name(number))
 }
 
-/// The labels of a node: what was asked for, and of the usual ones those that were not. Cells alternate, so that a release
-/// over units has two of them.
+/// The labels of a node: the user's, and the defaults for other keys. Units alternate between cell-a and cell-b, so that a
+/// rollout over units has two.
 fn labels(settings: &Settings, number: u16) -> Vec<String> {
     let usual = [("group", "default"), ("unit", if number % 2 == 1 { "cell-a" } else { "cell-b" })];
     let usual = usual.into_iter().filter(|(key, _)| !settings.labels.iter().any(|label| label.key == *key));
@@ -315,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_has_the_promised_processes_in_the_order_of_their_start() {
+    fn a_cluster_has_the_documented_processes_in_start_order() {
         let names: Vec<String> = cluster(&settings(3)).children.into_iter().map(|child| child.name).collect();
         let wanted = "etcd nats scheduler-1 scheduler-2 agent-1 agent-2 agent-3 apiserver-1 apiserver-2 notifier";
         assert_eq!(names.join(" "), wanted);
@@ -332,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_share_the_engine_by_name_and_alternate_between_cells() {
+    fn nodes_have_their_own_names_and_alternate_between_units() {
         let cluster = cluster(&settings(3));
         let line =
             |n: usize| cluster.children.iter().filter(|c| c.role == Role::Agent).nth(n).unwrap().command.join(" ");
@@ -360,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn timers_reach_the_schedulers_only_when_asked_for() {
+    fn timers_are_passed_to_the_schedulers_only_when_set() {
         let line = |c: &Cluster| c.children.iter().find(|c| c.role == Role::Scheduler).unwrap().command.join(" ");
         let lost_after = Some(Duration::from_secs(2));
         assert!(line(&cluster(&Settings { lost_after, ..settings(3) })).ends_with("--lost-after 2000ms"));
@@ -368,21 +359,21 @@ mod tests {
     }
 
     #[test]
-    fn the_api_takes_the_port_asked_for_and_the_next() {
+    fn the_apiservers_take_the_chosen_port_and_the_next() {
         let ports = fixed_ports(9100);
         assert_eq!((ports["apiserver-1"], ports["apiserver-2"]), (9100, 9101));
         assert!(fixed_ports(0).is_empty());
     }
 
     #[test]
-    fn the_bus_never_acknowledges_what_is_not_on_disk() {
+    fn nats_syncs_to_disk_before_it_acknowledges() {
         let text = nats_config(Path::new("/a \"b\""), 4222);
         assert!(text.contains("sync_interval: always"));
         assert!(text.contains(r#"store_dir: "/a \"b\"/nats""#), "{text}");
     }
 
     #[test]
-    fn a_label_has_a_value_for_every_node_and_begins_anew_after_the_last() {
+    fn label_values_repeat_after_the_last() {
         let of = |text: &str| {
             let label = NodeLabel::parse(text).unwrap();
             [1, 2, 3, 4].map(|number| label.of_node(number).unwrap_or("-").to_owned()).join(" ")

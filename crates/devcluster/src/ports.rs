@@ -11,37 +11,23 @@ use std::ops::Range;
 /// Where new ports are looked for.
 const RANGE: Range<u16> = 20_000..32_000;
 
-/// Why there are no ports.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A port the user asked for is taken.
     #[error("port {port} for {name} is taken by {holder}; choose another with --port, or --port 0 for any free one")]
-    Taken {
-        /// The port.
-        port: u16,
-        /// What it is for.
-        name: String,
-        /// Who has it.
-        holder: String,
-    },
-    /// A port the user asked for cannot be bound.
+    Taken { port: u16, name: String, holder: String },
     #[error("port {port} for {name} cannot be used; choose another with --port")]
     Unusable {
-        /// The port.
         port: u16,
-        /// What it is for.
         name: String,
-        /// Why.
         #[source]
         source: std::io::Error,
     },
-    /// No free port anywhere.
     #[error("no free port between {} and {}; end some programs that listen there", RANGE.start, RANGE.end)]
     Exhausted,
 }
 
-/// A port for each of `names`: as `fixed` says, else as `before` if that is free, else a free one. `seed` says where
-/// the search begins, so that two clusters that start at once look in different places.
+/// A port for each of `names`: that of `fixed`, else that of `before` if it is free, else a free one. The search starts at a
+/// position that depends on `seed`, so that two clusters that start together rarely collide.
 pub fn choose(
     names: &[String],
     fixed: &BTreeMap<String, u16>,
@@ -63,7 +49,7 @@ pub fn choose(
     Ok(chosen)
 }
 
-/// The whole range once, beginning at a place that depends on `seed`.
+/// The whole range once, starting at a position that depends on `seed`.
 fn candidates(seed: u64) -> impl Iterator<Item = u16> {
     let offset = u16::try_from(seed % u64::from(RANGE.end - RANGE.start)).unwrap_or(0);
     (RANGE.start + offset..RANGE.end).chain(RANGE.start..RANGE.start + offset)
@@ -80,7 +66,7 @@ fn check_fixed(name: &str, port: u16) -> Result<u16, Error> {
     }
 }
 
-/// The program that listens on a port, as far as this user may know.
+/// The program that listens on a port, if this user may see it.
 fn holder(port: u16) -> Option<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|table| fs::read_to_string(table).unwrap_or_default());
     let inode = tables.iter().flat_map(|table| table.lines()).find_map(|line| listening_inode(line, port))?;
@@ -133,7 +119,7 @@ mod tests {
         let fixed = BTreeMap::from([("apiserver-1".to_owned(), port)]);
         let error = choose(&names("apiserver-1"), &fixed, &BTreeMap::new(), 0).unwrap_err().to_string();
         assert!(error.contains(&port.to_string()) && error.contains("--port"), "{error}");
-        assert!(error.contains(&format!("(pid {})", std::process::id())), "it was me: {error}");
+        assert!(error.contains(&format!("(pid {})", std::process::id())), "this process holds it: {error}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Looks whether the machine has what a cluster needs, before anything is started.
+//! Checks that the machine has the programs that a cluster needs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,23 +14,12 @@ const ETCD_AT_LEAST: Version = Version(3, 4, 22);
 /// These releases of etcd can corrupt their data when killed.
 const ETCD_CORRUPTING: [Version; 2] = [Version(3, 5, 0), Version(3, 5, 5)];
 
-/// What is missing.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A server is not installed.
     #[error("{0} is not installed; `./deploy/need` gets it, or put it on PATH or into $DEPLOYD_BIN_DIR")]
     Missing(&'static str),
-    /// A server is of a version that we do not trust.
     #[error("{program} is version {found}, {wanted}; `./deploy/need` gets a good one into .deployd/bin")]
-    Version {
-        /// Which.
-        program: String,
-        /// Its version.
-        found: String,
-        /// Which would be good.
-        wanted: String,
-    },
-    /// One of our own programs is not built.
+    Version { program: String, found: String, wanted: String },
     #[error("{0} is not there; build it with `cargo build --release`, or start with ./deploy/up, which does")]
     NotBuilt(PathBuf),
 }
@@ -42,8 +31,8 @@ struct Version(u32, u32, u32);
 pub fn programs() -> Result<Programs, Error> {
     let nats = fabric::local::find("nats-server").ok_or(Error::Missing("nats-server"))?;
     let etcd = fabric::local::find("etcd").ok_or(Error::Missing("etcd"))?;
-    check("nats-server", &said(&nats), nats_flaw)?;
-    check("etcd", &said(&etcd), etcd_flaw)?;
+    check("nats-server", &version_text(&nats), nats_flaw)?;
+    check("etcd", &version_text(&etcd), etcd_flaw)?;
     let here = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)).unwrap_or_default();
     match OURS.iter().map(|name| here.join(name)).find(|path| !path.is_file()) {
         Some(path) => Err(Error::NotBuilt(path)),
@@ -55,7 +44,7 @@ pub fn programs() -> Result<Programs, Error> {
 pub fn machine() -> Machine {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    // A machine that does not tell gets room for a demo, not more.
+    // Without /proc/meminfo: enough for the demo.
     let memory = total_memory(&text).unwrap_or(1 << 30);
     Machine { memory, cpus: u32::try_from(cores).unwrap_or(1) }
 }
@@ -65,14 +54,14 @@ fn total_memory(meminfo: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok().map(|kibibytes| kibibytes * 1024)
 }
 
-/// What a server says about its version.
-fn said(program: &Path) -> String {
+/// The version text of a server.
+fn version_text(program: &Path) -> String {
     let output = Command::new(program).arg("--version").output();
     output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
 fn check(program: &str, said: &str, flaw: fn(Version) -> Option<String>) -> Result<(), Error> {
-    // A server that words its version in a new way is more likely newer than too old.
+    // An unknown version format is more likely new than old.
     let Some(version) = version(said) else { return Ok(()) };
     match flaw(version) {
         None => Ok(()),
@@ -110,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_the_servers_say_them() {
+    fn versions_are_parsed_from_the_servers_texts() {
         assert_eq!(version("nats-server: v2.15.1\n"), Some(Version(2, 15, 1)));
         assert_eq!(version("etcd Version: 3.4.23\nGit SHA: Not provided\n"), Some(Version(3, 4, 23)));
         assert_eq!(version("nats-server: v2.12.0-RC.3"), Some(Version(2, 12, 0)));

@@ -1,4 +1,4 @@
-//! Asks one process whether it is ready.
+//! Checks whether a process is ready.
 
 use std::time::Duration;
 
@@ -9,21 +9,19 @@ use tokio::time::timeout;
 
 use crate::state::{Child, Role};
 
-/// Deadline of one question.
 const DEADLINE: Duration = Duration::from_secs(2);
 
-/// A client for questions.
 pub fn client() -> Client {
     fabric::http::client(DEADLINE)
 }
 
 /// The names of the processes that are not ready, each with the reason.
 pub async fn not_ready(client: &Client, children: &[Child]) -> Vec<(String, String)> {
-    let questions = children.iter().map(|child| async move {
+    let checks = children.iter().map(|child| async move {
         let answer = ready(client, child).await;
         answer.err().map(|reason| (child.name.clone(), reason))
     });
-    join_all(questions).await.into_iter().flatten().collect()
+    join_all(checks).await.into_iter().flatten().collect()
 }
 
 /// Whether a process is ready, or why not.
@@ -43,7 +41,7 @@ pub async fn ready(client: &Client, child: &Child) -> Result<(), String> {
     }
 }
 
-/// Whether whoever is at `url` is well, or why not: `tcp://` takes connections, everything else answers 2xx.
+/// Checks an endpoint: `tcp://` must accept connections, any other URL must answer 2xx.
 pub async fn at(client: &Client, url: &str) -> Result<(), String> {
     match url.strip_prefix("tcp://") {
         Some(address) => listens(address).await,

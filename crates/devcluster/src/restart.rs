@@ -1,29 +1,26 @@
-//! Decides when a process that ended is started again, and in which order processes stop.
+//! Decides when to restart a process, and in which order processes stop.
 //!
-//! Time is an argument. The wait doubles from one second to thirty and starts anew after ten seconds of running well,
-//! so that a crash now and then costs a second and a broken process does not burn the machine.
+//! Exponential back-off from 1 s to 30 s; a run of 10 s resets it.
 
 use std::time::Duration;
 
 use crate::state::Role;
 
-/// First wait.
 const LEAST: Duration = Duration::from_secs(1);
-/// Longest wait.
 const MOST: Duration = Duration::from_secs(30);
-/// A process that ran this long was well: one that is broken ends sooner, and one start in ten seconds burns nothing.
-const WELL: Duration = Duration::from_secs(10);
+/// A run of this length resets the back-off.
+const STABLE: Duration = Duration::from_secs(10);
 
-/// The memory of one process's ends.
+/// The back-off of one process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Restarts {
     in_a_row: u32,
 }
 
 impl Restarts {
-    /// The process ended after `ran`: how long to wait before it is started again.
+    /// How long to wait before the restart of a process that ended after `ran`.
     pub fn ended_after(&mut self, ran: Duration) -> Duration {
-        if ran >= WELL {
+        if ran >= STABLE {
             self.in_a_row = 0;
         }
         let wait = LEAST.saturating_mul(2_u32.saturating_pow(self.in_a_row.min(10))).min(MOST);
@@ -32,12 +29,12 @@ impl Restarts {
     }
 }
 
-/// The roles in the order in which they stop, those of one step together: first nobody asks, then nobody decides,
-/// then nobody works, and the servers that all of them need go last.
+/// The roles in stop order, those of one step together: first the sources of commands, then the scheduler, then the agents, and
+/// last the servers that all of them need.
 pub const STOPPING: [&[Role]; 4] =
     [&[Role::Apiserver, Role::Notifier], &[Role::Scheduler], &[Role::Agent], &[Role::Nats, Role::Etcd]];
 
-/// How long a process gets to stop by itself: an agent may be in the middle of a call to the engine.
+/// Time between SIGTERM and SIGKILL; an agent may be in a call to the engine.
 pub fn grace(role: Role) -> Duration {
     match role {
         Role::Agent => Duration::from_secs(15),
@@ -55,12 +52,12 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_at_once_waits_ever_longer_up_to_the_bound() {
+    fn the_back_off_doubles_up_to_its_bound() {
         assert_eq!(seconds(&[0, 0, 0, 0, 0, 0, 0]), [1, 2, 4, 8, 16, 30, 30]);
     }
 
     #[test]
-    fn ten_seconds_of_running_well_are_a_new_beginning() {
+    fn a_run_of_ten_seconds_resets_the_back_off() {
         assert_eq!(seconds(&[0, 0, 9, 10, 0]), [1, 2, 4, 1, 2]);
     }
 

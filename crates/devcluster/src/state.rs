@@ -1,8 +1,7 @@
-//! `state.json`: what a local cluster consists of and which processes it is right now.
+//! `state.json`: the plan of a local cluster and its running processes.
 //!
-//! Planned by `up`, then written only by the supervisor, always whole and by rename, so a reader never sees half of
-//! it. It outlives the processes: the next `up` finds its ports and its cluster id here, and after a crash the
-//! processes that were left behind. Its fields are described on the types below; tests may rely on them.
+//! `up` creates it, then only the supervisor writes it, by rename, so a reader never sees a partial file. It outlives the
+//! processes: the next `up` reads its ports, its cluster id and, after a crash, the processes that were left behind.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +54,7 @@ pub struct Child {
     pub listen: String,
     /// Process id; absent while it is not running.
     pub pid: Option<u32>,
-    /// How often it was started again.
+    /// Number of restarts.
     pub restarts: u32,
     /// How it ended last, such as `signal: 9 (SIGKILL)`.
     pub last_exit: Option<String>,
@@ -67,47 +66,31 @@ pub struct Child {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// The store.
     Etcd,
-    /// The bus.
     Nats,
-    /// Decides.
     Scheduler,
-    /// Runs one node's containers.
     Agent,
-    /// Serves the API.
     Apiserver,
-    /// Carries notices.
     Notifier,
 }
 
-/// Why the state file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file is there and cannot be read.
     #[error("cannot read {path}")]
     Read {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },
-    /// The file is there and is not ours.
     #[error("{path} is not a state file of this version; `deployctl down --purge` removes the cluster it describes")]
     Malformed {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: serde_json::Error,
     },
-    /// The file cannot be written.
     #[error("cannot write {path}")]
     Write {
-        /// The file.
         path: PathBuf,
-        /// Why.
         #[source]
         source: io::Error,
     },

@@ -1,7 +1,7 @@
-//! Keeps the processes of a cluster running: starts them in order, starts again what dies, stops them in order.
+//! Keeps the processes of a cluster running: starts them in order, restarts those that end, stops them in order.
 //!
-//! One loop owns the state and is the only writer of `state.json`. When to start again and in which order to stop is
-//! decided in `restart`. Containers are none of its business: whoever stops the cluster decides about them.
+//! One loop owns the state and is the only writer of `state.json`. `restart` decides the back-off and the stop order. The
+//! supervisor never touches containers.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -24,46 +24,43 @@ const SERVERS_UP: Duration = Duration::from_secs(15);
 /// How long the kernel gets to end a killed process.
 const KILLED_IN: Duration = Duration::from_secs(5);
 
-/// Why supervision cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The state cannot be written.
     #[error(transparent)]
     State(#[from] state::Error),
-    /// There is no state to supervise.
     #[error("{0} holds no cluster; `deployctl up` makes one")]
     Nothing(PathBuf),
 }
 
-/// Where the supervisor says what happens.
+/// Where the supervisor logs.
 #[derive(Debug)]
 pub enum Journal {
-    /// Standard error only: in the background that is the log.
+    /// Standard error, which is the log file in the background.
     Standard,
-    /// A log file, and what matters to people also to the terminal.
+    /// A log file, and warnings also to the terminal.
     Foreground(std::fs::File),
 }
 
 impl Journal {
-    fn say(&mut self, text: &str) {
+    fn log(&mut self, text: &str) {
         let line = format!("{} {text}\n", fabric::clock::Clock::start().now());
-        // Nobody can be told that the journal cannot be written.
+        // A journal that cannot be written has no other place for the error.
         let _ = match self {
             Self::Standard => io::stderr().write_all(line.as_bytes()),
             Self::Foreground(file) => file.write_all(line.as_bytes()),
         };
     }
 
-    /// Something a person who watches should know.
+    /// Logs the text, and prints it in the foreground.
     fn warn(&mut self, text: &str) {
         if let Self::Foreground(_) = self {
             eprintln!("{text}");
         }
-        self.say(text);
+        self.log(text);
     }
 }
 
-/// One process with its memory.
+/// Restart state of one process.
 #[derive(Debug, Default)]
 struct Memory {
     restarts: Restarts,
@@ -110,7 +107,7 @@ impl Supervisor {
         self.stop_all().await
     }
 
-    /// A full disk must not end the supervision; the next change writes everything again.
+    /// A full disk does not stop the supervisor; the next change writes the whole state again.
     fn save(&mut self) {
         if let Err(error) = self.cluster.store(&self.dir) {
             self.journal.warn(&error.to_string());
@@ -135,7 +132,7 @@ impl Supervisor {
             }
         };
         if timeout(SERVERS_UP, listening).await.is_err() {
-            self.journal.warn("the servers do not listen yet; the others are started and wait for them");
+            self.journal.warn("the servers do not listen yet; the other processes start and wait for them");
         }
         for index in others {
             self.start(index);
@@ -159,7 +156,7 @@ impl Supervisor {
             Ok(mut running) => {
                 child.pid = running.id();
                 memory.started = Some(Instant::now());
-                self.journal.say(&format!("{} started, pid {}", child.name, child.pid.unwrap_or(0)));
+                self.journal.log(&format!("{} started, pid {}", child.name, child.pid.unwrap_or(0)));
                 self.running.spawn(async move { (index, running.wait().await) });
             }
             Err(error) => {
@@ -199,19 +196,19 @@ impl Supervisor {
         Ok(self.cluster.store(&self.dir)?)
     }
 
-    /// Signals the processes of these roles and waits until they have ended, or `patience` has. They are our own
-    /// children: until we have heard of its end, a child's id belongs to nobody else.
-    async fn stop_step(&mut self, roles: &[Role], signal: Signal, patience: Duration) {
+    /// Signals the processes of these roles and waits until they have ended, at most `wait`. They are our own children: the
+    /// kernel does not reuse the id of a child before we have waited for it.
+    async fn stop_step(&mut self, roles: &[Role], signal: Signal, wait: Duration) {
         let concerned = |child: &&Child| roles.contains(&child.role) && child.pid.is_some();
         for child in self.cluster.children.iter().filter(concerned) {
             if signal == Signal::KILL {
                 self.journal.warn(&format!("{} did not stop in time and is killed", child.name));
             }
             let pid = child.pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-            // It may have ended just now; then there is nothing left to do.
+            // The process may have ended just now.
             let _ = pid.map(|pid| kill_process(pid, signal));
         }
-        let deadline = Instant::now() + patience;
+        let deadline = Instant::now() + wait;
         while self.cluster.children.iter().any(|child| concerned(&child)) {
             tokio::select! {
                 Some(ended) = self.running.join_next() => self.on_stop(ended),
@@ -225,11 +222,11 @@ impl Supervisor {
         let child = &mut self.cluster.children[index];
         child.pid = None;
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
-        self.journal.say(&format!("{} stopped ({how})", child.name));
+        self.journal.log(&format!("{} stopped ({how})", child.name));
     }
 }
 
-/// Sleeps until `at`; for ever when there is nothing to wait for.
+/// Sleeps until `at`; forever without one.
 async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at).await,
@@ -279,7 +276,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_dies_is_started_again_and_everything_stops_in_order() {
+    async fn a_killed_process_is_restarted_and_all_stop_in_order() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("logs")).unwrap();
         let note = dir.path().join("order");
@@ -315,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_there_is_said_and_tried_again() {
+    async fn a_missing_program_is_reported_and_retried() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("logs")).unwrap();
         let mut planned = cluster(&[("agent-1", Role::Agent, "")]);

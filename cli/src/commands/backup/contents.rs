@@ -1,4 +1,4 @@
-//! What a backup holds, in numbers a person can check.
+//! Counts what a backup contains.
 
 use std::fmt;
 
@@ -8,25 +8,22 @@ use contract::keys::{self, Key};
 use contract::record::GroupRecord;
 use serde_json::Value;
 
-/// How much there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Contents {
-    /// Groups that exist to users.
+    /// Groups that users see.
     pub(super) groups: u64,
-    /// Instances they want.
     pub(super) instances: u64,
-    /// Records of any kind.
+    /// Records of every kind.
     pub(super) records: u64,
 }
 
 impl Contents {
-    /// Counts one more entry.
     pub(super) fn count(&mut self, entry: &Entry) {
         self.records += 1;
         let Key::Group(_) = keys::parse(&entry.key) else { return };
         let value = entry.value().unwrap_or_default();
-        // Of a group whose record cannot be read it is still known that it is there. The pod specs do not matter here: a backup
-        // of schema 1 holds them in the record, a later one refers to them.
+        // A group with an unreadable record counts too. The pod specs do not matter here: a backup of schema 1 holds them in the
+        // record, a later one refers to them.
         let Ok(record) = serde_json::from_slice::<GroupRecord<Value>>(&value) else {
             self.groups += 1;
             return;

@@ -1,7 +1,7 @@
-//! `deployctl backup`: everything the cluster stores, in one file, as it was at one moment.
+//! `deployctl backup`: writes a snapshot of the store to a file.
 //!
-//! The file is written beside its place and takes it when it is whole, so that nobody finds half a backup under its name.
-//! Specs may hold secrets in their environment: only its owner may read it.
+//! The file is written under another name and renamed when it is complete, so that a file of the final name is never truncated.
+//! Specs may hold secrets in their environment, so only the owner may read the file.
 
 mod contents;
 mod restore;
@@ -18,81 +18,51 @@ use contract::time::Timestamp;
 pub use self::restore::restore;
 
 use self::contents::Contents;
-use crate::api::{self, Api, BackupPlace, Deadline, Patience};
+use crate::api::{self, Api, BackupCursor, Deadline, Retry};
 use crate::args;
 use crate::commands::wait;
 use crate::output::progress::Progress;
 
-/// A backup whose revision was compacted away meanwhile is begun again so often.
+/// How often to start a backup again when etcd has compacted its revision meanwhile.
 const ATTEMPTS: usize = 3;
-/// What stands for standard output, and for standard input.
+/// Standard output, or standard input.
 const DASH: &str = "-";
 
-/// Why there is no backup, or why it is not restored.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API.
     #[error(transparent)]
     Api(#[from] api::Error),
-    /// A file.
     #[error("cannot {action} {path}")]
     File {
-        /// What was tried.
         action: &'static str,
-        /// On what.
         path: PathBuf,
-        /// Why not.
         #[source]
         source: io::Error,
     },
-    /// It is no backup that can be restored; nothing was changed.
     #[error("{path}: {source}; nothing was changed")]
-    Unfit {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: contract::backup::Error,
-    },
-    /// It is too large.
-    #[error("{path} makes {parts} parts, and a restore takes {most}; nothing was changed")]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-        /// How many it makes.
-        parts: usize,
-        /// How many are taken.
-        most: u32,
-    },
-    /// There are groups.
-    #[error("the cluster holds {groups} PodGroups, which the restore would replace; --replace says that this is meant")]
-    NotEmpty {
-        /// How many.
-        groups: u64,
-    },
+    Unfit { path: PathBuf, source: contract::backup::Error },
+    #[error("{path} has {parts} parts, more than the {most} of a restore; nothing was changed")]
+    TooLarge { path: PathBuf, parts: usize, most: u32 },
+    #[error("the cluster has {groups} PodGroups, which the restore would replace; pass --replace to overwrite them")]
+    NotEmpty { groups: u64 },
     /// PodGroups of the backup are missing in the cluster.
     #[error(
         "{missing} PodGroups of the backup are not in the cluster; `deployctl status` names objects that cannot be read, and the \
          restore can be repeated with --replace"
     )]
-    Incomplete {
-        /// How many are missing.
-        missing: u64,
-    },
-    /// Nobody said yes.
-    #[error("nothing was changed: confirm with `yes`, or say --yes where nobody can be asked")]
+    Incomplete { missing: u64 },
+    #[error("nothing was changed: confirm with `yes`, or pass --yes without a terminal")]
     Unconfirmed,
-    /// No file is named.
-    #[error("which file? `deployctl restore FILE`, or `deployctl restore --abort`")]
+    #[error("no file named; use `deployctl restore FILE` or `deployctl restore --abort`")]
     NoFile,
 }
 
-/// Takes a backup.
 pub async fn backup(api: &Api, asked: &args::Backup) -> Result<(), Error> {
-    let progress = Progress::start("reading everything the cluster stores");
+    let progress = Progress::start("reading the store");
     let deadline = Deadline::after(asked.timeout);
     let api = &api.until(deadline);
-    let mut patience = wait::patience(&progress, deadline);
-    let taken = take(api, &asked.file, &progress, &mut patience).await;
+    let mut retry = wait::retry(&progress, deadline);
+    let taken = take(api, &asked.file, &progress, &mut retry).await;
     let (contents, revision) = match taken {
         Ok(taken) => taken,
         Err(error) => {
@@ -102,16 +72,16 @@ pub async fn backup(api: &Api, asked: &args::Backup) -> Result<(), Error> {
     };
     let to =
         if asked.file == Path::new(DASH) { "standard output".to_owned() } else { asked.file.display().to_string() };
-    progress.done(&format!("{contents}, as of revision {revision}, are in {to}"));
+    progress.done(&format!("wrote {contents} of revision {revision} to {to}"));
     Ok(())
 }
 
-async fn take(api: &Api, file: &Path, progress: &Progress, patience: &mut Patience) -> Result<(Contents, i64), Error> {
+async fn take(api: &Api, file: &Path, progress: &Progress, retry: &mut Retry) -> Result<(Contents, i64), Error> {
     let mut attempt = 1;
     loop {
         let mut sink = Sink::open(file)?;
-        match pages(api, &mut sink, progress, patience).await {
-            // What was written so far is of a revision that is gone. Standard output cannot be taken back.
+        match pages(api, &mut sink, progress, retry).await {
+            // The pages so far are of a compacted revision. Standard output cannot be rewritten.
             Err(Error::Api(api::Error::Refused { status: 410, .. })) if attempt < ATTEMPTS && sink.is_file() => {
                 attempt += 1;
             }
@@ -124,17 +94,12 @@ async fn take(api: &Api, file: &Path, progress: &Progress, patience: &mut Patien
     }
 }
 
-async fn pages(
-    api: &Api,
-    sink: &mut Sink,
-    progress: &Progress,
-    patience: &mut Patience,
-) -> Result<(Contents, i64), Error> {
-    let mut place = BackupPlace::default();
+async fn pages(api: &Api, sink: &mut Sink, progress: &Progress, retry: &mut Retry) -> Result<(Contents, i64), Error> {
+    let mut cursor = BackupCursor::default();
     let (mut writer, mut contents) = (Writer::default(), Contents::default());
     loop {
-        let Page { revision, schema, entries, next } = api.backup_page(&place, patience).await?;
-        if place.revision.is_none() {
+        let Page { revision, schema, entries, next } = api.backup_page(&cursor, retry).await?;
+        if cursor.revision.is_none() {
             let version = env!("CARGO_PKG_VERSION").to_owned();
             let header = Header { format: FORMAT, schema, revision, taken_at: now(), version };
             sink.write(&writer.header(&header))?;
@@ -144,8 +109,8 @@ async fn pages(
             sink.write(&writer.entry(entry))?;
         }
         progress.update(&format!("{contents} so far"));
-        place = BackupPlace { revision: Some(revision), after: next };
-        if place.after.is_none() {
+        cursor = BackupCursor { revision: Some(revision), after: next };
+        if cursor.after.is_none() {
             sink.write(&writer.end())?;
             return Ok((contents, revision));
         }
@@ -157,7 +122,6 @@ fn now() -> Timestamp {
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Where a backup is written.
 enum Sink {
     Standard(io::Stdout),
     File { file: io::BufWriter<File>, draft: PathBuf, path: PathBuf },
@@ -190,7 +154,7 @@ impl Sink {
         written.map_err(|source| Error::File { action: "write", path: path.to_owned(), source })
     }
 
-    /// All of it is on disk under its name when this returns.
+    /// Syncs the file and renames it to its final name.
     fn finish(self) -> Result<(), Error> {
         let failed = |action, path: &Path| {
             let path = path.to_owned();

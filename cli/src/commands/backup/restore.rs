@@ -1,8 +1,7 @@
-//! `deployctl restore`: puts a backup in the place of everything the cluster stores.
+//! `deployctl restore`: replaces the cluster's state by a backup.
 //!
-//! The whole file is checked before anything is sent. Its parts are kept aside by the cluster and change nothing; only the
-//! last step does, and the cluster checks the file once more before it. So what is cut off on the way has changed nothing and
-//! is simply run again.
+//! deployctl verifies the whole file before it sends anything. The scheduler stages the parts and verifies them again before the
+//! last step, which is the only one that changes the state. An interrupted restore has changed nothing and can be repeated.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Read as _};
 use std::path::Path;
@@ -14,20 +13,20 @@ use contract::name::CommandId;
 
 use super::contents::Contents;
 use super::{DASH, Error, now};
-use crate::api::{self, Api, Deadline, Patience};
+use crate::api::{self, Api, Deadline, Retry};
 use crate::args;
 use crate::commands::wait;
 use crate::output::progress::Progress;
 
-/// Agents report within seconds what runs; nobody waits longer than this to be told how much it is.
+/// Agents report their containers within seconds; wait no longer than this to count them.
 const UNTIL_COUNTED: Duration = Duration::from_secs(15);
 
-/// Restores a backup, or forgets one that was begun.
+/// Restores a backup, or discards an unfinished restore.
 pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
     if asked.abort {
         let deadline = Deadline::after(asked.timeout);
-        api.until(deadline).restore(&Step::Abort, &mut Patience::until(deadline, |_| {})).await?;
-        println!("what was kept aside of a restore is forgotten; nothing else changed");
+        api.until(deadline).restore(&Step::Abort, &mut Retry::until(deadline, |_| {})).await?;
+        println!("the unfinished restore is discarded; nothing else changed");
         return Ok(());
     }
     let file = asked.file.as_deref().ok_or(Error::NoFile)?;
@@ -47,9 +46,9 @@ pub async fn restore(api: &Api, asked: &args::Restore) -> Result<(), Error> {
     }
     let progress = Progress::start("sending the backup");
     let deadline = Deadline::after(asked.timeout);
-    let mut patience = wait::patience(&progress, deadline);
-    let restored = put_in_place(&api.until(deadline), &parts, asked.replace, (&progress, &mut patience)).await;
-    let status = wait::finish(&progress, restored, "the backup is in place")?;
+    let mut retry = wait::retry(&progress, deadline);
+    let restored = send(&api.until(deadline), &parts, asked.replace, (&progress, &mut retry)).await;
+    let status = wait::finish(&progress, restored, "the backup is restored")?;
     println!(
         "restored {} of {} PodGroups; {} of {} instances run",
         status.groups, contents.groups, status.running, status.instances
@@ -71,13 +70,13 @@ fn read(file: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Says what the backup holds and what it would replace.
+/// Prints what the backup contains and what it would replace.
 fn describe(backup: &Backup, present: &ClusterStatus) -> Contents {
     let mut contents = Contents::default();
     backup.entries.iter().for_each(|entry| contents.count(entry));
     let header = &backup.header;
     eprintln!("the backup of {} (deployd {}, revision {}):", header.taken_at, header.version, header.revision);
-    eprintln!("  holds     {contents}");
+    eprintln!("  contains  {contents}");
     eprintln!("  replaces  {} PodGroups with {} instances", present.groups, present.instances);
     contents
 }
@@ -86,17 +85,17 @@ fn is_confirmed() -> bool {
     if !io::stdin().is_terminal() {
         return false;
     }
-    eprint!("Put it in place? Only `yes` does: ");
+    eprint!("Restore it? Type `yes` to continue: ");
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).is_ok() && answer.trim() == "yes"
 }
 
-/// Sends every part and then that they are all there; what the cluster is once it is led again.
-async fn put_in_place(
+/// Sends every part and the final step; returns the cluster's status once a leader has restored it.
+async fn send(
     api: &Api,
     parts: &[&str],
     replace: bool,
-    (progress, patience): (&Progress, &mut Patience),
+    (progress, retry): (&Progress, &mut Retry),
 ) -> Result<ClusterStatus, api::Error> {
     let restore: CommandId = format!("restore-{:x}-{:x}", now().as_millis(), std::process::id())
         .parse()
@@ -104,29 +103,29 @@ async fn put_in_place(
     for (index, text) in (0u32..).zip(parts) {
         progress.update(&format!("sending part {} of {}", index + 1, parts.len()));
         let step = Step::Stage { restore: restore.clone(), part: index, text: (*text).to_owned() };
-        api.restore(&step, patience).await?;
+        api.restore(&step, retry).await?;
     }
-    progress.update("the cluster checks the backup and puts it in place");
+    progress.update("the scheduler verifies and restores the backup");
     let parts = u32::try_from(parts.len()).unwrap_or(u32::MAX);
-    api.restore(&Step::Finish { restore: restore.clone(), parts, replace }, patience).await?;
+    api.restore(&Step::Finish { restore: restore.clone(), parts, replace }, retry).await?;
     loop {
-        let status = wait::patiently(api.cluster().await, patience).await?;
+        let status = wait::or_wait(api.cluster().await, retry).await?;
         match status {
             Some(status) if status.restored == restore.as_str() && !status.leader.is_empty() => break,
-            Some(_) => patience.pause("the cluster puts the backup in place").await?,
+            Some(_) => retry.pause("the scheduler restores the backup").await?,
             None => {}
         }
     }
-    counted(api, patience).await
+    counted(api, retry).await
 }
 
-/// The cluster once everything runs that is wanted, or as it is after a while.
-async fn counted(api: &Api, patience: &mut Patience) -> Result<ClusterStatus, api::Error> {
-    let mut short = Patience::for_span(UNTIL_COUNTED, |_| {});
+/// The cluster's status once all instances run, or after 15 s.
+async fn counted(api: &Api, retry: &mut Retry) -> Result<ClusterStatus, api::Error> {
+    let mut short = Retry::for_span(UNTIL_COUNTED, |_| {});
     loop {
-        match wait::patiently(api.cluster().await, patience).await? {
+        match wait::or_wait(api.cluster().await, retry).await? {
             Some(status) if status.running >= status.instances || short.is_over() => return Ok(status),
-            // The time may be over just now: then the next look is the last.
+            // At the deadline the next read is the last.
             Some(_) => drop(short.pause("instances are counted").await),
             None => {}
         }

@@ -1,45 +1,33 @@
-//! `node`: shows nodes, and says what operators want of them.
+//! `node`: shows, cordons, drains, labels and removes nodes.
 
 mod drain;
-pub(crate) mod leaving;
+pub(crate) mod remaining;
 
 use std::time::Duration;
 
 use contract::name::NodeName;
 
-use crate::api::{self, Api, Patience};
+use crate::api::{self, Api, Retry};
 use crate::args::{NodeWhat, labels};
 use crate::commands::wait;
 use crate::output::{self, show};
 
-/// How long to try; what is said of a node is in effect at once or not at all.
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_FOR: Duration = Duration::from_secs(30);
 /// Events of a node that are shown.
 const EVENTS: &str = "10";
 
-/// Why a command about a node failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The API.
     #[error(transparent)]
     Api(#[from] api::Error),
-    /// Somebody does not want to wait any longer.
     #[error(
-        "nobody waits any longer: {node} stays cordoned and what is under way goes on; \
-         `deployctl node drain {node}` waits again, `deployctl node uncordon {node}` takes it back"
+        "interrupted; {node} stays cordoned and the drain continues; `deployctl node drain {node}` waits again, \
+         `deployctl node uncordon {node}` uncordons it"
     )]
-    Interrupted {
-        /// Which node.
-        node: NodeName,
-    },
-    /// Something does not leave.
+    Interrupted { node: NodeName },
+    /// Instances stay; `why` names them, the reasons and the remedy.
     #[error("{node} is not empty: {why}")]
-    Stays {
-        /// Which node.
-        node: NodeName,
-        /// Who stays, why, and what would help.
-        why: String,
-    },
+    Stays { node: NodeName, why: String },
 }
 
 /// `deployctl node`
@@ -51,22 +39,22 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
         }
         NodeWhat::Show { node, output } => {
             let status = api.node(node).await?;
-            // What happened is an explanation: a cluster whose events cannot be read still has nodes.
+            // Events only explain; the node is shown without them if they cannot be read.
             let events = api.events(&[("node", node.as_str()), ("limit", EVENTS)]).await.unwrap_or_default();
             show(*output, &status, || output::node::page(&status, &events));
         }
         NodeWhat::Cordon { node, why } => {
             let with: Vec<(&'static str, &str)> = why.iter().map(|why| ("why", why.as_str())).collect();
-            api.change_node(node, "cordon", &with, &mut patience()).await?;
-            println!("{node} is cordoned: nothing new is placed there until `deployctl node uncordon {node}`");
+            api.change_node(node, "cordon", &with, &mut retry()).await?;
+            println!("{node} is cordoned: no new instances until `deployctl node uncordon {node}`");
         }
         NodeWhat::Uncordon { node } => {
-            api.change_node(node, "uncordon", &[], &mut patience()).await?;
-            println!("{node} may get new work");
+            api.change_node(node, "uncordon", &[], &mut retry()).await?;
+            println!("{node} is uncordoned");
         }
         NodeWhat::Drain(asked) => drain::drain(api, asked).await?,
         NodeWhat::Label { node, labels: given } => {
-            api.label_node(node, &labels(given), &mut patience()).await?;
+            api.label_node(node, &labels(given), &mut retry()).await?;
             println!("{node}: {}", output::node::labels(&api.node(node).await?.node.labels));
         }
         NodeWhat::Remove { node, force } => remove(api, node, *force).await?,
@@ -74,19 +62,19 @@ pub async fn node(api: &Api, what: &NodeWhat) -> Result<(), Error> {
     Ok(())
 }
 
-/// With force instances must find another place first; without, the node is empty and gone at once.
+/// With force the instances move first; without, the node is empty and removed immediately.
 async fn remove(api: &Api, node: &NodeName, force: bool) -> Result<(), Error> {
-    api.remove_node(node, force, &mut patience()).await?;
-    match wait::read(&mut patience(), async || api.node(node).await).await {
+    api.remove_node(node, force, &mut retry()).await?;
+    match wait::read(&mut retry(), async || api.node(node).await).await {
         Err(api::Error::NotFound(_)) => println!("{node} is removed"),
         Ok(status) => {
-            println!("{node} is being removed: {} instances look for another place first", status.pods.len());
+            println!("{node} is being removed after {} instances have moved", status.pods.len());
         }
         Err(error) => return Err(error.into()),
     }
     Ok(())
 }
 
-fn patience() -> Patience {
-    Patience::for_span(PATIENCE, |_| {})
+fn retry() -> Retry {
+    Retry::for_span(RETRY_FOR, |_| {})
 }

@@ -23,7 +23,7 @@ pub async fn history(api: &Api, asked: &args::History) -> Result<(), Error> {
     Ok(())
 }
 
-/// All of them, the newest last; a star marks the one the group is at or on its way to.
+/// All revisions, the newest last; a star marks the target of the group.
 fn shown(view: &RevisionsView) -> String {
     if view.revisions.is_empty() {
         return format!("PodGroup {} has no revisions yet", view.name);
@@ -34,7 +34,7 @@ fn shown(view: &RevisionsView) -> String {
         table.add_row([
             format!("{}{star}", revision.revision),
             revision.at.to_string(),
-            asker(revision),
+            user(revision),
             outcome(revision),
             revision.instances.to_string(),
             dash(&images(revision)),
@@ -51,7 +51,7 @@ fn one(revision: &RevisionView) -> String {
     }
     let instances = revision.instances;
     let mut lines =
-        vec![head, format!("asked for at {} by {}; {instances} instances run it", revision.at, asker(revision))];
+        vec![head, format!("created at {} by {}; {instances} instances run it", revision.at, user(revision))];
     if !revision.cause.is_empty() {
         lines.push(format!("cause: {}", revision.cause));
     }
@@ -59,10 +59,10 @@ fn one(revision: &RevisionView) -> String {
     lines.join("\n")
 }
 
-/// The API's own word, so that what is read here is found there.
+/// The API's own word, except for `Open`.
 fn outcome(revision: &RevisionView) -> String {
     let word = match revision.outcome {
-        RevisionOutcome::Open => "Open",
+        RevisionOutcome::Open => "InProgress",
         RevisionOutcome::Completed => "Completed",
         RevisionOutcome::Superseded => "Superseded",
         RevisionOutcome::RolledBack => "RolledBack",
@@ -71,9 +71,9 @@ fn outcome(revision: &RevisionView) -> String {
     revision.copies.map_or_else(|| word.to_owned(), |copied| format!("{word}, a copy of {copied}"))
 }
 
-/// Nobody asks for the way back from a failure.
-fn asker(revision: &RevisionView) -> String {
-    if revision.by.is_empty() { "a failure".to_owned() } else { revision.by.clone() }
+/// The user of a revision; an automatic rollback has none.
+fn user(revision: &RevisionView) -> String {
+    if revision.by.is_empty() { "automatic rollback".to_owned() } else { revision.by.clone() }
 }
 
 fn images(revision: &RevisionView) -> String {
@@ -82,7 +82,7 @@ fn images(revision: &RevisionView) -> String {
 
 fn unknown(view: &RevisionsView, number: u32) -> String {
     let kept = view.revisions.iter().map(|revision| revision.revision.to_string()).collect::<Vec<_>>().join(", ");
-    format!("revision {number} of PodGroup {} is not kept; those are: {kept}", view.name)
+    format!("PodGroup {} has no revision {number} in its history; it has {kept}", view.name)
 }
 
 #[cfg(test)]
@@ -102,18 +102,18 @@ mod tests {
     }
 
     #[test]
-    fn the_history_says_when_who_why_and_what_became_of_it() {
+    fn the_history_shows_time_user_cause_and_outcome() {
         let rows: Vec<String> =
             shown(&view()).lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
-        assert_eq!(rows[1], "1 1970-01-01T00:00:00Z somebody RolledBack 1 deployd/demo:1 a ticket");
-        assert_eq!(rows[2], "2* 1970-01-01T00:00:00Z a failure Open, a copy of 0 2 deployd/demo:2");
+        assert_eq!(rows[1], "1 1970-01-01T00:00:00Z alice RolledBack 1 deployd/demo:1 a ticket");
+        assert_eq!(rows[2], "2* 1970-01-01T00:00:00Z automatic rollback InProgress, a copy of 0 2 deployd/demo:2");
     }
 
     #[test]
-    fn one_revision_is_shown_with_its_whole_pod_and_an_unknown_one_with_those_that_are_kept() {
+    fn one_revision_is_shown_with_its_pod_spec_and_an_unknown_one_is_an_error() {
         let text = one(&view().revisions[0]);
         assert!(text.contains("revision 1: RolledBack") && text.contains("\"Image\": \"deployd/demo:1\""), "{text}");
         assert!(text.contains("cause: a\nticket"), "{text}");
-        assert!(unknown(&view(), 7).ends_with("those are: 1, 2"));
+        assert!(unknown(&view(), 7).ends_with("it has 1, 2"));
     }
 }

@@ -1,61 +1,39 @@
-//! `rollout`, `gate` and `drained`: shows releases and says to them what people want to say.
+//! `rollout`, `gate` and `drained`: shows and controls rollouts.
 
 pub mod follow;
 pub mod history;
-pub mod verdict;
+pub mod outcome;
 
 use std::time::Duration;
 
 use self::follow::{Followed, Watched};
-use self::verdict::{Verdict, judge};
-use crate::api::{self, Api, Deadline, Patience};
+use self::outcome::{Outcome, judge};
+use crate::api::{self, Api, Deadline, Retry};
 use crate::args::{self, Output, RolloutWhat};
 use crate::commands::wait;
 use crate::output::progress::on_terminal;
 use crate::output::{self, show};
 
-/// How long to try to have something taken; nothing here but `status` and `undo` waits for instances.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long to retry a command; only `status` and `undo` wait for instances, with deadlines of their own.
+const RETRY_FOR: Duration = Duration::from_secs(30);
 
-/// Why a release was not watched to a good end, or not told something.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It failed.
-    #[error("release {release} of PodGroup {name} {reason}")]
-    Failed {
-        /// Of which group.
-        name: String,
-        /// Which.
-        release: u32,
-        /// How, and what would help.
-        reason: String,
-    },
-    /// Nobody watches it any more.
-    #[error("the release of PodGroup {name} goes on unwatched; `deployctl rollout status {name}` shows it again")]
-    Interrupted {
-        /// Of which group.
-        name: String,
-    },
-    /// A paused release is not taken back behind the back of whoever paused it.
+    #[error("the rollout of PodGroup {name} to revision {release} {reason}")]
+    Failed { name: String, release: u32, reason: String },
     #[error(
-        "PodGroup {name} is paused, so nothing would go back; `deployctl rollout resume {name}` first, or --force to go back \
-         once it is resumed"
+        "interrupted; the rollout of PodGroup {name} continues in the background; `deployctl rollout status {name}` shows it"
     )]
-    Paused {
-        /// Which group.
-        name: String,
-    },
-    /// The release is not made by groups, or its first has not begun.
+    Interrupted { name: String },
     #[error(
-        "release {release} of PodGroup {name} has no group under way; `deployctl rollout status {name}` shows how far it is"
+        "PodGroup {name} is paused, so undo would change nothing now; run `deployctl rollout resume {name}` first, or pass \
+         --force to roll back when it is resumed"
     )]
-    NoGroup {
-        /// Of which group.
-        name: String,
-        /// Which.
-        release: u32,
-    },
-    /// The API.
+    Paused { name: String },
+    #[error(
+        "the rollout of PodGroup {name} to revision {release} has no current batch; `deployctl rollout status {name}` shows its progress"
+    )]
+    NoBatch { name: String, release: u32 },
     #[error(transparent)]
     Api(#[from] api::Error),
 }
@@ -66,15 +44,19 @@ pub async fn rollout(api: &Api, what: &RolloutWhat) -> Result<(), Error> {
         RolloutWhat::Status(asked) => status(api, asked).await,
         RolloutWhat::History(asked) => history::history(api, asked).await,
         RolloutWhat::Undo(asked) => undo(api, asked).await,
-        RolloutWhat::Pause(asked) => say(api, asked, "pause", "is paused; `deployctl rollout resume {}` goes on").await,
-        RolloutWhat::Resume(asked) => say(api, asked, "resume", "goes on").await,
-        RolloutWhat::Abort(asked) => say(api, asked, "abort", "has given its release up; its instances stay").await,
-        RolloutWhat::Freeze(asked) => {
-            say(api, asked, "freeze", "is frozen; `deployctl rollout unfreeze {}` goes on").await
+        RolloutWhat::Pause(asked) => {
+            control(api, asked, "pause", "is paused; `deployctl rollout resume {}` resumes it").await
         }
-        RolloutWhat::Unfreeze(asked) => say(api, asked, "unfreeze", "is not frozen any more").await,
-        RolloutWhat::Confirm(asked) => say_group(api, asked, "confirm", "is confirmed").await,
-        RolloutWhat::Skip(asked) => say_group(api, asked, "skip", "is skipped").await,
+        RolloutWhat::Resume(asked) => control(api, asked, "resume", "is resumed").await,
+        RolloutWhat::Abort(asked) => {
+            control(api, asked, "abort", "has aborted its rollout; its instances keep their revisions").await
+        }
+        RolloutWhat::Freeze(asked) => {
+            control(api, asked, "freeze", "is frozen; `deployctl rollout unfreeze {}` allows changes again").await
+        }
+        RolloutWhat::Unfreeze(asked) => control(api, asked, "unfreeze", "is not frozen").await,
+        RolloutWhat::Confirm(asked) => control_batch(api, asked, "confirm", "is approved").await,
+        RolloutWhat::Skip(asked) => control_batch(api, asked, "skip", "is skipped").await,
     }
 }
 
@@ -86,21 +68,21 @@ async fn status(api: &Api, asked: &args::Follow) -> Result<(), Error> {
     }
     let view = api.rollout(&asked.name).await?;
     let release = asked.release.unwrap_or(view.release);
-    let verdict = match asked.release {
+    let outcome = match asked.release {
         None => follow::judge_newest(api, &view).await?,
         Some(release) if release == view.release => judge(&view),
         Some(release) => follow::former(api, &view, release).await?,
     };
-    ended(Followed { view, release, verdict }, asked.output)
+    ended(Followed { view, release, outcome }, asked.output)
 }
 
-/// Shows what stands at the end, and fails if that is no good one.
+/// Prints the final state; an error if the rollout failed.
 pub(crate) fn ended(followed: Followed, output: Output) -> Result<(), Error> {
-    let Followed { view, release, verdict } = followed;
+    let Followed { view, release, outcome } = followed;
     show(output, &view, || output::rollout::whole(&view));
-    match verdict {
-        Verdict::Failed(reason) => Err(Error::Failed { name: view.name, release, reason }),
-        Verdict::Complete | Verdict::GoesOn => Ok(()),
+    match outcome {
+        Outcome::Failed(reason) => Err(Error::Failed { name: view.name, release, reason }),
+        Outcome::Complete | Outcome::InProgress => Ok(()),
     }
 }
 
@@ -108,18 +90,18 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     let name = asked.name.as_str();
     let deadline = Deadline::after(asked.waiting.timeout);
     let api = &api.until(deadline);
-    let mut patience = Patience::until(deadline, |_| {});
-    if !asked.force && wait::first_read(&mut patience, async || api.rollout(name).await).await?.is_paused {
+    let mut retry = Retry::until(deadline, |_| {});
+    if !asked.force && wait::first_read(&mut retry, async || api.rollout(name).await).await?.is_paused {
         return Err(Error::Paused { name: name.to_owned() });
     }
     let mut with = Vec::new();
     with.extend(asked.release.map(|release| ("release", release.to_string())));
     with.extend(asked.revision.map(|revision| ("revision", revision.to_string())));
     with.extend(asked.cause.clone().map(|cause| ("cause", cause)));
-    api.say(name, "undo", &with, &mut patience).await?;
-    let release = wait::read(&mut patience, async || api.rollout(name).await).await?.release;
-    println!("PodGroup {name} goes back by release {release}");
-    if asked.waiting.wanted(on_terminal()) {
+    api.control_rollout(name, "undo", &with, &mut retry).await?;
+    let release = wait::read(&mut retry, async || api.rollout(name).await).await?.release;
+    println!("rolling back PodGroup {name} (revision {release})");
+    if asked.waiting.waits(on_terminal()) {
         let followed = follow::follow(api, name, Watched::Only(release), deadline).await?;
         return ended(followed, Output::Table);
     }
@@ -127,31 +109,31 @@ async fn undo(api: &Api, asked: &args::Undo) -> Result<(), Error> {
     Ok(())
 }
 
-/// Says `action`, and then tells what is so now; `{}` stands for the group.
-async fn say(api: &Api, asked: &args::Say, action: &str, done: &str) -> Result<(), Error> {
+/// Sends `action` and prints its effect; `{}` stands for the group's name.
+async fn control(api: &Api, asked: &args::Control, action: &str, done: &str) -> Result<(), Error> {
     let with: Vec<_> = asked.release.map(|release| ("release", release.to_string())).into_iter().collect();
-    api.say(&asked.name, action, &with, &mut patience()).await?;
+    api.control_rollout(&asked.name, action, &with, &mut retry()).await?;
     println!("PodGroup {} {}", asked.name, done.replace("{}", &asked.name));
     Ok(())
 }
 
-/// Names both the release and the group, so that one that has moved on meanwhile refuses instead of taking it for another.
-async fn say_group(api: &Api, asked: &args::SayGroup, action: &str, done: &str) -> Result<(), Error> {
+/// Names the rollout and the batch, so that the scheduler refuses when the rollout has moved on meanwhile.
+async fn control_batch(api: &Api, asked: &args::ControlBatch, action: &str, done: &str) -> Result<(), Error> {
     let name = asked.name.as_str();
-    let (release, group) = match (asked.release, asked.group) {
+    let (release, group) = match (asked.release, asked.batch) {
         (release, Some(group)) => (release, group),
         (release, None) => {
             let view = api.rollout(name).await?;
             if view.group == 0 {
-                return Err(Error::NoGroup { name: name.to_owned(), release: view.release });
+                return Err(Error::NoBatch { name: name.to_owned(), release: view.release });
             }
             (Some(release.unwrap_or(view.release)), view.group)
         }
     };
     let mut with: Vec<_> = release.map(|release| ("release", release.to_string())).into_iter().collect();
     with.push(("group", group.to_string()));
-    api.say(name, action, &with, &mut patience()).await?;
-    println!("group {group} of PodGroup {name} {done}; `deployctl rollout status {name}` follows it");
+    api.control_rollout(name, action, &with, &mut retry()).await?;
+    println!("batch {group} of PodGroup {name} {done}; `deployctl rollout status {name}` follows the rollout");
     Ok(())
 }
 
@@ -167,18 +149,18 @@ pub async fn gate(api: &Api, asked: &args::Gate) -> Result<(), api::Error> {
         ("value", value),
     ];
     params.extend(version.as_deref().map(|version| ("version", version)));
-    api.set_gate(&params, &mut patience()).await?;
+    api.set_gate(&params, &mut retry()).await?;
     println!("gate {} of instance {instance} of PodGroup {} is {value}", asked.gate, asked.name);
     Ok(())
 }
 
 /// `deployctl drained`
 pub async fn drained(api: &Api, asked: &args::Drained) -> Result<(), api::Error> {
-    api.drained(&asked.name, asked.instance, &mut patience()).await?;
+    api.drained(&asked.name, asked.instance, &mut retry()).await?;
     println!("instance {} of PodGroup {} is drained", asked.instance, asked.name);
     Ok(())
 }
 
-fn patience() -> Patience {
-    Patience::for_span(PATIENCE, |_| {})
+fn retry() -> Retry {
+    Retry::for_span(RETRY_FOR, |_| {})
 }

@@ -1,6 +1,5 @@
-//! Waits until a cluster is ready: every process says so and every node is alive.
-//!
-//! When it does not become ready, the message names the process, its reason and the end of its log.
+//! Waits until every process of a cluster is ready and every node is alive. The error names the process, the reason and the end
+//! of its log.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,47 +11,22 @@ use crate::output::progress::Progress;
 use devcluster::state::{self, Child, Cluster};
 use devcluster::{child, probe};
 
-/// Between two looks.
 const LOOK: Duration = Duration::from_millis(100);
 /// Lines of a log that are shown.
 const LINES: usize = 12;
 
-/// Why the cluster is not ready.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A process does not come up.
     #[error("{name} is not ready after {} s: {reason}\nthe end of {}:\n{tail}", after.as_secs(), log.display())]
-    Process {
-        /// Which.
-        name: String,
-        /// Why.
-        reason: String,
-        /// How long we waited.
-        after: Duration,
-        /// Its log.
-        log: PathBuf,
-        /// The end of it.
-        tail: String,
-    },
-    /// The processes are up, the cluster as a whole is not.
+    Process { name: String, reason: String, after: Duration, log: PathBuf, tail: String },
     #[error("the cluster is not ready after {} s: {reason}; the logs are in {}", after.as_secs(), logs.display())]
-    Cluster {
-        /// Why.
-        reason: String,
-        /// How long we waited.
-        after: Duration,
-        /// Where to look.
-        logs: PathBuf,
-    },
-    /// The state cannot be read.
+    Cluster { reason: String, after: Duration, logs: PathBuf },
     #[error(transparent)]
     State(#[from] state::Error),
-    /// The API cannot be asked.
     #[error(transparent)]
     Api(#[from] api::Error),
 }
 
-/// What is still missing.
 enum Missing {
     Nothing,
     Processes(Vec<(String, String)>),
@@ -70,8 +44,9 @@ pub async fn wait(dir: &Path, span: Duration, progress: &Progress) -> Result<Clu
             Some(_) | None => Missing::Cluster("the supervisor has not started yet".to_owned()),
         };
         let over = started.elapsed() >= span;
-        let hopeless = cluster.as_ref().and_then(|cluster| cluster.children.iter().find(|child| is_hopeless(child)));
-        if let Some(broken) = hopeless {
+        let broken =
+            cluster.as_ref().and_then(|cluster| cluster.children.iter().find(|child| refuses_its_settings(child)));
+        if let Some(broken) = broken {
             let reason = format!("it refuses its settings ({})", broken.last_exit.as_deref().unwrap_or_default());
             return Err(process_error(dir, broken.name.clone(), reason, started.elapsed()));
         }
@@ -115,8 +90,8 @@ async fn look(client: &reqwest::Client, cluster: &Cluster) -> Result<Missing, Er
     }
 }
 
-/// A process that refuses its settings will refuse them again.
-fn is_hopeless(child: &Child) -> bool {
+/// Whether the process exited because of its settings; another start would fail too.
+fn refuses_its_settings(child: &Child) -> bool {
     let refused = format!("exit status: {}", fabric::process::BAD_CONFIG);
     child.last_exit.as_deref() == Some(refused.as_str())
 }

@@ -52,7 +52,7 @@ pub(crate) fn view() -> RolloutView {
         is_rollback: false,
         phase: RolloutPhase::WaitingForConfirm,
         status: RolloutStatus::WaitingForConfirm,
-        message: "group 1 is done".to_owned(),
+        message: "batch 1 is done".to_owned(),
         since: Timestamp::from_millis(0),
         replicas: 10,
         min_available: 8,
@@ -68,13 +68,13 @@ pub(crate) fn view() -> RolloutView {
     }
 }
 
-/// A revision that somebody asked for and that is under way.
+/// A revision that a user created and that is in progress.
 pub(crate) fn revision(number: u32) -> RevisionView {
     let container = ContainerSpec { image: format!("deployd/demo:{number}"), ..ContainerSpec::default() };
     RevisionView {
         revision: number,
         at: Timestamp::from_millis(0),
-        by: "somebody".to_owned(),
+        by: "alice".to_owned(),
         cause: String::new(),
         outcome: RevisionOutcome::Open,
         ended_at: Timestamp::NEVER,
@@ -87,12 +87,12 @@ pub(crate) fn revision(number: u32) -> RevisionView {
 #[test]
 fn a_terminal_shows_a_bar_per_unit_what_is_waited_for_and_the_command_that_helps() {
     let expected = [
-        "demo.web.web: release 5 by Beta is waiting to be confirmed, group 1 of 3",
+        "demo.web.web: revision 5 (Beta) is waiting for approval, batch 1 of 3",
         "cell-a  [======........................]  1/5 updated, 5 available",
         "cell-b  [..............................]  0/5 updated, 5 available",
-        "group 1 is done",
-        "`deployctl rollout confirm demo.web.web --group 1` goes on",
-        "`deployctl rollout undo demo.web.web` goes back",
+        "batch 1 is done",
+        "`deployctl rollout confirm demo.web.web --batch 1` approves the batch",
+        "`deployctl rollout undo demo.web.web` rolls back",
     ];
     assert_eq!(live(&view()), expected);
     let long = live(&RolloutView { message: "word ".repeat(40), ..view() });
@@ -113,7 +113,7 @@ fn elsewhere_it_is_one_line() {
     };
     assert_eq!(
         line(&view),
-        "demo.web.web: release 5 back by RollingUpdate is under way; 1/5 updated, 5 available, 2 without a place; \
+        "demo.web.web: rollback, revision 5 (RollingUpdate) is in progress; 1/5 updated, 5 available, 2 unschedulable; \
          waits for instance 3"
     );
     let two = line(&RolloutView { units: vec![unit("a", 1), unit("b", 0)], ..view });
@@ -133,10 +133,10 @@ fn the_whole_shows_both_pods_of_an_instance_and_every_group() {
     let has = |words: &str| text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().join(" ") == words);
     for line in [
         "warning: cell-b: truncated",
-        "10 instances wanted, at least 8 available and at most 10 pods while it goes on",
+        "10 instances wanted; during the rollout at least 8 available and at most 10 pods",
         "cell-a 5 1 1 1 5",
-        "1 Beta Done cell-a 1, cell-b 1",
-        "3 Batch ToCome cell-a 2, cell-b 2",
+        "1 Beta done cell-a 1, cell-b 1",
+        "3 Batch pending cell-a 2, cell-b 2",
         "1 cell-a 4 node-1 available 172.18.0.2 -",
         "1 cell-a 5 node-1 not ready 172.18.0.2 - starting",
     ] {

@@ -1,4 +1,4 @@
-//! Rows of 1.3 and 3.3 about the operation lock: 423, 500 while a name is going away, and what is admitted all the same.
+//! Rows of 1.3 and 3.3 about the operation lock: 423, 500 while a name is going away, and what is admitted despite it.
 //!
 //! A stopped engine accepts and waits (9.4), so every operation holds its lock until the engine is started: what is a race
 //! against a busy cluster is here simply true.

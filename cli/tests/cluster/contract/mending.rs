@@ -14,14 +14,14 @@ use crate::cluster::{Cluster, IMAGE, demo_group, eventually};
 
 /// S12.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_data_is_made_anew_on_its_node_and_what_is_stateful_is_left_missing() {
+async fn an_instance_with_data_is_replaced_on_its_node_and_a_stateful_one_stays_missing() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let data = group_with("data.web.web", 2, |pod| pod["Containers"][0]["Volumes"] = json!(["/data"]));
     let before = deployed(&cluster, &data).await;
     let stateful = deployed(&cluster, &group_with("hard.web.web", 1, |pod| pod["Stateful"] = true.into())).await;
     cluster.engine.remove(&stateful[0].id).await;
     cluster.engine.remove(&before[0].id).await;
-    eventually(SOON, "instance 1 is made anew", async || {
+    eventually(SOON, "instance 1 is replaced", async || {
         (names(&cluster, "data.web.web").await == ["data.web.web.v0-i1-d1", "data.web.web.v0-i2-d0"]).then_some(())
     })
     .await;
@@ -59,7 +59,7 @@ async fn what_cannot_be_created_or_started_says_so_and_creation_is_tried_under_n
     }
 }
 
-/// S22; what is told of it is in `notices`. A node that came back does not count.
+/// S22; its notices are tested in `notices`. A node that came back does not count.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_node_that_goes_three_times_does_not_stop_the_engine_and_three_nodes_do_until_a_person_starts_it() {
     let settings = [("DEPLOYD_HEARTBEAT", "500ms"), ("DEPLOYD_SUSPECT_AFTER", "2s"), ("DEPLOYD_LOST_AFTER", "600s")];

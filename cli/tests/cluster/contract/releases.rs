@@ -100,7 +100,7 @@ async fn a_release_that_fits_nowhere_is_accepted_and_changes_nothing_but_last_er
 
 /// S9. The demo image has no shell, so every health check fails.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_bad_first_instance_is_rolled_back_told_of_and_the_others_are_not_touched() {
+async fn a_bad_first_instance_is_rolled_back_and_reported_and_the_others_are_not_touched() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let (url, mut notices) = receiver().await;
     cluster.accepted(Method::POST, &format!("/api/notifies?callback={url}"), None).await;
@@ -118,7 +118,7 @@ async fn a_bad_first_instance_is_rolled_back_told_of_and_the_others_are_not_touc
     })
     .await;
     assert_eq!((group.last_error.as_str(), group.spec.pod.health_config.cmd.as_str()), (why, ""));
-    // forwards, under a new version; whoever still ran the proven one is the very same container.
+    // forwards, under a new revision; instances that still ran the proven one keep their containers.
     let after = cluster.exactly(name, 2, SOON).await;
     assert_eq!((after[0].name.as_str(), &after[1]), ("nine.web.web.v2-i1-d0", &before[1]));
     cluster.stays(why.to_owned(), async || cluster.group(0, name).await.expect("it").last_error).await;
@@ -129,7 +129,7 @@ async fn a_bad_first_instance_is_rolled_back_told_of_and_the_others_are_not_touc
         told(&mut notices, "LAIN found pod Unhealthy, please check your service"),
     )
     .await
-    .expect_err("nothing unhealthy is left to be told of");
+    .expect_err("no unhealthy instance is left");
 }
 
 /// S9, Q-38: a single instance too, and one that does not stay up. Without a health check an instance is well when it has run
@@ -156,7 +156,7 @@ async fn a_release_whose_only_instance_crashes_is_rolled_back_too() {
 
 /// Contract 3.7 step 5: the lock ends with the last deploy. The demo image has no shell, so no instance is ever healthy.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_single_instance_that_is_never_healthy_is_upgraded_and_unlocked_at_once() {
+async fn a_single_unhealthy_instance_is_upgraded_and_unlocked_immediately() {
     let cluster = Cluster::start_with(&QUICK, &[]).await;
     let name = "ill.web.web";
     let ill = |pod: &mut Value| {

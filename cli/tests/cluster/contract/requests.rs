@@ -1,7 +1,7 @@
 //! Random requests: one seed is one sequence, as long as the answers are the same.
 //!
-//! Most make sense, many do not; a few names are shared by all of them, so that they get in each other's way. What a request
-//! asks for is told beside it, so that whoever sends it can remember what was accepted.
+//! Most are valid, many are not; they share a few names, so that they conflict. Each request comes with its wish, so that the
+//! sender can record what was accepted.
 
 use reqwest::Method;
 use serde_json::{Value, json};

@@ -151,7 +151,7 @@ impl Row {
         self.expects.iter().try_for_each(|expect| expect.judge(seen))
     }
 
-    /// Whether values of its answer are part of the contract, and so must be equal whoever is asked.
+    /// Whether values of its answer are part of the contract, and so must be equal at every apiserver.
     pub(super) fn compares_values(&self) -> bool {
         !self.expects.iter().any(|expect| matches!(expect, Expect::Keys(_) | Expect::KeysAt(..)))
     }

@@ -90,7 +90,7 @@ fn shut() -> Vec<Row> {
     rows
 }
 
-/// Whoever opened the door is not refused afterwards.
+/// After read-only is switched off, requests are accepted.
 fn open() -> Vec<Row> {
     let row = || ask("1.1 read-only", "DELETE /api/podgroups?name=row.none.web").refused(404, "PodGroup not existed");
     let unknown = || ask("1.1 read-only", "POST /api/unknown").soon().refused_by_router(404, "Page not found");

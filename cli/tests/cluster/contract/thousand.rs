@@ -11,14 +11,14 @@ use serde_json::Value;
 use super::docker::Hands;
 use super::requests::{self, DEPENDENCIES, Dice, GROUPS, Request};
 use super::row::Seen;
-use super::wishes::{Portal, Wanted, Wishes};
+use super::wishes::{ExpectedGroup, Portal, Wishes};
 use crate::cluster::{Cluster, IMAGE, eventually};
 use crate::docker::Workload;
 
 const REQUESTS: usize = 1000;
 /// Between two requests, so that most operations are over before the next on the same group; the rest meet a lock.
 const PACE: Duration = Duration::from_millis(50);
-/// Everything is as it was accepted after so long.
+/// Every accepted change is in effect after this time.
 const SETTLED: Duration = Duration::from_secs(120);
 const SETTINGS: [(&str, &str); 3] =
     [("DEPLOYD_HEALTH_POLL", "1s"), ("DEPLOYD_EARLY_EXIT", "0s"), ("DEPLOYD_DEPENDENCY_GRACE", "2s")];
@@ -86,11 +86,11 @@ fn is_an_answer_of_the_contract(request: &Request, seen: &Seen) {
     let known = [200, 202, 301, 307, 400, 403, 404, 405, 423].contains(&seen.status);
     assert!(known || removing, "{request:?}: {} {}", seen.status, seen.text);
     let queued = seen.json().ok().is_some_and(|body| body["queued"] == true);
-    assert!(!queued, "somebody leads all the time: {request:?}: {}", seen.text);
+    assert!(!queued, "a leader exists throughout: {request:?}: {}", seen.text);
 }
 
 /// Waits until a group is exactly what was accepted last, on the engine and by the API.
-async fn settles(cluster: &Cluster, name: &str, wanted: &Wanted) {
+async fn settles(cluster: &Cluster, name: &str, wanted: &ExpectedGroup) {
     let hands = Hands::connect();
     let mut found = Vec::new();
     let settled = tokio::time::timeout(SETTLED, async {
@@ -109,7 +109,7 @@ async fn settles(cluster: &Cluster, name: &str, wanted: &Wanted) {
     }
 }
 
-async fn is_as_wanted(hands: &Hands, found: &[Workload], name: &str, wanted: &Wanted) -> bool {
+async fn is_as_wanted(hands: &Hands, found: &[Workload], name: &str, wanted: &ExpectedGroup) -> bool {
     let running: Vec<&Workload> = found.iter().filter(|container| container.running).collect();
     let numbers: Vec<u32> = running.iter().map(|container| container.instance).collect();
     // A stopped instance may have its container or not; anything else that does not run is surplus.
@@ -126,7 +126,7 @@ async fn is_as_wanted(hands: &Hands, found: &[Workload], name: &str, wanted: &Wa
     true
 }
 
-async fn is_shown(cluster: &Cluster, name: &str, wanted: &Wanted) -> bool {
+async fn is_shown(cluster: &Cluster, name: &str, wanted: &ExpectedGroup) -> bool {
     let Some(group) = cluster.group(1, name).await else { return false };
     let spec = (group.spec.version, group.spec.num_instances, group.spec.pod.containers[0].memory_limit);
     let stopped = group.pods.iter().filter(|pod| pod.target_state == contract::state::TargetState::Stop);

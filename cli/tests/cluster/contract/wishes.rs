@@ -41,7 +41,7 @@ pub(super) enum Wish {
 
 /// A group as it shall be in the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct ExpectedGroup {
     pub(super) version: u32,
     pub(super) count: u32,
     pub(super) memory: i64,
@@ -60,7 +60,7 @@ pub(super) enum Portal {
 /// Everything that was accepted.
 #[derive(Debug, Default)]
 pub(super) struct Wishes {
-    pub(super) groups: BTreeMap<String, Wanted>,
+    pub(super) groups: BTreeMap<String, ExpectedGroup>,
     pub(super) portals: BTreeMap<String, Portal>,
 }
 
@@ -69,7 +69,7 @@ impl Wishes {
     pub(super) fn accepted(&mut self, wish: Wish) {
         match wish {
             Wish::Create { name, count, memory } => {
-                let wanted = Wanted { version: 0, count, memory, stopped: BTreeSet::new() };
+                let wanted = ExpectedGroup { version: 0, count, memory, stopped: BTreeSet::new() };
                 assert_eq!(self.groups.insert(name.clone(), wanted), None, "{name} was created twice");
             }
             Wish::Remove(name) => {
@@ -98,12 +98,12 @@ impl Wishes {
         }
     }
 
-    fn group(&mut self, name: &str) -> &mut Wanted {
+    fn group(&mut self, name: &str) -> &mut ExpectedGroup {
         self.groups.get_mut(name).unwrap_or_else(|| panic!("{name} does not exist and yet was changed"))
     }
 }
 
-impl Wanted {
+impl ExpectedGroup {
     fn target(&mut self, instance: u32, stopped: Option<bool>) {
         let Some(stopped) = stopped else { return };
         let meant: Vec<u32> = (1..=self.count).filter(|number| instance == 0 || instance == *number).collect();

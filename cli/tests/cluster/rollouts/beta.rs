@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::diary::{Deed, Diary};
 use super::images::SECOND;
-use super::release::{Release, group, revision, with_image};
+use super::release::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 use crate::docker::Workload;
 
@@ -30,7 +30,7 @@ fn ten(name: &str, needs_confirm: bool) -> Value {
 async fn a_beta_release_goes_by_two_four_and_four_and_waits_to_be_confirmed_in_between() {
     let cluster = Cluster::start(&ZONES).await;
     let wanted = ten("beta.web.web", true);
-    let release = Release::open(&cluster, &wanted).await;
+    let release = Rollout::open(&cluster, &wanted).await;
     refused(&release, 1, "group 1 is still being made").await;
     walk(&release, 0, async |_| {}).await;
     is_spread_over_units(&release.exactly(10).await);
@@ -46,7 +46,7 @@ async fn a_beta_release_goes_by_two_four_and_four_and_waits_to_be_confirmed_in_b
 async fn leaders_that_are_killed_between_any_two_steps_change_nothing_about_a_release() {
     let cluster = Cluster::start(&ZONES).await;
     let wanted = ten("kill.web.web", false);
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(10).await;
     release.patched("strategy", Some(&json!({"Strategy": ten("kill.web.web", true)["Strategy"]}))).await;
     let diary = Diary::open(&cluster, release.name()).await;
@@ -65,9 +65,9 @@ async fn leaders_that_are_killed_between_any_two_steps_change_nothing_about_a_re
     assert_eq!((made.len(), made.into_iter().collect()), (10, each_once), "every container was made once");
 }
 
-/// Goes through the groups of a release. `meanwhile` comes while each group is under way and before each confirmation, and is told
-/// how many instances may have been touched by then.
-async fn walk(release: &Release<'_>, number: u32, meanwhile: impl AsyncFn(usize)) {
+/// Walks through the batches of a rollout. Calls `meanwhile` during each batch and before each approval, with the number of
+/// instances that may have been touched by then.
+async fn walk(release: &Rollout<'_>, number: u32, meanwhile: impl AsyncFn(usize)) {
     let mut steady: Vec<Workload> = Vec::new();
     for (ordinal, updated) in [(1, 2), (2, 6)] {
         meanwhile(updated).await;
@@ -92,9 +92,8 @@ async fn walk(release: &Release<'_>, number: u32, meanwhile: impl AsyncFn(usize)
     made_for(release, number, 10, &steady).await;
 }
 
-/// The containers of the revision: exactly so many, those of earlier groups among them, and nothing else is there beside the
-/// old ones.
-async fn made_for(release: &Release<'_>, number: u32, updated: usize, earlier: &[Workload]) -> Vec<Workload> {
+/// The containers of the revision: exactly `updated`, including those of earlier batches, and no others beside the old ones.
+async fn made_for(release: &Rollout<'_>, number: u32, updated: usize, earlier: &[Workload]) -> Vec<Workload> {
     let all = release.containers().await;
     let others = if number == 0 { 0 } else { 10 - updated };
     let (new, old): (Vec<Workload>, Vec<Workload>) =
@@ -105,7 +104,7 @@ async fn made_for(release: &Release<'_>, number: u32, updated: usize, earlier: &
     new
 }
 
-async fn refused(release: &Release<'_>, ordinal: u64, why: &str) {
+async fn refused(release: &Rollout<'_>, ordinal: u64, why: &str) {
     let (status, text) = release.patch(&format!("rollout&action=confirm&group={ordinal}"), None).await;
     assert_eq!(status, StatusCode::CONFLICT, "{why}: {text}");
 }

@@ -1,4 +1,4 @@
-//! A release that cannot work: four instances within 25 % more and 25 % fewer, and an image that nobody has.
+//! A rollout that cannot complete: four instances, maxSurge and maxUnavailable 25 %, and an image that does not exist.
 
 use contract::record::RevisionOutcome;
 use contract::rollout_view::{RolloutStatus, RolloutView};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::{self, CRASHING, MISSING};
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::{Cluster, demo_group, text};
 use crate::docker::Workload;
 
@@ -19,10 +19,10 @@ fn four(name: &str, on_failure: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_was_well_alone() {
+async fn a_broken_rollout_stalls_with_the_minimum_serving_and_undo_keeps_healthy_instances() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("stall.web.web", "Hold");
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
@@ -36,9 +36,9 @@ async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_wa
     assert!(available >= stalled.min_available && stalled.min_available == 3, "{stalled:#?}");
     let untouched = at_their_first_revision(&before, &stalled);
     assert!(untouched.len() >= MINIMUM, "{stalled:#?}");
-    assert_eq!(release.containers().await, before, "whoever is to be replaced serves until its image is there");
+    assert_eq!(release.containers().await, before, "old instances serve until the new image is pulled");
 
-    release.patched("rollout&action=undo&cause=nobody+has+that+image", None).await;
+    release.patched("rollout&action=undo&cause=unknown+image", None).await;
     release.completed(2).await;
     let after = release.exactly(4).await;
     assert!(untouched.iter().all(|container| after.contains(container)), "{untouched:#?}\n{after:#?}");
@@ -51,14 +51,14 @@ async fn a_broken_release_stalls_with_the_minimum_serving_and_undo_leaves_who_wa
         (2, RevisionOutcome::Completed, Some(0)),
     ];
     assert_eq!(outcomes, wanted);
-    assert_eq!(release.history().await.revisions[2].cause, "nobody has that image");
+    assert_eq!(release.history().await.revisions[2].cause, "unknown image");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_broken_release_goes_back_by_itself_when_it_was_told_to() {
+async fn a_broken_rollout_rolls_back_with_failure_action_rollback() {
     let cluster = Cluster::start(&[]).await;
     let wanted = four("back.web.web", "Rollback");
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, MISSING)).await;
@@ -68,7 +68,7 @@ async fn a_broken_release_goes_back_by_itself_when_it_was_told_to() {
     let same = before.iter().filter(|container| after.contains(container)).count();
     assert!(same >= MINIMUM, "{before:#?}\n{after:#?}");
     let stayed = after.iter().all(|container| container.name.ends_with("-d0"));
-    assert!(stayed, "nobody who still serves is sent elsewhere for want of an image: {after:#?}");
+    assert!(stayed, "no serving instance moves because of a missing image: {after:#?}");
     let entries = diary.up_to(&made_since(&before, &after)).await;
     assert!(fewest_and_most(&entries, &before).0 >= MINIMUM, "{entries:#?}");
     let wanted = [
@@ -92,7 +92,7 @@ async fn a_beta_that_crashes_is_taken_back_and_the_groups_after_it_are_never_tou
         "FailureAction": "Rollback",
     });
     let wanted = group("crash.web.web", 5, &fields);
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let before = release.exactly(5).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, CRASHING)).await;
@@ -118,7 +118,7 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     };
     let first = apply("first.json", &wanted).await;
     assert!(first.status.success(), "{}", text(&first));
-    let release = Release::of(&cluster, "exits.web.web").await;
+    let release = Rollout::of(&cluster, "exits.web.web").await;
     let before = release.exactly(4).await;
     let diary = Diary::open(&cluster, release.name()).await;
     wanted["Pod"]["Containers"][0]["Env"] = json!(["DEMO_EXIT_AFTER_MS=4000", "DEMO_EXIT_CODE=3"]);
@@ -135,7 +135,7 @@ async fn a_release_that_exits_after_four_seconds_is_rolled_back_by_default_with_
     assert_eq!(outcomes, [RevisionOutcome::Completed, RevisionOutcome::RolledBack, RevisionOutcome::Completed]);
 }
 
-/// The containers of the instances that the release has not turned to.
+/// The containers of the instances that the rollout has not updated.
 fn at_their_first_revision(before: &[Workload], view: &RolloutView) -> Vec<Workload> {
     let is_untouched = |container: &&Workload| {
         let instance = view.instances.iter().find(|instance| instance.instance == container.instance);

@@ -1,15 +1,15 @@
-//! What waits for somebody outside: readiness gates of new pods, and old ones that are to be drained first.
+//! Rollouts that wait for an outside system: readiness gates of new pods, and draining of old ones.
 
 use contract::rollout_view::{RolloutPod, RolloutView};
 use reqwest::StatusCode;
 use serde_json::json;
 
 use super::images::SECOND;
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_whoever_leads() {
+async fn a_rollout_waits_for_gates_and_drains_across_a_change_of_leader() {
     let cluster = Cluster::start(&[]).await;
     let wanted = group(
         "gates.web.web",
@@ -20,9 +20,9 @@ async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_w
             "Drain": {"GraceSeconds": 0, "NeedsAnswer": true},
         }),
     );
-    let release = Release::open(&cluster, &wanted).await;
+    let release = Rollout::open(&cluster, &wanted).await;
     release.exactly(2).await;
-    let view = release.until("nobody opened a gate yet", |view| view.instances.len() == 2).await;
+    let view = release.until("no gate is open yet", |view| view.instances.len() == 2).await;
     assert!(view.instances.iter().all(|instance| !instance.pods[0].ready && !instance.pods[0].gates["traffic"]));
     let (status, text) = release.patch("gate&instance=1&gate=nosuch&value=true", None).await;
     assert!(status == StatusCode::BAD_REQUEST && text.contains("traffic"), "the gates are named: {status} {text}");
@@ -45,7 +45,7 @@ async fn a_release_waits_for_the_gate_of_the_new_and_for_the_old_to_be_drained_w
         assert!(!main(&view, instance).ready, "and takes no more traffic: {view:#?}");
         assert!(view.message.contains("drained"), "it says what it waits for: {:?}", view.message);
         cluster.lose_leader().await;
-        release.until("the next leader goes on draining", |view| main(view, instance).draining).await;
+        release.until("the next leader continues the drain", |view| main(view, instance).draining).await;
         assert!(cluster.engine.runs(&before[instance as usize - 1].id).await, "and it is not touched yet");
         release.patched(&format!("drained&instance={instance}"), None).await;
     }

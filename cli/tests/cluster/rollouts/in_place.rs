@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use serde_json::{Value, json};
 
 use super::images::{SECOND, THIRD};
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::Cluster;
 use crate::contract::docker::Hands;
 
@@ -25,7 +25,7 @@ fn three(name: &str) -> Value {
 async fn another_image_keeps_node_and_address_and_other_limits_keep_the_container() {
     let cluster = Cluster::start(&[]).await;
     let wanted = three("place.web.web");
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let first = release.completed(0).await;
     assert!(places(&first).iter().all(|(_, _, addresses)| !addresses.is_empty()), "{first:#?}");
 

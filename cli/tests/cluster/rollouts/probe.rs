@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::diary::{Diary, fewest_and_most};
 use super::images::SECOND;
-use super::release::{Release, group, pods, with_image};
+use super::release::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 /// Twenty a second.
@@ -34,10 +34,10 @@ async fn no_request_fails_while_every_instance_is_replaced() {
     );
     // Without a health check an instance is ready when its setup time has passed: it must listen by then.
     wanted["Pod"]["SetupTime"] = 1.into();
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let clients = [Duration::ZERO, LATE].map(|lag| Client::start(&ready, lag));
-    eventually(Duration::from_secs(10), "requests are under way", async || {
+    eventually(Duration::from_secs(10), "requests are in flight", async || {
         clients.iter().all(|client| client.asked() >= 20).then_some(())
     })
     .await;
@@ -73,10 +73,10 @@ pub(super) fn ports(view: &RolloutView) -> Vec<u16> {
     pods(view).filter(|pod| pod.ready).flat_map(|pod| pod.node_ports.clone()).collect()
 }
 
-/// Somebody who asks the ready instances in turn.
+/// A client that sends requests to the ready instances round robin.
 pub(super) struct Client {
     asked: Arc<AtomicUsize>,
-    /// What it was answered, once nobody says any more which instances are ready.
+    /// The answers, once the list of ready instances has ended.
     pub(super) answers: JoinHandle<Vec<Result<String, String>>>,
 }
 
@@ -93,7 +93,7 @@ impl Client {
     }
 }
 
-/// Asks the ready instances in turn until nobody says any more which are ready.
+/// Sends requests to the ready instances round robin until the list of ready instances ends.
 async fn ask(ready: watch::Receiver<Vec<u16>>, lag: Duration, asked: Arc<AtomicUsize>) -> Vec<Result<String, String>> {
     let client = reqwest::Client::builder().timeout(Duration::from_secs(5)).pool_max_idle_per_host(0).build();
     let client = client.expect("a client");
@@ -110,7 +110,7 @@ async fn ask(ready: watch::Receiver<Vec<u16>>, lag: Duration, asked: Arc<AtomicU
         let turn = asked.fetch_add(1, Ordering::Relaxed);
         let answer = match ports.get(turn % ports.len().max(1)) {
             Some(port) => get(&client, *port).await,
-            None => Err("nobody is ready".to_owned()),
+            None => Err("no instance is ready".to_owned()),
         };
         answers.push(answer);
     }

@@ -40,13 +40,13 @@ pub(super) fn revision(container: &Workload) -> u32 {
     pod.version
 }
 
-pub(super) struct Release<'a> {
+pub(super) struct Rollout<'a> {
     cluster: &'a Cluster,
     name: String,
 }
 
-impl<'a> Release<'a> {
-    /// The release of a group that somebody makes.
+impl<'a> Rollout<'a> {
+    /// The rollout of a group that the caller creates.
     pub(super) async fn of(cluster: &'a Cluster, name: &str) -> Self {
         images::make().await;
         Self { cluster, name: name.to_owned() }
@@ -70,7 +70,7 @@ impl<'a> Release<'a> {
         &self.name
     }
 
-    /// Where it stands; none while the group is unknown or nobody leads.
+    /// Its view; none while the group is unknown or there is no leader.
     pub(super) async fn view(&self) -> Option<RolloutView> {
         let (status, text) =
             self.cluster.call(0, Method::GET, &format!("/api/rollouts?name={}", self.name), None).await;
@@ -142,7 +142,7 @@ impl<'a> Release<'a> {
 
     pub(super) async fn history(&self) -> RevisionsView {
         let path = format!("/api/revisions?name={}", self.name);
-        eventually(SOON, "somebody tells the revisions", async || {
+        eventually(SOON, "the revisions can be read", async || {
             let (status, text) = self.cluster.call(1, Method::GET, &path, None).await;
             (status == StatusCode::OK).then(|| serde_json::from_str(&text).expect("a RevisionsView"))
         })

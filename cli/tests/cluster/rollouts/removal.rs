@@ -1,4 +1,4 @@
-//! What becomes of containers when their group is removed: they go later, or they stay for whoever takes the name.
+//! Deletion modes: containers are removed in the background, or stay for the next group of that name.
 
 use std::collections::BTreeSet;
 
@@ -7,16 +7,16 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::images::SECOND;
-use super::release::{Release, SOON, group, with_image};
+use super::release::{Rollout, SOON, group, with_image};
 use crate::cluster::{Cluster, eventually};
 use crate::docker::Workload;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_they_are() {
+async fn a_background_deletion_frees_the_name_immediately_and_orphans_are_adopted() {
     let cluster = Cluster::start(&[]).await;
     let strategy = json!({"Strategy": {"Type": "RollingUpdate", "MaxSurge": 1, "MaxUnavailable": 0}});
     let wanted = group("gone.web.web", 3, &strategy);
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let first = release.exactly(3).await;
     remove(&cluster, release.name(), "background").await;
     // At once: the containers of before are still there.
@@ -31,7 +31,7 @@ async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_the
     assert_eq!(status, StatusCode::NOT_FOUND, "{text}");
     cluster.lose_leader().await;
     cluster.stays(second.clone(), async || release.containers().await).await;
-    let adopted = Release::open(&cluster, &wanted).await;
+    let adopted = Rollout::open(&cluster, &wanted).await;
     adopted.until("it is complete", |view| view.status == RolloutStatus::Complete).await;
     assert_eq!(adopted.exactly(3).await, second, "the very same containers");
 
@@ -39,7 +39,7 @@ async fn a_name_is_free_at_once_in_the_background_and_orphans_are_adopted_as_the
     remove(&cluster, adopted.name(), "orphan").await;
     let mut other = wanted.clone();
     other["Pod"] = with_image(&wanted, SECOND);
-    let adopted = Release::open(&cluster, &other).await;
+    let adopted = Rollout::open(&cluster, &other).await;
     eventually(SOON, "all of them are replaced", async || {
         let now = adopted.containers().await;
         let is_new = |container: &Workload| container.running && !second.contains(container);

@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode};
 use serde_json::json;
 
 use super::images::{self, SECOND, THIRD};
-use super::release::{Release, group, revision, with_image};
+use super::release::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -16,7 +16,7 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
         "Type": "Batch", "BatchSize": 1, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
     }});
     let wanted = group("word.web.web", 3, &strategy);
-    let release = Release::open(&cluster, &wanted).await;
+    let release = Rollout::open(&cluster, &wanted).await;
     for ordinal in [1, 2] {
         release.until("its group waits", |view| waits(view, 0, ordinal)).await;
         say(&release, &format!("confirm&group={ordinal}")).await;
@@ -32,7 +32,7 @@ async fn a_release_is_paused_resumed_given_up_and_undone_as_people_say() {
     release.until("its group waits", |view| waits(view, 1, 1)).await;
     say(&release, "abort").await;
     say(&release, "abort").await;
-    release.until("it is given up", |view| view.status == RolloutStatus::Aborted).await;
+    release.until("it is aborted", |view| view.status == RolloutStatus::Aborted).await;
     let (status, text) = release.patch("rollout&action=confirm&group=1", None).await;
     assert_eq!(status, StatusCode::CONFLICT, "{text}");
     let mixed = release.exactly(3).await;
@@ -52,13 +52,13 @@ async fn a_failed_group_is_skipped_and_nothing_moves_in_a_frozen_group() {
     let cluster = Cluster::start(&[]).await;
     let strategy = json!({"Strategy": {"Type": "Batch", "BatchSize": 1}});
     let wanted = group("skip.web.web", 3, &strategy);
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let first = release.exactly(3).await;
     release.change(&with_image(&wanted, &images::unknown().await)).await;
     release.until("its first group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 1)).await;
     say(&release, "skip&group=1").await;
     release.until("its second group failed", |view| (view.status, view.group) == (RolloutStatus::Held, 2)).await;
-    assert_eq!(release.containers().await, first, "whoever is to be replaced serves until its image is there");
+    assert_eq!(release.containers().await, first, "old instances serve until the new image is pulled");
 
     say(&release, "freeze").await;
     release.change(&with_image(&wanted, THIRD)).await;
@@ -76,6 +76,6 @@ fn waits(view: &RolloutView, number: u32, ordinal: u64) -> bool {
     (view.release, view.group, view.phase) == (number, ordinal, RolloutPhase::WaitingForConfirm)
 }
 
-async fn say(release: &Release<'_>, action: &str) {
+async fn say(release: &Rollout<'_>, action: &str) {
     release.patched(&format!("rollout&action={action}"), None).await;
 }

@@ -6,13 +6,13 @@ use contract::rollout_view::{PlanView, RolloutPhase};
 use serde_json::json;
 
 use super::images::{self, SECOND};
-use super::release::{Release, group, with_image};
+use super::release::{Rollout, group, with_image};
 use crate::cluster::{Cluster, text};
 
 const NAME: &str = "script.web.web";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deployctl_plans_follows_confirms_undoes_and_tells_by_its_exit_code() {
+async fn deployctl_plans_follows_confirms_and_undoes_with_documented_exit_codes() {
     let cluster = Cluster::start(&[]).await;
     let strategy = json!({
         "Type": "Batch", "BatchSize": 2, "NeedWaitingForConfirm": true, "ConfirmFirstDeployment": true,
@@ -32,7 +32,7 @@ async fn deployctl_plans_follows_confirms_undoes_and_tells_by_its_exit_code() {
     ends(&cluster, 3, &["rollout", "status", NAME], "").await;
     ends(&cluster, 10, &["plan", "--detailed-exitcode", "-f", path(&first)], NAME).await;
     ends(&cluster, 0, &["apply", "-f", path(&first)], NAME).await;
-    let release = Release::of(&cluster, NAME).await;
+    let release = Rollout::of(&cluster, NAME).await;
     waits(&release, 0).await;
     ends(&cluster, 5, &["rollout", "status", NAME, "--timeout", "1s"], "rollout confirm").await;
     ends(&cluster, 0, &["rollout", "confirm", NAME], "").await;
@@ -69,7 +69,7 @@ fn path(file: &Path) -> &str {
     file.to_str().expect("a path")
 }
 
-async fn waits(release: &Release<'_>, number: u32) {
+async fn waits(release: &Rollout<'_>, number: u32) {
     release
         .until("it waits to be confirmed", |view| {
             (view.release, view.phase) == (number, RolloutPhase::WaitingForConfirm)

@@ -1,4 +1,4 @@
-//! A release that would take instances out for an image nobody has: it is held, and all of them serve on, ready as before.
+//! A rollout to an image that cannot be pulled is paused, and all instances keep serving.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 
 use super::images;
 use super::probe::{Client, ports};
-use super::release::{Release, group, pods, with_image};
+use super::release::{Rollout, group, pods, with_image};
 use crate::cluster::{Cluster, eventually};
 
 const INSTANCES: usize = 3;
@@ -24,22 +24,22 @@ fn three(name: &str, policy: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn in_place_nobody_is_touched_for_an_image_that_cannot_be_had() {
-    nobody_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
+async fn an_in_place_update_touches_no_instance_when_the_image_cannot_be_pulled() {
+    no_instance_is_touched(&three("unfetched.web.place", "InPlaceIfPossible")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_a_surge_nobody_is_touched_for_an_image_that_cannot_be_had() {
-    nobody_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
+async fn a_rollout_without_surge_touches_no_instance_when_the_image_cannot_be_pulled() {
+    no_instance_is_touched(&three("unfetched.web.surge", "ReCreate")).await;
 }
 
-async fn nobody_is_touched(wanted: &Value) {
+async fn no_instance_is_touched(wanted: &Value) {
     let cluster = Cluster::start(&[]).await;
-    let release = Release::deployed(&cluster, wanted).await;
+    let release = Rollout::deployed(&cluster, wanted).await;
     let before = release.exactly(3).await;
     let (ready, _) = watch::channel(ports(&release.view().await.expect("a release")));
     let client = Client::start(&ready, Duration::ZERO);
-    eventually(Duration::from_secs(10), "requests are under way", async || (client.asked() >= 20).then_some(())).await;
+    eventually(Duration::from_secs(10), "requests are in flight", async || (client.asked() >= 20).then_some(())).await;
 
     let fewest = AtomicUsize::new(INSTANCES);
     let look = |view: &RolloutView| {
@@ -64,7 +64,7 @@ async fn nobody_is_touched(wanted: &Value) {
             view.release == 2 && view.status == RolloutStatus::Complete
         })
         .await;
-    assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready all the time");
+    assert_eq!(fewest.into_inner(), INSTANCES, "all of them were ready throughout");
     assert_eq!(release.containers().await, before, "the very same containers");
     drop(ready);
     let answers = client.answers.await.expect("the client ends");

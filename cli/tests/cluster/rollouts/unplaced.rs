@@ -5,14 +5,14 @@ use contract::rollout_view::RolloutStatus;
 use serde_json::{Value, json};
 
 use super::diary::{Diary, fewest_and_most};
-use super::release::{Release, group};
+use super::release::{Rollout, group};
 use crate::cluster::Cluster;
 
 /// More than any machine this runs on has.
 const HUGE: u64 = 1 << 50;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_touches_nobody() {
+async fn an_unschedulable_rollout_is_paused_with_every_nodes_reason_and_undo_touches_no_instance() {
     let cluster = Cluster::start(&[]).await;
     let mut nodes = std::collections::BTreeSet::new();
     for (name, strategy) in [
@@ -21,7 +21,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
     ] {
         // Half of the deadline is less than the usual patience of a minute.
         let wanted = group(name, 3, &json!({"Strategy": strategy, "ProgressDeadlineSeconds": 20}));
-        let release = Release::deployed(&cluster, &wanted).await;
+        let release = Rollout::deployed(&cluster, &wanted).await;
         let before = release.exactly(3).await;
         let diary = Diary::open(&cluster, release.name()).await;
         release.change(&asking_for(&wanted, HUGE)).await;
@@ -29,7 +29,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
         assert!(held.message.contains("no place") && held.message.contains("no node fits: "), "{:?}", held.message);
         nodes.extend(held.instances.iter().flat_map(|it| &it.pods).filter_map(|pod| pod.node.clone()));
         for node in &nodes {
-            assert!(held.message.contains(&format!("{node}: memory ")), "{node} is told of: {:?}", held.message);
+            assert!(held.message.contains(&format!("{node}: memory ")), "{node} is named: {:?}", held.message);
         }
         assert!(held.message.contains("undo goes back"), "{:?}", held.message);
         assert_eq!(held.units.iter().map(|unit| unit.available).sum::<i64>(), 3, "{held:#?}");
@@ -37,7 +37,7 @@ async fn a_release_that_fits_nowhere_is_held_with_every_nodes_reason_and_undo_to
 
         release.patched("rollout&action=undo&cause=too+large", None).await;
         release.completed(2).await;
-        assert_eq!(release.exactly(3).await, before, "nobody was touched");
+        assert_eq!(release.exactly(3).await, before, "no instance was touched");
         let entries = diary.up_to(&[]).await;
         assert_eq!(fewest_and_most(&entries, &before), (3, 3), "{entries:#?}");
         let outcomes: Vec<RevisionOutcome> = release.outcomes().await.into_iter().map(|(_, it, _)| it).collect();

@@ -4,14 +4,14 @@ use serde_json::json;
 
 use super::diary::{Deed, Diary};
 use super::images::{SECOND, THIRD};
-use super::release::{Release, group, revision, with_image};
+use super::release::{Rollout, group, revision, with_image};
 use crate::cluster::Cluster;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn recreate_never_runs_old_and_new_at_once_and_batch_goes_by_groups() {
+async fn recreate_never_runs_old_and_new_together_and_batch_updates_batch_by_batch() {
     let cluster = Cluster::start(&[]).await;
     let wanted = group("ways.web.web", 4, &json!({"Strategy": {"Type": "Recreate"}}));
-    let release = Release::deployed(&cluster, &wanted).await;
+    let release = Rollout::deployed(&cluster, &wanted).await;
     let diary = Diary::open(&cluster, release.name()).await;
     release.change(&with_image(&wanted, SECOND)).await;
     release.completed(1).await;

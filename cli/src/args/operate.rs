@@ -1,4 +1,4 @@
-//! The flags of what is done to instances and nodes that run: start, stop, restart, drift, evacuate.
+//! The flags of `start`, `stop`, `restart`, `drift` and `evacuate`.
 
 use clap::Args as ClapArgs;
 
@@ -25,7 +25,6 @@ pub struct Operate {
     /// Only this instance [default: all of them]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub instance: Option<u32>,
-    /// Whether to wait until it is done.
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -33,17 +32,17 @@ pub struct Operate {
 /// `deployctl drift`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-An instance is made anew elsewhere under the next drift number. Instances that are bound to their data stay, unless forced.
+Each instance is recreated on another node under the next drift number. Instances with local data stay unless --force.
 
 Examples:
   deployctl drift --from node-1
   deployctl drift --from node-1 --to node-2 --group demo.web.web --instance 1 --wait
   deployctl drift --from node-1 --force")]
 pub struct Drift {
-    /// The node they leave
+    /// Node to move instances from
     #[arg(long, value_name = "NODE")]
     pub from: String,
-    /// The node they go to [default: any other]
+    /// Node to move instances to [default: any other]
     #[arg(long, value_name = "NODE")]
     pub to: Option<String>,
     /// Only instances of this PodGroup [default: of all]
@@ -52,10 +51,9 @@ pub struct Drift {
     /// Only this instance of the PodGroup
     #[arg(long, short, value_name = "N", requires = "group", value_parser = clap::value_parser!(u32).range(1..))]
     pub instance: Option<u32>,
-    /// Even instances that are bound to their data
+    /// Also move instances with local data (data is lost)
     #[arg(long)]
     pub force: bool,
-    /// Whether to wait until they have moved.
     #[command(flatten)]
     pub waiting: Waiting,
 }
@@ -63,7 +61,7 @@ pub struct Drift {
 /// `deployctl evacuate`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-New work stays away from the node until its constraint is deleted.
+A constraint keeps new instances off the node until it is deleted.
 
 Examples:
   deployctl evacuate node-2 --wait
@@ -71,7 +69,6 @@ Examples:
 pub struct Evacuate {
     /// Name of the node
     pub node: String,
-    /// Whether to wait until everything has moved.
     #[command(flatten)]
     pub waiting: Waiting,
 }

@@ -1,4 +1,4 @@
-//! Decides which instances have not left a node, and says why. Pure.
+//! Decides which instances remain on a node, and why. Pure.
 
 use contract::node_view::{NodeStatus, PodOnNode};
 
@@ -9,20 +9,20 @@ const LONGEST_REASON: usize = 160;
 /// Instances named in one sentence.
 const MOST_NAMED: usize = 5;
 
-/// Instances that have not left a node.
+/// Instances that remain on a node.
 #[derive(Debug)]
-pub(crate) struct Left<'a> {
-    /// Bound to their data, and not forced.
+pub(crate) struct Remaining<'a> {
+    /// With local data, and not forced.
     pub(crate) bound: Vec<&'a PodOnNode>,
-    /// On their way, or waiting for a place.
+    /// Moving, or waiting for a node that fits.
     pub(crate) moving: Vec<&'a PodOnNode>,
 }
 
-/// The pods of the node that `is_asked` addresses.
-pub(crate) fn left(status: &NodeStatus, force: bool, is_asked: impl Fn(&PodOnNode) -> bool) -> Left<'_> {
+/// The pods of the node that `is_asked` selects.
+pub(crate) fn remaining(status: &NodeStatus, force: bool, is_asked: impl Fn(&PodOnNode) -> bool) -> Remaining<'_> {
     let asked = status.pods.iter().filter(|pod| is_asked(pod));
     let (bound, moving) = asked.partition(|pod| pod.bound && !pod.leaving && !force);
-    Left { bound, moving }
+    Remaining { bound, moving }
 }
 
 /// Why a node may have more pods than its status shows: the leader knows only what the node has reported to it.
@@ -30,8 +30,8 @@ pub(crate) fn unheard(status: &NodeStatus) -> Option<String> {
     let name = &status.node.name;
     let text = || {
         format!(
-            "{name} has not been heard since the leader was elected, so what runs there is not known; if the machine is gone, \
-             `deployctl node remove {name}` forgets it"
+            "no heartbeat from {name} since the leader was elected, so its instances are unknown; if the machine is gone, \
+             `deployctl node remove {name}` removes it"
         )
     };
     (!status.heard_at.happened()).then(text)
@@ -53,19 +53,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bound_instances_are_distinguished_from_those_on_their_way() {
+    fn instances_with_local_data_are_distinguished_from_moving_ones() {
         let pod =
             |name: &str, bound, leaving| PodOnNode { name: name.to_owned(), bound, leaving, ..PodOnNode::default() };
         let pods = vec![pod("a", false, false), pod("b", true, false), pod("c", true, true), pod("d", false, true)];
         let status = NodeStatus { pods, ..NodeStatus::default() };
-        let found = left(&status, false, |_| true);
+        let found = remaining(&status, false, |_| true);
         assert_eq!((names(&found.bound), names(&found.moving)), ("b".to_owned(), "a, c, d".to_owned()));
-        assert!(left(&status, true, |_| true).bound.is_empty());
-        assert_eq!(names(&left(&status, false, |pod| pod.name == "d").moving), "d");
+        assert!(remaining(&status, true, |_| true).bound.is_empty());
+        assert_eq!(names(&remaining(&status, false, |pod| pod.name == "d").moving), "d");
     }
 
     #[test]
-    fn many_names_are_cut_short_and_reasons_are_named() {
+    fn long_lists_are_shortened_and_reasons_are_shown() {
         let pod = |number: usize| PodOnNode { name: format!("p{number}"), ..PodOnNode::default() };
         let many: Vec<PodOnNode> = (1..=7).map(pod).collect();
         assert_eq!(names(&many.iter().collect::<Vec<_>>()), "p1, p2, p3, p4, p5 and 2 more");

@@ -1,4 +1,4 @@
-//! The flags of releases: `plan`, `rollout`, `gate` and `drained`.
+//! The flags of `plan`, `rollout`, `gate` and `drained`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,10 +10,9 @@ use super::{Output, Waiting};
 /// `deployctl plan`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-The cluster computes it with what executes it, as if everything that is ordered came up. Nothing is changed.
+The scheduler computes the plan with the code that executes it, assuming that every new pod becomes ready. Nothing changes.
 
-With --detailed-exitcode: 0 nothing would change, 10 something would, 11 something would and either an instance finds no
-place or the release does not come to an end.
+With --detailed-exitcode: 0 no changes, 10 changes, 11 changes that cannot complete (no node fits, or the rollout stalls).
 
 Examples:
   deployctl plan -f deploy/demo-beta.yaml
@@ -23,10 +22,10 @@ pub struct Plan {
     /// File to read, as for `apply`; `-` reads standard input
     #[arg(long, short, value_name = "FILE")]
     pub file: PathBuf,
-    /// Say by the exit code whether something would change
+    /// Use the exit code to tell whether something would change
     #[arg(long)]
     pub detailed_exitcode: bool,
-    /// Form of the answer: text for people, or one JSON value per PodGroup
+    /// Output format: text, or one JSON value per PodGroup
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
@@ -34,7 +33,7 @@ pub struct Plan {
 /// `deployctl rollout`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-A release leads the instances of a PodGroup to another revision of its pod; its number is that revision.
+A rollout brings the instances of a PodGroup to another revision of its pod. --release names a rollout by that revision.
 
 Examples:
   deployctl rollout status demo.web.web
@@ -42,62 +41,60 @@ Examples:
   deployctl rollout history demo.web.web
   deployctl rollout undo demo.web.web --to 3 --cause broken-login")]
 pub struct Rollout {
-    /// What to do.
     #[command(subcommand)]
     pub what: RolloutWhat,
 }
 
-/// What `rollout` does.
 #[derive(Debug, Clone, Subcommand)]
 pub enum RolloutWhat {
-    /// Show how far the release is, and wait until it is over
+    /// Show the progress of the rollout and wait until it ends
     Status(Follow),
-    /// Show the revisions: when, by whom, why, and what became of them
+    /// List the revisions with time, user, cause and outcome
     History(History),
-    /// Go back to an earlier revision
+    /// Roll back to an earlier revision
     #[command(alias = "rollback")]
     Undo(Undo),
-    /// Start nothing new; what is under way is finished
+    /// Start no further instances; those in progress finish
     #[command(after_help = "Example:\n  deployctl rollout pause demo.web.web")]
-    Pause(Say),
-    /// Go on with what was paused, or with what a failure held
+    Pause(Control),
+    /// Resume a paused or failed rollout
     #[command(after_help = "Example:\n  deployctl rollout resume demo.web.web")]
-    Resume(Say),
-    /// Say that the group that is done is fine, so that the next one starts
+    Resume(Control),
+    /// Approve the finished batch and start the next
     #[command(after_help = "\
-Without --group the group that waits now is confirmed, and only that: if the release has moved on meanwhile, nothing is.
+Without --batch it approves the batch that waits now. If the rollout has moved on meanwhile, the command is refused.
 
 Examples:
   deployctl rollout confirm demo.web.web
-  deployctl rollout confirm demo.web.web --release 5 --group 1")]
-    Confirm(SayGroup),
-    /// Give the release up; every instance stays at the revision it has
+  deployctl rollout confirm demo.web.web --release 5 --batch 1")]
+    Confirm(ControlBatch),
+    /// Stop the rollout; every instance keeps its current revision
     #[command(after_help = "Example:\n  deployctl rollout abort demo.web.web --release 5")]
-    Abort(Say),
-    /// Leave a group of the release as it is and go on with the next
+    Abort(Control),
+    /// Skip a batch and start the next
     #[command(after_help = "\
-Without --group the current one is skipped.
+Without --batch it skips the current one.
 
 Example:
-  deployctl rollout skip demo.web.web --group 2")]
-    Skip(SayGroup),
-    /// Move nothing at all, neither for a release nor for another number of instances
+  deployctl rollout skip demo.web.web --batch 2")]
+    Skip(ControlBatch),
+    /// Freeze: no rollouts and no scaling
     #[command(after_help = "Example:\n  deployctl rollout freeze demo.web.web")]
-    Freeze(Say),
-    /// Let things move again
+    Freeze(Control),
+    /// Allow rollouts and scaling again
     #[command(after_help = "Example:\n  deployctl rollout unfreeze demo.web.web")]
-    Unfreeze(Say),
+    Unfreeze(Control),
 }
 
 /// `deployctl rollout status`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-On a terminal it shows a bar per deployment unit; elsewhere a line whenever something changed, on standard error. What
-stands at the end is on standard output. Without --release it follows the PodGroup to its newest release.
+On a terminal it shows a bar per deployment unit; elsewhere it prints a line to standard error whenever something changes.
+The final state is on standard output. Without --release it follows the PodGroup to its newest rollout.
 
-Of the exit codes that `deployctl --help` lists, 0 means complete; 1 held by a failure, stuck, given up, rolled back or, with
---release, superseded; 5 not over at the deadline, for example because it waits to be confirmed or resumed; 130 Ctrl-C, which
-leaves the release alone. With --no-wait: 1 when it has failed, 0 otherwise.
+Exit codes (see `deployctl --help`): 0 complete; 1 paused by a failure, stuck, aborted, rolled back or, with --release,
+superseded; 5 not finished at the deadline, for example because it waits for approval; 130 Ctrl-C, which does not stop the
+rollout. With --no-wait: 1 when it has failed, 0 otherwise.
 
 Examples:
   deployctl rollout status demo.web.web
@@ -106,16 +103,16 @@ Examples:
 pub struct Follow {
     /// Name of the PodGroup
     pub name: String,
-    /// Only this release, by the revision it leads to [default: the current one]
+    /// Only the rollout to this revision [default: the current one]
     #[arg(long, value_name = "N")]
     pub release: Option<u32>,
-    /// Show how far it is now and do not wait
+    /// Show the current state and do not wait
     #[arg(long, conflicts_with = "timeout")]
     pub no_wait: bool,
-    /// How long to wait; as long as a release may go without progress unless its spec says otherwise
+    /// How long to wait; the default equals the default ProgressDeadlineSeconds
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = fabric::duration::parse)]
     pub timeout: Duration,
-    /// Form of what stands at the end
+    /// Output format of the final state
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
@@ -130,10 +127,10 @@ Examples:
 pub struct History {
     /// Name of the PodGroup
     pub name: String,
-    /// Only this revision, with its whole pod
+    /// Only this revision, with its whole pod spec
     #[arg(long, value_name = "N")]
     pub revision: Option<u32>,
-    /// Form of the answer
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
@@ -141,8 +138,8 @@ pub struct History {
 /// `deployctl rollout undo`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-Going back is a release of its own: a new revision with the content of the earlier one. Instances that still run that
-content are not touched.
+A rollback is a rollout of its own: a new revision with the pod spec of the earlier one. Instances that still run that spec
+are not touched.
 
 Examples:
   deployctl rollout undo demo.web.web
@@ -150,50 +147,49 @@ Examples:
 pub struct Undo {
     /// Name of the PodGroup
     pub name: String,
-    /// The revision to go back to [default: the newest before the present one that completed]
+    /// Revision to roll back to [default: the newest earlier one that completed]
     #[arg(long, visible_alias = "to", value_name = "N")]
     pub revision: Option<u32>,
-    /// Only if this release is still the current one
+    /// Only if the rollout to this revision is still the current one
     #[arg(long, value_name = "N")]
     pub release: Option<u32>,
-    /// Why, in your words; the history shows it beside the revision
+    /// Reason for the change; `rollout history` shows it
     #[arg(long, value_name = "TEXT")]
     pub cause: Option<String>,
-    /// Even though it is paused: it goes back once it is resumed
+    /// Also for a paused rollout, which rolls back once it is resumed
     #[arg(long)]
     pub force: bool,
-    /// Whether to wait until it is back.
     #[command(flatten)]
     pub waiting: Waiting,
 }
 
-/// What is said to a release as a whole.
+/// The flags of commands that control a whole rollout.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct Say {
+pub struct Control {
     /// Name of the PodGroup
     pub name: String,
-    /// Only if this release is still the current one
+    /// Only if the rollout to this revision is still the current one
     #[arg(long, value_name = "N")]
     pub release: Option<u32>,
 }
 
-/// What is said to one group of a release.
+/// The flags of commands that control one batch of a rollout.
 #[derive(Debug, Clone, ClapArgs)]
-pub struct SayGroup {
+pub struct ControlBatch {
     /// Name of the PodGroup
     pub name: String,
-    /// Only if this release is still the current one
+    /// Only if the rollout to this revision is still the current one
     #[arg(long, value_name = "N")]
     pub release: Option<u32>,
-    /// Which group, from 1 [default: the current one]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
-    pub group: Option<u64>,
+    /// Number of the batch, from 1 [default: the current one]
+    #[arg(long, alias = "group", value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub batch: Option<u64>,
 }
 
 /// `deployctl gate`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-An instance is ready only when all gates that ReadinessGates of its PodGroup names are true; those of a new pod are false.
+An instance is ready only when all ReadinessGates of its PodGroup are true. The gates of a new pod are false.
 
 Examples:
   deployctl gate demo.web.web 2 in-rotation true
@@ -201,15 +197,15 @@ Examples:
 pub struct Gate {
     /// Name of the PodGroup
     pub name: String,
-    /// Which instance
+    /// Number of the instance
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub instance: u32,
-    /// Which gate
+    /// Name of the gate
     pub gate: String,
-    /// To what: true or false
+    /// true or false
     #[arg(action = ArgAction::Set)]
     pub value: bool,
-    /// Only of the pod of this version [default: of each pod of the instance]
+    /// Only the pod of this revision [default: every pod of the instance]
     #[arg(long, value_name = "N")]
     pub version: Option<u32>,
 }
@@ -217,14 +213,14 @@ pub struct Gate {
 /// `deployctl drained`
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "\
-It answers a PodGroup whose Drain has NeedsAnswer: the instance is not touched before.
+For a PodGroup whose Drain has NeedsAnswer: the agent stops the instance only after this command.
 
 Example:
   deployctl drained demo.web.web 2")]
 pub struct Drained {
     /// Name of the PodGroup
     pub name: String,
-    /// Which instance
+    /// Number of the instance
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub instance: u32,
 }

@@ -1,4 +1,4 @@
-//! The flags of what tells what happened: `events` and `dead-letters`.
+//! The flags of `events` and `dead-letters`.
 
 use std::time::Duration;
 
@@ -19,25 +19,25 @@ Examples:
   deployctl events --kind unplaceable --output json
   deployctl events --follow --limit 20")]
 pub struct Events {
-    /// Go on showing what happens, until Ctrl-C
+    /// Keep printing new events until Ctrl-C
     #[arg(long, short)]
     pub follow: bool,
-    /// Only of this PodGroup or dependency pod
+    /// Only events of this PodGroup or dependency pod
     #[arg(long, short, value_name = "NAME")]
     pub group: Option<String>,
-    /// Only of this node
+    /// Only events of this node
     #[arg(long, short, value_name = "NODE")]
     pub node: Option<String>,
-    /// Only of this kind
+    /// Only events of this kind
     #[arg(long, short, value_name = "KIND", value_parser = kind)]
     pub kind: Option<Kind>,
-    /// Only of the last so many minutes or hours
+    /// Only events of this last time, such as 1h
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub since: Option<Duration>,
-    /// At most so many of the past, the newest [default: 100, or none with --follow unless --since is given]
+    /// Show the last N events [default: 100, or none with --follow unless --since is given]
     #[arg(long, short, value_name = "N")]
     pub limit: Option<u32>,
-    /// Form of the answer: lines for people, or one JSON value per line
+    /// Output format: text, or one JSON value per line
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }
@@ -46,10 +46,10 @@ pub struct Events {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "Examples:\n  deployctl dead-letters\n  deployctl dead-letters --limit 5 --output json")]
 pub struct DeadLetters {
-    /// At most so many, the newest
+    /// Show the last N messages
     #[arg(long, short, value_name = "N", default_value_t = 100)]
     pub limit: u32,
-    /// Form of the answer
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Table)]
     pub output: Output,
 }

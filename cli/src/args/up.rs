@@ -15,7 +15,7 @@ Examples:
   deployctl up --label zone=a,b,b    node-1 in zone a, node-2 and node-3 in zone b
   deployctl up --port 0 --dir /tmp/c --no-demo --detach   a second cluster on free ports")]
 pub struct Up {
-    /// How many nodes: agents that share the one local engine
+    /// Number of nodes: agents that share the one local Docker engine
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub nodes: u16,
     /// Return when the cluster is ready and leave it running in the background
@@ -27,14 +27,14 @@ pub struct Up {
     /// Do not deploy the demo
     #[arg(long)]
     pub no_demo: bool,
-    /// On Ctrl-C leave containers and PodGroups to the next `up`
+    /// On Ctrl-C keep containers and PodGroups for the next `up`
     #[arg(long)]
     pub keep_containers: bool,
     /// How long to wait until everything is ready
     #[arg(long, default_value = "60s", value_parser = fabric::duration::parse)]
     pub timeout: Duration,
-    /// A label of the nodes: one value for all of them, or one value per node in their order, which begins anew after the
-    /// last; a node whose value is empty has none. May be repeated [default: group=default and unit=cell-a,cell-b]
+    /// A label of the nodes: one value for all, or one value per node, starting again after the last; an empty value gives
+    /// the node no such label. May be repeated [default: group=default and unit=cell-a,cell-b]
     #[arg(long = "label", value_name = "KEY=VALUE[,VALUE...]", value_parser = NodeLabel::parse)]
     pub labels: Vec<NodeLabel>,
     /// Memory of each node in bytes [default: a fair share of the machine's]
@@ -43,13 +43,13 @@ pub struct Up {
     /// Cores of each node [default: the machine's, which all of them share]
     #[arg(long, value_name = "N")]
     pub node_cpus: Option<u32>,
-    /// Handed to the schedulers: silence until a node is suspect
+    /// Scheduler setting: time without a heartbeat until a node is suspect
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub suspect_after: Option<Duration>,
-    /// Handed to the schedulers: silence until a node's work is given to others
+    /// Scheduler setting: time without a heartbeat until a node's instances move elsewhere
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub lost_after: Option<Duration>,
-    /// Handed to the schedulers: how long a fresh leader listens before it calls a node lost
+    /// Scheduler setting: how long a new leader waits for heartbeats before it declares a node lost
     #[arg(long, value_name = "TIME", value_parser = fabric::duration::parse)]
     pub failover_grace: Option<Duration>,
 }
@@ -74,7 +74,7 @@ impl Up {
 #[derive(Debug, Clone, ClapArgs)]
 #[command(after_help = "Examples:\n  deployctl down\n  deployctl down --purge")]
 pub struct Down {
-    /// Leave containers and PodGroups to the next `up`
+    /// Keep containers and PodGroups for the next `up`
     #[arg(long)]
     pub keep_containers: bool,
     /// Remove logs and volumes too: the cluster's whole directory
