@@ -457,20 +457,6 @@ fn containers_created_from_another_spec_are_removed_first() {
 }
 
 #[test]
-fn only_what_reaches_the_engine_makes_other_containers() {
-    let before = spec(1);
-    let patient = PodSpec { kill_timeout: 99, updated_at: at(5), version: 7, filters: vec!["x".to_owned()], ..spec(1) };
-    assert!(!makes_other_containers(&before, &patient));
-    let mut retouched = spec(1);
-    retouched.containers[0].updated_at = at(5);
-    assert!(!makes_other_containers(&before, &retouched));
-    let mut other = spec(1);
-    other.containers[0].image = "other".to_owned();
-    assert!(makes_other_containers(&before, &other));
-    assert!(makes_other_containers(&before, &PodSpec { network: "n".to_owned(), ..spec(1) }));
-}
-
-#[test]
 fn a_container_stuck_in_removal_is_removed_again() {
     let id = "a.v1-i1-d0";
     assert_eq!(facts().want(id, 1).see("x", id, 0, Activity::Leaving).next(), remove("x"));

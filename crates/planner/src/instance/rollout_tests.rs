@@ -160,3 +160,17 @@ fn other_replacements_take_several_actions() {
     let same_name = facts().want(NEW, 1).remember(|memory| memory.outdated = true).see("x", NEW, 0, Activity::Running);
     assert_eq!(same_name.next(), remove("x"), "two cannot have one name");
 }
+
+#[test]
+fn only_what_reaches_the_engine_makes_other_containers() {
+    let before = spec(1);
+    let patient = PodSpec { kill_timeout: 99, updated_at: at(5), version: 7, filters: vec!["x".to_owned()], ..spec(1) };
+    assert!(!makes_other_containers(&before, &patient));
+    let mut retouched = spec(1);
+    retouched.containers[0].updated_at = at(5);
+    assert!(!makes_other_containers(&before, &retouched));
+    let mut other = spec(1);
+    other.containers[0].image = "other".to_owned();
+    assert!(makes_other_containers(&before, &other));
+    assert!(makes_other_containers(&before, &PodSpec { network: "n".to_owned(), ..spec(1) }));
+}

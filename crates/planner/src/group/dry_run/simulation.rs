@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use contract::record::{Filling, Slot};
 use contract::rollout_view::{InstanceChange, PlanAction, PlanStep, PlanView, Unplaced};
 
-use super::super::rollout::instance_of;
+use super::super::rollout::{adds, instance_of};
 use super::super::update_method::UpdateMethod;
 use super::super::{Planning, PodStatus, index_of, number};
 use super::empty_view;
@@ -217,16 +217,7 @@ impl Planning<'_> {
 
 /// The instance that an action adds a pod to; none if the action may free resources.
 fn added(action: Action) -> Option<usize> {
-    match action {
-        Action::Create { slot, .. } | Action::Surge(slot) | Action::Move { slot, .. } => index_of(slot),
-        Action::Promote(_)
-        | Action::Renew(_)
-        | Action::Drop(_)
-        | Action::Retire(_)
-        | Action::Remove(_)
-        | Action::Reassign { .. }
-        | Action::Divert { .. } => None,
-    }
+    if adds(action) { index_of(instance_of(action)) } else { None }
 }
 
 /// Number of pods and their resources.

@@ -279,7 +279,7 @@ fn frees(action: Action) -> bool {
 }
 
 /// The action adds a pod.
-fn adds(action: Action) -> bool {
+pub(in super::super) fn adds(action: Action) -> bool {
     match action {
         Action::Create { .. } | Action::Surge(_) | Action::Move { .. } => true,
         Action::Promote(_)

@@ -24,6 +24,7 @@ use contract::report::PodFacts;
 use contract::time::Timestamp;
 
 use self::apply::Applied;
+pub(super) use self::apply::adds;
 use super::{GroupFacts, Planning};
 use crate::rollout::availability::Ready;
 use crate::rollout::controller::{self, Action, Decision, FailureResponse, RolloutReport, RolloutState, RolloutStatus};
