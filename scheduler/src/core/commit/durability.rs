@@ -24,11 +24,11 @@ pub(in crate::core) struct CommitTimes {
 /// What is known once a bundle is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::core) struct TimedDecisions {
-    pub(in crate::core) group: GroupName,
+    pub(super) group: GroupName,
     /// When the bundle was made.
-    pub(in crate::core) at: Timestamp,
+    pub(super) at: Timestamp,
     /// The decisions in it that were not known to be stored; those of bundles before it are among them.
-    pub(in crate::core) decisions: BTreeSet<Timestamp>,
+    decisions: BTreeSet<Timestamp>,
 }
 
 impl CommitTimes {
@@ -61,7 +61,7 @@ pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) 
 
 /// Decisions are committed and their timers start. A group with a drain is reconciled again to learn when the drain ends; other
 /// waits are checked anyway.
-pub(in crate::core) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
+pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
     if leading.lead.outbox.has_later_decision(&decided) {
         // Decided in the same moment: the later one counts for both.
         return;

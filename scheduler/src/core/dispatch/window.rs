@@ -17,7 +17,7 @@ const OCCUPIES_WINDOW: Duration = Duration::from_secs(1);
 
 /// The nodes whose order may have something to send.
 #[derive(Debug, Default)]
-pub(in crate::core) struct Window {
+pub(super) struct Window {
     due: BTreeSet<NodeName>,
     /// The node that was sent to last; it comes last in the next round.
     last: Option<NodeName>,
@@ -27,11 +27,11 @@ pub(in crate::core) struct Window {
 
 impl Window {
     /// The order of the node may have something to send.
-    pub(in crate::core) fn insert(&mut self, node: NodeName) {
+    pub(super) fn insert(&mut self, node: NodeName) {
         self.due.insert(node);
     }
     /// The node is forgotten.
-    pub(in crate::core) fn remove(&mut self, node: &NodeName) {
+    pub(super) fn remove(&mut self, node: &NodeName) {
         self.due.remove(node);
         self.unanswered.remove(node);
     }

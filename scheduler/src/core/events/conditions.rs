@@ -159,7 +159,7 @@ fn expected_pods<'a>(
     })
 }
 
-pub(in crate::core) fn facts_of<'a>(
+pub(super) fn facts_of<'a>(
     leading: &'a Leading<'_>,
     group: &GroupName,
     instance: u32,

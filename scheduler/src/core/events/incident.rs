@@ -109,7 +109,7 @@ pub(in crate::core) fn events_of_plan(leading: &mut Leading<'_>, name: &GroupNam
 }
 
 /// Something went wrong with an instance.
-pub(in crate::core) fn of_instance(
+pub(super) fn of_instance(
     leading: &Leading<'_>,
     pod: &PodId,
     node: Option<&NodeName>,

@@ -129,11 +129,11 @@ fn by_node(group: &GroupName, moves: &[Move<'_>], now: Timestamp) -> Vec<Effect>
     if nodes.len() > MOST_NODES {
         return vec![Effect::Record(of_group(Kind::Placed, group, sum(&nodes), now))];
     }
-    let event_of = nodes.iter().map(|(node, traffic)| {
+    let events = nodes.iter().map(|(node, traffic)| {
         let event = of_group(Kind::Placed, group, traffic.sentence(), now);
         Effect::Record(Event { node: Some((*node).clone()), ..event })
     });
-    event_of.collect()
+    events.collect()
 }
 
 /// What changed, and on how many nodes.

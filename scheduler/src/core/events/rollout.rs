@@ -106,7 +106,7 @@ pub(in crate::core) fn drained(name: &GroupName, before: &[Slot], after: &[Slot]
 }
 
 /// Instances that stop although no client declared them drained.
-pub(in crate::core) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
+pub(super) fn undrained(name: &GroupName, instances: &[u32], now: Timestamp) -> Vec<Effect> {
     let message = "goes although nobody said that it is drained: its time to be, Drain.TimeoutSeconds, is over";
     let events =
         |instance: &u32| Effect::Record(Event { instance: *instance, ..of_group(Kind::Release, name, message, now) });

@@ -174,7 +174,7 @@ fn event(group: &Group, version: u32, node: &NodeName, sighting: &Sighting) -> E
 }
 
 /// A node reported changes.
-pub(in crate::core) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
+pub(super) fn note_history(leading: &mut Leading<'_>, node: &NodeName, changes: &[PodChange]) {
     leading.state.note_reported_history(node, changes);
     for change in changes {
         let vanished = history::vanished(change.before.as_ref(), change.after.as_ref(), leading.now);

@@ -49,7 +49,7 @@ fn enough_to_stop(losses_stop: u32, nodes: usize) -> Option<usize> {
 }
 
 /// A node that was alive became suspect.
-pub(in crate::core) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
+pub(super) fn went_silent(leading: &mut Leading<'_>, node: &NodeName) {
     let settled = leading.settings.suspect_after + BUS_SLACK;
     let bus_settled = leading.bus_since.is_some_and(|since| leading.now.since(since) >= settled);
     if leading.settings.losses_stop == 0 || !bus_settled {

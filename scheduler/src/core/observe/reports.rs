@@ -47,14 +47,14 @@ type Sightings = BTreeMap<GroupName, BTreeMap<NodeName, u32>>;
 pub(in crate::core) struct ObservedNode {
     pub(in crate::core) report: Option<Report>,
     /// Identity of the accepted agent; empty for an agent without one.
-    pub(in crate::core) identity: String,
+    pub(super) identity: String,
     /// Digest of the report's pods, updated entry by entry.
     digest: Digest,
     pub(in crate::core) heard_at: Option<Timestamp>,
     /// The last message did not fit the cached report: the whole report is requested.
-    pub(in crate::core) is_outdated: bool,
+    pub(super) is_outdated: bool,
     /// When the node last reported its pods, and not only a heartbeat.
-    pub(in crate::core) reported_at: Timestamp,
+    pub(super) reported_at: Timestamp,
     asked_at: Option<Timestamp>,
     /// The previous incarnation of the agent and when it was replaced. Its late messages are ignored for a while. Not forever:
     /// which of two incarnations came first is a guess if a message was delayed, and a wrong guess must heal.
@@ -130,7 +130,7 @@ impl ReportCache {
         report.into_iter().flat_map(move |report| report.pods.range(pods.clone()))
     }
     /// Whether the whole report of `node` may be requested now. If so, the request counts as made.
-    pub(in crate::core) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
+    pub(super) fn may_ask(&mut self, node: &NodeName, now: Timestamp) -> bool {
         let Some(observed) = self.nodes.get_mut(node) else { return false };
         let may = observed.asked_at.is_none_or(|asked| now.since(asked) >= ASK_EVERY);
         if may {
@@ -157,7 +157,7 @@ impl ReportCache {
     }
 
     /// Notes that the node is there, without its report.
-    pub(in crate::core) fn hear(&mut self, node: &NodeName, now: Timestamp) {
+    pub(super) fn hear(&mut self, node: &NodeName, now: Timestamp) {
         self.nodes.entry(node.clone()).or_default().heard_at = Some(now);
     }
 
@@ -250,7 +250,7 @@ impl ReportCache {
 
 impl ObservedNode {
     /// When the agent last restarted, as far as its reports show.
-    pub(in crate::core) fn renewed_at(&self) -> Option<Timestamp> {
+    pub(super) fn renewed_at(&self) -> Option<Timestamp> {
         self.retired.as_ref().map(|(_, at)| *at)
     }
 

@@ -11,7 +11,7 @@ use planner::rollout::controller::instances;
 use super::rollout::RolloutSnapshot;
 
 impl RolloutSnapshot<'_> {
-    pub(in crate::core) fn message(&self, status: RolloutStatus) -> String {
+    pub(super) fn message(&self, status: RolloutStatus) -> String {
         let record = &self.group.record;
         if !record.taken_ports.is_empty() {
             return ports::sentence(&record.spec.name, &record.taken_ports);
@@ -127,7 +127,7 @@ impl RolloutSnapshot<'_> {
 }
 
 /// Why a pod is not ready, as far as known.
-pub(in crate::core) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
+pub(super) fn why(slot: &Slot, seen: Option<&PodFacts>, spec: &PodGroupSpec, now: Timestamp) -> String {
     let closed: Vec<&str> =
         spec.readiness_gates.iter().filter(|gate| !slot.gates.contains_key(*gate)).map(String::as_str).collect();
     let error = seen.map(|seen| seen.last_error.as_str()).filter(|error| !error.is_empty());

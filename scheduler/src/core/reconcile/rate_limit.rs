@@ -26,14 +26,14 @@ pub(in crate::core) struct RateLimit {
 
 impl RateLimit {
     /// A group of this many instances was planned.
-    pub(in crate::core) fn planned(&mut self, instances: usize, now: Timestamp) {
+    pub(super) fn planned(&mut self, instances: usize, now: Timestamp) {
         self.decay(now);
         let cost = EACH.saturating_mul(u32::try_from(instances).unwrap_or(u32::MAX));
         self.debt = (self.debt + cost).min(AT_ONCE + LONGEST);
     }
 
     /// Until when a report waits; none when the group is planned now.
-    pub(in crate::core) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn delayed_until(&mut self, now: Timestamp) -> Option<Timestamp> {
         self.decay(now);
         // Times are whole milliseconds: less than one is none.
         let wait = self.debt.saturating_sub(AT_ONCE).as_millis();

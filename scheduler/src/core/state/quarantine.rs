@@ -94,7 +94,7 @@ impl Object {
             }
         }
     }
-    pub(in crate::core) fn kind(&self) -> QuarantinedKind {
+    pub(super) fn kind(&self) -> QuarantinedKind {
         match self {
             Self::Group(_) => QuarantinedKind::Group,
             Self::Dependency(_) => QuarantinedKind::Dependency,
@@ -298,7 +298,7 @@ impl Leading<'_> {
         self.note_quarantined(object, reason);
     }
 
-    pub(in crate::core) fn note_quarantined(&mut self, object: &Object, reason: String) {
+    fn note_quarantined(&mut self, object: &Object, reason: String) {
         let reason = bounded(reason);
         let retry_at = self.now + RETRY_AFTER;
         self.retry_at(object, retry_at);
@@ -450,7 +450,7 @@ impl State {
     }
 
     /// Forgets a group without relying on any index that a panic may have left wrong.
-    pub(in crate::core) fn purge_group(&mut self, name: &GroupName) {
+    pub(super) fn purge_group(&mut self, name: &GroupName) {
         self.groups.remove(name);
         self.claims.cancel(name);
         for pods in self.assigned.values_mut() {
@@ -466,7 +466,7 @@ impl State {
     }
 
     /// Forgets a dependency pod without relying on any index that a panic may have left wrong.
-    pub(in crate::core) fn purge_dependency(&mut self, name: &GroupName) {
+    pub(super) fn purge_dependency(&mut self, name: &GroupName) {
         self.dependencies.purge(name);
         self.count_used();
     }

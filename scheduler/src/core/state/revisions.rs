@@ -34,16 +34,16 @@ pub(in crate::core) struct Origin {
 }
 
 /// What the revisions are read off.
-pub(in crate::core) struct RevisionInput<'a> {
-    pub(in crate::core) record: &'a GroupRecord,
-    pub(in crate::core) release: Option<&'a Release>,
-    pub(in crate::core) slots: &'a [Slot],
-    pub(in crate::core) now: Timestamp,
+struct RevisionInput<'a> {
+    pub(super) record: &'a GroupRecord,
+    pub(super) release: Option<&'a Release>,
+    pub(super) slots: &'a [Slot],
+    pub(super) now: Timestamp,
 }
 
 impl RevisionInput<'_> {
     /// The revisions after this change. `origin` describes the current revision, if it is new.
-    pub(in crate::core) fn updated(
+    pub(super) fn updated(
         &self,
         before: Option<&GroupRecord>,
         past: &RevisionsRecord,
