@@ -84,7 +84,7 @@ fn drifting_group(
 /// Every group with an instance there, locked or not.
 fn drifting_groups(leading: &Leading<'_>, drift: &Drift) -> Result<Vec<(GroupName, GroupRecord)>, Refusal> {
     let mut records = Vec::new();
-    // Who is on its way is not there any more, but may wait in vain for a node that is lost.
+    // An instance that leaves the node is not placed there any more, but may wait forever for a lost node to confirm that.
     let leaving = leading.lead.waiting_on_node.get(&drift.from).into_iter().flatten().cloned();
     let concerned: BTreeSet<GroupName> = leading.state.groups_on(&drift.from).into_iter().chain(leaving).collect();
     for name in concerned {

@@ -215,6 +215,6 @@ fn forget_node(leading: &mut Leading<'_>, node: &NodeName) {
         }
     }
     let writes = [keys::node(node), keys::node_intent(node)].map(|key| Write::Delete { key }).into();
-    let effects = vec![events::of_node(node, "removed; whoever joins under its name is a new node", leading.now)];
+    let effects = vec![events::of_node(node, "removed; an agent that joins under its name is a new node", leading.now)];
     leading.decide(Bundle { writes, effects, ..Bundle::default() });
 }

@@ -50,7 +50,7 @@ impl CommitTimes {
 /// The decisions about a group in a bundle made now that are not known to be committed.
 pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) -> Option<TimedDecisions> {
     if let Some(known) = leading.lead.commit_times.groups.get_mut(name) {
-        // A bundle of the same moment may be stored already: the later one counts for both.
+        // A bundle with the same timestamp may be committed already: the later one counts for both.
         known.remove(&leading.now);
     }
     let known = leading.lead.commit_times.of(name);
@@ -63,7 +63,7 @@ pub(in crate::core) fn decided_now(leading: &mut Leading<'_>, name: &GroupName) 
 /// waits are checked anyway.
 pub(super) fn note_stored(leading: &mut Leading<'_>, decided: TimedDecisions) {
     if leading.lead.outbox.has_later_decision(&decided) {
-        // Decided in the same moment: the later one counts for both.
+        // A later bundle with the same timestamp counts for both.
         return;
     }
     let TimedDecisions { group: name, decisions: stored, .. } = decided;

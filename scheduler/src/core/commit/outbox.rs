@@ -34,8 +34,8 @@ pub(super) const FULL_AGAIN_AFTER: Duration = Duration::from_secs(2);
 pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Writes of one portion, so that an outcome and a cursor fit as well.
 const MOST_TOGETHER: usize = 100;
-/// Answers held back at most; beyond it questions are dropped and their askers ask again. Reached only while the store
-/// does not answer, which also ends the leadership within seconds.
+/// Answers held back, at most; further queries are dropped and clients retry. Reached only while the store does not answer,
+/// which ends the leadership within seconds.
 const MOST_HELD: usize = 10_000;
 
 /// One decision.
@@ -245,7 +245,7 @@ impl Outbox {
     pub(super) fn is_full(&self) -> bool {
         self.waiting.len() >= MOST_HELD
     }
-    /// Something that is not on its way yet was decided of the same group in the same moment.
+    /// A bundle that is not in flight yet holds a decision about the same group with the same timestamp.
     pub(super) fn has_later_decision(&self, decided: &TimedDecisions) -> bool {
         let is_so = |other: &TimedDecisions| (&other.group, other.at) == (&decided.group, decided.at);
         self.waiting.iter().any(|bundle| bundle.decided.as_ref().is_some_and(is_so))

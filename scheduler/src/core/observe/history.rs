@@ -24,9 +24,8 @@ use super::reports::PodChange;
 
 /// A changed page is stored after this time.
 const STORED_AFTER: Duration = Duration::from_secs(5);
-/// Pages stored at a time; the rest follow a moment later, so that a thousand starts do not delay commands.
+/// Pages stored at a time; the rest follow after [`REST_AFTER`], so that a thousand starts do not delay commands.
 const MOST_PAGES: usize = 64;
-/// That moment.
 const REST_AFTER: Duration = Duration::from_millis(500);
 
 /// The histories of all groups, in pages as they are stored.

@@ -64,7 +64,7 @@ pub(in crate::core) fn came_back(leading: &mut Leading<'_>, node: &NodeName) {
     leading.lead.losses.silent.remove(node);
 }
 
-/// Looks at the losses once more in a moment, if they are enough.
+/// If enough nodes are silent, decides soon.
 fn check_soon(leading: &mut Leading<'_>) {
     if losses(leading).is_some() {
         // If the bus only paused, every node reports within this time.

@@ -54,7 +54,7 @@ impl Queries<'_> {
         Admission { state: self.state, settings: self.settings, now: self.now }
     }
 
-    /// The group after what its author would ask: each request is judged on what the ones before lead to.
+    /// The group after the three commands; each is judged on the result of the one before.
     fn changed(&self, name: &GroupName, group: &Group, spec: PodGroupSpec) -> Result<Group, Refusal> {
         spec.validate().map_err(|flaws| malformed(&flaws))?;
         let admission = self.admission();
@@ -153,7 +153,7 @@ impl DryRun {
         }
     }
 
-    /// Computes the plan. None when the client has stopped waiting, which `is_expired` tells.
+    /// Computes the plan. None when `is_expired` returns true because the client has stopped waiting.
     pub fn answer(&self, is_expired: &dyn Fn() -> bool) -> Option<Answer> {
         let planned = match self.compute(Budget::new(is_expired)) {
             Ok(view) => Ok(Box::new(view)),

@@ -194,8 +194,8 @@ fn may_be_at(leading: &Leading<'_>, name: &GroupName, place: &Place) -> Result<(
 /// Says once why a place cannot be had.
 fn report_refused_places(leading: &mut Leading<'_>, name: &GroupName, refused: Vec<(Place, String)>) -> Vec<Effect> {
     let Some(entry) = leading.state.dependencies.entries.get_mut(name) else { return Vec::new() };
-    let told = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
-    let fresh = refused.into_iter().filter(|(place, _)| !told.contains(place));
+    let known = std::mem::replace(&mut entry.refused, refused.iter().map(|(place, _)| place.clone()).collect());
+    let fresh = refused.into_iter().filter(|(place, _)| !known.contains(place));
     let event = |(place, message): (Place, String)| {
         let about = events::of_group(Kind::Unplaceable, name, message, leading.now);
         Event { node: Some(place.node), ..about }

@@ -102,15 +102,15 @@ pub(super) fn terminating(leading: &Leading<'_>, name: &GroupName, group: &Group
         let withdrawn = queue.withdrawn(all()).filter(|_| !has_applied_order(leading, node));
         queue.ordered(all()).chain(withdrawn).map(move |pod| (node, pod))
     });
-    let told = leading
+    let reported = leading
         .reports
         .sightings(name)
         .flat_map(|node| leading.reports.pods(node, all()).map(move |(pod, _)| (node, pod)));
     let is_counted =
         |(node, _): &(&NodeName, &PodId)| leading.state.nodes.contains_key(*node) && !is_lost(leading, node);
-    let mut surplus = counted(name, group, ordered.chain(told).filter(is_counted));
-    surplus.nodes.extend(unheard(leading, group));
-    surplus
+    let mut terminating = counted(name, group, ordered.chain(reported).filter(is_counted));
+    terminating.nodes.extend(unheard(leading, group));
+    terminating
 }
 
 /// For each instance of a group without a strategy, the running pods on its node that it replaces. Only an upgrade that

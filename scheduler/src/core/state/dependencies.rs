@@ -35,7 +35,7 @@ pub(in crate::core) struct Dependencies {
     pub(in crate::core) spared: BTreeSet<GroupName>,
     /// What each group needs.
     uses: BTreeMap<GroupName, Uses>,
-    /// Who needs each of them where, whether it exists or not.
+    /// For each dependency pod, existing or not, the groups that need it at each place.
     pub(in crate::core) users: BTreeMap<GroupName, BTreeMap<Place, BTreeSet<GroupName>>>,
     /// Their pods on each node, by the pods' names.
     pub(in crate::core) pods_by_node: BTreeMap<NodeName, BTreeMap<GroupName, DependencyPod>>,

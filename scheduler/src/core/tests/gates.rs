@@ -98,9 +98,9 @@ fn who_goes_for_good_goes_when_nobody_answers_and_that_is_told() {
     let mut rig = gated();
     rig.command("c2", replica("web", 1));
     rig.pass(250);
-    assert_eq!((rig.slots("web").len(), rig.milestones("nobody said")), (2, Vec::new()), "somebody may still answer");
+    assert_eq!((rig.slots("web").len(), rig.milestones("no client declared")), (2, Vec::new()), "somebody may still answer");
     rig.pass(70);
-    assert_eq!((rig.slots("web").len(), rig.milestones("nobody said").len()), (1, 1), "{:?}", rig.milestones(""));
+    assert_eq!((rig.slots("web").len(), rig.milestones("no client declared").len()), (1, 1), "{:?}", rig.milestones(""));
     assert_eq!(rig.release("web").failure, None);
 }
 
